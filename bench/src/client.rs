@@ -7,23 +7,23 @@ use std::time::Instant;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::Failure;
+use crate::BenchError;
 
 /// A keep-alive connection.
-pub(crate) struct Connection {
+pub(crate) struct ClientConnection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-impl Connection {
-    pub(crate) async fn open(address: SocketAddr) -> Result<Connection, Failure> {
+impl ClientConnection {
+    pub(crate) async fn open(address: SocketAddr) -> Result<ClientConnection, BenchError> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Connection { stream, buffer: Vec::with_capacity(4096) })
+        Ok(ClientConnection { stream, buffer: Vec::with_capacity(4096) })
     }
 
     /// Sends a request as is and reads its response: the status and the body.
-    pub(crate) async fn call(&mut self, request: &[u8]) -> Result<(u16, &[u8]), Failure> {
+    pub(crate) async fn send_request(&mut self, request: &[u8]) -> Result<(u16, &[u8]), BenchError> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         let (mut head, mut length) = (None, 0);
@@ -47,7 +47,7 @@ impl Connection {
     }
 
     /// Sends a request whose response does not end, and returns the stream.
-    pub(crate) async fn begin(mut self, request: &[u8]) -> Result<TcpStream, Failure> {
+    pub(crate) async fn begin_stream(mut self, request: &[u8]) -> Result<TcpStream, BenchError> {
         self.stream.write_all(request).await?;
         Ok(self.stream)
     }
@@ -62,7 +62,7 @@ fn content_length(head: &[u8]) -> Option<usize> {
 }
 
 /// A request with a JSON body, or without a body.
-pub(crate) fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
+pub(crate) fn build_request(method: &str, path: &str, body: &str) -> Vec<u8> {
     let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
     match body {
         "" => format!("{head}\r\n").into_bytes(),
@@ -74,25 +74,25 @@ pub(crate) fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
 }
 
 /// Duration in seconds of `count` calls over a number of connections. Every response must have status 200.
-pub(crate) async fn load(
+pub(crate) async fn measure_load(
     address: SocketAddr,
     request: &[u8],
     connections: usize,
     count: usize,
-) -> Result<f64, Failure> {
+) -> Result<f64, BenchError> {
     let mut open = Vec::new();
     for _ in 0..connections {
-        open.push(Connection::open(address).await?);
+        open.push(ClientConnection::open(address).await?);
     }
     let since = Instant::now();
-    let caller = |mut connection: Connection, request: Vec<u8>| async move {
+    let caller = |mut connection: ClientConnection, request: Vec<u8>| async move {
         for _ in 0..count / connections {
-            let (status, body) = connection.call(&request).await?;
+            let (status, body) = connection.send_request(&request).await?;
             if status != 200 {
                 return Err(format!("status {status}: {}", String::from_utf8_lossy(body)).into());
             }
         }
-        Ok::<_, Failure>(())
+        Ok::<_, BenchError>(())
     };
     let callers: Vec<_> =
         open.into_iter().map(|connection| tokio::spawn(caller(connection, request.to_vec()))).collect();

@@ -4,16 +4,16 @@ use std::time::Instant;
 
 use flowloom_formats::{Sources, compile};
 
-use crate::measure::{Row, Sample};
+use crate::measure::{ReportRow, SampleStats};
 
 #[path = "../../crates/formats/tests/hostile/mod.rs"]
 mod texts;
 
 /// The slowest of them, whether it compiles or is rejected.
-pub(crate) fn compiled() -> Vec<Row> {
+pub(crate) fn measure_hostile() -> Vec<ReportRow> {
     let mut times = Vec::new();
     let mut slowest = (0.0, "");
-    for (name, text) in texts::texts() {
+    for (name, text) in texts::hostile_texts() {
         let files = [("x.mdx".to_owned(), text.into_bytes())].into();
         let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
         let start = Instant::now();
@@ -24,6 +24,6 @@ pub(crate) fn compiled() -> Vec<Row> {
             slowest = (took, name);
         }
     }
-    let row = Row::new("hostile", &format!("250 KB of Markdown, slowest: {}", slowest.1), 1);
-    vec![row.measured(Sample::of(times), None, 1).at_most(slowest.0 * 1e3, 200.0, "ms")]
+    let row = ReportRow::new("hostile", &format!("250 KB of Markdown, slowest: {}", slowest.1), 1);
+    vec![row.with_samples(SampleStats::from_seconds(times), None, 1).with_maximum(slowest.0 * 1e3, 200.0, "ms")]
 }

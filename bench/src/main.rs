@@ -18,28 +18,28 @@ mod sandbox;
 mod search;
 mod serving;
 mod slow_model;
-mod talking_model;
+mod streaming_model;
 mod workloads;
 mod world;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use measure::Row;
+use measure::ReportRow;
 
 /// Error of a measurement.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOADS: [&str; 17] = [
+const WORKLOAD_NAMES: [&str; 17] = [
     "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "crowds", "chats", "hostile",
     "sandbox", "search",
 ];
 
 /// Flag of a child process, which prints its rows as JSON.
-const CHILD: &str = "--child";
+const CHILD_FLAG: &str = "--child";
 
 /// The build's folder.
-pub(crate) fn target() -> PathBuf {
+pub(crate) fn build_folder() -> PathBuf {
     let own = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.parent()?.to_owned()));
     own.unwrap_or_else(|| PathBuf::from("target"))
 }
@@ -50,9 +50,9 @@ fn main() -> ExitCode {
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.as_slice() {
-        [flag, workload] if flag == CHILD => child(workload),
-        [flag] if flag == serving::AXUM => bare(),
-        chosen => parent(chosen),
+        [flag, workload] if flag == CHILD_FLAG => run_child(workload),
+        [flag] if flag == serving::AXUM_FLAG => run_bare_server(),
+        chosen => run_parent(chosen),
     };
     match done {
         Ok(code) => code,
@@ -64,61 +64,63 @@ fn main() -> ExitCode {
 }
 
 /// Measures every selected workload in a process of its own.
-fn parent(chosen: &[String]) -> Result<ExitCode, Failure> {
-    if let Some(unknown) = chosen.iter().find(|name| !WORKLOADS.contains(&name.as_str())) {
-        eprintln!("bench: unknown workload {unknown}; the workloads are {}", WORKLOADS.join(", "));
+fn run_parent(chosen: &[String]) -> Result<ExitCode, BenchError> {
+    if let Some(unknown) = chosen.iter().find(|name| !WORKLOAD_NAMES.contains(&name.as_str())) {
+        eprintln!("bench: unknown workload {unknown}; the workloads are {}", WORKLOAD_NAMES.join(", "));
         return Ok(ExitCode::from(2));
     }
-    let mut rows: Vec<Row> = Vec::new();
-    for workload in WORKLOADS.iter().filter(|name| chosen.is_empty() || chosen.iter().any(|chosen| chosen == *name)) {
+    let mut rows: Vec<ReportRow> = Vec::new();
+    for workload in
+        WORKLOAD_NAMES.iter().filter(|name| chosen.is_empty() || chosen.iter().any(|chosen| chosen == *name))
+    {
         eprintln!("{workload} …");
         let mut command = Command::new(std::env::current_exe()?);
-        let output = command.args([CHILD, workload]).stderr(Stdio::inherit()).output()?;
+        let output = command.args([CHILD_FLAG, workload]).stderr(Stdio::inherit()).output()?;
         if !output.status.success() {
             return Err(format!("{workload} failed").into());
         }
         rows.append(&mut serde_json::from_slice(&output.stdout)?);
     }
-    print!("{}", report::table(&rows));
-    let file = target().join("bench.json");
-    std::fs::write(&file, format!("{:#}\n", report::json(&rows)))?;
+    print!("{}", report::format_table(&rows));
+    let file = build_folder().join("bench.json");
+    std::fs::write(&file, format!("{:#}\n", report::to_json(&rows)))?;
     println!("\n{}", file.display());
     Ok(ExitCode::SUCCESS)
 }
 
 /// Serves as the floor of the server until it is killed.
-fn bare() -> Result<ExitCode, Failure> {
+fn run_bare_server() -> Result<ExitCode, BenchError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serving::bare())?;
+    runtime.block_on(serving::serve_bare())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Measures one workload and prints its rows as JSON.
-fn child(workload: &str) -> Result<ExitCode, Failure> {
+fn run_child(workload: &str) -> Result<ExitCode, BenchError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let rows = runtime.block_on(async {
         match workload {
-            "W1" => workloads::w1().await,
-            "W2" => workloads::w2().await,
-            "W3" => workloads::w3().await,
-            "W4" => workloads::w4().await,
-            "W5" => workloads::w5().await,
-            "W5d" => durable::w5_durable().await,
-            "W6" => durable::w6().await,
-            "W7" => durable::w7(),
+            "W1" => workloads::measure_w1().await,
+            "W2" => workloads::measure_w2().await,
+            "W3" => workloads::measure_w3().await,
+            "W4" => workloads::measure_w4().await,
+            "W5" => workloads::measure_w5().await,
+            "W5d" => durable::measure_w5_durable().await,
+            "W6" => durable::measure_w6().await,
+            "W7" => durable::measure_w7(),
             "W8" => {
-                let mut rows = workloads::w8_in_memory().await?;
-                rows.append(&mut durable::w8_durable().await?);
+                let mut rows = workloads::measure_w8_in_memory().await?;
+                rows.append(&mut durable::measure_w8_durable().await?);
                 Ok(rows)
             }
-            "F1000" => workloads::f1000().await,
-            "M1000" => workloads::m1000().await,
-            "HTTP" => serving::http().await,
-            "crowds" => serving::crowds().await,
-            "chats" => chats::chats().await,
-            "hostile" => Ok(hostile::compiled()),
-            "sandbox" => sandbox::sandbox().await,
-            "search" => search::search().await,
+            "F1000" => workloads::measure_f1000().await,
+            "M1000" => workloads::measure_m1000().await,
+            "HTTP" => serving::measure_http().await,
+            "crowds" => serving::measure_crowds().await,
+            "chats" => chats::measure_chats().await,
+            "hostile" => Ok(hostile::measure_hostile()),
+            "sandbox" => sandbox::measure_sandbox().await,
+            "search" => search::measure_search().await,
             other => Err(format!("unknown workload {other}").into()),
         }
     })?;

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Failure;
+use crate::BenchError;
 
 /// Durations of repetitions, in seconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Sample {
+pub(crate) struct SampleStats {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
@@ -16,14 +16,14 @@ pub(crate) struct Sample {
 
 /// A row of the table.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct ReportRow {
     pub(crate) workload: String,
     pub(crate) what: String,
     pub(crate) n: usize,
     /// Duration of one repetition of the engine.
-    pub(crate) ours: Option<Sample>,
+    pub(crate) ours: Option<SampleStats>,
     /// Duration of one repetition of the floor.
-    pub(crate) floor: Option<Sample>,
+    pub(crate) floor: Option<SampleStats>,
     /// Number of units that the durations are divided by.
     pub(crate) units: usize,
     /// The value that the goal refers to.
@@ -34,18 +34,18 @@ pub(crate) struct Row {
     pub(crate) met: Option<bool>,
 }
 
-impl Sample {
+impl SampleStats {
     /// The statistics of some repetitions.
-    pub(crate) fn of(mut seconds: Vec<f64>) -> Sample {
+    pub(crate) fn from_seconds(mut seconds: Vec<f64>) -> SampleStats {
         seconds.sort_by(f64::total_cmp);
         let at = |index: usize| seconds.get(index).copied().unwrap_or(f64::NAN);
-        Sample { median: at(seconds.len() / 2), min: at(0), max: at(seconds.len().saturating_sub(1)) }
+        SampleStats { median: at(seconds.len() / 2), min: at(0), max: at(seconds.len().saturating_sub(1)) }
     }
 }
 
-impl Row {
-    pub(crate) fn new(workload: &str, what: &str, n: usize) -> Row {
-        Row {
+impl ReportRow {
+    pub(crate) fn new(workload: &str, what: &str, n: usize) -> ReportRow {
+        ReportRow {
             workload: workload.to_owned(),
             what: what.to_owned(),
             n,
@@ -58,19 +58,19 @@ impl Row {
         }
     }
 
-    pub(crate) fn measured(mut self, ours: Sample, floor: Option<Sample>, units: usize) -> Row {
+    pub(crate) fn with_samples(mut self, ours: SampleStats, floor: Option<SampleStats>, units: usize) -> ReportRow {
         (self.ours, self.floor, self.units) = (Some(ours), floor, units);
         self
     }
 
     /// Adds a value without a goal.
-    pub(crate) fn says(mut self, value: f64) -> Row {
+    pub(crate) fn with_value(mut self, value: f64) -> ReportRow {
         self.value = Some(value);
         self
     }
 
     /// Adds a goal that is met if `value` is at most `bound`.
-    pub(crate) fn at_most(mut self, value: f64, bound: f64, unit: &str) -> Row {
+    pub(crate) fn with_maximum(mut self, value: f64, bound: f64, unit: &str) -> ReportRow {
         self.value = Some(value);
         self.goal = format!("<= {bound} {unit}");
         self.met = Some(value <= bound);
@@ -78,7 +78,7 @@ impl Row {
     }
 
     /// Adds a goal that is met if `value` is at least `bound`.
-    pub(crate) fn at_least(mut self, value: f64, bound: f64, unit: &str) -> Row {
+    pub(crate) fn with_minimum(mut self, value: f64, bound: f64, unit: &str) -> ReportRow {
         self.value = Some(value);
         self.goal = format!(">= {bound} {unit}");
         self.met = Some(value >= bound);
@@ -91,18 +91,18 @@ impl Row {
     }
 
     /// Ratio of the engine's duration to the floor's.
-    pub(crate) fn ratio(&self) -> Option<f64> {
+    pub(crate) fn floor_ratio(&self) -> Option<f64> {
         Some(self.ours?.median / self.floor?.median)
     }
 }
 
 /// Alternates between `ours` and `floor`, so that both experience the same minute of the machine; the first turn warms
 /// up. Each returns the seconds of one repetition.
-pub(crate) async fn by_turns(
+pub(crate) async fn measure_in_turns(
     repetitions: usize,
-    mut ours: impl AsyncFnMut() -> Result<f64, Failure>,
-    mut floor: impl AsyncFnMut() -> Result<f64, Failure>,
-) -> Result<(Sample, Sample), Failure> {
+    mut ours: impl AsyncFnMut() -> Result<f64, BenchError>,
+    mut floor: impl AsyncFnMut() -> Result<f64, BenchError>,
+) -> Result<(SampleStats, SampleStats), BenchError> {
     let (mut our_times, mut floor_times) = (Vec::new(), Vec::new());
     for turn in 0..=repetitions {
         let times = (ours().await?, floor().await?);
@@ -111,14 +111,14 @@ pub(crate) async fn by_turns(
             floor_times.push(times.1);
         }
     }
-    Ok((Sample::of(our_times), Sample::of(floor_times)))
+    Ok((SampleStats::from_seconds(our_times), SampleStats::from_seconds(floor_times)))
 }
 
 /// Duration in seconds of `work` on a task of its own: on the thread that blocks on the runtime, each wake costs 10 to
 /// 25 µs.
-pub(crate) async fn on_a_task<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
-) -> Result<f64, Failure> {
+pub(crate) async fn time_on_task<T: Send + 'static>(
+    work: impl Future<Output = Result<T, BenchError>> + Send + 'static,
+) -> Result<f64, BenchError> {
     let timed = tokio::spawn(async move {
         let since = Instant::now();
         let result = work.await;

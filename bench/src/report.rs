@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::measure::{Row, Sample};
+use crate::measure::{ReportRow, SampleStats};
 
-const HEAD: [&str; 10] =
+const TABLE_HEAD: [&str; 10] =
     ["workload", "what", "n", "ours ms median [min..max]", "per unit µs", "floor µs", "x floor", "value", "goal", ""];
 
 /// The rows as an aligned Markdown table.
-pub(crate) fn table(rows: &[Row]) -> String {
-    let lines: Vec<[String; 10]> = rows.iter().map(cells).collect();
-    let mut widths = HEAD.map(|head| head.chars().count());
+pub(crate) fn format_table(rows: &[ReportRow]) -> String {
+    let lines: Vec<[String; 10]> = rows.iter().map(format_cells).collect();
+    let mut widths = TABLE_HEAD.map(|head| head.chars().count());
     for line in &lines {
         for (width, cell) in widths.iter_mut().zip(line) {
             *width = (*width).max(cell.chars().count());
@@ -24,16 +24,22 @@ pub(crate) fn table(rows: &[Row]) -> String {
             .map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.chars().count())))
             .collect()
     };
-    let mut table = line(padded(&HEAD.map(str::to_owned)));
+    let mut table = line(padded(&TABLE_HEAD.map(str::to_owned)));
     table.push_str(&line(widths.iter().map(|width| "-".repeat(*width)).collect()));
     lines.iter().for_each(|cells| table.push_str(&line(padded(cells))));
     table
 }
 
-fn cells(row: &Row) -> [String; 10] {
-    let per_unit = |sample: Sample| short(sample.median / row.units as f64 * 1e6);
-    let spread =
-        |ours: Sample| format!("{} [{}..{}]", short(ours.median * 1e3), short(ours.min * 1e3), short(ours.max * 1e3));
+fn format_cells(row: &ReportRow) -> [String; 10] {
+    let per_unit = |sample: SampleStats| format_number(sample.median / row.units as f64 * 1e6);
+    let spread = |ours: SampleStats| {
+        format!(
+            "{} [{}..{}]",
+            format_number(ours.median * 1e3),
+            format_number(ours.min * 1e3),
+            format_number(ours.max * 1e3)
+        )
+    };
     [
         row.workload.clone(),
         row.what.clone(),
@@ -41,15 +47,15 @@ fn cells(row: &Row) -> [String; 10] {
         row.ours.map(spread).unwrap_or_default(),
         row.ours.map(per_unit).unwrap_or_default(),
         row.floor.map(per_unit).unwrap_or_default(),
-        row.ratio().map(short).unwrap_or_default(),
-        row.value.map(short).unwrap_or_default(),
+        row.floor_ratio().map(format_number).unwrap_or_default(),
+        row.value.map(format_number).unwrap_or_default(),
         row.goal.clone(),
         row.met.map(|met| if met { "ok" } else { "SHORT" }).unwrap_or_default().to_owned(),
     ]
 }
 
 /// Formats a number with three significant digits.
-fn short(number: f64) -> String {
+fn format_number(number: f64) -> String {
     let digits = match number.abs() {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
@@ -60,11 +66,11 @@ fn short(number: f64) -> String {
 }
 
 /// The rows as a JSON list.
-pub(crate) fn json(rows: &[Row]) -> Value {
+pub(crate) fn to_json(rows: &[ReportRow]) -> Value {
     let rows = rows.iter().map(|row| {
         json!({
             "workload": row.workload, "what": row.what, "n": row.n, "units": row.units,
-            "seconds": row.ours, "floor_seconds": row.floor, "ratio": row.ratio(),
+            "seconds": row.ours, "floor_seconds": row.floor, "ratio": row.floor_ratio(),
             "value": row.value, "goal": row.goal, "met": row.met,
         })
     });

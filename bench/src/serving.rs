@@ -11,38 +11,38 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::client::{Connection, load, request};
-use crate::durable::scratch;
-use crate::measure::{Row, by_turns};
-use crate::{Failure, slow_model};
+use crate::client::{ClientConnection, build_request, measure_load};
+use crate::durable::scratch_folder;
+use crate::measure::{ReportRow, measure_in_turns};
+use crate::{BenchError, slow_model};
 
 /// Number of connections of the load.
-const CALLERS: usize = 16;
+const LOAD_CONNECTIONS: usize = 16;
 
 /// Calls per repetition.
-const CALLS: usize = 16_000;
+const CALLS_PER_REPETITION: usize = 16_000;
 
 /// Number of runs that wait for a model.
-const WAITING: usize = 10_000;
+const WAITING_RUNS: usize = 10_000;
 
 /// Number of clients that subscribe to a run.
-const FOLLOWERS: usize = 1000;
+const SUBSCRIBER_COUNT: usize = 1000;
 
 /// A definition of one step, answered by a script.
-const ONE: &str = r#"{"id": "one", "name": "one", "description": "d", "steps": [
+const ONE_STEP_DEFINITION: &str = r#"{"id": "one", "name": "one", "description": "d", "steps": [
   {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"}]}"#;
 
 /// A program that serves HTTP until it is dropped.
-pub(crate) struct Program {
+pub(crate) struct ServerProgram {
     child: Child,
     pub(crate) address: SocketAddr,
     /// Time until it listened, in seconds.
-    ready: f64,
+    ready_seconds: f64,
 }
 
-impl Program {
+impl ServerProgram {
     /// Starts a command that prints its address on stderr.
-    fn start(command: &mut Command) -> Result<Program, Failure> {
+    fn start_command(command: &mut Command) -> Result<ServerProgram, BenchError> {
         let since = Instant::now();
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let mut said = BufReader::new(child.stderr.take().ok_or("no stderr")?);
@@ -59,24 +59,28 @@ impl Program {
         let ready = since.elapsed().as_secs_f64();
         // Later output must be read, or the program would block on a full pipe.
         std::thread::spawn(move || said.lines().for_each(drop));
-        Ok(Program { child, address, ready })
+        Ok(ServerProgram { child, address, ready_seconds: ready })
     }
 
     /// `flowloom serve` in a folder that contains its configuration and definitions.
-    pub(crate) fn flowloom(folder: &Path, durability: &str, arguments: &[&str]) -> Result<Program, Failure> {
-        let mut command = Command::new(crate::target().join("release/flowloom"));
+    pub(crate) fn start_flowloom(
+        folder: &Path,
+        durability: &str,
+        arguments: &[&str],
+    ) -> Result<ServerProgram, BenchError> {
+        let mut command = Command::new(crate::build_folder().join("release/flowloom"));
         command.args(["serve", ".", "--bind", "127.0.0.1:0"]).args(arguments).current_dir(folder);
         command.env("FLOWLOOM_DATA_DIR", folder.join("data")).env("FLOWLOOM_DURABILITY", durability);
-        Program::start(&mut command)
+        ServerProgram::start_command(&mut command)
     }
 
     /// Plain axum, which echoes JSON.
-    fn axum() -> Result<Program, Failure> {
-        Program::start(Command::new(std::env::current_exe()?).arg(AXUM))
+    fn start_axum() -> Result<ServerProgram, BenchError> {
+        ServerProgram::start_command(Command::new(std::env::current_exe()?).arg(AXUM_FLAG))
     }
 
     /// A field of `/proc/PID/status`, in MB.
-    pub(crate) fn memory(&self, field: &str) -> f64 {
+    pub(crate) fn memory_mb(&self, field: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
@@ -84,7 +88,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for ServerProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -92,10 +96,10 @@ impl Drop for Program {
 }
 
 /// The flag that makes this program the plain axum server.
-pub(crate) const AXUM: &str = "--axum";
+pub(crate) const AXUM_FLAG: &str = "--axum";
 
 /// The floor: a server that echoes JSON.
-pub(crate) async fn bare() -> Result<(), Failure> {
+pub(crate) async fn serve_bare() -> Result<(), BenchError> {
     let router = axum::Router::new().route("/api/v1/runs", post(async |Json(body): Json<Value>| Json(body)));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     eprintln!("at http://{}", listener.local_addr()?);
@@ -103,25 +107,25 @@ pub(crate) async fn bare() -> Result<(), Failure> {
 }
 
 /// A folder with a configuration and the one-step definition.
-pub(crate) fn folder(config: &str) -> Result<TempDir, Failure> {
-    let folder = scratch()?;
+pub(crate) fn create_folder(config: &str) -> Result<TempDir, BenchError> {
+    let folder = scratch_folder()?;
     std::fs::write(folder.path().join("flowloom.toml"), config)?;
-    std::fs::write(folder.path().join("one.json"), ONE)?;
+    std::fs::write(folder.path().join("one.json"), ONE_STEP_DEFINITION)?;
     Ok(folder)
 }
 
 /// One-step runs, started, finished and answered, compared with plain axum that echoes 1 KB of JSON (an answer has 0.6
 /// KB).
-pub(crate) async fn http() -> Result<Vec<Row>, Failure> {
+pub(crate) async fn measure_http() -> Result<Vec<ReportRow>, BenchError> {
     let path = "/api/v1/runs?wait=10";
-    let call = request("POST", path, &json!({"workflow": "one", "inputs": "hi"}).to_string());
-    let echo = request(
+    let call = build_request("POST", path, &json!({"workflow": "one", "inputs": "hi"}).to_string());
+    let echo = build_request(
         "POST",
         path,
         &json!({"items": vec!["fifty bytes of text that stand for some real input"; 20]}).to_string(),
     );
     let mut rows = Vec::new();
-    let postgres = test_postgres::Database::create();
+    let postgres = test_postgres::TestDatabase::create_database();
     let mut stores = vec![
         ("one-step runs over HTTP, in memory", "memory", None, Some(20_000.0)),
         ("the same on SQLite NORMAL", "normal", None, Some(5_000.0)),
@@ -131,85 +135,87 @@ pub(crate) async fn http() -> Result<Vec<Row>, Failure> {
     );
     for (what, durability, database, goal) in stores {
         let database = database.map(|url| format!("database = \"{url}\"\n")).unwrap_or_default();
-        let folder = folder(&format!("default_model = \"scripted:echo\"\n{database}"))?;
-        let (ours, bare) = (Program::flowloom(folder.path(), durability, &[])?, Program::axum()?);
+        let folder = create_folder(&format!("default_model = \"scripted:echo\"\n{database}"))?;
+        let (ours, bare) =
+            (ServerProgram::start_flowloom(folder.path(), durability, &[])?, ServerProgram::start_axum()?);
         // Reach the steady state: the server retains as many finished runs as it may, and has allocated room for them.
-        load(ours.address, &call, CALLERS, CALLS).await?;
-        load(bare.address, &echo, CALLERS, CALLS).await?;
-        let (ours, floor) = by_turns(
+        measure_load(ours.address, &call, LOAD_CONNECTIONS, CALLS_PER_REPETITION).await?;
+        measure_load(bare.address, &echo, LOAD_CONNECTIONS, CALLS_PER_REPETITION).await?;
+        let (ours, floor) = measure_in_turns(
             9,
-            async || load(ours.address, &call, CALLERS, CALLS).await,
-            async || load(bare.address, &echo, CALLERS, CALLS).await,
+            async || measure_load(ours.address, &call, LOAD_CONNECTIONS, CALLS_PER_REPETITION).await,
+            async || measure_load(bare.address, &echo, LOAD_CONNECTIONS, CALLS_PER_REPETITION).await,
         )
         .await?;
-        let row = Row::new("HTTP", what, CALLS).measured(ours, Some(floor), CALLS);
-        let rate = CALLS as f64 / ours.median;
+        let row =
+            ReportRow::new("HTTP", what, CALLS_PER_REPETITION).with_samples(ours, Some(floor), CALLS_PER_REPETITION);
+        let rate = CALLS_PER_REPETITION as f64 / ours.median;
         rows.push(match goal {
-            Some(goal) => row.at_least(rate, goal, "runs/s"),
-            None => Row { value: Some(rate), ..row },
+            Some(goal) => row.with_minimum(rate, goal, "runs/s"),
+            None => ReportRow { value: Some(rate), ..row },
         });
         let share = floor.median / ours.median * 100.0;
-        let of_bare = Row::new("HTTP", "of what bare axum echoes", CALLS);
+        let of_bare = ReportRow::new("HTTP", "of what bare axum echoes", CALLS_PER_REPETITION);
         rows.push(if durability == "memory" {
-            of_bare.at_least(share, 38.0, "%")
+            of_bare.with_minimum(share, 38.0, "%")
         } else {
-            Row { value: Some(share), ..of_bare }
+            ReportRow { value: Some(share), ..of_bare }
         });
     }
     Ok(rows)
 }
 
 /// Memory of runs that wait for a model, and of subscribers of a run.
-pub(crate) async fn crowds() -> Result<Vec<Row>, Failure> {
-    let model = slow_model::start().await?;
+pub(crate) async fn measure_crowds() -> Result<Vec<ReportRow>, BenchError> {
+    let model = slow_model::start_model().await?;
     let config = format!("default_model = \"slow:m\"\n[providers.slow]\nbase_url = \"http://{}/v1\"\n", model.address);
-    let folder = folder(&config)?;
-    let server = Program::flowloom(folder.path(), "normal", &["--max-runs", "100000"])?;
-    let mut connection = Connection::open(server.address).await?;
-    let call = request("POST", "/api/v1/runs", &json!({"workflow": "one", "inputs": "hi"}).to_string());
-    let first = started(connection.call(&call).await?)?;
-    model.asked(1).await;
-    let before = server.memory("VmRSS");
+    let folder = create_folder(&config)?;
+    let server = ServerProgram::start_flowloom(folder.path(), "normal", &["--max-runs", "100000"])?;
+    let mut connection = ClientConnection::open(server.address).await?;
+    let call = build_request("POST", "/api/v1/runs", &json!({"workflow": "one", "inputs": "hi"}).to_string());
+    let first = started_run_id(connection.send_request(&call).await?)?;
+    model.wait_for_requests(1).await;
+    let before = server.memory_mb("VmRSS");
     let mut followers = Vec::new();
-    for _ in 0..FOLLOWERS {
-        let follow = request("GET", &format!("/api/v1/runs/{first}/events?deltas=true"), "");
-        let mut stream = Connection::open(server.address).await?.begin(&follow).await?;
+    for _ in 0..SUBSCRIBER_COUNT {
+        let follow = build_request("GET", &format!("/api/v1/runs/{first}/events?deltas=true"), "");
+        let mut stream = ClientConnection::open(server.address).await?.begin_stream(&follow).await?;
         let mut some = [0; 1024];
         let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut some).await?;
         followers.push(stream);
     }
-    let followed = Row::new("crowds", "subscribers, each on a connection: memory", FOLLOWERS);
-    let mut rows = vec![followed.at_most(server.memory("VmRSS") - before, 100.0, "MB more")];
+    let followed = ReportRow::new("crowds", "subscribers, each on a connection: memory", SUBSCRIBER_COUNT);
+    let mut rows = vec![followed.with_maximum(server.memory_mb("VmRSS") - before, 100.0, "MB more")];
     drop(followers);
-    for _ in 1..WAITING {
-        started(connection.call(&call).await?)?;
+    for _ in 1..WAITING_RUNS {
+        started_run_id(connection.send_request(&call).await?)?;
     }
-    model.asked(WAITING).await;
-    let waiting = Row::new("crowds", "runs that wait for a model: peak memory", WAITING);
-    rows.push(waiting.at_most(server.memory("VmHWM"), 200.0, "MB"));
-    rows.push(ready().await?);
+    model.wait_for_requests(WAITING_RUNS).await;
+    let waiting = ReportRow::new("crowds", "runs that wait for a model: peak memory", WAITING_RUNS);
+    rows.push(waiting.with_maximum(server.memory_mb("VmHWM"), 200.0, "MB"));
+    rows.push(measure_ready().await?);
     Ok(rows)
 }
 
-fn started((status, body): (u16, &[u8])) -> Result<String, Failure> {
+fn started_run_id((status, body): (u16, &[u8])) -> Result<String, BenchError> {
     let run: Value = serde_json::from_slice(body)?;
     let id = run["run_id"].as_str().filter(|_| status == 202);
     Ok(id.ok_or_else(|| format!("status {status}: {run}"))?.to_owned())
 }
 
 /// Time until a server listens on a database of ten thousand runs.
-async fn ready() -> Result<Row, Failure> {
-    let folder = folder("default_model = \"scripted:echo\"\n")?;
-    let call = request("POST", "/api/v1/runs?wait=10", &json!({"workflow": "one", "inputs": "hi"}).to_string());
-    let server = Program::flowloom(folder.path(), "off", &[])?;
-    load(server.address, &call, CALLERS, WAITING).await?;
+async fn measure_ready() -> Result<ReportRow, BenchError> {
+    let folder = create_folder("default_model = \"scripted:echo\"\n")?;
+    let call = build_request("POST", "/api/v1/runs?wait=10", &json!({"workflow": "one", "inputs": "hi"}).to_string());
+    let server = ServerProgram::start_flowloom(folder.path(), "off", &[])?;
+    measure_load(server.address, &call, LOAD_CONNECTIONS, WAITING_RUNS).await?;
     drop(server);
     let mut times = Vec::new();
     for _ in 0..5 {
-        times.push(Program::flowloom(folder.path(), "normal", &[])?.ready * 1e3);
+        times.push(ServerProgram::start_flowloom(folder.path(), "normal", &[])?.ready_seconds * 1e3);
     }
     times.sort_by(f64::total_cmp);
-    Ok(Row::new("crowds", "ready on a database with that many runs", WAITING).at_most(
+    Ok(ReportRow::new("crowds", "ready on a database with that many runs", WAITING_RUNS).with_maximum(
         times[times.len() / 2],
         100.0,
         "ms",

@@ -6,78 +6,86 @@ use std::time::Duration;
 
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::effect::{CallRequest, GenerateRequest, Generated};
+use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Context, Effects, Model, NoCode, Price, Reply, Substeps};
+use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture, Effects, Model, NoCodeRunner, Price};
 use flowloom_runtime::journal::Journal;
-use flowloom_runtime::publish::Heard;
-use flowloom_runtime::{Engine, Outcome, Start};
+use flowloom_runtime::publish::Delivery;
+use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 use flowloom_tools::scrape::PageScraper;
-use flowloom_tools::{EgressPolicy, FunctionConfig, HttpClient, HttpLimits, NativeFunction, Registry};
+use flowloom_tools::{EgressPolicy, FunctionConfig, FunctionRegistry, HttpClient, HttpLimits, NativeFunction};
 
-use crate::Failure;
-use crate::definitions::Definition;
+use crate::BenchError;
+use crate::definitions::CompiledDefinition;
 
 /// The native functions.
-pub(crate) const FUNCTIONS: [&str; 4] = ["bench::add", "bench::count", "bench::sleep", "bench::message"];
+pub(crate) const FUNCTION_IDS: [&str; 4] = ["bench::add", "bench::count", "bench::sleep", "bench::message"];
 
 /// Size of a message in bytes.
-pub(crate) const MESSAGE: usize = 1024;
+pub(crate) const MESSAGE_BYTES: usize = 1024;
 
 /// An engine as the command line builds it.
-pub(crate) fn engine(journal: Arc<dyn Journal>) -> Engine {
+pub(crate) fn new_engine(journal: Arc<dyn Journal>) -> Engine {
     let secrets: std::collections::BTreeMap<String, String> = Default::default();
     let client = Arc::new(HttpClient::new(EgressPolicy::default(), Arc::new(secrets), HttpLimits::default()));
-    let functions: [Arc<dyn NativeFunction>; 4] =
-        [Arc::new(Add), Arc::new(Count), Arc::new(Sleep), Arc::new(Message { text: "m".repeat(MESSAGE - 4) })];
-    let registry = FUNCTIONS.into_iter().zip(functions).fold(Registry::new(client.clone()), |all, (id, function)| {
-        all.with_function(id, FunctionConfig::Native(function))
-    });
+    let functions: [Arc<dyn NativeFunction>; 4] = [
+        Arc::new(AddFunction),
+        Arc::new(CountFunction),
+        Arc::new(SleepFunction),
+        Arc::new(MessageFunction { text: "m".repeat(MESSAGE_BYTES - 4) }),
+    ];
+    let registry =
+        FUNCTION_IDS.into_iter().zip(functions).fold(FunctionRegistry::new(client.clone()), |all, (id, function)| {
+            all.with_function(id, FunctionConfig::Native(function))
+        });
     let effects = Effects {
-        model: Arc::new(Instant),
+        model: Arc::new(InstantModel),
         scraper: Arc::new(PageScraper::new(client.clone())),
         http: client,
         functions: Arc::new(registry),
-        code: Arc::new(NoCode),
+        code: Arc::new(NoCodeRunner),
         clock: Arc::new(SystemClock),
     };
     Engine::new(effects, journal)
 }
 
 /// The default limits, with every budget on.
-fn limits() -> Limits {
+fn bench_limits() -> Limits {
     Limits { time_ms: Some(600_000), tokens: Some(1 << 40), micro_usd: Some(1 << 40), ..Limits::default() }
 }
 
 /// Runs a definition to its end, its events drained by one subscriber on a task of its own. Also returns the number of
 /// updates that were received or missed.
-pub(crate) async fn run(engine: &Engine, definition: &Definition) -> Result<(Outcome, u64), Failure> {
-    let start = Start {
+pub(crate) async fn run_to_end(
+    engine: &Engine,
+    definition: &CompiledDefinition,
+) -> Result<(RunOutcome, u64), BenchError> {
+    let start = StartOptions {
         plan: definition.plan.clone(),
         bundle: definition.bundle,
         inputs: Value::from(0),
-        owner: "bench".to_owned(),
+        user: "bench".to_owned(),
         agent: None,
-        limits: limits(),
+        limits: bench_limits(),
         depth: 0,
         workflow: None,
-        keep: None,
+        thread_key: None,
         id: None,
     };
-    let run = engine.start(start)?;
+    let run = engine.start_run(start)?;
     let mut subscription = run.subscribe();
     let listener = tokio::spawn(async move {
         let mut signals = 0;
         while let Some(heard) = subscription.next().await {
-            signals += if let Heard::Missed(missed) = heard { missed } else { 1 };
+            signals += if let Delivery::Missed(missed) = heard { missed } else { 1 };
         }
         signals
     });
-    let outcome = run.drive().await;
+    let outcome = run.drive_to_end().await;
     let signals = listener.await?;
     if let Some(error) = outcome.broken.as_ref().or(outcome.state.error.as_ref()) {
         return Err(format!("the run failed: {error}").into());
@@ -86,19 +94,19 @@ pub(crate) async fn run(engine: &Engine, definition: &Definition) -> Result<(Out
 }
 
 /// Adds 1 to the input.
-struct Add;
+struct AddFunction;
 
-impl NativeFunction for Add {
-    fn class(&self) -> EffectClass {
+impl NativeFunction for AddFunction {
+    fn effect_class(&self) -> EffectClass {
         EffectClass::AtLeastOnce
     }
 
-    fn call<'a>(
+    fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,
-        _context: &'a Context,
-        _below: &'a dyn Substeps,
-    ) -> Reply<'a, Value> {
+        _context: &'a EffectContext,
+        _below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
             Ok(Value::from(request.payload.get("input").and_then(|value| value.as_i64()).unwrap_or(0) + 1))
         })
@@ -106,15 +114,15 @@ impl NativeFunction for Add {
 }
 
 /// Counts the results to collect.
-struct Count;
+struct CountFunction;
 
-impl NativeFunction for Count {
-    fn call<'a>(
+impl NativeFunction for CountFunction {
+    fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,
-        _context: &'a Context,
-        _below: &'a dyn Substeps,
-    ) -> Reply<'a, Value> {
+        _context: &'a EffectContext,
+        _below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
         let collected = request.payload.get("__fanout");
         let count = collected.as_ref().and_then(Value::as_list).map_or(0, <[Value]>::len);
         Box::pin(ready(Ok(Value::from(count as i64))))
@@ -122,17 +130,17 @@ impl NativeFunction for Count {
 }
 
 /// Waits for the number of milliseconds in the prompt, as for a model.
-struct Sleep;
+struct SleepFunction;
 
-impl NativeFunction for Sleep {
-    fn call<'a>(
+impl NativeFunction for SleepFunction {
+    fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,
-        _context: &'a Context,
-        _below: &'a dyn Substeps,
-    ) -> Reply<'a, Value> {
+        _context: &'a EffectContext,
+        _below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
-            let prompt = request.payload.prompt.as_ref().map(|prompt| prompt.names_only()).unwrap_or_default();
+            let prompt = request.payload.prompt.as_ref().map(|prompt| prompt.to_redacted_text()).unwrap_or_default();
             let milliseconds = prompt.parse().map_err(|_| StepError::new(Code::FunctionFailed, "not a number"))?;
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
             Ok(Value::from(1))
@@ -141,37 +149,41 @@ impl NativeFunction for Sleep {
 }
 
 /// Returns a message of [`MESSAGE`] bytes that no other step returns.
-struct Message {
+struct MessageFunction {
     text: String,
 }
 
-impl NativeFunction for Message {
-    fn call<'a>(
+impl NativeFunction for MessageFunction {
+    fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,
-        _context: &'a Context,
-        _below: &'a dyn Substeps,
-    ) -> Reply<'a, Value> {
+        _context: &'a EffectContext,
+        _below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
         let number = request.payload.vars.len();
         Box::pin(async move { Ok(Value::from(format!("{number:04}{}", self.text))) })
     }
 }
 
 /// A model that answers at once, always with the same text.
-struct Instant;
+struct InstantModel;
 
-impl Model for Instant {
+impl Model for InstantModel {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
         Ok(named.unwrap_or("bench:instant").to_owned())
     }
 
-    fn generate<'a>(&'a self, _request: &'a GenerateRequest, _context: &'a Context) -> Reply<'a, Generated> {
+    fn generate_reply<'a>(
+        &'a self,
+        _request: &'a GenerateRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply> {
         let text = "There is not much more to say about this than what has been said already.";
         let usage = Usage { input_tokens: 20, output_tokens: 20, micro_usd: Some(0) };
-        Box::pin(ready(Ok(Generated { text: Some(text.to_owned()), tool_calls: Vec::new(), usage })))
+        Box::pin(ready(Ok(GenerateReply { text: Some(text.to_owned()), tool_calls: Vec::new(), usage })))
     }
 
-    fn window(&self, _model: &str) -> u64 {
+    fn context_window(&self, _model: &str) -> u64 {
         8192
     }
 
@@ -183,7 +195,7 @@ impl Model for Instant {
         1024
     }
 
-    fn price(&self, _model: &str) -> Option<Price> {
+    fn find_price(&self, _model: &str) -> Option<Price> {
         Some(Price { input: 0, output: 0 })
     }
 }

@@ -3,14 +3,14 @@
 use std::process::Command;
 
 fn main() {
-    if knows_packed_relocations() {
+    if supports_packed_relocations() {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
 }
 
 /// Whether the executable may pack its 107,000 relative relocations, which saves reading 2.5 MB at every start. The
 /// dynamic loader must support this; glibc does since 2.36. Executables for other machines remain unchanged.
-fn knows_packed_relocations() -> bool {
+fn supports_packed_relocations() -> bool {
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|is| is == value);
     let is_own = std::env::var("HOST").is_ok_and(|host| is("TARGET", &host));
     if !is_own || !is("CARGO_CFG_TARGET_OS", "linux") || !is("CARGO_CFG_TARGET_ENV", "gnu") {

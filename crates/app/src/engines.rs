@@ -9,7 +9,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_core::plan::{Format, Plan, flow_function};
+use flowloom_core::plan::{Format, Plan, flow_function_id};
 use flowloom_core::state::RunState;
 use flowloom_models::Models;
 use flowloom_runtime::Engine;
@@ -18,20 +18,22 @@ use flowloom_runtime::effects::Effects;
 use flowloom_runtime::journal::Journal;
 use flowloom_sandbox::Sandbox;
 use flowloom_store::Store;
-use flowloom_tools::secrets::read_text;
-use flowloom_tools::{Capabilities, FunctionConfig, HttpClient, HttpFunction, HttpLimits, PageScraper, Registry};
+use flowloom_tools::secrets::parse_secret_text;
+use flowloom_tools::{
+    Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper,
+};
 
-use crate::authoring::{self, Author, BuiltIn};
-use crate::blocks::Registry as Blocks;
-use crate::config::{Agent, Config, Function};
-use crate::definitions::bundle::{Bundle, plan_of};
+use crate::authoring::{self, AuthoringEnv, BuiltInWorkflow};
+use crate::blocks::BlockRegistry as Blocks;
+use crate::config::{AgentSettings, Config, FunctionSettings};
+use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::source::Loader;
-use crate::definitions::sources::Declared;
-use crate::runs::start::Prepared;
-use crate::tools::mcp::Servers;
-use crate::tools::memory_keys::scoped;
-use crate::tools::workflows::{self, Host};
-use crate::wiring::{EnvironmentSecrets, models, policy, sandbox, servers};
+use crate::definitions::sources::ServerTools;
+use crate::runs::start::PreparedDefinition;
+use crate::tools::mcp::McpServers;
+use crate::tools::memory_keys::scope_to_bundle;
+use crate::tools::workflows::{self, WorkflowHost};
+use crate::wiring::{EnvironmentSecrets, build_egress_policy, build_models, build_sandbox, servers};
 
 /// The parts of the program that a run needs.
 pub struct App {
@@ -40,19 +42,19 @@ pub struct App {
     /// The store.
     pub store: Arc<Store>,
     /// The MCP servers.
-    pub servers: Servers,
+    pub servers: McpServers,
     /// The block registry.
     pub blocks: Arc<Blocks>,
     sandbox: Arc<Sandbox>,
     /// Opened bundles by hash. A server opens the same ones repeatedly.
-    ready: Mutex<HashMap<Hash, Arc<Ready>>>,
+    ready: Mutex<HashMap<Hash, Arc<CompiledBundle>>>,
 }
 
 /// Maximum number of compiled bundles held in memory.
-const READY: usize = 256;
+const MAX_CACHED_BUNDLES: usize = 256;
 
 /// A stored bundle with its plan and, once needed, its engine.
-pub struct Ready {
+pub struct CompiledBundle {
     /// The bundle.
     pub bundle: Bundle,
     plan: Arc<Plan>,
@@ -67,26 +69,29 @@ impl App {
     }
 
     /// Opens the store with the given MCP servers, which may already have been queried.
-    pub fn open_with(config: Config, servers: Servers) -> Result<App, StepError> {
-        let store = Store::open_with(&config.store())?;
-        let sandbox = Arc::new(sandbox(&config));
+    pub fn open_with(config: Config, servers: McpServers) -> Result<App, StepError> {
+        let store = Store::open_with(&config.store_settings())?;
+        let sandbox = Arc::new(build_sandbox(&config));
         let blocks = Arc::new(Blocks::new(store.clone(), &config));
         Ok(App { config, store, servers, blocks, sandbox, ready: Mutex::default() })
     }
 
     /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is
     /// misconfigured.
-    pub fn engine(&self, bundle: &Bundle) -> Result<Engine, StepError> {
-        let models = Arc::new(models(&self.config, bundle.model.clone(), &bundle.aliases));
-        let client =
-            Arc::new(HttpClient::new(policy(&self.config)?, Arc::new(EnvironmentSecrets), HttpLimits::default()));
-        let host = Arc::new(Host::new(self.store.clone(), bundle.clone()));
-        let author = self.author(bundle, &models);
-        let registry = Arc::new(self.registry(bundle, &client, &host, author)?);
+    pub fn build_engine(&self, bundle: &Bundle) -> Result<Engine, StepError> {
+        let models = Arc::new(build_models(&self.config, bundle.model.clone(), &bundle.aliases));
+        let client = Arc::new(HttpClient::new(
+            build_egress_policy(&self.config)?,
+            Arc::new(EnvironmentSecrets),
+            HttpLimits::default(),
+        ));
+        let host = Arc::new(WorkflowHost::new(self.store.clone(), bundle.clone()));
+        let author = self.build_author(bundle, &models);
+        let registry = Arc::new(self.build_registry(bundle, &client, &host, author)?);
         let (scraper, sandbox) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
         let (store, clock) = (self.store.clone(), Arc::new(SystemClock));
-        let over = move |functions: Arc<Registry>, bundle: &Bundle| {
-            let code = scoped(sandbox.clone(), bundle);
+        let over = move |functions: Arc<FunctionRegistry>, bundle: &Bundle| {
+            let code = scope_to_bundle(sandbox.clone(), bundle);
             let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
             let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
             Engine::new(effects, store.clone())
@@ -99,65 +104,72 @@ impl App {
     }
 
     /// A plan that was compiled from a bundle, ready to be run.
-    pub fn prepare(&self, plan: Arc<Plan>, bundle: &Bundle) -> Result<Prepared, StepError> {
-        Prepared::new(plan, self.engine(bundle)?, bundle)
+    pub fn prepare(&self, plan: Arc<Plan>, bundle: &Bundle) -> Result<PreparedDefinition, StepError> {
+        PreparedDefinition::new(plan, self.build_engine(bundle)?, bundle)
     }
 
     /// Builds the context of the authoring functions, which create pipelines from goals.
-    pub fn author(&self, bundle: &Bundle, models: &Arc<Models>) -> Author {
-        Author {
+    pub fn build_author(&self, bundle: &Bundle, models: &Arc<Models>) -> AuthoringEnv {
+        AuthoringEnv {
             store: self.store.clone(),
             models: models.clone(),
             code: self.sandbox.clone(),
             blocks: self.blocks.clone(),
-            sources: bundle.surroundings().with_files(BTreeMap::new()),
+            sources: bundle.to_sources_without_files().with_files(BTreeMap::new()),
         }
     }
 
-    fn registry(
+    fn build_registry(
         &self,
         bundle: &Bundle,
         client: &Arc<HttpClient>,
-        host: &Arc<Host>,
-        author: Author,
-    ) -> Result<Registry, StepError> {
+        host: &Arc<WorkflowHost>,
+        author: AuthoringEnv,
+    ) -> Result<FunctionRegistry, StepError> {
         let grants: BTreeMap<String, Vec<String>> =
             bundle.agents.iter().map(|(id, agent)| (id.clone(), agent.tools.clone())).collect();
-        let mut registry = Registry::new(client.clone()).with_capabilities(Capabilities::new(grants));
+        let mut registry = FunctionRegistry::new(client.clone()).with_capabilities(Capabilities::new(grants));
         if let Some(root) = &self.config.files_root {
             registry = registry.with_files(root);
         }
         if let Some(search) = &self.config.search {
             registry = registry.with_search(search.clone());
         }
-        for (id, function) in workflows::built_in(host).into_iter().chain(authoring::functions(author)) {
+        for (id, function) in workflows::built_in_functions(host).into_iter().chain(authoring::build_functions(author))
+        {
             registry = registry.with_function(id, function);
         }
         for (name, mcp) in &bundle.mcp {
-            registry = registry.with_server(self.servers.get(name, mcp));
+            registry = registry.with_server(self.servers.get_or_create(name, mcp));
         }
         for id in bundle.flows.iter().flat_map(BTreeMap::keys) {
-            registry = registry.with_function(flow_function(id), workflows::of_flow(host, id));
+            registry = registry.with_function(flow_function_id(id), workflows::tool_function(host, id));
         }
         for (id, function) in &bundle.functions {
-            registry = registry.with_function(id, self.function(id, function, host)?);
+            registry = registry.with_function(id, self.build_function(id, function, host)?);
         }
         Ok(registry)
     }
 
-    fn function(&self, id: &str, function: &Function, host: &Arc<Host>) -> Result<FunctionConfig, StepError> {
+    fn build_function(
+        &self,
+        id: &str,
+        function: &FunctionSettings,
+        host: &Arc<WorkflowHost>,
+    ) -> Result<FunctionConfig, StepError> {
         match (&function.url, &function.workflow) {
             (Some(url), None) => {
-                let mut http = HttpFunction::post(read_text(url));
+                let mut http = HttpFunction::with_post(parse_secret_text(url));
                 if let Some(method) = &function.method {
                     http.method.clone_from(method);
                 }
-                http.headers = function.headers.iter().map(|(name, value)| (name.clone(), read_text(value))).collect();
+                http.headers =
+                    function.headers.iter().map(|(name, value)| (name.clone(), parse_secret_text(value))).collect();
                 http.effect = function.effect;
                 http.timeout_ms = function.timeout_ms.or(http.timeout_ms);
                 Ok(FunctionConfig::Http(http))
             }
-            (None, Some(file)) => Ok(workflows::of_file(host, file, function.effect)),
+            (None, Some(file)) => Ok(workflows::file_function(host, file, function.effect)),
             _ => {
                 let message = format!("[functions.{id:?}] needs either a url or a workflow");
                 Err(StepError::new(Code::ConfigInvalid, message))
@@ -166,8 +178,8 @@ impl App {
     }
 
     /// Reads the files of a workflow named in the configuration, by their paths relative to the configuration's folder.
-    fn workflow(&self, file: &str) -> Result<BTreeMap<String, String>, StepError> {
-        let base = self.config.base();
+    fn read_workflow_files(&self, file: &str) -> Result<BTreeMap<String, String>, StepError> {
+        let base = self.config.base_folder();
         let loader = Loader { config: &self.config, format: None, lenient: false };
         let source = loader.compile(&base.join(file));
         if source.files().is_empty() {
@@ -182,13 +194,18 @@ impl App {
 
     /// Builds the bundle of a new run from the files of a definition. `read` holds the files by path, `file` names the
     /// entry.
-    pub fn bundle(&self, file: &str, read: &BTreeMap<String, Vec<u8>>, format: Format) -> Result<Bundle, StepError> {
+    pub fn build_bundle(
+        &self,
+        file: &str,
+        read: &BTreeMap<String, Vec<u8>>,
+        format: Format,
+    ) -> Result<Bundle, StepError> {
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         let mut files: BTreeMap<String, String> =
             read.iter().map(|(path, bytes)| (path.clone(), text(bytes))).collect();
         for function in self.config.functions.values() {
             if let Some(workflow) = &function.workflow {
-                files.extend(self.workflow(workflow)?);
+                files.extend(self.read_workflow_files(workflow)?);
             }
         }
         Ok(Bundle {
@@ -197,52 +214,52 @@ impl App {
             files,
             functions: self.config.functions.clone(),
             mcp: self.config.mcp.clone(),
-            offered: Declared::new(),
+            offered: ServerTools::new(),
             flows: None,
             agents: self.config.agents.clone(),
             model: self.config.default_model.value.clone(),
             aliases: self.config.aliases.clone(),
             lenient: false,
-            agent_folders: Agent::folders(&self.config.agents, &self.config.base()),
+            agent_folders: AgentSettings::resolve_folders(&self.config.agents, &self.config.base_folder()),
             tools: self.config.tools.clone(),
         })
     }
 
     /// Builds the bundle of a built-in workflow.
-    pub fn bundle_of(&self, which: BuiltIn) -> Result<Bundle, StepError> {
-        let content = which.content();
+    pub fn build_built_in_bundle(&self, which: BuiltInWorkflow) -> Result<Bundle, StepError> {
+        let content = which.load_content();
         let files = content.files.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes())).collect();
-        self.bundle(&content.entry, &files, flowloom_formats::steps::FORMAT)
+        self.build_bundle(&content.entry, &files, flowloom_formats::steps::FORMAT)
     }
 
     /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan.
-    pub async fn open_run(&self, name: &str) -> Result<Opened, StepError> {
-        let id = self.store.find(name)?.id;
-        self.open_id(id).await
+    pub async fn open_run(&self, name: &str) -> Result<LoadedRun, StepError> {
+        let id = self.store.find_run(name)?.id;
+        self.open_run_by_id(id).await
     }
 
     /// The run with this id. Fails if there is none, or if its record is damaged.
-    pub async fn open_id(&self, id: RunId) -> Result<Opened, StepError> {
+    pub async fn open_run_by_id(&self, id: RunId) -> Result<LoadedRun, StepError> {
         let records = self.store.read(id, 0).await?;
         let Some(Event::RunCreated(created)) = records.first().map(|record| record.event.clone()) else {
             return Err(StepError::new(Code::StoreCorrupt, format!("run {id} has no run_created event")));
         };
-        let state = RunState::of(records.iter().map(|record| &**record))?;
-        let ready = self.ready(created.bundle)?;
-        Ok(Opened { id, records, plan: ready.plan.clone(), ready, state })
+        let state = RunState::from_records(records.iter().map(|record| &**record))?;
+        let ready = self.load_bundle(created.bundle)?;
+        Ok(LoadedRun { id, records, plan: ready.plan.clone(), ready, state })
     }
 
     /// Returns the compiled bundle with this hash, from the cache or the store.
-    fn ready(&self, hash: Hash) -> Result<Arc<Ready>, StepError> {
+    fn load_bundle(&self, hash: Hash) -> Result<Arc<CompiledBundle>, StepError> {
         let all = || self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ready) = all().get(&hash) {
             return Ok(ready.clone());
         }
-        let bundle = Bundle::parse(&self.store.bundle(hash)?)?;
-        let plan = plan_of(&bundle)?;
-        let ready = Arc::new(Ready { bundle, plan, engine: OnceLock::new() });
+        let bundle = Bundle::parse(&self.store.read_bundle(hash)?)?;
+        let plan = compile_bundle(&bundle)?;
+        let ready = Arc::new(CompiledBundle { bundle, plan, engine: OnceLock::new() });
         let mut all = all();
-        if all.len() >= READY {
+        if all.len() >= MAX_CACHED_BUNDLES {
             all.clear();
         }
         all.insert(hash, ready.clone());
@@ -250,29 +267,29 @@ impl App {
     }
 
     /// Returns the engine of a stored run.
-    pub fn engine_of(&self, opened: &Opened) -> Result<Engine, StepError> {
+    pub fn engine_for_run(&self, opened: &LoadedRun) -> Result<Engine, StepError> {
         let ready = &opened.ready;
         if let Some(engine) = ready.engine.get() {
             return Ok(engine.clone());
         }
-        let engine = self.engine(&ready.bundle)?;
+        let engine = self.build_engine(&ready.bundle)?;
         Ok(ready.engine.get_or_init(|| engine).clone())
     }
 }
 
 /// A run read from the store, with its records and its plan.
-pub struct Opened {
+pub struct LoadedRun {
     /// Its id.
     pub id: RunId,
     /// Its events, in order.
     pub records: Vec<Arc<Record>>,
     /// The plan that it follows.
     pub plan: Arc<Plan>,
-    ready: Arc<Ready>,
+    ready: Arc<CompiledBundle>,
     state: RunState,
 }
 
-impl Opened {
+impl LoadedRun {
     /// The text of the run's definition.
     pub fn definition(&self) -> &str {
         let bundle = &self.ready.bundle;

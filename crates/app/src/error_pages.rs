@@ -3,9 +3,9 @@
 use flowloom_core::code::Code;
 
 /// The pages of `docs/errors`, by code.
-const PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/errors.rs"));
+const ERROR_PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/errors.rs"));
 
 /// The Markdown page of a code.
-pub fn page(code: Code) -> Option<&'static str> {
-    PAGES.iter().find(|(name, _)| *name == code.to_string()).map(|(_, page)| *page)
+pub fn find_page(code: Code) -> Option<&'static str> {
+    ERROR_PAGES.iter().find(|(name, _)| *name == code.to_string()).map(|(_, page)| *page)
 }

@@ -52,15 +52,15 @@ impl Scope {
 }
 
 /// Creates a key. Returns the secret and the row to store, which contains only its hash.
-pub fn create(name: &str, scopes: &[Scope], holder: Option<String>, now_ms: u64) -> (String, KeyRow) {
-    let secret = format!("{PREFIX}{}", random());
+pub fn create_key(name: &str, scopes: &[Scope], holder: Option<String>, now_ms: u64) -> (String, KeyRow) {
+    let secret = format!("{PREFIX}{}", random_hex());
     let scopes: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
     let row = KeyRow {
         id: uuid::Uuid::now_v7().to_string(),
-        hash: hash(&secret),
+        hash: hash_secret(&secret),
         name: name.to_owned(),
         scopes: scopes.join(","),
-        holder,
+        user: holder,
         created_at: now_ms,
         revoked_at: None,
     };
@@ -68,18 +68,18 @@ pub fn create(name: &str, scopes: &[Scope], holder: Option<String>, now_ms: u64)
 }
 
 /// 256 random bits from the operating system, as 64 hex digits.
-pub fn random() -> String {
+pub fn random_hex() -> String {
     let mut bytes = [0; 32];
     // Without random bytes there are no safe keys, and no runs can be started either.
     getrandom::fill(&mut bytes).unwrap_or_else(|error| panic!("the system gives no random bytes: {error}"));
-    hex(&bytes)
+    encode_hex(&bytes)
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The stored hash of a secret.
-pub fn hash(secret: &str) -> String {
-    hex(&Sha256::digest(secret.as_bytes()))
+pub fn hash_secret(secret: &str) -> String {
+    encode_hex(&Sha256::digest(secret.as_bytes()))
 }

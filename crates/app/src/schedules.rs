@@ -14,14 +14,14 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 /// A cron expression in a time zone.
-pub struct Times {
+pub struct CronTimes {
     cron: Cron,
     zone: TimeZone,
 }
 
-impl Times {
+impl CronTimes {
     /// Parses a cron expression and an IANA time zone. Fails with `ScheduleInvalid`.
-    pub fn parse(cron: &str, timezone: &str) -> Result<Times, StepError> {
+    pub fn parse(cron: &str, timezone: &str) -> Result<CronTimes, StepError> {
         let invalid = |message: String| StepError::new(Code::ScheduleInvalid, message);
         let zone = TimeZone::get(timezone)
             .map_err(|_| invalid(format!("unknown time zone {timezone:?}; expected e.g. UTC or Europe/Berlin")))?;
@@ -30,11 +30,11 @@ impl Times {
                 "invalid cron expression {cron:?} ({error}); \"0 6 * * 1-5\" means six o'clock on working days"
             ))
         });
-        Ok(Times { cron: times?, zone })
+        Ok(CronTimes { cron: times?, zone })
     }
 
     /// The first due time after `after`, both in milliseconds since the Unix epoch.
-    pub fn next(&self, after: u64) -> Result<u64, StepError> {
+    pub fn next_after(&self, after: u64) -> Result<u64, StepError> {
         let never = |_| StepError::new(Code::ScheduleInvalid, "the schedule is never due");
         let after = Timestamp::from_millisecond(after as i64).unwrap_or_default().to_zoned(self.zone.clone());
         let next = self.cron.find_next_occurrence(&after, false).map_err(never)?;
@@ -42,7 +42,7 @@ impl Times {
     }
 
     /// The last due time up to `now`, both in milliseconds since the Unix epoch.
-    pub fn last(&self, now: u64) -> Option<u64> {
+    pub fn last_before(&self, now: u64) -> Option<u64> {
         let now = Timestamp::from_millisecond(now as i64).ok()?.to_zoned(self.zone.clone());
         let last = self.cron.find_previous_occurrence(&now, true).ok()?;
         Some(last.timestamp().as_millisecond() as u64)
@@ -73,14 +73,14 @@ impl NewSchedule {
     pub fn into_row(self) -> Result<ScheduleRow, StepError> {
         let now = SystemClock.now_ms();
         let timezone = self.timezone.unwrap_or_else(|| "UTC".to_owned());
-        let next_at = Times::parse(&self.cron, &timezone)?.next(now)?;
+        let next_at = CronTimes::parse(&self.cron, &timezone)?.next_after(now)?;
         Ok(ScheduleRow {
             id: self.id,
-            holder: self.user,
+            user: self.user,
             workflow: self.workflow,
             cron: self.cron,
             timezone,
-            inputs: render::json(&self.inputs),
+            inputs: render::to_json(&self.inputs),
             catches_up: self.catches_up,
             created_at: now,
             next_at,
@@ -93,31 +93,31 @@ impl NewSchedule {
 
 #[cfg(test)]
 mod tests {
-    use super::Times;
+    use super::CronTimes;
 
-    fn at(text: &str) -> u64 {
+    fn parse_ms(text: &str) -> u64 {
         text.parse::<jiff::Timestamp>().expect("a time").as_millisecond() as u64
     }
 
     #[test]
     fn times_are_meant_in_their_zone() {
-        let six = Times::parse("0 6 * * 1-5", "Europe/Berlin").expect("valid");
+        let six = CronTimes::parse("0 6 * * 1-5", "Europe/Berlin").expect("valid");
         // A Friday in winter, then Monday.
-        assert_eq!(six.next(at("2026-11-20T04:59:00Z")).expect("due"), at("2026-11-20T05:00:00Z"));
-        assert_eq!(six.next(at("2026-11-20T05:00:00Z")).expect("due"), at("2026-11-23T05:00:00Z"));
-        assert_eq!(six.last(at("2026-11-22T12:00:00Z")), Some(at("2026-11-20T05:00:00Z")));
+        assert_eq!(six.next_after(parse_ms("2026-11-20T04:59:00Z")).expect("due"), parse_ms("2026-11-20T05:00:00Z"));
+        assert_eq!(six.next_after(parse_ms("2026-11-20T05:00:00Z")).expect("due"), parse_ms("2026-11-23T05:00:00Z"));
+        assert_eq!(six.last_before(parse_ms("2026-11-22T12:00:00Z")), Some(parse_ms("2026-11-20T05:00:00Z")));
         // Summer time.
-        assert_eq!(six.next(at("2026-06-01T00:00:00Z")).expect("due"), at("2026-06-01T04:00:00Z"));
-        let second = Times::parse("*/5 * * * * *", "UTC").expect("valid");
-        assert_eq!(second.next(at("2026-11-20T00:00:01Z")).expect("due"), at("2026-11-20T00:00:05Z"));
+        assert_eq!(six.next_after(parse_ms("2026-06-01T00:00:00Z")).expect("due"), parse_ms("2026-06-01T04:00:00Z"));
+        let second = CronTimes::parse("*/5 * * * * *", "UTC").expect("valid");
+        assert_eq!(second.next_after(parse_ms("2026-11-20T00:00:01Z")).expect("due"), parse_ms("2026-11-20T00:00:05Z"));
     }
 
     #[test]
     fn what_cannot_be_read_is_refused() {
         for (cron, zone) in [("every day", "UTC"), ("61 * * * *", "UTC"), ("* * * * *", "Mars/Base"), ("", "UTC")] {
-            assert!(Times::parse(cron, zone).is_err(), "{cron} {zone}");
+            assert!(CronTimes::parse(cron, zone).is_err(), "{cron} {zone}");
         }
-        let never = Times::parse("0 0 31 2 *", "UTC").map(|times| times.next(0));
+        let never = CronTimes::parse("0 0 31 2 *", "UTC").map(|times| times.next_after(0));
         assert!(!matches!(never, Ok(Ok(_))), "there is no 31st of February");
     }
 }

@@ -20,32 +20,32 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLink
 use tokio::sync::mpsc;
 
 /// Maximum number of queued runs; further runs are dropped, so that a slow collector does not slow down runs.
-const WAITING: usize = 1024;
+const MAX_QUEUED_RUNS: usize = 1024;
 
 /// Maximum number of spans per export.
-const BATCH: usize = 2048;
+const MAX_BATCH_SPANS: usize = 2048;
 
 /// Time-out of an export.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Handle of the exporter.
 #[derive(Clone)]
-pub struct Telemetry {
-    ended: mpsc::Sender<Vec<SpanData>>,
+pub struct TraceExporter {
+    finished_runs: mpsc::Sender<Vec<SpanData>>,
 }
 
-impl Telemetry {
+impl TraceExporter {
     /// Starts exporting to the collector at `address`, for example `http://localhost:4318`.
-    pub fn start(address: &str) -> Result<Telemetry, StepError> {
+    pub fn start(address: &str) -> Result<TraceExporter, StepError> {
         let endpoint = format!("{}/v1/traces", address.trim_end_matches('/'));
-        let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).with_timeout(PATIENCE).build();
+        let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).with_timeout(EXPORT_TIMEOUT).build();
         let mut exporter =
             exporter.map_err(|error| StepError::new(Code::ConfigInvalid, format!("telemetry.otlp: {error}")))?;
         exporter.set_resource(&Resource::builder().with_service_name("flowloom").build());
-        let (ended, mut waiting) = mpsc::channel::<Vec<SpanData>>(WAITING);
+        let (ended, mut waiting) = mpsc::channel::<Vec<SpanData>>(MAX_QUEUED_RUNS);
         tokio::spawn(async move {
             while let Some(mut spans) = waiting.recv().await {
-                while spans.len() < BATCH
+                while spans.len() < MAX_BATCH_SPANS
                     && let Ok(more) = waiting.try_recv()
                 {
                     spans.extend(more);
@@ -56,20 +56,20 @@ impl Telemetry {
                 }
             }
         });
-        Ok(Telemetry { ended })
+        Ok(TraceExporter { finished_runs: ended })
     }
 
     /// Exports a run if it has ended.
-    pub fn tell(&self, state: &RunState) {
+    pub fn export_run(&self, state: &RunState) {
         if state.status.is_final() {
             // If the queue is full, the run is dropped.
-            let _ = self.ended.try_send(spans(state));
+            let _ = self.finished_runs.try_send(build_spans(state));
         }
     }
 }
 
 /// Converts a run and its steps to the spans of one trace, whose id is the run's.
-fn spans(state: &RunState) -> Vec<SpanData> {
+fn build_spans(state: &RunState) -> Vec<SpanData> {
     let Some(run) = state.run else { return Vec::new() };
     let root = span_id("");
     let (name, format, workflow) = state.created.as_ref().map_or_else(Default::default, |created| {
@@ -83,19 +83,19 @@ fn spans(state: &RunState) -> Vec<SpanData> {
         KeyValue::new("flowloom.format", format),
         KeyValue::new("flowloom.status", state.status.name()),
     ];
-    attributes.extend(usage(Some(&state.usage)));
+    attributes.extend(usage_attributes(Some(&state.usage)));
     let status = match &state.error {
-        Some(error) => failed(error),
+        Some(error) => error_status(error),
         None if state.status == RunStatus::Succeeded => Status::Ok,
         None => Status::Unset,
     };
     let times = (state.created_at, state.finished_at.unwrap_or(state.created_at));
-    let whole = span(run, (root, SpanId::INVALID), format!("invoke_workflow {name}").into(), times, attributes);
+    let whole = build_span(run, (root, SpanId::INVALID), format!("invoke_workflow {name}").into(), times, attributes);
     let whole = SpanData { status, span_kind: SpanKind::Server, ..whole };
-    std::iter::once(whole).chain(state.steps().iter().map(|step| of_step(run, root, step))).collect()
+    std::iter::once(whole).chain(state.steps().iter().map(|step| build_step_span(run, root, step))).collect()
 }
 
-fn of_step(run: RunId, root: SpanId, step: &StepState) -> SpanData {
+fn build_step_span(run: RunId, root: SpanId, step: &StepState) -> SpanData {
     let kind = step.kind.as_deref().unwrap_or("step");
     let target = step.target.as_deref().unwrap_or_default();
     // The conventions name model and tool calls; other steps use their own kind.
@@ -111,18 +111,18 @@ fn of_step(run: RunId, root: SpanId, step: &StepState) -> SpanData {
         KeyValue::new("flowloom.step.attempts", i64::from(step.attempts)),
         KeyValue::new("flowloom.step.phase", step.phase.name()),
     ];
-    attributes.extend(usage(step.usage.as_ref()));
+    attributes.extend(usage_attributes(step.usage.as_ref()));
     let status = match (&step.error, step.phase) {
-        (Some(error), Phase::Failed) => failed(error),
+        (Some(error), Phase::Failed) => error_status(error),
         _ => Status::Unset,
     };
     let times = (step.started_at, step.finished_at.unwrap_or(step.started_at));
-    let span = span(run, (span_id(step.path.as_str()), root), name.into(), times, attributes);
+    let span = build_span(run, (span_id(step.path.as_str()), root), name.into(), times, attributes);
     let span_kind = if matches!(kind, "generate" | "http" | "scrape") { SpanKind::Client } else { SpanKind::Internal };
     SpanData { status, span_kind, ..span }
 }
 
-fn usage(usage: Option<&flowloom_core::chat::Usage>) -> Vec<KeyValue> {
+fn usage_attributes(usage: Option<&flowloom_core::chat::Usage>) -> Vec<KeyValue> {
     let Some(usage) = usage else { return Vec::new() };
     vec![
         KeyValue::new("gen_ai.usage.input_tokens", usage.input_tokens as i64),
@@ -130,11 +130,11 @@ fn usage(usage: Option<&flowloom_core::chat::Usage>) -> Vec<KeyValue> {
     ]
 }
 
-fn failed(error: &StepError) -> Status {
+fn error_status(error: &StepError) -> Status {
     Status::error(format!("{}: {}", error.code, error.message))
 }
 
-fn span(
+fn build_span(
     run: RunId,
     (id, parent): (SpanId, SpanId),
     name: Cow<'static, str>,
@@ -148,8 +148,8 @@ fn span(
         parent_span_is_remote: false,
         span_kind: SpanKind::Internal,
         name,
-        start_time: time(start),
-        end_time: time(end),
+        start_time: to_system_time(start),
+        end_time: to_system_time(end),
         attributes,
         dropped_attributes_count: 0,
         events: SpanEvents::default(),
@@ -161,12 +161,12 @@ fn span(
 
 /// The span id of a path. It is the same in every run; the trace id distinguishes runs.
 fn span_id(path: &str) -> SpanId {
-    let hash = Hash::of(format!("span {path}").as_bytes());
+    let hash = Hash::of_bytes(format!("span {path}").as_bytes());
     let mut bytes = [0; 8];
-    bytes.copy_from_slice(&hash.bytes()[..8]);
+    bytes.copy_from_slice(&hash.as_bytes()[..8]);
     SpanId::from_bytes(bytes)
 }
 
-fn time(ms: u64) -> SystemTime {
+fn to_system_time(ms: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(ms)
 }

@@ -12,22 +12,22 @@ use flowloom_tools::{EgressPolicy, HttpClient, HttpLimits, Secrets};
 use serde_json::json;
 
 use crate::config::Config;
-use crate::tools::mcp::Servers;
+use crate::tools::mcp::McpServers;
 
 /// Builds the configured MCP servers without starting any.
-pub fn servers(config: &Config) -> Result<Servers, StepError> {
+pub fn servers(config: &Config) -> Result<McpServers, StepError> {
     let secrets = Arc::new(EnvironmentSecrets);
-    let client = Arc::new(HttpClient::new(policy(config)?, secrets.clone(), HttpLimits::default()));
-    Ok(Servers::new(config, secrets, client))
+    let client = Arc::new(HttpClient::new(build_egress_policy(config)?, secrets.clone(), HttpLimits::default()));
+    Ok(McpServers::new(config, secrets, client))
 }
 
 /// Builds the egress policy: which hosts and ports may be reached.
-pub(crate) fn policy(config: &Config) -> Result<EgressPolicy, StepError> {
+pub(crate) fn build_egress_policy(config: &Config) -> Result<EgressPolicy, StepError> {
     let mut allowed = config.egress.allow.clone();
     // Hosts named in [tools] and [search] are allowed implicitly.
     let named = config.tools.base_url.as_deref().into_iter().chain(config.search.as_ref().map(|it| it.url.as_str()));
-    allowed.extend(named.filter_map(host_and_port));
-    let mut policy = EgressPolicy::allowing(&allowed)?;
+    allowed.extend(named.filter_map(parse_host_and_port));
+    let mut policy = EgressPolicy::with_allow_list(&allowed)?;
     if let Some(ports) = &config.egress.ports {
         policy.ports.clone_from(ports);
     }
@@ -36,11 +36,11 @@ pub(crate) fn policy(config: &Config) -> Result<EgressPolicy, StepError> {
 
 /// Builds the configured sandbox without starting a worker. Workers run this same executable, even after the file on
 /// disk was replaced by a newer version.
-pub fn sandbox(config: &Config) -> Sandbox {
+pub fn build_sandbox(config: &Config) -> Sandbox {
     let settings = &config.sandbox;
     let interpreters = match &settings.python {
-        Some(python) => vec![config.base().join(python)],
-        None => interpreters(),
+        Some(python) => vec![config.base_folder().join(python)],
+        None => find_python_interpreters(),
     };
     let mut sandbox = SandboxConfig::new("/proc/self/exe", interpreters);
     sandbox.environment =
@@ -61,7 +61,7 @@ pub fn sandbox(config: &Config) -> Sandbox {
 }
 
 /// Every `python3` on the search path, in `/usr/bin` and in `/usr/local/bin`.
-fn interpreters() -> Vec<PathBuf> {
+fn find_python_interpreters() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut found: Vec<PathBuf> = Vec::new();
     for folder in std::env::split_paths(&path).chain([PathBuf::from("/usr/bin"), PathBuf::from("/usr/local/bin")]) {
@@ -74,7 +74,7 @@ fn interpreters() -> Vec<PathBuf> {
 }
 
 /// Builds the models from the configuration, with the default model and the aliases of a run.
-pub fn models(config: &Config, default: Option<String>, aliases: &[(String, String)]) -> Models {
+pub fn build_models(config: &Config, default: Option<String>, aliases: &[(String, String)]) -> Models {
     let providers = config.providers.iter().map(|(name, provider)| ProviderSettings {
         name: name.clone(),
         base_url: provider.base_url.clone(),
@@ -88,12 +88,14 @@ pub fn models(config: &Config, default: Option<String>, aliases: &[(String, Stri
         proxy: config.proxy.clone(),
         ..ModelSettings::default()
     };
-    Models::new(settings, Arc::new(ProcessEnvironment)).with_local(Arc::new(LocalEngine::new()))
+    Models::new(settings, Arc::new(ProcessEnvironment))
+        .with_local(Arc::new(LocalEngine::new()))
+        .with_local(Arc::new(LocalEngine::new()))
 }
 
 /// The configured providers and the local models as JSON.
 pub fn model_list(config: &Config) -> serde_json::Value {
-    let models = models(config, config.default_model.value.clone(), &config.aliases);
+    let models = build_models(config, config.default_model.value.clone(), &config.aliases);
     let provider = |provider: &ProviderStatus| {
         json!({
             "name": provider.name,
@@ -102,12 +104,12 @@ pub fn model_list(config: &Config) -> serde_json::Value {
             "problem": provider.problem.as_ref().map(|problem| problem.message.clone()),
         })
     };
-    let providers: Vec<_> = models.providers().iter().map(provider).collect();
-    json!({"default": config.default_model.value, "local": models.local_models(), "providers": providers})
+    let providers: Vec<_> = models.list_providers().iter().map(provider).collect();
+    json!({"default": config.default_model.value, "local": models.list_local_models(), "providers": providers})
 }
 
 /// The `host:port` of a URL, in the form the egress policy expects.
-fn host_and_port(address: &str) -> Option<String> {
+fn parse_host_and_port(address: &str) -> Option<String> {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().filter(|text| !text.is_empty())?;
     let default = if address.starts_with("https:") { 443 } else { 80 };
@@ -115,7 +117,7 @@ fn host_and_port(address: &str) -> Option<String> {
 }
 
 /// The secret `name`, from the environment variable `FLOWLOOM_SECRET_<NAME>`; `None` if it is unset or empty.
-pub fn secret(name: &str) -> Option<String> {
+pub fn read_secret(name: &str) -> Option<String> {
     std::env::var(format!("FLOWLOOM_SECRET_{name}")).ok().filter(|value| !value.is_empty())
 }
 
@@ -123,7 +125,7 @@ pub fn secret(name: &str) -> Option<String> {
 pub(crate) struct EnvironmentSecrets;
 
 impl Secrets for EnvironmentSecrets {
-    fn value(&self, name: &str) -> Option<String> {
-        secret(name)
+    fn secret_value(&self, name: &str) -> Option<String> {
+        read_secret(name)
     }
 }

@@ -7,100 +7,107 @@ use flowloom_core::json::{parse_value, read_lenient};
 use flowloom_core::value::{Map, Value};
 use serde::de::IgnoredAny;
 
-use crate::REPAIRS;
-use crate::event::Event;
-use crate::world::{Question, World, user_says};
+use crate::MAX_REPAIRS;
+use crate::env::{ModelQuestion, PlannerEnv, user_says};
+use crate::event::PlannerEvent;
 
 /// Maximum number of opening braces from which parsing an answer is tried.
-const MOST_STARTS: usize = 100;
+const MAX_JSON_STARTS: usize = 100;
 /// Maximum length of an unusable answer that is quoted to the model, in characters.
-const MOST_SHOWN: usize = 16_000;
+const MAX_QUOTED_CHARS: usize = 16_000;
 
 /// Asks once, and emits the prompt and the answer. Returns the text of the answer, or (inner `Err`) the reason why the
 /// answer is unusable.
-pub(crate) async fn ask(world: &dyn World, question: &Question) -> Result<Result<String, String>, StepError> {
-    let Question { stage, system, messages, .. } = question;
-    world.tell(Event::LlmPrompt { stage: stage.clone(), system: system.clone(), messages: messages.clone() });
-    let answer = match world.ask(question).await {
+pub(crate) async fn ask_once(
+    world: &dyn PlannerEnv,
+    question: &ModelQuestion,
+) -> Result<Result<String, String>, StepError> {
+    let ModelQuestion { stage, system, messages, .. } = question;
+    world.emit_event(PlannerEvent::LlmPrompt {
+        stage: stage.clone(),
+        system: system.clone(),
+        messages: messages.clone(),
+    });
+    let answer = match world.ask_model(question).await {
         Ok(answer) => answer,
         Err(error) if error.code == Code::ModelNotJson => return Ok(Err(error.message)),
         Err(error) => return Err(error),
     };
-    let said = Event::LlmResponse { stage: stage.clone(), text: answer.text.clone(), elapsed: answer.elapsed };
-    world.tell(said);
+    let said = PlannerEvent::LlmResponse { stage: stage.clone(), text: answer.text.clone(), elapsed: answer.elapsed };
+    world.emit_event(said);
     Ok(Ok(answer.text))
 }
 
 /// Asks until `read` accepts the answer. Each further prompt lists all errors so far.
 pub(crate) async fn ask_until<T>(
-    world: &dyn World,
+    world: &dyn PlannerEnv,
     stage: &'static str,
-    question: Question,
+    question: ModelQuestion,
     read: impl Fn(&str) -> Result<T, Vec<String>>,
 ) -> Result<T, StepError> {
-    let (_, value) = Dialogue::new(question).next(world, stage, read).await?;
+    let (_, value) = Dialogue::new(question).next_answer(world, stage, read).await?;
     Ok(value)
 }
 
 /// A question, and the errors of the answers so far.
 pub(crate) struct Dialogue {
     /// The next question.
-    pub(crate) question: Question,
+    pub(crate) question: ModelQuestion,
     first: Message,
     problems: Vec<Vec<String>>,
 }
 
 impl Dialogue {
-    pub(crate) fn new(question: Question) -> Dialogue {
+    pub(crate) fn new(question: ModelQuestion) -> Dialogue {
         let first = question.messages.first().cloned().unwrap_or_else(|| user_says(""));
         Dialogue { question, first, problems: Vec::new() }
     }
 
     /// The number of unusable answers.
-    pub(crate) fn failures(&self) -> usize {
+    pub(crate) fn failure_count(&self) -> usize {
         self.problems.len()
     }
 
     /// The next answer that `read` accepts, with its text.
-    pub(crate) async fn next<T>(
+    pub(crate) async fn next_answer<T>(
         &mut self,
-        world: &dyn World,
+        world: &dyn PlannerEnv,
         stage: &'static str,
         read: impl Fn(&str) -> Result<T, Vec<String>>,
     ) -> Result<(String, T), StepError> {
         loop {
-            let (said, problems) = match ask(world, &self.question).await? {
+            let (said, problems) = match ask_once(world, &self.question).await? {
                 Ok(text) => match read(&text) {
                     Ok(value) => return Ok((text, value)),
                     Err(problems) => (Some(text), problems),
                 },
                 Err(why) => (None, vec![why]),
             };
-            self.refuse(world, stage, said.as_deref(), problems)?;
+            self.reject_answer(world, stage, said.as_deref(), problems)?;
         }
     }
 
     /// Rejects an answer, so that the question is asked again. Fails with `FL1060` once the repairs are exhausted.
-    pub(crate) fn refuse(
+    pub(crate) fn reject_answer(
         &mut self,
-        world: &dyn World,
+        world: &dyn PlannerEnv,
         stage: &'static str,
         said: Option<&str>,
         problems: Vec<String>,
     ) -> Result<(), StepError> {
         let error = problems.join("; ");
-        world.tell(Event::Validation { stage, error: Some(error.clone()) });
-        self.failed(said, problems);
-        if self.failures() > REPAIRS {
+        world.emit_event(PlannerEvent::Validation { stage, error: Some(error.clone()) });
+        self.add_failure(said, problems);
+        if self.failure_count() > MAX_REPAIRS {
             let message =
-                format!("{stage}: none of {} answers could be used; errors of the last: {error}", self.failures());
+                format!("{stage}: none of {} answers could be used; errors of the last: {error}", self.failure_count());
             return Err(StepError::new(Code::AuthoringFailed, message));
         }
         Ok(())
     }
 
     /// Records the errors of an answer. The next question contains that answer and all errors so far.
-    pub(crate) fn failed(&mut self, said: Option<&str>, problems: Vec<String>) {
+    pub(crate) fn add_failure(&mut self, said: Option<&str>, problems: Vec<String>) {
         self.problems.push(problems);
         let mut wish = "Your answer cannot be used. Errors so far:".to_owned();
         for (attempt, problems) in self.problems.iter().enumerate() {
@@ -109,18 +116,18 @@ impl Dialogue {
             }
         }
         wish.push_str("\nAnswer again with the whole corrected JSON object and nothing else.");
-        let said: String = said.unwrap_or_default().chars().take(MOST_SHOWN).collect();
+        let said: String = said.unwrap_or_default().chars().take(MAX_QUOTED_CHARS).collect();
         let said = if said.trim().is_empty() { "(nothing)".to_owned() } else { said };
         self.question.messages = vec![self.first.clone(), Message::new(Role::Assistant, said), user_says(wish)];
     }
 }
 
 /// The JSON object in an answer, preferably one with one of `keys`; surrounding text is ignored.
-pub(crate) fn object(text: &str, keys: &[&str]) -> Option<Map> {
+pub(crate) fn find_object(text: &str, keys: &[&str]) -> Option<Map> {
     let has_key = |map: &Map| keys.iter().any(|key| map.contains_key(*key));
     let mut first = None;
     let mut end = 0;
-    for (start, _) in text.match_indices('{').take(MOST_STARTS) {
+    for (start, _) in text.match_indices('{').take(MAX_JSON_STARTS) {
         if start < end {
             continue;
         }
@@ -132,7 +139,7 @@ pub(crate) fn object(text: &str, keys: &[&str]) -> Option<Map> {
         }
         first.get_or_insert(map);
     }
-    mended(text).filter(has_key).or(first)
+    repair_object(text).filter(has_key).or(first)
 }
 
 /// The length in bytes of the JSON value at the start of `text`.
@@ -143,7 +150,7 @@ fn length_of_value(text: &str) -> Option<usize> {
 }
 
 /// The text from the first brace to the last, parsed leniently: source code often contains raw line breaks.
-fn mended(text: &str) -> Option<Map> {
+fn repair_object(text: &str) -> Option<Map> {
     let (start, end) = (text.find('{')?, text.rfind('}')?);
     read_lenient(text.get(start..=end)?)?.as_map().cloned()
 }
@@ -163,42 +170,46 @@ pub(crate) fn texts_of(map: &Map, key: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Option<Value> {
-        object(text, &["a"]).map(Value::from)
+    fn object_value(text: &str) -> Option<Value> {
+        find_object(text, &["a"]).map(Value::from)
     }
 
-    fn value(text: &str) -> Option<Value> {
+    fn parse_json(text: &str) -> Option<Value> {
         parse_value(text).ok()
     }
 
     #[test]
     fn the_object_with_the_key_is_found_among_words_fences_and_others() {
-        assert_eq!(of(r#"{"a":1}"#), value(r#"{"a":1}"#));
-        assert_eq!(of("Sure {not json}.\n```json\n{\"a\": \"}\"}\n```\n"), value(r#"{"a":"}"}"#));
-        assert_eq!(of(r#"first {"b":{"a":0}}, then {"a":2} {"a":3}"#), value(r#"{"a":2}"#));
-        assert_eq!(of(r#"{"b":1}"#), value(r#"{"b":1}"#), "without the key there is still something to complain about");
-        assert_eq!(of("[1] {} and no more"), value("{}"));
-        assert_eq!(of("I cannot do that"), None);
-        assert_eq!(of("} {"), None);
+        assert_eq!(object_value(r#"{"a":1}"#), parse_json(r#"{"a":1}"#));
+        assert_eq!(object_value("Sure {not json}.\n```json\n{\"a\": \"}\"}\n```\n"), parse_json(r#"{"a":"}"}"#));
+        assert_eq!(object_value(r#"first {"b":{"a":0}}, then {"a":2} {"a":3}"#), parse_json(r#"{"a":2}"#));
+        assert_eq!(
+            object_value(r#"{"b":1}"#),
+            parse_json(r#"{"b":1}"#),
+            "without the key there is still something to complain about"
+        );
+        assert_eq!(object_value("[1] {} and no more"), parse_json("{}"));
+        assert_eq!(object_value("I cannot do that"), None);
+        assert_eq!(object_value("} {"), None);
     }
 
     #[test]
     fn raw_line_breaks_within_texts_are_mended() {
         let said = "```json\n{\"b\": {\"c\": 1}, \"a\": \"line\nline\"}\n```";
-        assert_eq!(of(said).and_then(|found| found.get("a").cloned()), Some("line\nline".into()));
+        assert_eq!(object_value(said).and_then(|found| found.get("a").cloned()), Some("line\nline".into()));
     }
 
     proptest::proptest! {
         #[test]
         fn nothing_that_is_said_panics(text in r#"[{}\[\]":,a1é\\n `\n]{0,60}"#, any in ".{0,200}") {
             for text in [text, any] {
-                let _ = object(&text, &["a"]);
+                let _ = find_object(&text, &["a"]);
             }
         }
 
         #[test]
         fn an_object_among_words_is_found(before in "[a-z .:é]{0,20}", number in 0i64..1000, after in "[a-z .}]{0,20}") {
-            let found = object(&format!("{before}{{\"a\": {number}}}{after}"), &["a"]);
+            let found = find_object(&format!("{before}{{\"a\": {number}}}{after}"), &["a"]);
             proptest::prop_assert_eq!(found.map(Value::from), Some(Value::map([("a", Value::from(number))])));
         }
     }

@@ -5,22 +5,22 @@ use flowloom_core::error::StepError;
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{ask, object, text_of};
-use crate::marked::marked;
-use crate::world::{Question, World, user_says};
+use crate::answer::{ask_once, find_object, text_of};
+use crate::env::{ModelQuestion, PlannerEnv, user_says};
+use crate::fence::fence_text;
 
 /// Maximum number of questions. After the last answer the conversation is the specification.
-pub const ROUNDS: usize = 3;
+pub const MAX_QUESTIONS: usize = 3;
 
-const STAGE: &str = "clarify";
-const SYSTEM: &str = include_str!("prompts/clarify.txt");
-const SCHEMA: &str = include_str!("prompts/clarify.schema.json");
-const REFINE: &str = include_str!("prompts/refine.txt");
+const STAGE_NAME: &str = "clarify";
+const CLARIFY_PROMPT: &str = include_str!("prompts/clarify.txt");
+const CLARIFY_SCHEMA: &str = include_str!("prompts/clarify.schema.json");
+const REFINE_PROMPT: &str = include_str!("prompts/refine.txt");
 
 /// The author of an earlier message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Speaker {
+pub enum ConversationRole {
     /// The user.
     User,
     /// The planner.
@@ -29,9 +29,9 @@ pub enum Speaker {
 
 /// An earlier message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Said {
+pub struct ConversationMessage {
     /// The author.
-    pub role: Speaker,
+    pub role: ConversationRole,
     /// The text.
     pub content: String,
 }
@@ -43,12 +43,12 @@ pub struct Conversation {
     pub message: String,
     /// The earlier messages.
     #[serde(default)]
-    pub history: Vec<Said>,
+    pub history: Vec<ConversationMessage>,
 }
 
 /// The result of a clarification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Clarified {
+pub struct Clarification {
     /// Whether the goal is clear.
     pub ready: bool,
     /// The goal as a self-contained specification.
@@ -57,69 +57,71 @@ pub struct Clarified {
     pub question: Option<String>,
 }
 
-impl Clarified {
-    fn ready(intent: String) -> Clarified {
-        Clarified { ready: true, refined_intent: Some(intent), question: None }
+impl Clarification {
+    fn from_intent(intent: String) -> Clarification {
+        Clarification { ready: true, refined_intent: Some(intent), question: None }
     }
 }
 
 /// Decides whether the goal is clear. After three questions, or after an undecided answer of the model, the
 /// conversation is written down as a specification: there is never a fourth question, and a weak model is not a dead
 /// end. Fails if the model cannot be called.
-pub async fn clarify(world: &dyn World, conversation: &Conversation) -> Result<Clarified, StepError> {
-    let said_by_user = conversation.history.iter().filter(|said| said.role == Speaker::User).count() + 1;
-    if said_by_user > ROUNDS {
-        return refine(world, conversation).await;
+pub async fn clarify_goal(world: &dyn PlannerEnv, conversation: &Conversation) -> Result<Clarification, StepError> {
+    let said_by_user = conversation.history.iter().filter(|said| said.role == ConversationRole::User).count() + 1;
+    if said_by_user > MAX_QUESTIONS {
+        return refine_goal(world, conversation).await;
     }
-    let mut question = Question::new(STAGE, SYSTEM, conversation.message.clone(), Some(SCHEMA));
-    question.messages.splice(0..0, conversation.history.iter().map(message));
-    match ask(world, &question).await?.ok().as_deref().and_then(read) {
+    let mut question =
+        ModelQuestion::new(STAGE_NAME, CLARIFY_PROMPT, conversation.message.clone(), Some(CLARIFY_SCHEMA));
+    question.messages.splice(0..0, conversation.history.iter().map(to_message));
+    match ask_once(world, &question).await?.ok().as_deref().and_then(read) {
         Some(clarified) => Ok(clarified),
-        None => refine(world, conversation).await,
+        None => refine_goal(world, conversation).await,
     }
 }
 
-fn message(said: &Said) -> Message {
+fn to_message(said: &ConversationMessage) -> Message {
     let role = match said.role {
-        Speaker::User => Role::User,
-        Speaker::Assistant => Role::Assistant,
+        ConversationRole::User => Role::User,
+        ConversationRole::Assistant => Role::Assistant,
     };
     Message::new(role, said.content.as_str())
 }
 
 /// The decision of an answer; `None` if it contains none.
-fn read(text: &str) -> Option<Clarified> {
-    let map = object(text, &["ready"])?;
+fn read(text: &str) -> Option<Clarification> {
+    let map = find_object(text, &["ready"])?;
     if map.get("ready").and_then(Value::as_bool)? {
-        return text_of(&map, "refined_intent").map(Clarified::ready);
+        return text_of(&map, "refined_intent").map(Clarification::from_intent);
     }
-    Some(Clarified { ready: false, refined_intent: None, question: text_of(&map, "question") })
+    Some(Clarification { ready: false, refined_intent: None, question: text_of(&map, "question") })
 }
 
 /// Writes the whole conversation down as one specification.
-async fn refine(world: &dyn World, conversation: &Conversation) -> Result<Clarified, StepError> {
-    let question = Question {
-        messages: vec![user_says(marked("conversation", &transcript(conversation)))],
-        ..Question::new(STAGE, REFINE, String::new(), None)
+async fn refine_goal(world: &dyn PlannerEnv, conversation: &Conversation) -> Result<Clarification, StepError> {
+    let question = ModelQuestion {
+        messages: vec![user_says(fence_text("conversation", &render_transcript(conversation)))],
+        ..ModelQuestion::new(STAGE_NAME, REFINE_PROMPT, String::new(), None)
     };
-    let text = ask(world, &question).await?.unwrap_or_default();
+    let text = ask_once(world, &question).await?.unwrap_or_default();
     let text = text.trim();
     // If the model returns nothing, the user's messages are the specification.
-    Ok(Clarified::ready(if text.is_empty() { wishes(conversation) } else { text.to_owned() }))
+    Ok(Clarification::from_intent(if text.is_empty() { join_user_messages(conversation) } else { text.to_owned() }))
 }
 
-fn transcript(conversation: &Conversation) -> String {
+fn render_transcript(conversation: &Conversation) -> String {
     let mut lines = Vec::new();
     for said in &conversation.history {
-        let speaker = if said.role == Speaker::User { "User" } else { "Assistant" };
+        let speaker = if said.role == ConversationRole::User { "User" } else { "Assistant" };
         lines.push(format!("{speaker}: {}", said.content));
     }
     lines.push(format!("User: {}", conversation.message));
     lines.join("\n")
 }
 
-fn wishes(conversation: &Conversation) -> String {
-    let before = conversation.history.iter().filter(|said| said.role == Speaker::User).map(|said| &said.content);
+fn join_user_messages(conversation: &Conversation) -> String {
+    let before =
+        conversation.history.iter().filter(|said| said.role == ConversationRole::User).map(|said| &said.content);
     before.chain([&conversation.message]).map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 

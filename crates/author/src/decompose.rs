@@ -4,27 +4,28 @@ use flowloom_core::error::StepError;
 use flowloom_core::value::{Map, Value};
 
 use crate::answer::ask_until;
-use crate::event::{Event, count};
-use crate::wanted::{Wanted, read};
-use crate::world::{Question, World};
+use crate::env::{ModelQuestion, PlannerEnv};
+use crate::event::{PlannerEvent, count_value};
+use crate::required::{RequiredBlock, read};
 
 /// The name of the stage.
-pub const STAGE: &str = "decompose";
+pub const STAGE_NAME: &str = "decompose";
 
-const SYSTEM: &str = include_str!("prompts/decompose.txt");
-const SCHEMA: &str = include_str!("prompts/decompose.schema.json");
+const DECOMPOSE_PROMPT: &str = include_str!("prompts/decompose.txt");
+const DECOMPOSE_SCHEMA: &str = include_str!("prompts/decompose.schema.json");
 
 /// Decomposes a goal into required blocks; the list is never empty. Fails with `FL1060` if no answer of the model is
 /// usable.
-pub async fn decompose(world: &dyn World, intent: &str) -> Result<Vec<Wanted>, StepError> {
+pub async fn decompose_goal(world: &dyn PlannerEnv, intent: &str) -> Result<Vec<RequiredBlock>, StepError> {
     let message = "finding the required blocks".to_owned();
-    world.tell(Event::Stage { stage: STAGE, status: "running", message });
-    let question = Question::new(STAGE, SYSTEM, format!("The wish:\n{intent}"), Some(SCHEMA));
-    let wanted = ask_until(world, STAGE, question, read).await?;
-    let blocks = Value::list(wanted.iter().map(Wanted::in_full).collect());
-    let details = Map::from_iter([("required_blocks".into(), blocks), ("count".into(), count(wanted.len()))]);
-    world.tell(Event::StageResult { stage: STAGE, status: "done", details });
-    world.tell(Event::DecomposeBlocks(wanted.clone()));
-    world.tell(Event::Validation { stage: STAGE, error: None });
+    world.emit_event(PlannerEvent::Stage { stage: STAGE_NAME, status: "running", message });
+    let question =
+        ModelQuestion::new(STAGE_NAME, DECOMPOSE_PROMPT, format!("The wish:\n{intent}"), Some(DECOMPOSE_SCHEMA));
+    let wanted = ask_until(world, STAGE_NAME, question, read).await?;
+    let blocks = Value::list(wanted.iter().map(RequiredBlock::to_definition).collect());
+    let details = Map::from_iter([("required_blocks".into(), blocks), ("count".into(), count_value(wanted.len()))]);
+    world.emit_event(PlannerEvent::StageResult { stage: STAGE_NAME, status: "done", details });
+    world.emit_event(PlannerEvent::DecomposeBlocks(wanted.clone()));
+    world.emit_event(PlannerEvent::Validation { stage: STAGE_NAME, error: None });
     Ok(wanted)
 }

@@ -4,11 +4,11 @@ use flowloom_core::chat::{Message, Role};
 use flowloom_core::error::StepError;
 use flowloom_core::value::{Map, Number, Value};
 
-use crate::wanted::Wanted;
+use crate::required::RequiredBlock;
 
 /// An event of the planner. The sender adds the time (`ts`).
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum PlannerEvent {
     /// The planner starts.
     Start {
         /// The goal.
@@ -60,7 +60,7 @@ pub enum Event {
         details: Map,
     },
     /// The required blocks.
-    DecomposeBlocks(Vec<Wanted>),
+    DecomposeBlocks(Vec<RequiredBlock>),
     /// The registry has a matching block.
     SearchFound {
         /// The required block.
@@ -131,108 +131,119 @@ pub enum Event {
     },
 }
 
-impl Event {
+impl PlannerEvent {
     /// The name in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
-            Event::Start { .. } => "start",
-            Event::Stage { .. } => "stage",
-            Event::LlmPrompt { .. } => "llm_prompt",
-            Event::LlmResponse { .. } => "llm_response",
-            Event::Validation { .. } => "validation",
-            Event::StageResult { .. } => "stage_result",
-            Event::DecomposeBlocks(_) => "decompose_blocks",
-            Event::SearchFound { .. } => "search_found",
-            Event::SearchMissing { .. } => "search_missing",
-            Event::CreatingBlock { .. } => "creating_block",
-            Event::BlockCreated(_) => "block_created",
-            Event::BlockTestPassed { .. } => "block_test_passed",
-            Event::BlockTestFailed { .. } => "block_test_failed",
-            Event::BlockCreateFailed { .. } => "block_create_failed",
-            Event::Complete { .. } => "complete",
-            Event::Error { .. } => "error",
+            PlannerEvent::Start { .. } => "start",
+            PlannerEvent::Stage { .. } => "stage",
+            PlannerEvent::LlmPrompt { .. } => "llm_prompt",
+            PlannerEvent::LlmResponse { .. } => "llm_response",
+            PlannerEvent::Validation { .. } => "validation",
+            PlannerEvent::StageResult { .. } => "stage_result",
+            PlannerEvent::DecomposeBlocks(_) => "decompose_blocks",
+            PlannerEvent::SearchFound { .. } => "search_found",
+            PlannerEvent::SearchMissing { .. } => "search_missing",
+            PlannerEvent::CreatingBlock { .. } => "creating_block",
+            PlannerEvent::BlockCreated(_) => "block_created",
+            PlannerEvent::BlockTestPassed { .. } => "block_test_passed",
+            PlannerEvent::BlockTestFailed { .. } => "block_test_failed",
+            PlannerEvent::BlockCreateFailed { .. } => "block_create_failed",
+            PlannerEvent::Complete { .. } => "complete",
+            PlannerEvent::Error { .. } => "error",
         }
     }
 
     /// The data, with the name as `type`.
-    pub fn payload(&self) -> Value {
+    pub fn to_payload(&self) -> Value {
         let fields = match self {
-            Event::Start { intent, user_id } => vec![("intent", text(intent)), ("user_id", text(user_id))],
-            Event::Stage { stage, status, message } => {
-                vec![("stage", text(stage)), ("status", text(status)), ("message", text(message))]
+            PlannerEvent::Start { intent, user_id } => {
+                vec![("intent", text_value(intent)), ("user_id", text_value(user_id))]
             }
-            Event::LlmPrompt { stage, system, messages } => asked(stage, system, messages),
-            Event::LlmResponse { stage, text: said, elapsed } => vec![
-                ("stage", text(stage)),
-                ("response", text(said)),
-                ("elapsed", number(*elapsed)),
-                ("raw", text(said)),
-                ("elapsed_s", number(*elapsed)),
+            PlannerEvent::Stage { stage, status, message } => {
+                vec![("stage", text_value(stage)), ("status", text_value(status)), ("message", text_value(message))]
+            }
+            PlannerEvent::LlmPrompt { stage, system, messages } => prompt_fields(stage, system, messages),
+            PlannerEvent::LlmResponse { stage, text: said, elapsed } => vec![
+                ("stage", text_value(stage)),
+                ("response", text_value(said)),
+                ("elapsed", number_value(*elapsed)),
+                ("raw", text_value(said)),
+                ("elapsed_s", number_value(*elapsed)),
             ],
-            Event::Validation { stage, error } => {
-                let mut fields = vec![("stage", text(stage)), ("valid", error.is_none().into())];
-                fields.extend(error.iter().map(|error| ("error", text(error))));
+            PlannerEvent::Validation { stage, error } => {
+                let mut fields = vec![("stage", text_value(stage)), ("valid", error.is_none().into())];
+                fields.extend(error.iter().map(|error| ("error", text_value(error))));
                 fields
             }
-            Event::StageResult { stage, status, details } => {
-                let mut map = Map::from_iter([("stage".into(), text(stage)), ("status".into(), text(status))]);
+            PlannerEvent::StageResult { stage, status, details } => {
+                let mut map =
+                    Map::from_iter([("stage".into(), text_value(stage)), ("status".into(), text_value(status))]);
                 map.extend(details.clone());
-                return self.named(map);
+                return self.with_type(map);
             }
-            Event::DecomposeBlocks(wanted) => {
-                vec![("blocks", Value::list(wanted.iter().map(Wanted::in_short).collect()))]
+            PlannerEvent::DecomposeBlocks(wanted) => {
+                vec![("blocks", Value::list(wanted.iter().map(RequiredBlock::to_summary).collect()))]
             }
-            Event::SearchFound { suggested_id, block, score } => found(suggested_id, block, *score),
-            Event::SearchMissing { suggested_id, description, candidates_checked } => vec![
-                ("suggested_id", text(suggested_id)),
-                ("description", text(description)),
-                ("candidates_checked", count(*candidates_checked)),
+            PlannerEvent::SearchFound { suggested_id, block, score } => {
+                search_found_fields(suggested_id, block, *score)
+            }
+            PlannerEvent::SearchMissing { suggested_id, description, candidates_checked } => vec![
+                ("suggested_id", text_value(suggested_id)),
+                ("description", text_value(description)),
+                ("candidates_checked", count_value(*candidates_checked)),
             ],
-            Event::CreatingBlock { index, total, suggested_id, description } => vec![
-                ("index", count(*index)),
-                ("total", count(*total)),
-                ("suggested_id", text(suggested_id)),
-                ("description", text(description)),
+            PlannerEvent::CreatingBlock { index, total, suggested_id, description } => vec![
+                ("index", count_value(*index)),
+                ("total", count_value(*total)),
+                ("suggested_id", text_value(suggested_id)),
+                ("description", text_value(description)),
             ],
-            Event::BlockCreated(block) => created(block),
-            Event::BlockTestPassed { block_id } => vec![("block_id", text(block_id))],
-            Event::BlockTestFailed { block_id, error, retry } => {
-                vec![("block_id", text(block_id)), ("error", text(error)), ("retry", (*retry).into())]
+            PlannerEvent::BlockCreated(block) => block_created_fields(block),
+            PlannerEvent::BlockTestPassed { block_id } => vec![("block_id", text_value(block_id))],
+            PlannerEvent::BlockTestFailed { block_id, error, retry } => {
+                vec![("block_id", text_value(block_id)), ("error", text_value(error)), ("retry", (*retry).into())]
             }
-            Event::BlockCreateFailed { block_id, error } => {
+            PlannerEvent::BlockCreateFailed { block_id, error } => {
                 let message = format!("the block {block_id} is not kept: {error}");
-                vec![("block_id", text(block_id)), ("error", text(error)), ("message", message.into())]
+                vec![("block_id", text_value(block_id)), ("error", text_value(error)), ("message", message.into())]
             }
-            Event::Complete { pipeline, log } => completed(pipeline, log),
-            Event::Error { stage, error, missing_blocks } => vec![
-                ("stage", text(stage)),
+            PlannerEvent::Complete { pipeline, log } => complete_fields(pipeline, log),
+            PlannerEvent::Error { stage, error, missing_blocks } => vec![
+                ("stage", text_value(stage)),
                 ("code", error.code.to_string().into()),
-                ("error", text(&error.message)),
-                ("missing_blocks", names(missing_blocks.iter().map(String::as_str))),
+                ("error", text_value(&error.message)),
+                ("missing_blocks", names_value(missing_blocks.iter().map(String::as_str))),
             ],
         };
-        self.named(fields.into_iter().map(|(key, value)| (key.into(), value)).collect())
+        self.with_type(fields.into_iter().map(|(key, value)| (key.into(), value)).collect())
     }
 
-    fn named(&self, fields: Map) -> Value {
-        let mut map = Map::from_iter([("type".into(), text(self.name()))]);
+    fn with_type(&self, fields: Map) -> Value {
+        let mut map = Map::from_iter([("type".into(), text_value(self.name()))]);
         map.extend(fields);
         map.into()
     }
 }
 
-type Fields = Vec<(&'static str, Value)>;
+type EventFields = Vec<(&'static str, Value)>;
 
-fn asked(stage: &str, system: &str, messages: &[Message]) -> Fields {
-    let said =
-        |message: &Message| Value::map([("role", role(message)), ("content", Value::from(message.content.as_str()))]);
-    let instructions = Value::map([("role", Value::from("system")), ("content", text(system))]);
+fn prompt_fields(stage: &str, system: &str, messages: &[Message]) -> EventFields {
+    let said = |message: &Message| {
+        Value::map([("role", role_name(message)), ("content", Value::from(message.content.as_str()))])
+    };
+    let instructions = Value::map([("role", Value::from("system")), ("content", text_value(system))]);
     let prompts = std::iter::once(instructions).chain(messages.iter().map(said)).collect();
     let last = messages.last().map(|message| message.content.as_str()).unwrap_or_default();
-    vec![("stage", text(stage)), ("prompts", Value::list(prompts)), ("system", text(system)), ("user", text(last))]
+    vec![
+        ("stage", text_value(stage)),
+        ("prompts", Value::list(prompts)),
+        ("system", text_value(system)),
+        ("user", text_value(last)),
+    ]
 }
 
-fn role(message: &Message) -> Value {
+fn role_name(message: &Message) -> Value {
     match message.role {
         Role::System => "system".into(),
         Role::User => "user".into(),
@@ -241,25 +252,25 @@ fn role(message: &Message) -> Value {
     }
 }
 
-fn found(suggested_id: &str, block: &Value, score: f64) -> Fields {
+fn search_found_fields(suggested_id: &str, block: &Value, score: f64) -> EventFields {
     vec![
-        ("suggested_id", text(suggested_id)),
-        ("block_id", field(block, "id")),
-        ("matched_block_id", field(block, "id")),
-        ("name", field(block, "name")),
-        ("description", field(block, "description")),
-        ("score", number(score)),
+        ("suggested_id", text_value(suggested_id)),
+        ("block_id", block_field(block, "id")),
+        ("matched_block_id", block_field(block, "id")),
+        ("name", block_field(block, "name")),
+        ("description", block_field(block, "description")),
+        ("score", number_value(score)),
         ("block_def", block.clone()),
     ]
 }
 
-fn created(block: &Value) -> Fields {
+fn block_created_fields(block: &Value) -> EventFields {
     let has = |key: &str| Value::from(block.get(key).and_then(Value::as_str).is_some());
     vec![
-        ("block_id", field(block, "id")),
-        ("name", field(block, "name")),
-        ("description", field(block, "description")),
-        ("execution_type", field(block, "execution_type")),
+        ("block_id", block_field(block, "id")),
+        ("name", block_field(block, "name")),
+        ("description", block_field(block, "description")),
+        ("execution_type", block_field(block, "execution_type")),
         ("has_prompt", has("prompt_template")),
         ("has_source_code", has("source_code")),
         ("block", block.clone()),
@@ -267,30 +278,30 @@ fn created(block: &Value) -> Fields {
     ]
 }
 
-fn completed(pipeline: &Value, log: &[Value]) -> Fields {
+fn complete_fields(pipeline: &Value, log: &[Value]) -> EventFields {
     let log = Value::list(log.to_vec());
     let result = [("pipeline_json", pipeline.clone()), ("status", "done".into()), ("log", log.clone())];
     vec![("status", "done".into()), ("result", Value::map(result)), ("pipeline", pipeline.clone()), ("log", log)]
 }
 
-fn text(text: &str) -> Value {
+fn text_value(text: &str) -> Value {
     text.into()
 }
 
-fn field(block: &Value, key: &str) -> Value {
+fn block_field(block: &Value, key: &str) -> Value {
     block.get(key).cloned().unwrap_or_default()
 }
 
-fn number(number: f64) -> Value {
+fn number_value(number: f64) -> Value {
     Number::from_f64(number).map_or(Value::Null, Value::Number)
 }
 
 /// A count as a value.
-pub(crate) fn count(count: usize) -> Value {
+pub(crate) fn count_value(count: usize) -> Value {
     i64::try_from(count).unwrap_or(i64::MAX).into()
 }
 
 /// A list of names as a value.
-pub(crate) fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> Value {
+pub(crate) fn names_value<'a>(names: impl IntoIterator<Item = &'a str>) -> Value {
     Value::list(names.into_iter().map(Value::from).collect())
 }

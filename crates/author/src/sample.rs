@@ -1,35 +1,35 @@
 //! Generates sample inputs from a schema, for trials of a block.
 
 use flowloom_core::value::{Map, Number, Value};
-use flowloom_runtime::schema::complaints;
+use flowloom_runtime::schema::validation_errors;
 
-use crate::wanted::required;
+use crate::required::required_names;
 
 /// Maximum nesting of generated values.
-const DEPTH: usize = 4;
+const MAX_SAMPLE_DEPTH: usize = 4;
 
 /// Sample inputs that match a schema: one with all fields, and one with only the required fields. Empty if none can be
 /// generated.
-pub(crate) fn samples(schema: &Value) -> Vec<Value> {
-    let all = object(schema, DEPTH, false);
-    let least = object(schema, DEPTH, true);
+pub(crate) fn sample_inputs(schema: &Value) -> Vec<Value> {
+    let all = sample_object(schema, MAX_SAMPLE_DEPTH, false);
+    let least = sample_object(schema, MAX_SAMPLE_DEPTH, true);
     let mut samples = vec![all];
     if samples[0] != least {
         samples.push(least);
     }
-    samples.retain(|sample| complaints(schema, sample).is_none());
+    samples.retain(|sample| validation_errors(schema, sample).is_none());
     samples
 }
 
-fn object(schema: &Value, depth: usize, only_required: bool) -> Value {
+fn sample_object(schema: &Value, depth: usize, only_required: bool) -> Value {
     let none = Map::new();
     let fields = schema.get("properties").and_then(Value::as_map).unwrap_or(&none);
-    let is_wanted = |name: &str| !only_required || required(schema).any(|other| other == name);
+    let is_wanted = |name: &str| !only_required || required_names(schema).any(|other| other == name);
     let fields = fields.iter().filter(|(name, _)| is_wanted(name));
-    fields.map(|(name, field)| (name.clone(), value(field, depth, only_required))).collect::<Map>().into()
+    fields.map(|(name, field)| (name.clone(), sample_value(field, depth, only_required))).collect::<Map>().into()
 }
 
-fn value(schema: &Value, depth: usize, only_required: bool) -> Value {
+fn sample_value(schema: &Value, depth: usize, only_required: bool) -> Value {
     if let Some(given) = schema.get("const").or_else(|| schema.get("default")) {
         return given.clone();
     }
@@ -38,22 +38,22 @@ fn value(schema: &Value, depth: usize, only_required: bool) -> Value {
         return first.clone();
     }
     if let (Some(choice), true) = (first("anyOf").or_else(|| first("oneOf")), depth > 0) {
-        return value(choice, depth - 1, only_required);
+        return sample_value(choice, depth - 1, only_required);
     }
     let kind = schema.get("type").and_then(Value::as_str).or_else(|| first("type")?.as_str());
     match kind.unwrap_or("string") {
-        "integer" => number(schema, 1.0),
-        "number" => number(schema, 1.5),
+        "integer" => sample_number(schema, 1.0),
+        "number" => sample_number(schema, 1.5),
         "boolean" => true.into(),
-        "array" => list(schema, depth, only_required),
-        "object" if depth > 0 => object(schema, depth - 1, only_required),
+        "array" => sample_list(schema, depth, only_required),
+        "object" if depth > 0 => sample_object(schema, depth - 1, only_required),
         "object" => Map::new().into(),
         "null" => Value::Null,
-        _ => text(schema).into(),
+        _ => sample_text(schema).into(),
     }
 }
 
-fn number(schema: &Value, usual: f64) -> Value {
+fn sample_number(schema: &Value, usual: f64) -> Value {
     let bound = |key: &str| match schema.get(key) {
         Some(Value::Number(number)) => Some(number.as_f64()),
         _ => None,
@@ -64,14 +64,14 @@ fn number(schema: &Value, usual: f64) -> Value {
     Number::from_f64(number).map_or(Value::Null, Value::Number)
 }
 
-fn list(schema: &Value, depth: usize, only_required: bool) -> Value {
+fn sample_list(schema: &Value, depth: usize, only_required: bool) -> Value {
     let least = schema.get("minItems").and_then(Value::as_i64).unwrap_or(0).clamp(0, 10) as usize;
     let count = if depth == 0 { 0 } else { least.max(1) };
-    let item = schema.get("items").map(|item| value(item, depth.saturating_sub(1), only_required));
+    let item = schema.get("items").map(|item| sample_value(item, depth.saturating_sub(1), only_required));
     Value::list(vec![item.unwrap_or_else(|| "item".into()); count])
 }
 
-fn text(schema: &Value) -> String {
+fn sample_text(schema: &Value) -> String {
     let usual = match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
         "date" => "2024-02-29",
         "date-time" => "2024-02-29T12:00:00Z",
@@ -93,17 +93,24 @@ mod tests {
     use super::*;
     use flowloom_core::json::parse_value;
 
-    fn of(fields: &str, required: &str) -> Vec<String> {
+    fn samples_text(fields: &str, required: &str) -> Vec<String> {
         let text = format!(r#"{{"type":"object","properties":{{{fields}}},"required":[{required}]}}"#);
-        samples(&parse_value(&text).expect("JSON")).iter().map(flowloom_core::render::json).collect()
+        sample_inputs(&parse_value(&text).expect("JSON")).iter().map(flowloom_core::render::to_json).collect()
     }
 
     #[test]
     fn all_fields_and_those_that_must_be_given() {
         let fields = r#""text":{"type":"string","minLength":12},"n":{"type":"integer","minimum":5}"#;
-        assert_eq!(of(fields, r#""text""#), [r#"{"text":"some textxxx","n":5}"#, r#"{"text":"some textxxx"}"#]);
-        assert_eq!(of(r#""x":{"type":"number","maximum":1}"#, r#""x""#), [r#"{"x":1}"#], "once, if they are the same");
-        assert_eq!(of("", ""), ["{}"]);
+        assert_eq!(
+            samples_text(fields, r#""text""#),
+            [r#"{"text":"some textxxx","n":5}"#, r#"{"text":"some textxxx"}"#]
+        );
+        assert_eq!(
+            samples_text(r#""x":{"type":"number","maximum":1}"#, r#""x""#),
+            [r#"{"x":1}"#],
+            "once, if they are the same"
+        );
+        assert_eq!(samples_text("", ""), ["{}"]);
     }
 
     #[test]
@@ -113,20 +120,20 @@ mod tests {
             "e":{"const":7},"f":{"type":"string","default":"g"},"h":{"description":"anything"}"#;
         let expected =
             r#"{"a":[{"u":"https://example.com/"}],"b":true,"c":"x","d":null,"e":7,"f":"g","h":"some text"}"#;
-        assert_eq!(of(fields, "")[0], expected);
+        assert_eq!(samples_text(fields, "")[0], expected);
     }
 
     #[test]
     fn where_nothing_fits_there_is_nothing() {
-        assert_eq!(of(r#""a":{"type":"string","pattern":"^[0-9]{5}$"}"#, r#""a""#), [""; 0]);
-        assert_eq!(of(r#""a":{"type":"string","pattern":"^[0-9]{5}$"}"#, ""), ["{}"]);
+        assert_eq!(samples_text(r#""a":{"type":"string","pattern":"^[0-9]{5}$"}"#, r#""a""#), [""; 0]);
+        assert_eq!(samples_text(r#""a":{"type":"string","pattern":"^[0-9]{5}$"}"#, ""), ["{}"]);
     }
 
     proptest::proptest! {
         #[test]
         fn no_schema_panics(text in r#"(\{|\}|\[|\]|"type"|"properties"|"items"|"minItems"|"array"|"object"|:|,|-1|9e99){0,30}"#) {
             if let Some(schema) = flowloom_core::json::read_lenient(&text) {
-                let _ = samples(&schema);
+                let _ = sample_inputs(&schema);
             }
         }
     }

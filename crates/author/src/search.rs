@@ -5,35 +5,35 @@ use flowloom_core::error::StepError;
 use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::choose::choose;
-use crate::event::{Event, count};
-use crate::wanted::Wanted;
-use crate::world::World;
+use crate::choose::choose_candidate;
+use crate::env::PlannerEnv;
+use crate::event::{PlannerEvent, count_value};
+use crate::required::RequiredBlock;
 
 /// The name of the stage.
-pub const STAGE: &str = "search";
+pub const STAGE_NAME: &str = "search";
 
 /// The results of the search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Searched {
+pub struct SearchResults {
     /// Blocks that exist, in the order of the requirements.
-    pub found: Vec<Found>,
+    pub found: Vec<MatchedBlock>,
     /// Required blocks that do not exist.
-    pub missing: Vec<Wanted>,
+    pub missing: Vec<RequiredBlock>,
     /// Ids of all blocks considered; a new block must not have any of them.
     pub taken: Vec<String>,
 }
 
 /// A block of the registry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub struct MatchedBlock {
     /// The id of the required block that it matches.
     pub suggested_id: String,
     /// The definition.
     pub block: Value,
 }
 
-impl Searched {
+impl SearchResults {
     /// Ids of the found blocks.
     pub fn found_ids(&self) -> impl Iterator<Item = &str> {
         self.found.iter().filter_map(|found| found.block.get("id").and_then(Value::as_str))
@@ -46,34 +46,38 @@ impl Searched {
 }
 
 /// Searches the registry for every required block.
-pub async fn search(world: &dyn World, wanted: &[Wanted], thresholds: &Thresholds) -> Result<Searched, StepError> {
+pub async fn search_blocks(
+    world: &dyn PlannerEnv,
+    wanted: &[RequiredBlock],
+    thresholds: &Thresholds,
+) -> Result<SearchResults, StepError> {
     let message = "searching for existing blocks".to_owned();
-    world.tell(Event::Stage { stage: STAGE, status: "running", message });
-    let mut searched = Searched::default();
+    world.emit_event(PlannerEvent::Stage { stage: STAGE_NAME, status: "running", message });
+    let mut searched = SearchResults::default();
     for one in wanted {
-        let candidates = world.find(one).await?;
+        let candidates = world.find_blocks(one).await?;
         let ids = candidates.iter().filter_map(|found| found.block.get("id").and_then(Value::as_str));
         searched.taken.extend(ids.map(str::to_owned));
         let suggested_id = one.suggested_id.clone();
-        match choose(one, &candidates, thresholds) {
-            Some((place, likeness)) => {
-                let (block, score) = (candidates[place].block.clone(), f64::from(likeness));
-                searched.found.push(Found { suggested_id: suggested_id.clone(), block: block.clone() });
-                world.tell(Event::SearchFound { suggested_id, block, score });
+        match choose_candidate(one, &candidates, thresholds) {
+            Some((place, similarity)) => {
+                let (block, score) = (candidates[place].block.clone(), f64::from(similarity));
+                searched.found.push(MatchedBlock { suggested_id: suggested_id.clone(), block: block.clone() });
+                world.emit_event(PlannerEvent::SearchFound { suggested_id, block, score });
             }
             None => {
                 searched.missing.push(one.clone());
                 let (description, candidates_checked) = (one.description.clone(), candidates.len());
-                world.tell(Event::SearchMissing { suggested_id, description, candidates_checked });
+                world.emit_event(PlannerEvent::SearchMissing { suggested_id, description, candidates_checked });
             }
         }
     }
     let next = if searched.missing.is_empty() { "wire" } else { "create" };
     let details = Map::from_iter([
-        ("matched".into(), count(searched.found.len())),
-        ("missing".into(), count(searched.missing.len())),
+        ("matched".into(), count_value(searched.found.len())),
+        ("missing".into(), count_value(searched.missing.len())),
         ("next".into(), next.into()),
     ]);
-    world.tell(Event::StageResult { stage: STAGE, status: "done", details });
+    world.emit_event(PlannerEvent::StageResult { stage: STAGE_NAME, status: "done", details });
     Ok(searched)
 }

@@ -3,19 +3,19 @@
 use flowloom_core::code::Code;
 use flowloom_core::render;
 use flowloom_core::value::Value;
-use flowloom_runtime::schema::complaints;
+use flowloom_runtime::schema::validation_errors;
 
-use crate::sample::samples;
-use crate::world::Trial;
+use crate::env::TrialOutcome;
+use crate::sample::sample_inputs;
 
 /// Maximum length of a value or an error in a message, in characters.
-const MOST_SHOWN: usize = 600;
+const MAX_SHOWN_CHARS: usize = 600;
 /// Relative tolerance for numbers compared with an example.
-const TOLERANCE: f64 = 1e-9;
+const RELATIVE_TOLERANCE: f64 = 1e-9;
 
 /// The inputs of one trial.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Case {
+pub(crate) struct TrialCase {
     pub(crate) inputs: Value,
     /// Whether the inputs come from an example; otherwise they are generated from the schema.
     is_example: bool,
@@ -36,38 +36,41 @@ pub(crate) enum Verdict {
 
 /// The trials of a block: its examples, and inputs generated from its schema. A prompt block costs money, so only one
 /// generated input is tried; its outputs are not compared with examples.
-pub(crate) fn cases(block: &Value) -> Vec<Case> {
+pub(crate) fn trial_cases(block: &Value) -> Vec<TrialCase> {
     let is_llm = block.get("execution_type").and_then(Value::as_str) == Some("llm");
     let examples = block.get("examples").and_then(Value::as_list).unwrap_or_default();
-    let mut cases: Vec<Case> = examples
+    let mut cases: Vec<TrialCase> = examples
         .iter()
         .filter_map(|example| {
             let outputs = example.get("outputs").filter(|_| !is_llm).cloned();
-            Some(Case { inputs: example.get("inputs")?.clone(), is_example: true, outputs })
+            Some(TrialCase { inputs: example.get("inputs")?.clone(), is_example: true, outputs })
         })
         .collect();
-    let made = samples(block.get("input_schema").unwrap_or(&Value::Null));
+    let made = sample_inputs(block.get("input_schema").unwrap_or(&Value::Null));
     for inputs in made.into_iter().rev().take(if is_llm { 1 } else { usize::MAX }) {
         if !cases.iter().any(|case| case.inputs == inputs) {
-            cases.push(Case { inputs, is_example: false, outputs: None });
+            cases.push(TrialCase { inputs, is_example: false, outputs: None });
         }
     }
     cases
 }
 
 /// The verdict on a trial of `block` with `case`.
-pub(crate) fn verdict(block: &Value, case: &Case, trial: &Trial) -> Verdict {
-    let inputs = shorten(&render::json(&case.inputs));
+pub(crate) fn judge_trial(block: &Value, case: &TrialCase, trial: &TrialOutcome) -> Verdict {
+    let inputs = shorten_text(&render::to_json(&case.inputs));
     let output = match trial {
-        Trial::Gave(output) => output,
-        Trial::Failed(error) if error.code == Code::BlockError && !case.is_example => return Verdict::Refused,
-        Trial::Failed(error) => {
+        TrialOutcome::Returned(output) => output,
+        TrialOutcome::Failed(error) if error.code == Code::BlockError && !case.is_example => return Verdict::Refused,
+        TrialOutcome::Failed(error) => {
             let advice =
                 if case.is_example { "" } else { "; inputs that it cannot use it answers with {\"error\": \"why\"}" };
-            return Verdict::Failed(format!("with the inputs {inputs} it fails: {}{advice}", shorten(&error.message)));
+            return Verdict::Failed(format!(
+                "with the inputs {inputs} it fails: {}{advice}",
+                shorten_text(&error.message)
+            ));
         }
     };
-    let gave = shorten(&render::json(output));
+    let gave = shorten_text(&render::to_json(output));
     match output.get("error") {
         Some(Value::String(_)) if !case.is_example => return Verdict::Refused,
         Some(_) => {
@@ -76,14 +79,14 @@ pub(crate) fn verdict(block: &Value, case: &Case, trial: &Trial) -> Verdict {
         None => {}
     }
     let schema = block.get("output_schema").unwrap_or(&Value::Null);
-    if let Some(wrong) = complaints(schema, output) {
+    if let Some(wrong) = validation_errors(schema, output) {
         return Verdict::Failed(format!(
             "with the inputs {inputs} it gives {gave}, which does not fit output_schema: {wrong}"
         ));
     }
     match &case.outputs {
-        Some(outputs) if !promised(outputs, output) => {
-            let outputs = shorten(&render::json(outputs));
+        Some(outputs) if !matches_example(outputs, output) => {
+            let outputs = shorten_text(&render::to_json(outputs));
             let why = format!(
                 "with the inputs {inputs} it gives {gave}, but the example says {outputs}; correct what is wrong"
             );
@@ -94,25 +97,26 @@ pub(crate) fn verdict(block: &Value, case: &Case, trial: &Trial) -> Verdict {
 }
 
 /// Whether an output has everything that an example has; it may have more.
-fn promised(example: &Value, output: &Value) -> bool {
+fn matches_example(example: &Value, output: &Value) -> bool {
     match (example, output) {
         (Value::Map(example), Value::Map(output)) => {
-            example.iter().all(|(key, value)| output.get(key).is_some_and(|given| promised(value, given)))
+            example.iter().all(|(key, value)| output.get(key).is_some_and(|given| matches_example(value, given)))
         }
         (Value::List(example), Value::List(output)) => {
-            example.len() == output.len() && example.iter().zip(&**output).all(|(one, other)| promised(one, other))
+            example.len() == output.len()
+                && example.iter().zip(&**output).all(|(one, other)| matches_example(one, other))
         }
         (Value::Number(one), Value::Number(other)) => {
             let (one, other) = (one.as_f64(), other.as_f64());
-            (one - other).abs() <= TOLERANCE * one.abs().max(other.abs())
+            (one - other).abs() <= RELATIVE_TOLERANCE * one.abs().max(other.abs())
         }
         (one, other) => one == other,
     }
 }
 
 /// A text shortened for messages.
-pub(crate) fn shorten(text: &str) -> String {
-    match text.char_indices().nth(MOST_SHOWN) {
+pub(crate) fn shorten_text(text: &str) -> String {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
@@ -124,70 +128,82 @@ mod tests {
     use flowloom_core::error::StepError;
     use flowloom_core::json::parse_value;
 
-    fn value(text: &str) -> Value {
+    fn parse_json(text: &str) -> Value {
         parse_value(text).expect("JSON")
     }
 
-    fn block(kind: &str, examples: &str) -> Value {
-        value(&format!(
+    fn test_block(kind: &str, examples: &str) -> Value {
+        parse_json(&format!(
             r#"{{"execution_type":"{kind}","examples":{examples},
             "input_schema":{{"type":"object","properties":{{"a":{{"type":"integer"}},"b":{{"type":"integer"}}}},"required":["a"]}},
             "output_schema":{{"type":"object","properties":{{"n":{{"type":"number"}}}},"required":["n"]}}}}"#
         ))
     }
 
-    fn judged(is_example: bool, outputs: Option<&str>, trial: Trial) -> Verdict {
-        let case = Case { inputs: value(r#"{"a":1}"#), is_example, outputs: outputs.map(value) };
-        verdict(&block("python", "[]"), &case, &trial)
+    fn judge_text_block(is_example: bool, outputs: Option<&str>, trial: TrialOutcome) -> Verdict {
+        let case = TrialCase { inputs: parse_json(r#"{"a":1}"#), is_example, outputs: outputs.map(parse_json) };
+        judge_trial(&test_block("python", "[]"), &case, &trial)
     }
 
-    fn gave(text: &str) -> Trial {
-        Trial::Gave(value(text))
+    fn returned(text: &str) -> TrialOutcome {
+        TrialOutcome::Returned(parse_json(text))
     }
 
-    fn why(verdict: Verdict) -> String {
+    fn failure_reason(verdict: Verdict) -> String {
         if let Verdict::Failed(why) = verdict { why } else { panic!("{verdict:?}") }
     }
 
     #[test]
     fn examples_and_made_inputs_are_tried_each_once() {
-        let inputs = |block: &Value| cases(block).iter().map(|case| render::json(&case.inputs)).collect::<Vec<_>>();
+        let inputs =
+            |block: &Value| trial_cases(block).iter().map(|case| render::to_json(&case.inputs)).collect::<Vec<_>>();
         let examples = r#"[{"inputs":{"a":5},"outputs":{"n":1}},{"inputs":{"a":1}}]"#;
-        assert_eq!(inputs(&block("python", examples)), [r#"{"a":5}"#, r#"{"a":1}"#, r#"{"a":1,"b":1}"#]);
-        assert_eq!(inputs(&block("llm", "[]")), [r#"{"a":1}"#], "a model is asked as little as does");
-        assert_eq!(cases(&block("llm", examples))[0].outputs, None);
-        assert_eq!(cases(&block("python", examples))[0].outputs, Some(value(r#"{"n":1}"#)));
+        assert_eq!(inputs(&test_block("python", examples)), [r#"{"a":5}"#, r#"{"a":1}"#, r#"{"a":1,"b":1}"#]);
+        assert_eq!(inputs(&test_block("llm", "[]")), [r#"{"a":1}"#], "a model is asked as little as does");
+        assert_eq!(trial_cases(&test_block("llm", examples))[0].outputs, None);
+        assert_eq!(trial_cases(&test_block("python", examples))[0].outputs, Some(parse_json(r#"{"n":1}"#)));
     }
 
     #[test]
     fn outputs_must_fit_and_be_as_the_example_says() {
-        assert_eq!(judged(true, None, gave(r#"{"n":1}"#)), Verdict::Passed);
-        assert_eq!(judged(true, Some(r#"{"n":0.3}"#), gave(r#"{"n":0.30000000000000004,"more":1}"#)), Verdict::Passed);
-        assert_eq!(judged(true, Some("{}"), gave(r#"{"n":1}"#)), Verdict::Passed);
+        assert_eq!(judge_text_block(true, None, returned(r#"{"n":1}"#)), Verdict::Passed);
+        assert_eq!(
+            judge_text_block(true, Some(r#"{"n":0.3}"#), returned(r#"{"n":0.30000000000000004,"more":1}"#)),
+            Verdict::Passed
+        );
+        assert_eq!(judge_text_block(true, Some("{}"), returned(r#"{"n":1}"#)), Verdict::Passed);
         for output in ["{}", "null", "[]", r#"{"n":"1"}"#] {
-            assert!(why(judged(false, None, gave(output))).contains("output_schema"), "{output}");
+            assert!(
+                failure_reason(judge_text_block(false, None, returned(output))).contains("output_schema"),
+                "{output}"
+            );
         }
-        assert!(why(judged(true, Some(r#"{"n":2}"#), gave(r#"{"n":1}"#))).contains("the example says {\"n\":2}"));
-        assert!(promised(&value(r#"{"l":["a",{"b":1}]}"#), &value(r#"{"l":["a",{"b":1,"c":2}]}"#)));
-        assert!(!promised(&value(r#"{"l":["a"]}"#), &value(r#"{"l":["a","b"]}"#)));
-        assert!(!promised(&value(r#"{"l":null}"#), &value("{}")));
+        assert!(
+            failure_reason(judge_text_block(true, Some(r#"{"n":2}"#), returned(r#"{"n":1}"#)))
+                .contains("the example says {\"n\":2}")
+        );
+        assert!(matches_example(&parse_json(r#"{"l":["a",{"b":1}]}"#), &parse_json(r#"{"l":["a",{"b":1,"c":2}]}"#)));
+        assert!(!matches_example(&parse_json(r#"{"l":["a"]}"#), &parse_json(r#"{"l":["a","b"]}"#)));
+        assert!(!matches_example(&parse_json(r#"{"l":null}"#), &parse_json("{}")));
     }
 
     #[test]
     fn a_block_may_refuse_what_nobody_promised() {
-        let refused = || Trial::Failed(StepError::new(Code::BlockError, "no"));
-        assert_eq!(judged(false, None, gave(r#"{"error":"no"}"#)), Verdict::Refused);
-        assert_eq!(judged(false, None, refused()), Verdict::Refused);
-        assert!(why(judged(true, None, gave(r#"{"error":"no"}"#))).contains("failed"));
-        assert!(why(judged(true, None, refused())).contains("no"));
-        assert!(why(judged(false, None, gave(r#"{"error":null}"#))).contains("failed"));
-        let raised = Trial::Failed(StepError::new(Code::BlockFailed, "KeyError: 'x'"));
-        assert!(why(judged(false, None, raised)).contains("KeyError: 'x'; inputs that it cannot use"));
+        let refused = || TrialOutcome::Failed(StepError::new(Code::BlockError, "no"));
+        assert_eq!(judge_text_block(false, None, returned(r#"{"error":"no"}"#)), Verdict::Refused);
+        assert_eq!(judge_text_block(false, None, refused()), Verdict::Refused);
+        assert!(failure_reason(judge_text_block(true, None, returned(r#"{"error":"no"}"#))).contains("failed"));
+        assert!(failure_reason(judge_text_block(true, None, refused())).contains("no"));
+        assert!(failure_reason(judge_text_block(false, None, returned(r#"{"error":null}"#))).contains("failed"));
+        let raised = TrialOutcome::Failed(StepError::new(Code::BlockFailed, "KeyError: 'x'"));
+        assert!(
+            failure_reason(judge_text_block(false, None, raised)).contains("KeyError: 'x'; inputs that it cannot use")
+        );
     }
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        assert_eq!(shorten(&"é".repeat(MOST_SHOWN + 1)), format!("{}…", "é".repeat(MOST_SHOWN)));
-        assert_eq!(shorten("short"), "short");
+        assert_eq!(shorten_text(&"é".repeat(MAX_SHOWN_CHARS + 1)), format!("{}…", "é".repeat(MAX_SHOWN_CHARS)));
+        assert_eq!(shorten_text("short"), "short");
     }
 }

@@ -7,63 +7,69 @@ use flowloom_formats::Sources;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Dialogue;
-use crate::event::Event;
-use crate::marked::marked;
-use crate::rehearse::Rehearsal;
+use crate::dry_run::DryRun;
+use crate::env::{ModelQuestion, PlannerEnv};
+use crate::event::PlannerEvent;
+use crate::fence::fence_text;
 use crate::wiring;
-use crate::world::{Question, World};
 
 /// The name of the stage.
-pub const STAGE: &str = "wire";
+pub const STAGE_NAME: &str = "wire";
 
-const SYSTEM: &str = include_str!("prompts/wire.txt");
-const SCHEMA: &str = include_str!("prompts/wire.schema.json");
+const WIRE_PROMPT: &str = include_str!("prompts/wire.txt");
+const WIRE_SCHEMA: &str = include_str!("prompts/wire.schema.json");
 
 /// Keys of a block that are needed to connect it; its code is not.
-const TOLD: [&str; 7] = ["id", "name", "description", "input_schema", "output_schema", "use_when", "tags"];
+const CATALOG_KEYS: [&str; 7] = ["id", "name", "description", "input_schema", "output_schema", "use_when", "tags"];
 
 /// A pipeline and the report of its dry run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Wired {
+pub struct WiredPipeline {
     /// The pipeline.
     pub pipeline: Value,
     /// The dry run, which found no faults of the pipeline.
-    pub tried: Rehearsal,
+    pub dry_run: DryRun,
 }
 
 /// Connects blocks to a pipeline. If it fails the check or the dry run, the model receives all errors. Fails with
 /// `FL1060` if no answer is usable.
-pub async fn wire(world: &dyn World, intent: &str, blocks: &[Value], sources: &Sources) -> Result<Wired, StepError> {
+pub async fn wire_blocks(
+    world: &dyn PlannerEnv,
+    intent: &str,
+    blocks: &[Value],
+    sources: &Sources,
+) -> Result<WiredPipeline, StepError> {
     let message = "connecting the blocks".to_owned();
-    world.tell(Event::Stage { stage: STAGE, status: "running", message });
-    let catalogue = Value::list(blocks.iter().map(in_catalogue).collect());
-    let offered = marked("the blocks", &render::json(&catalogue));
-    let question = Question::new(STAGE, SYSTEM, format!("The wish:\n{intent}\n\n{offered}"), Some(SCHEMA));
+    world.emit_event(PlannerEvent::Stage { stage: STAGE_NAME, status: "running", message });
+    let catalogue = Value::list(blocks.iter().map(catalog_entry).collect());
+    let offered = fence_text("the blocks", &render::to_json(&catalogue));
+    let question =
+        ModelQuestion::new(STAGE_NAME, WIRE_PROMPT, format!("The wish:\n{intent}\n\n{offered}"), Some(WIRE_SCHEMA));
     let mut dialogue = Dialogue::new(question);
     let wired = loop {
         let read = |said: &str| wiring::read(said, intent, blocks, sources);
-        let (said, pipeline) = dialogue.next(world, STAGE, read).await?;
-        let tried = world.rehearse(&pipeline, blocks).await?;
-        let faults = tried.faults();
+        let (said, pipeline) = dialogue.next_answer(world, STAGE_NAME, read).await?;
+        let tried = world.dry_run(&pipeline, blocks).await?;
+        let faults = tried.list_faults();
         if faults.is_empty() {
-            break Wired { pipeline, tried };
+            break WiredPipeline { pipeline, dry_run: tried };
         }
-        dialogue.refuse(world, STAGE, Some(&said), faults)?;
+        dialogue.reject_answer(world, STAGE_NAME, Some(&said), faults)?;
     };
-    world.tell(Event::Validation { stage: STAGE, error: None });
-    let details = [("pipeline_json", wired.pipeline.clone()), ("tried", wired.tried.to_value())];
+    world.emit_event(PlannerEvent::Validation { stage: STAGE_NAME, error: None });
+    let details = [("pipeline_json", wired.pipeline.clone()), ("tried", wired.dry_run.to_value())];
     let details = details.into_iter().map(|(key, value)| (key.into(), value)).collect();
-    world.tell(Event::StageResult { stage: STAGE, status: "done", details });
+    world.emit_event(PlannerEvent::StageResult { stage: STAGE_NAME, status: "done", details });
     Ok(wired)
 }
 
 /// A pipeline and the blocks that it uses as one self-contained definition.
-pub fn definition(pipeline: &Value, blocks: &[Value]) -> Value {
-    wiring::definition(pipeline, blocks)
+pub fn build_definition(pipeline: &Value, blocks: &[Value]) -> Value {
+    wiring::build_definition(pipeline, blocks)
 }
 
-fn in_catalogue(block: &Value) -> Value {
-    let told = TOLD.into_iter().filter_map(|key| Some((key.into(), block.get(key)?.clone())));
+fn catalog_entry(block: &Value) -> Value {
+    let told = CATALOG_KEYS.into_iter().filter_map(|key| Some((key.into(), block.get(key)?.clone())));
     let mut entry: Map = told.collect();
     let example = block.get("examples").and_then(Value::as_list).and_then(<[Value]>::first);
     entry.extend(example.map(|example| ("example".into(), example.clone())));

@@ -2,54 +2,56 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
-use flowloom_core::expr::{Part, Segment};
+use flowloom_core::expr::{Segment, TemplatePart};
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::pipeline::{FILE, template};
+use flowloom_formats::pipeline::{PIPELINE_FILE, template};
 use flowloom_formats::{Compiled, Sources, compile};
 
-use crate::answer::{object, text_of};
-use crate::wanted::bad_id;
+use crate::answer::{find_object, text_of};
+use crate::required::check_id;
 
 /// Maximum size of a pipeline with its blocks, in bytes.
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_DEFINITION_BYTES: u64 = 8 << 20;
 
 /// Warnings of the check that a generated pipeline must not cause.
-const REFUSED: [Code; 2] = [Code::UnknownField, Code::MemoryKey];
+const REJECTED_WARNINGS: [Code; 2] = [Code::UnknownField, Code::MemoryKey];
 
 /// A pipeline and the blocks that it uses as one self-contained definition.
-pub(crate) fn definition(pipeline: &Value, blocks: &[Value]) -> Value {
-    let used: Vec<&str> = nodes(pipeline).filter_map(|node| text(node, "block_id")).collect();
-    let is_used = |block: &&Value| text(block, "id").is_some_and(|id| used.contains(&id));
+pub(crate) fn build_definition(pipeline: &Value, blocks: &[Value]) -> Value {
+    let used: Vec<&str> = pipeline_nodes(pipeline).filter_map(|node| get_text(node, "block_id")).collect();
+    let is_used = |block: &&Value| get_text(block, "id").is_some_and(|id| used.contains(&id));
     let blocks = blocks.iter().filter(is_used).cloned().collect();
     Value::map([("pipeline", pipeline.clone()), ("blocks", Value::list(blocks))])
 }
 
 /// The pipeline in an answer, or all of its errors. It may use only `blocks`.
 pub(crate) fn read(said: &str, intent: &str, blocks: &[Value], sources: &Sources) -> Result<Value, Vec<String>> {
-    let Some(answer) = object(said, &["nodes"]) else { return Err(vec!["the answer has no JSON object".to_owned()]) };
-    let pipeline = taken(&answer, intent);
-    if nodes(&pipeline).next().is_none() {
+    let Some(answer) = find_object(said, &["nodes"]) else {
+        return Err(vec!["the answer has no JSON object".to_owned()]);
+    };
+    let pipeline = normalize_pipeline(&answer, intent);
+    if pipeline_nodes(&pipeline).next().is_none() {
         return Err(vec!["the pipeline has no \"nodes\"; it needs at least one".to_owned()]);
     }
-    let mut problems: Vec<String> = text(&pipeline, "id").and_then(bad_id).into_iter().collect();
+    let mut problems: Vec<String> = get_text(&pipeline, "id").and_then(check_id).into_iter().collect();
     problems.extend(unknown_blocks(&pipeline, blocks));
-    problems.extend(references(&pipeline, intent, blocks));
-    let found = compiled(&definition(&pipeline, blocks), sources).diagnostics;
-    let is_refused = found.iter().any(|found| found.is_error() || REFUSED.contains(&found.code));
+    problems.extend(check_references(&pipeline, intent, blocks));
+    let found = compile_definition(&build_definition(&pipeline, blocks), sources).diagnostics;
+    let is_refused = found.iter().any(|found| found.is_error() || REJECTED_WARNINGS.contains(&found.code));
     if problems.is_empty() && !is_refused {
         return Ok(pipeline);
     }
-    problems.extend(found.into_iter().map(told));
+    problems.extend(found.into_iter().map(diagnostic_text));
     Err(problems)
 }
 
 /// The known fields of a pipeline, with defaults for missing ones.
-fn taken(answer: &Map, intent: &str) -> Value {
+fn normalize_pipeline(answer: &Map, intent: &str) -> Value {
     let text = |key: &str, usual: &str| Value::from(text_of(answer, key).unwrap_or_else(|| usual.to_owned()));
     let list = |key: &str| answer.get(key).filter(|list| !matches!(list, Value::Null)).cloned();
     let nodes = match list("nodes") {
-        Some(Value::List(nodes)) => Value::list(nodes.iter().map(node).collect()),
+        Some(Value::List(nodes)) => Value::list(nodes.iter().map(normalize_node).collect()),
         other => other.unwrap_or_default(),
     };
     let empty = || Value::list(Vec::new());
@@ -64,7 +66,7 @@ fn taken(answer: &Map, intent: &str) -> Value {
 }
 
 /// A node always has an inputs object, possibly empty.
-fn node(node: &Value) -> Value {
+fn normalize_node(node: &Value) -> Value {
     let Some(map) = node.as_map() else { return node.clone() };
     let kept = ["id", "block_id", "inputs"].into_iter().filter_map(|key| Some((key, map.get(key)?.clone())));
     let mut node: Map = kept.map(|(key, value)| (key.into(), value)).collect();
@@ -73,13 +75,13 @@ fn node(node: &Value) -> Value {
 }
 
 /// Compiles a definition as the engine does.
-pub(crate) fn compiled(definition: &Value, sources: &Sources) -> Compiled {
-    let files = [(FILE.to_owned(), render::json(definition).into_bytes())].into();
-    let sources = Sources { files, source_bytes: MOST_BYTES, ..sources.clone() };
-    compile(FILE, &sources, Some(flowloom_formats::pipeline::FORMAT))
+pub(crate) fn compile_definition(definition: &Value, sources: &Sources) -> Compiled {
+    let files = [(PIPELINE_FILE.to_owned(), render::to_json(definition).into_bytes())].into();
+    let sources = Sources { files, source_bytes: MAX_DEFINITION_BYTES, ..sources.clone() };
+    compile(PIPELINE_FILE, &sources, Some(flowloom_formats::pipeline::FORMAT))
 }
 
-fn told(found: Diagnostic) -> String {
+fn diagnostic_text(found: Diagnostic) -> String {
     match found.help {
         Some(help) => format!("{} ({help})", found.message),
         None => found.message,
@@ -89,67 +91,67 @@ fn told(found: Diagnostic) -> String {
 /// Reports nodes whose block is not available. Built-in blocks that the search did not consider do not count as
 /// available.
 fn unknown_blocks(pipeline: &Value, blocks: &[Value]) -> Vec<String> {
-    let is_offered = |id: &str| blocks.iter().any(|block| text(block, "id") == Some(id));
-    let used = nodes(pipeline).filter_map(|node| text(node, "block_id"));
+    let is_offered = |id: &str| blocks.iter().any(|block| get_text(block, "id") == Some(id));
+    let used = pipeline_nodes(pipeline).filter_map(|node| get_text(node, "block_id"));
     let unknown = used.filter(|id| !is_offered(id));
-    let offered: Vec<&str> = blocks.iter().filter_map(|block| text(block, "id")).collect();
+    let offered: Vec<&str> = blocks.iter().filter_map(|block| get_text(block, "id")).collect();
     unknown.map(|id| format!("{id:?} is none of the blocks; they are {}", offered.join(", "))).collect()
 }
 
 /// Reports references that go beyond a block's output schema, and secrets that the goal does not name.
-fn references(pipeline: &Value, intent: &str, blocks: &[Value]) -> Vec<String> {
+fn check_references(pipeline: &Value, intent: &str, blocks: &[Value]) -> Vec<String> {
     let mut problems = Vec::new();
-    for node in nodes(pipeline) {
+    for node in pipeline_nodes(pipeline) {
         let mut texts = Vec::new();
-        strings(node.get("inputs").unwrap_or(&Value::Null), &mut texts);
+        collect_strings(node.get("inputs").unwrap_or(&Value::Null), &mut texts);
         for part in texts.iter().flat_map(|text| template::parse(text).parts) {
             match part {
-                Part::Secret(name) if !intent.contains(&format!("{{{{secret.{name}}}}}")) => {
+                TemplatePart::Secret(name) if !intent.contains(&format!("{{{{secret.{name}}}}}")) => {
                     problems.push(format!("the secret {name} is used, which the wish does not name"));
                 }
-                Part::Ref(found) => {
-                    let path: Vec<&str> = found.path.iter().filter_map(key).collect();
-                    let schema = output_of(&found.name, pipeline, blocks);
-                    if let Some(why) = schema.and_then(|schema| dead_end(schema, &path)) {
+                TemplatePart::Ref(found) => {
+                    let path: Vec<&str> = found.path.iter().filter_map(segment_key).collect();
+                    let schema = output_schema(&found.name, pipeline, blocks);
+                    if let Some(why) = schema.and_then(|schema| find_dead_end(schema, &path)) {
                         problems.push(format!("{}: {why}", found.source));
                     }
                 }
-                Part::Secret(_) | Part::Text(_) | Part::Expr(_) => {}
+                TemplatePart::Secret(_) | TemplatePart::Text(_) | TemplatePart::Expr(_) => {}
             }
         }
     }
     problems
 }
 
-fn key(segment: &Segment) -> Option<&str> {
+fn segment_key(segment: &Segment) -> Option<&str> {
     match segment {
         Segment::Key(key) | Segment::Field(key) => Some(key),
         Segment::Index(_) => None,
     }
 }
 
-fn strings<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
+fn collect_strings<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
     match value {
         Value::String(text) => out.push(text),
-        Value::List(items) => items.iter().for_each(|item| strings(item, out)),
-        Value::Map(map) => map.values().for_each(|item| strings(item, out)),
+        Value::List(items) => items.iter().for_each(|item| collect_strings(item, out)),
+        Value::Map(map) => map.values().for_each(|item| collect_strings(item, out)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Blob(_) => {}
     }
 }
 
 /// The output schema of a node's block.
-fn output_of<'a>(id: &str, pipeline: &Value, blocks: &'a [Value]) -> Option<&'a Value> {
-    let node = nodes(pipeline).find(|node| text(node, "id") == Some(id))?;
-    let block = blocks.iter().find(|block| text(block, "id") == text(node, "block_id"))?;
+fn output_schema<'a>(id: &str, pipeline: &Value, blocks: &'a [Value]) -> Option<&'a Value> {
+    let node = pipeline_nodes(pipeline).find(|node| get_text(node, "id") == Some(id))?;
+    let block = blocks.iter().find(|block| get_text(block, "id") == get_text(node, "block_id"))?;
     block.get("output_schema")
 }
 
 /// The reason why a path below the first field (which `check` covers) does not exist in the schema.
-fn dead_end(schema: &Value, path: &[&str]) -> Option<String> {
+fn find_dead_end(schema: &Value, path: &[&str]) -> Option<String> {
     let mut schema = schema.get("properties")?.get(path.first()?)?;
     for (at, key) in path.iter().enumerate().skip(1) {
         let place = path[..at].join(".");
-        let kind = text(schema, "type").unwrap_or_default();
+        let kind = get_text(schema, "type").unwrap_or_default();
         schema = match kind {
             "array" if key.parse::<usize>().is_err() => {
                 return Some(format!("{place} is a list: {key:?} would have to be a position in it"));
@@ -171,11 +173,11 @@ fn dead_end(schema: &Value, path: &[&str]) -> Option<String> {
     None
 }
 
-fn nodes(pipeline: &Value) -> impl Iterator<Item = &Value> {
+fn pipeline_nodes(pipeline: &Value) -> impl Iterator<Item = &Value> {
     pipeline.get("nodes").and_then(Value::as_list).unwrap_or_default().iter()
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+fn get_text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
 }
 
@@ -184,7 +186,7 @@ mod tests {
     use super::*;
     use flowloom_core::json::parse_value;
 
-    fn block(id: &str, output: &str) -> Value {
+    fn make_block(id: &str, output: &str) -> Value {
         let input = r#"{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}"#;
         let output = format!(r#"{{"type":"object","properties":{output}}}"#);
         let text = format!(
@@ -193,22 +195,22 @@ mod tests {
         parse_value(&text).expect("JSON")
     }
 
-    fn blocks() -> Vec<Value> {
+    fn make_blocks() -> Vec<Value> {
         let rich = r#"{"list":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"}}}},
             "open":{"type":"object"},"free":{"type":"object","properties":{"a":{}},"additionalProperties":true}}"#;
-        vec![block("plain", r#"{"text":{"type":"string"}}"#), block("rich", rich)]
+        vec![make_block("plain", r#"{"text":{"type":"string"}}"#), make_block("rich", rich)]
     }
 
     fn read(nodes: &str) -> Result<Value, Vec<String>> {
-        super::read(&format!(r#"{{"nodes":[{nodes}]}}"#), "do {{secret.OWN}}", &blocks(), &Sources::default())
+        super::read(&format!(r#"{{"nodes":[{nodes}]}}"#), "do {{secret.OWN}}", &make_blocks(), &Sources::default())
     }
 
-    fn fault(nodes: &str) -> String {
+    fn read_errors(nodes: &str) -> String {
         read(nodes).expect_err(nodes).join("; ")
     }
 
     /// Two nodes; the second one refers to the first.
-    fn refers(reference: &str) -> String {
+    fn pipeline_with_reference(reference: &str) -> String {
         let first = r#"{"id":"n1","block_id":"rich","inputs":{"text":"x"}}"#;
         format!(r#"{first},{{"id":"n2","block_id":"plain","inputs":{{"text":"{reference}"}}}}"#)
     }
@@ -219,49 +221,54 @@ mod tests {
         let expected = r#"{"id":"pipeline_generated","name":"Generated Pipeline","user_prompt":"do {{secret.OWN}}",
             "nodes":[{"id":"n1","block_id":"plain","inputs":{"text":"x"}}],"edges":[],"memory_keys":[]}"#;
         assert_eq!(pipeline, parse_value(expected).expect("JSON"));
-        let used = definition(&pipeline, &blocks());
-        assert_eq!(used.get("blocks"), Some(&Value::list(vec![blocks()[0].clone()])));
+        let used = build_definition(&pipeline, &make_blocks());
+        assert_eq!(used.get("blocks"), Some(&Value::list(vec![make_blocks()[0].clone()])));
     }
 
     #[test]
     fn what_check_says_is_told() {
-        assert!(super::read("no", "", &blocks(), &Sources::default()).is_err());
-        assert!(fault("").contains("at least one"));
-        assert!(fault("3").contains("node"));
-        assert!(fault(r#"{"id":"n1","block_id":"plain"}"#).contains("gives no \"text\""));
-        assert!(fault(&refers("{{n3.list}}")).contains("n3"));
-        assert!(fault(&refers("{{n1.lost}}")).contains("lost"), "a warning of check is enough to refuse");
-        assert!(fault(&refers("{{n2.text}}")).contains("wait for each other"));
+        assert!(super::read("no", "", &make_blocks(), &Sources::default()).is_err());
+        assert!(read_errors("").contains("at least one"));
+        assert!(read_errors("3").contains("node"));
+        assert!(read_errors(r#"{"id":"n1","block_id":"plain"}"#).contains("gives no \"text\""));
+        assert!(read_errors(&pipeline_with_reference("{{n3.list}}")).contains("n3"));
+        assert!(
+            read_errors(&pipeline_with_reference("{{n1.lost}}")).contains("lost"),
+            "a warning of check is enough to refuse"
+        );
+        assert!(read_errors(&pipeline_with_reference("{{n2.text}}")).contains("wait for each other"));
         let other_key =
             r#"{"memory_keys":["a"],"nodes":[{"id":"n1","block_id":"plain","inputs":{"text":"{{memory.b}}"}}]}"#;
-        assert!(super::read(other_key, "", &blocks(), &Sources::default()).expect_err("no key")[0].contains("\"b\""));
+        assert!(
+            super::read(other_key, "", &make_blocks(), &Sources::default()).expect_err("no key")[0].contains("\"b\"")
+        );
         let odd = r#"{"id":"../p","nodes":[{"id":"n1","block_id":"plain","inputs":{"text":"x"}}]}"#;
-        assert!(super::read(odd, "", &blocks(), &Sources::default()).expect_err("a path")[0].contains("../p"));
+        assert!(super::read(odd, "", &make_blocks(), &Sources::default()).expect_err("a path")[0].contains("../p"));
     }
 
     #[test]
     fn only_blocks_that_were_offered() {
         let other = r#"{"id":"n1","block_id":"memory_read","inputs":{"key":"x"}}"#;
-        assert!(fault(other).contains("\"memory_read\" is none of the blocks; they are plain, rich"));
-        assert!(fault(r#"{"id":"n1","block_id":"nowhere","inputs":{}}"#).contains("nowhere"));
+        assert!(read_errors(other).contains("\"memory_read\" is none of the blocks; they are plain, rich"));
+        assert!(read_errors(r#"{"id":"n1","block_id":"nowhere","inputs":{}}"#).contains("nowhere"));
     }
 
     #[test]
     fn references_go_no_deeper_than_the_schema() {
         for good in ["list", "list.0.name", "open.any.thing", "free.b", "free.a.b"] {
-            assert!(read(&refers(&format!("{{{{n1.{good}}}}}"))).is_ok(), "{good}");
+            assert!(read(&pipeline_with_reference(&format!("{{{{n1.{good}}}}}"))).is_ok(), "{good}");
         }
         for (bad, why) in [("list.name", "position"), ("list.0.title", "has no \"title\""), ("list.0.name.x", "string")]
         {
-            assert!(fault(&refers(&format!("see {{{{n1.{bad}}}}}"))).contains(why), "{bad}");
+            assert!(read_errors(&pipeline_with_reference(&format!("see {{{{n1.{bad}}}}}"))).contains(why), "{bad}");
         }
-        assert!(read(&refers("{{memory.topic}} {{user.name}}")).is_ok());
+        assert!(read(&pipeline_with_reference("{{memory.topic}} {{user.name}}")).is_ok());
     }
 
     #[test]
     fn secrets_are_used_only_if_the_wish_names_them() {
-        assert!(fault(&refers("{{secret.OTHER}}")).contains("OTHER"));
-        let own = read(&refers("{{secret.OWN}}"));
+        assert!(read_errors(&pipeline_with_reference("{{secret.OTHER}}")).contains("OTHER"));
+        let own = read(&pipeline_with_reference("{{secret.OWN}}"));
         assert!(own.as_ref().err().is_none_or(|why| !why.join("").contains("wish")), "{own:?}");
     }
 
@@ -270,7 +277,7 @@ mod tests {
         fn no_answer_panics(
             text in r#"(\{|\}|\[|\]|"nodes"|"id"|"block_id"|"plain"|"rich"|"inputs"|"edges"|"text"|"\{\{n1\.list\.0\}\}"|"n1"|:|,){0,40}"#
         ) {
-            let _ = super::read(&text, "", &blocks(), &Sources::default());
+            let _ = super::read(&text, "", &make_blocks(), &Sources::default());
         }
     }
 }

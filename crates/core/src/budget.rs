@@ -19,7 +19,7 @@ struct Account {
 
 /// An amount of tokens and money: the upper bound of a call, or its actual use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Claim {
+pub struct Amount {
     /// Tokens.
     pub tokens: u64,
     /// Millionths of a US dollar.
@@ -39,9 +39,9 @@ pub enum Reservation {
 
 impl Ledger {
     /// Reserves `claim` if it fits into the budgets of `limits`.
-    pub fn reserve(&mut self, limits: &Limits, claim: Claim) -> Reservation {
-        let tokens = self.tokens.fits(limits.tokens, claim.tokens);
-        let money = self.micro_usd.fits(limits.micro_usd, claim.micro_usd);
+    pub fn reserve(&mut self, limits: &Limits, claim: Amount) -> Reservation {
+        let tokens = self.tokens.check_budget(limits.tokens, claim.tokens);
+        let money = self.micro_usd.check_budget(limits.micro_usd, claim.micro_usd);
         match (tokens, money) {
             (Reservation::Granted, Reservation::Granted) => {
                 self.tokens.reserved += claim.tokens;
@@ -54,24 +54,24 @@ impl Ledger {
     }
 
     /// Releases `claim` and adds the actual use.
-    pub fn settle(&mut self, claim: Claim, used: Claim) {
+    pub fn settle(&mut self, claim: Amount, used: Amount) {
         self.tokens.settle(claim.tokens, used.tokens);
         self.micro_usd.settle(claim.micro_usd, used.micro_usd);
     }
 
     /// Tokens that are neither spent nor reserved; `None` without a budget.
-    pub fn tokens_left(&self, limits: &Limits) -> Option<u64> {
+    pub fn remaining_tokens(&self, limits: &Limits) -> Option<u64> {
         limits.tokens.map(|budget| budget.saturating_sub(self.tokens.settled + self.tokens.reserved))
     }
 
     /// The amounts spent so far.
-    pub fn settled(&self) -> Claim {
-        Claim { tokens: self.tokens.settled, micro_usd: self.micro_usd.settled }
+    pub fn settled_amount(&self) -> Amount {
+        Amount { tokens: self.tokens.settled, micro_usd: self.micro_usd.settled }
     }
 }
 
 impl Account {
-    fn fits(&self, budget: Option<u64>, claim: u64) -> Reservation {
+    fn check_budget(&self, budget: Option<u64>, claim: u64) -> Reservation {
         match budget {
             None => Reservation::Granted,
             Some(budget) if self.settled.saturating_add(claim) > budget => Reservation::Exceeded,
@@ -94,11 +94,11 @@ mod tests {
     fn parallel_calls_wait_for_each_other() {
         let limits = Limits { tokens: Some(100), ..Limits::default() };
         let mut ledger = Ledger::default();
-        let claim = Claim { tokens: 60, micro_usd: 0 };
+        let claim = Amount { tokens: 60, micro_usd: 0 };
         assert_eq!(ledger.reserve(&limits, claim), Reservation::Granted);
         assert_eq!(ledger.reserve(&limits, claim), Reservation::Later);
-        ledger.settle(claim, Claim { tokens: 30, micro_usd: 0 });
+        ledger.settle(claim, Amount { tokens: 30, micro_usd: 0 });
         assert_eq!(ledger.reserve(&limits, claim), Reservation::Granted);
-        assert_eq!(ledger.reserve(&limits, Claim { tokens: 71, micro_usd: 0 }), Reservation::Exceeded);
+        assert_eq!(ledger.reserve(&limits, Amount { tokens: 71, micro_usd: 0 }), Reservation::Exceeded);
     }
 }

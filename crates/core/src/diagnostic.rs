@@ -60,24 +60,24 @@ pub struct Fix {
 
 impl Diagnostic {
     /// An error.
-    pub fn error(code: Code, file: &str, span: Span, message: impl Into<String>) -> Diagnostic {
+    pub fn new_error(code: Code, file: &str, span: Span, message: impl Into<String>) -> Diagnostic {
         let (file, message) = (file.to_owned(), message.into());
         Diagnostic { code, severity: Severity::Error, file, span, message, help: None, fix: None }
     }
 
     /// A warning.
-    pub fn warning(code: Code, file: &str, span: Span, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, file, span, message) }
+    pub fn new_warning(code: Code, file: &str, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::new_error(code, file, span, message) }
     }
 
     /// Adds help on how to solve the problem.
-    pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
+    pub fn with_help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
         self
     }
 
     /// Adds a fix.
-    pub fn fix(mut self, title: impl Into<String>, edits: Vec<(Span, String)>) -> Diagnostic {
+    pub fn with_fix(mut self, title: impl Into<String>, edits: Vec<(Span, String)>) -> Diagnostic {
         self.fix = Some(Fix { title: title.into(), edits });
         self
     }
@@ -128,7 +128,7 @@ pub fn apply_fixes(source: &str, diagnostics: &[Diagnostic]) -> (String, usize) 
 
 /// The candidate that `name` is probably a misspelling of: at most two edits away, or a third of its length if it is
 /// long.
-pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn find_similar_name<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     candidates
         .into_iter()
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn suggestions() {
-        assert_eq!(did_you_mean("apicall", ["start", "apiCall"]), Some("apiCall"));
-        assert_eq!(did_you_mean("llmInstructon", ["apiCall", "llmInstruction"]), Some("llmInstruction"));
-        assert_eq!(did_you_mean("zebra", ["start", "apiCall"]), None);
+        assert_eq!(find_similar_name("apicall", ["start", "apiCall"]), Some("apiCall"));
+        assert_eq!(find_similar_name("llmInstructon", ["apiCall", "llmInstruction"]), Some("llmInstruction"));
+        assert_eq!(find_similar_name("zebra", ["start", "apiCall"]), None);
     }
 
     #[test]

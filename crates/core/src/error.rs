@@ -43,7 +43,7 @@ impl StepError {
     }
 
     /// A transient failure, which a retry may resolve.
-    pub fn passing(code: Code, message: impl Into<String>) -> StepError {
+    pub fn new_retryable(code: Code, message: impl Into<String>) -> StepError {
         StepError { code, message: message.into(), retry: Retry::Maybe }
     }
 }

@@ -12,14 +12,14 @@ pub struct Hash([u8; 16]);
 
 impl Hash {
     /// The hash of some bytes.
-    pub fn of(bytes: &[u8]) -> Hash {
+    pub fn of_bytes(bytes: &[u8]) -> Hash {
         Hash::from_blake(blake3::hash(bytes))
     }
 
     /// The hash of a value. Equal values have equal hashes, whatever text they were parsed from.
     pub fn of_value(value: &Value) -> Hash {
         let mut hasher = Hasher::new();
-        hasher.value(value);
+        hasher.add_value(value);
         hasher.finish()
     }
 
@@ -30,7 +30,7 @@ impl Hash {
     }
 
     /// The raw bytes.
-    pub fn bytes(&self) -> &[u8; 16] {
+    pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
@@ -80,11 +80,11 @@ impl<'de> Deserialize<'de> for Hash {
 
 /// Size of the inline buffer in bytes. Most inputs are shorter, and hashing one whole input costs half as much as the
 /// streaming state of the hash function.
-const SMALL: usize = 256;
+const INLINE_BYTES: usize = 256;
 
 /// Hashes a sequence of parts. Every part is length-prefixed, so different sequences never collide.
 pub struct Hasher {
-    small: [u8; SMALL],
+    small: [u8; INLINE_BYTES],
     used: usize,
     large: Option<Box<blake3::Hasher>>,
 }
@@ -98,10 +98,10 @@ impl Default for Hasher {
 impl Hasher {
     /// An empty hasher.
     pub fn new() -> Hasher {
-        Hasher { small: [0; SMALL], used: 0, large: None }
+        Hasher { small: [0; INLINE_BYTES], used: 0, large: None }
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> &mut Hasher {
+    fn add_bytes(&mut self, bytes: &[u8]) -> &mut Hasher {
         let end = self.used + bytes.len();
         if self.large.is_none()
             && let Some(room) = self.small.get_mut(self.used..end)
@@ -121,36 +121,36 @@ impl Hasher {
     }
 
     /// Adds text.
-    pub fn text(&mut self, text: &str) -> &mut Hasher {
-        self.number(text.len() as u64).bytes(text.as_bytes())
+    pub fn add_text(&mut self, text: &str) -> &mut Hasher {
+        self.add_number(text.len() as u64).add_bytes(text.as_bytes())
     }
 
     /// Adds a number.
-    pub fn number(&mut self, number: u64) -> &mut Hasher {
-        self.bytes(&number.to_le_bytes())
+    pub fn add_number(&mut self, number: u64) -> &mut Hasher {
+        self.add_bytes(&number.to_le_bytes())
     }
 
     /// Adds another hash.
-    pub fn hash(&mut self, hash: &Hash) -> &mut Hasher {
-        self.bytes(&hash.0)
+    pub fn add_hash(&mut self, hash: &Hash) -> &mut Hasher {
+        self.add_bytes(&hash.0)
     }
 
     /// Adds a value, structurally.
-    pub fn value(&mut self, value: &Value) -> &mut Hasher {
+    pub fn add_value(&mut self, value: &Value) -> &mut Hasher {
         match value {
-            Value::Null => self.number(0),
-            Value::Bool(value) => self.number(1 + u64::from(*value)),
-            Value::Number(number) => self.number(3).text(&number.text()),
-            Value::String(text) => self.number(4).text(text),
+            Value::Null => self.add_number(0),
+            Value::Bool(value) => self.add_number(1 + u64::from(*value)),
+            Value::Number(number) => self.add_number(3).add_text(&number.to_text()),
+            Value::String(text) => self.add_number(4).add_text(text),
             Value::List(items) => {
-                self.number(5).number(items.len() as u64);
-                items.iter().fold(self, |hasher, item| hasher.value(item))
+                self.add_number(5).add_number(items.len() as u64);
+                items.iter().fold(self, |hasher, item| hasher.add_value(item))
             }
             Value::Map(map) => {
-                self.number(6).number(map.len() as u64);
-                map.iter().fold(self, |hasher, (key, item)| hasher.text(key).value(item))
+                self.add_number(6).add_number(map.len() as u64);
+                map.iter().fold(self, |hasher, (key, item)| hasher.add_text(key).add_value(item))
             }
-            Value::Blob(blob) => self.number(7).hash(&blob.hash),
+            Value::Blob(blob) => self.add_number(7).add_hash(&blob.hash),
         }
     }
 

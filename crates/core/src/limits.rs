@@ -30,7 +30,7 @@ pub struct Limits {
 
 impl Limits {
     /// These limits, or those of `plan` where they are stricter.
-    pub fn within(&self, plan: &Limits) -> Limits {
+    pub fn narrow_to(&self, plan: &Limits) -> Limits {
         let least = |ours: Option<u64>, theirs: Option<u64>| match (ours, theirs) {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
             (ours, theirs) => ours.or(theirs),

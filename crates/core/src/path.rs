@@ -20,21 +20,21 @@ impl Path {
     }
 
     /// The path of a child step.
-    pub fn child(&self, key: &Key) -> Path {
-        self.extend(&["/", &key.0])
+    pub fn child_path(&self, key: &Key) -> Path {
+        self.append_parts(&["/", &key.0])
     }
 
     /// The path of iteration `index` of a loop, from 0.
-    pub fn iteration(&self, index: u64) -> Path {
-        self.extend(&["[", &index.to_string(), "]"])
+    pub fn iteration_path(&self, index: u64) -> Path {
+        self.append_parts(&["[", &index.to_string(), "]"])
     }
 
     /// The path of the `visit`-th visit to a node of a machine, from 1.
-    pub fn visit(&self, visit: u64) -> Path {
-        self.extend(&["#", &visit.to_string()])
+    pub fn visit_path(&self, visit: u64) -> Path {
+        self.append_parts(&["#", &visit.to_string()])
     }
 
-    fn extend(&self, parts: &[&str]) -> Path {
+    fn append_parts(&self, parts: &[&str]) -> Path {
         let own = if &*self.0 == "/" { "" } else { &*self.0 };
         let texts = || std::iter::once(own).chain(parts.iter().copied());
         // Collected on the stack: a shared text is copied into its allocation anyway.
@@ -100,7 +100,7 @@ pub struct Key(Arc<str>);
 
 impl Key {
     /// A declared name as a key; `None` unless it consists of 1 to 64 ASCII letters, digits, `_`, `-` and `.`.
-    pub fn named(name: &str) -> Option<Key> {
+    pub fn from_name(name: &str) -> Option<Key> {
         let clean = !name.is_empty()
             && name.len() <= 64
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'));
@@ -108,7 +108,7 @@ impl Key {
     }
 
     /// The key of the `n`-th step of its kind among its siblings, from 1.
-    pub fn nth(kind: &str, n: usize) -> Key {
+    pub fn numbered_key(kind: &str, n: usize) -> Key {
         Key(format!("{kind}~{n}").into())
     }
 
@@ -127,12 +127,12 @@ pub struct Siblings {
 
 impl Siblings {
     /// The key of the next sibling.
-    pub fn key(&mut self, name: Option<&str>, kind: &str) -> Key {
+    pub fn next_key(&mut self, name: Option<&str>, kind: &str) -> Key {
         let count = self.counts.entry(kind.to_owned()).or_default();
         *count += 1;
-        let numbered = Key::nth(kind, *count);
+        let numbered = Key::numbered_key(kind, *count);
         // A declared name cannot contain `~`, so numbered keys never collide with names.
-        let key = name.and_then(Key::named).filter(|key| !self.taken.contains(key)).unwrap_or(numbered);
+        let key = name.and_then(Key::from_name).filter(|key| !self.taken.contains(key)).unwrap_or(numbered);
         self.taken.insert(key.clone());
         key
     }
@@ -144,20 +144,21 @@ mod tests {
 
     #[test]
     fn paths_nest() {
-        let key = Key::named("translate").expect("clean");
-        let path = Path::root().child(&key).iteration(3).child(&Key::nth("http", 2)).visit(1);
+        let key = Key::from_name("translate").expect("clean");
+        let path =
+            Path::root().child_path(&key).iteration_path(3).child_path(&Key::numbered_key("http", 2)).visit_path(1);
         assert_eq!(path.as_str(), "/translate[3]/http~2#1");
-        assert!(path.is_within(&Path::root().child(&key)));
+        assert!(path.is_within(&Path::root().child_path(&key)));
         assert_eq!(path.ancestors().collect::<Vec<_>>(), ["/", "/translate", "/translate[3]", "/translate[3]/http~2"]);
         assert_eq!(Path::root().ancestors().count(), 0);
-        assert!(!path.is_within(&Path::root().child(&Key::nth("trans", 1))));
+        assert!(!path.is_within(&Path::root().child_path(&Key::numbered_key("trans", 1))));
     }
 
     #[test]
     fn siblings_are_unique() {
         let mut siblings = Siblings::default();
         let keys: Vec<_> =
-            [Some("a"), Some("a"), None, Some("b c")].map(|n| siblings.key(n, "call").as_str().to_owned()).into();
+            [Some("a"), Some("a"), None, Some("b c")].map(|n| siblings.next_key(n, "call").as_str().to_owned()).into();
         assert_eq!(keys, ["a", "call~2", "call~3", "call~4"]);
     }
 }

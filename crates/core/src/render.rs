@@ -4,7 +4,7 @@ use crate::value::{Map, Value};
 
 /// A format's rule for converting an inserted value to text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub enum TextStyle {
     /// Strings unchanged; everything else as compact JSON with source numbers.
     Json,
     /// As JavaScript's `String()` and `JSON.stringify`: numbers re-read as doubles, integer-like keys first.
@@ -16,67 +16,68 @@ pub enum Style {
 }
 
 /// The value as text under `style`. Strings are never quoted at the top level.
-pub fn text(value: &Value, style: Style) -> String {
+pub fn render_text(value: &Value, style: TextStyle) -> String {
     match (value, style) {
         (Value::String(text), _) => text.to_string(),
-        (_, Style::Json) => json(value),
-        (_, Style::JavaScript) => js_json(value),
-        (Value::Null, Style::Python) => String::new(),
-        (_, Style::Python) => python(value),
-        (_, Style::PythonJson) => python_json(value),
+        (_, TextStyle::Json) => to_json(value),
+        (_, TextStyle::JavaScript) => to_js_json(value),
+        (Value::Null, TextStyle::Python) => String::new(),
+        (_, TextStyle::Python) => to_python_str(value),
+        (_, TextStyle::PythonJson) => to_python_json(value),
     }
 }
 
 /// Compact JSON with source numbers.
-pub fn json(value: &Value) -> String {
+pub fn to_json(value: &Value) -> String {
     let mut out = String::new();
     write_json(value, false, &mut out);
     out
 }
 
 /// The result of `JSON.stringify` after `JSON.parse`.
-pub fn js_json(value: &Value) -> String {
+pub fn to_js_json(value: &Value) -> String {
     let mut out = String::new();
     write_json(value, true, &mut out);
     out
 }
 
 /// `JSON.stringify(value, null, 2)`.
-pub fn js_pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(&js_value(value)).unwrap_or_default()
+pub fn to_js_json_pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(&to_js_value(value)).unwrap_or_default()
 }
 
 /// The value as JavaScript holds it: numbers as doubles, integer-like keys first. Used where the result of a format is
 /// a JavaScript value.
-pub fn js_value(value: &Value) -> Value {
-    in_js(value).unwrap_or_else(|| value.clone())
+pub fn to_js_value(value: &Value) -> Value {
+    convert_to_js(value).unwrap_or_else(|| value.clone())
 }
 
 /// The same, or `None` if nothing changes. Most values do not change, so they are shared and not copied.
-fn in_js(value: &Value) -> Option<Value> {
+fn convert_to_js(value: &Value) -> Option<Value> {
     match value {
         Value::Number(number) => {
             // Exact as a double, so the text does not change.
             if number.as_i64().is_some_and(|int| int.unsigned_abs() < 1 << 53) {
                 return None;
             }
-            let text = js_number(number.as_f64());
-            (text != number.text()).then(|| crate::value::Number::parse(&text).map_or(Value::Null, Value::Number))
+            let text = format_js_number(number.as_f64());
+            (text != number.to_text()).then(|| crate::value::Number::parse(&text).map_or(Value::Null, Value::Number))
         }
         Value::List(items) => {
             let mut new: Option<Vec<Value>> = None;
             for (at, item) in items.iter().enumerate() {
-                if let Some(item) = in_js(item) {
+                if let Some(item) = convert_to_js(item) {
                     new.get_or_insert_with(|| items.to_vec())[at] = item;
                 }
             }
             new.map(Value::list)
         }
         Value::Map(map) => {
-            let ordered = || js_order(map).into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-            let mut new: Option<Map> = map.keys().any(|key| js_index(key).is_some()).then(ordered);
+            let ordered =
+                || sort_js_entries(map).into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+            let mut new: Option<Map> = map.keys().any(|key| parse_js_index(key).is_some()).then(ordered);
             for at in 0..map.len() {
-                if let Some(value) = in_js(&new.as_ref().unwrap_or(map)[at]) {
+                if let Some(value) = convert_to_js(&new.as_ref().unwrap_or(map)[at]) {
                     new.get_or_insert_with(|| Map::clone(map))[at] = value;
                 }
             }
@@ -90,8 +91,8 @@ fn write_json(value: &Value, js: bool, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-        Value::Number(number) if js => out.push_str(&js_number(number.as_f64())),
-        Value::Number(number) => out.push_str(&number.text()),
+        Value::Number(number) if js => out.push_str(&format_js_number(number.as_f64())),
+        Value::Number(number) => out.push_str(&number.to_text()),
         Value::String(text) => write_string(text, out),
         Value::List(items) => {
             out.push('[');
@@ -104,7 +105,7 @@ fn write_json(value: &Value, js: bool, out: &mut String) {
             out.push(']');
         }
         Value::Map(map) => {
-            let entries = if js { js_order(map) } else { map.iter().collect() };
+            let entries = if js { sort_js_entries(map) } else { map.iter().collect() };
             write_entries(&entries, js, out);
         }
         Value::Blob(blob) => {
@@ -119,9 +120,9 @@ fn write_json(value: &Value, js: bool, out: &mut String) {
     }
 }
 
-type Entry<'a> = (&'a std::sync::Arc<str>, &'a Value);
+type MapEntry<'a> = (&'a std::sync::Arc<str>, &'a Value);
 
-fn write_entries(entries: &[Entry<'_>], js: bool, out: &mut String) {
+fn write_entries(entries: &[MapEntry<'_>], js: bool, out: &mut String) {
     out.push('{');
     for (i, (key, value)) in entries.iter().enumerate() {
         if i > 0 {
@@ -162,16 +163,16 @@ fn write_string(text: &str, out: &mut String) {
 }
 
 /// ECMAScript's order of own keys: array indexes ascending, then the rest as inserted.
-fn js_order(map: &Map) -> Vec<Entry<'_>> {
+fn sort_js_entries(map: &Map) -> Vec<MapEntry<'_>> {
     let mut entries: Vec<_> = map.iter().collect();
-    if entries.iter().any(|(key, _)| js_index(key).is_some()) {
-        entries.sort_by_key(|(key, _)| js_index(key).map_or((1, 0), |i| (0, i)));
+    if entries.iter().any(|(key, _)| parse_js_index(key).is_some()) {
+        entries.sort_by_key(|(key, _)| parse_js_index(key).map_or((1, 0), |i| (0, i)));
     }
     entries
 }
 
 /// The array index that JavaScript takes the key for, if any.
-fn js_index(key: &str) -> Option<u32> {
+fn parse_js_index(key: &str) -> Option<u32> {
     if !key.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
     }
@@ -179,7 +180,7 @@ fn js_index(key: &str) -> Option<u32> {
 }
 
 /// ECMAScript `Number::toString`: shortest digits, exponent from 1e21 up and below 1e-6.
-pub fn js_number(value: f64) -> String {
+pub fn format_js_number(value: f64) -> String {
     // Integers need no search for their shortest digits, and -0 is written 0.
     if value.fract() == 0.0 && value.abs() < (1u64 << 53) as f64 {
         return (value as i64).to_string();
@@ -188,48 +189,48 @@ pub fn js_number(value: f64) -> String {
         // JSON.stringify writes non-finite numbers as null.
         return "null".into();
     }
-    let (digits, exponent) = shortest(value);
+    let (digits, exponent) = shortest_digits(value);
     let sign = if value < 0.0 { "-" } else { "" };
     if (-6..21).contains(&exponent) {
-        return format!("{sign}{}", plain(&digits, exponent));
+        return format!("{sign}{}", format_plain(&digits, exponent));
     }
-    format!("{sign}{}e{}{}", mantissa(&digits), if exponent < 0 { "-" } else { "+" }, exponent.abs())
+    format!("{sign}{}e{}{}", format_mantissa(&digits), if exponent < 0 { "-" } else { "+" }, exponent.abs())
 }
 
 /// Python's `repr(float)`: exponent from 1e16 up and below 1e-4; always a point or an exponent.
-fn python_float(value: f64) -> String {
+fn format_python_float(value: f64) -> String {
     if value == 0.0 {
         return if value.is_sign_negative() { "-0.0".into() } else { "0.0".into() };
     }
-    let (digits, exponent) = shortest(value);
+    let (digits, exponent) = shortest_digits(value);
     let sign = if value < 0.0 { "-" } else { "" };
     if (-4..16).contains(&exponent) {
-        let text = plain(&digits, exponent);
+        let text = format_plain(&digits, exponent);
         let point = if text.contains('.') { "" } else { ".0" };
         return format!("{sign}{text}{point}");
     }
-    format!("{sign}{}e{}{:02}", mantissa(&digits), if exponent < 0 { "-" } else { "+" }, exponent.abs())
+    format!("{sign}{}e{}{:02}", format_mantissa(&digits), if exponent < 0 { "-" } else { "+" }, exponent.abs())
 }
 
 /// The number as a Python float.
-pub fn python_float_of(number: &crate::value::Number) -> Value {
-    let float = crate::value::Number::parse(&python_float(number.as_f64()));
+pub fn to_python_float(number: &crate::value::Number) -> Value {
+    let float = crate::value::Number::parse(&format_python_float(number.as_f64()));
     float.map_or_else(|| Value::Number(number.clone()), Value::Number)
 }
 
 /// The shortest digits that parse to `value`, and the decimal exponent of the first digit.
-fn shortest(value: f64) -> (String, i32) {
+fn shortest_digits(value: f64) -> (String, i32) {
     let text = format!("{:e}", value.abs());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     (mantissa.replace('.', ""), exponent.parse().unwrap_or(0))
 }
 
-fn mantissa(digits: &str) -> String {
+fn format_mantissa(digits: &str) -> String {
     let (first, rest) = digits.split_at(1);
     if rest.is_empty() { first.to_owned() } else { format!("{first}.{rest}") }
 }
 
-fn plain(digits: &str, exponent: i32) -> String {
+fn format_plain(digits: &str, exponent: i32) -> String {
     let count = digits.len() as i32;
     if exponent < 0 {
         format!("0.{}{digits}", "0".repeat((-exponent - 1) as usize))
@@ -242,23 +243,23 @@ fn plain(digits: &str, exponent: i32) -> String {
 }
 
 /// Python's `json.dumps(value)`: spaces after commas and colons, ASCII only, floats in Python's notation.
-pub fn python_json(value: &Value) -> String {
+pub fn to_python_json(value: &Value) -> String {
     match value {
-        Value::Number(number) => python_number(number),
-        Value::String(text) => ascii(&json(&text.as_ref().into())),
-        Value::List(items) => format!("[{}]", items.iter().map(python_json).collect::<Vec<_>>().join(", ")),
+        Value::Number(number) => format_python_number(number),
+        Value::String(text) => escape_non_ascii(&to_json(&text.as_ref().into())),
+        Value::List(items) => format!("[{}]", items.iter().map(to_python_json).collect::<Vec<_>>().join(", ")),
         Value::Map(map) => {
             let entry = |(key, value): (&std::sync::Arc<str>, &Value)| {
-                format!("{}: {}", ascii(&json(&key.as_ref().into())), python_json(value))
+                format!("{}: {}", escape_non_ascii(&to_json(&key.as_ref().into())), to_python_json(value))
             };
             format!("{{{}}}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
         }
-        Value::Null | Value::Bool(_) | Value::Blob(_) => json(value),
+        Value::Null | Value::Bool(_) | Value::Blob(_) => to_json(value),
     }
 }
 
 /// JSON text with `\\u` escapes for everything outside ASCII.
-fn ascii(json: &str) -> String {
+fn escape_non_ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
@@ -269,22 +270,24 @@ fn ascii(json: &str) -> String {
     out
 }
 
-fn python_number(number: &crate::value::Number) -> String {
-    let text = number.text();
-    if text.contains(['.', 'e', 'E']) { python_float(number.as_f64()) } else { text }
+fn format_python_number(number: &crate::value::Number) -> String {
+    let text = number.to_text();
+    if text.contains(['.', 'e', 'E']) { format_python_float(number.as_f64()) } else { text }
 }
 
-fn python(value: &Value) -> String {
+fn to_python_str(value: &Value) -> String {
     match value {
         Value::Null => "None".into(),
         Value::Bool(true) => "True".into(),
         Value::Bool(false) => "False".into(),
-        Value::Number(number) => python_number(number),
-        Value::String(text) => python_string(text),
-        Value::List(items) => format!("[{}]", items.iter().map(python).collect::<Vec<_>>().join(", ")),
+        Value::Number(number) => format_python_number(number),
+        Value::String(text) => quote_python_string(text),
+        Value::List(items) => format!("[{}]", items.iter().map(to_python_str).collect::<Vec<_>>().join(", ")),
         Value::Map(map) => {
-            let entries: Vec<_> =
-                map.iter().map(|(key, value)| format!("{}: {}", python_string(key), python(value))).collect();
+            let entries: Vec<_> = map
+                .iter()
+                .map(|(key, value)| format!("{}: {}", quote_python_string(key), to_python_str(value)))
+                .collect();
             format!("{{{}}}", entries.join(", "))
         }
         Value::Blob(blob) => format!("<file {}>", blob.name),
@@ -292,7 +295,7 @@ fn python(value: &Value) -> String {
 }
 
 /// Python's `repr(str)`: single quotes unless the text has some and no double ones.
-fn python_string(text: &str) -> String {
+fn quote_python_string(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::from(quote);
     for c in text.chars() {
@@ -343,24 +346,24 @@ mod tests {
             ("100", "100"),
         ];
         for (from, to) in cases {
-            assert_eq!(js_json(&parse_value(from).expect("number")), to, "{from}");
+            assert_eq!(to_js_json(&parse_value(from).expect("number")), to, "{from}");
         }
     }
 
     #[test]
     fn javascript_key_order() {
         let value = parse_value(r#"{"b":1,"10":2,"a":3,"2":4,"01":5}"#).expect("valid");
-        assert_eq!(js_json(&value), r#"{"2":4,"10":2,"b":1,"a":3,"01":5}"#);
+        assert_eq!(to_js_json(&value), r#"{"2":4,"10":2,"b":1,"a":3,"01":5}"#);
     }
 
     #[test]
     fn python_text() {
         let value = parse_value(r#"{"k":[1,2.0,true,null,"it's",1e16]}"#).expect("valid");
-        assert_eq!(text(&value, Style::Python), r#"{'k': [1, 2.0, True, None, "it's", 1e+16]}"#);
+        assert_eq!(render_text(&value, TextStyle::Python), r#"{'k': [1, 2.0, True, None, "it's", 1e+16]}"#);
         let value = parse_value("{\"k\":[\"\u{e9}\u{1f600}\",null,1.0,1e3]}").expect("valid");
         let dumped = r#"{"k": ["\u00e9\ud83d\ude00", null, 1.0, 1000.0]}"#;
-        assert_eq!(text(&value, Style::PythonJson), dumped);
+        assert_eq!(render_text(&value, TextStyle::PythonJson), dumped);
         let odd = Value::list(vec!["a\u{200b}\u{a0}\u{2028}\u{e9}".into()]);
-        assert_eq!(text(&odd, Style::Python), "['a\\u200b\\xa0\\u2028\u{e9}']");
+        assert_eq!(render_text(&odd, TextStyle::Python), "['a\\u200b\\xa0\\u2028\u{e9}']");
     }
 }

@@ -14,13 +14,13 @@ use crate::hash::Hasher;
 /// Text that contains secrets by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rich {
-    pieces: Vec<Piece>,
+    pieces: Vec<RichPiece>,
 }
 
 /// A piece of such text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Piece {
+pub enum RichPiece {
     /// Text as it is.
     Text(String),
     /// The name of a secret.
@@ -37,26 +37,26 @@ impl From<&str> for Rich {
 
 impl Rich {
     /// The pieces in order.
-    pub fn pieces(&self) -> &[Piece] {
+    pub fn pieces(&self) -> &[RichPiece] {
         &self.pieces
     }
 
     /// Appends text.
     pub fn push_text(&mut self, text: &str) {
         match self.pieces.last_mut() {
-            Some(Piece::Text(last)) => last.push_str(text),
+            Some(RichPiece::Text(last)) => last.push_str(text),
             _ if text.is_empty() => {}
-            _ => self.pieces.push(Piece::Text(text.to_owned())),
+            _ => self.pieces.push(RichPiece::Text(text.to_owned())),
         }
     }
 
     /// Adds it to a hash: names of secrets, never their values.
     pub(crate) fn hash_into(&self, hasher: &mut Hasher) {
-        hasher.number(self.pieces.len() as u64);
+        hasher.add_number(self.pieces.len() as u64);
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => hasher.number(0).text(text),
-                Piece::Secret(name) => hasher.number(1).text(name),
+                RichPiece::Text(text) => hasher.add_number(0).add_text(text),
+                RichPiece::Secret(name) => hasher.add_number(1).add_text(name),
             };
         }
     }
@@ -64,7 +64,7 @@ impl Rich {
     /// Appends owned text; avoids a copy if it is the first piece.
     pub fn push_string(&mut self, text: String) {
         if self.pieces.is_empty() && !text.is_empty() {
-            self.pieces.push(Piece::Text(text));
+            self.pieces.push(RichPiece::Text(text));
         } else {
             self.push_text(&text);
         }
@@ -72,34 +72,34 @@ impl Rich {
 
     /// Appends a secret by name.
     pub fn push_secret(&mut self, name: &str) {
-        self.pieces.push(Piece::Secret(name.into()));
+        self.pieces.push(RichPiece::Secret(name.into()));
     }
 
     /// Whether the text contains a secret.
     pub fn has_secrets(&self) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::Secret(_)))
+        self.pieces.iter().any(|piece| matches!(piece, RichPiece::Secret(_)))
     }
 
     /// The name of the first secret.
     pub fn first_secret(&self) -> Option<&str> {
-        self.pieces.iter().find_map(|piece| if let Piece::Secret(name) = piece { Some(&**name) } else { None })
+        self.pieces.iter().find_map(|piece| if let RichPiece::Secret(name) = piece { Some(&**name) } else { None })
     }
 
     /// The text for people and the journal, with secrets as `${secret.NAME}`.
-    pub fn names_only(&self) -> String {
-        self.fill(|name| format!("${{secret.{name}}}"))
+    pub fn to_redacted_text(&self) -> String {
+        self.fill_secrets(|name| format!("${{secret.{name}}}"))
     }
 
     /// The text with every secret replaced by `value(name)`.
-    pub fn fill(&self, value: impl Fn(&str) -> String) -> String {
-        if let [Piece::Text(text)] = self.pieces.as_slice() {
+    pub fn fill_secrets(&self, value: impl Fn(&str) -> String) -> String {
+        if let [RichPiece::Text(text)] = self.pieces.as_slice() {
             return text.clone();
         }
         let mut out = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::Secret(name) => out.push_str(&value(name)),
+                RichPiece::Text(text) => out.push_str(text),
+                RichPiece::Secret(name) => out.push_str(&value(name)),
             }
         }
         out
@@ -115,19 +115,19 @@ impl Rich {
         let names: Vec<&str> = self
             .pieces
             .iter()
-            .filter_map(|piece| if let Piece::Secret(name) = piece { Some(&**name) } else { None })
+            .filter_map(|piece| if let RichPiece::Secret(name) = piece { Some(&**name) } else { None })
             .collect();
         if names.is_empty() {
-            return map(&self.names_only()).map(|text| Rich::from(text.as_str()));
+            return map(&self.to_redacted_text()).map(|text| Rich::from(text.as_str()));
         }
-        for attempt in 0..MARKS {
+        for attempt in 0..MAX_PLACEHOLDER_ATTEMPTS {
             let mark = format!("SECRET{attempt}MARK");
             let number = std::cell::Cell::new(0);
-            let marked = self.fill(|_| {
+            let marked = self.fill_secrets(|_| {
                 number.set(number.get() + 1);
                 format!("{mark}{:06}", number.get() - 1)
             });
-            if let Some(rich) = restore(&map(&marked)?, &mark, &names) {
+            if let Some(rich) = restore_secrets(&map(&marked)?, &mark, &names) {
                 return Ok(rich);
             }
         }
@@ -137,10 +137,10 @@ impl Rich {
 }
 
 /// Number of placeholders tried before the place is considered unfit for secrets.
-const MARKS: u32 = 32;
+const MAX_PLACEHOLDER_ATTEMPTS: u32 = 32;
 
 /// Turns placeholders back into secrets; `None` unless each occurs exactly once and in order.
-fn restore(text: &str, mark: &str, names: &[&str]) -> Option<Rich> {
+fn restore_secrets(text: &str, mark: &str, names: &[&str]) -> Option<Rich> {
     let mut rich = Rich::default();
     let mut parts = text.split(mark);
     rich.push_text(parts.next().unwrap_or_default());
@@ -167,8 +167,8 @@ mod tests {
         rich.push_secret("KEY");
         rich.push_text("\" }");
         let tight = rich.map_text(|text| Ok(text.replace(' ', ""))).expect("no error");
-        assert_eq!(tight.fill(|name| format!("<{name}>")), "{\"a\":\"<KEY>\"}");
-        assert_eq!(tight.names_only(), "{\"a\":\"${secret.KEY}\"}");
+        assert_eq!(tight.fill_secrets(|name| format!("<{name}>")), "{\"a\":\"<KEY>\"}");
+        assert_eq!(tight.to_redacted_text(), "{\"a\":\"${secret.KEY}\"}");
     }
 
     #[test]
@@ -176,9 +176,9 @@ mod tests {
         let mut rich = Rich::from("{\"v\":\"\\u0053ECRET0MARK000000\",\"k\":\"");
         rich.push_secret("KEY");
         rich.push_text("\"}");
-        let decode = |text: &str| crate::json::parse_value(text).map(|value| crate::json::write(&value));
+        let decode = |text: &str| crate::json::parse_value(text).map(|value| crate::json::write_json(&value));
         let mapped = rich.map_text(|text| Ok(decode(text).expect("valid"))).expect("no error");
-        assert_eq!(mapped.fill(|_| "x".into()), "{\"v\":\"SECRET0MARK000000\",\"k\":\"x\"}");
+        assert_eq!(mapped.fill_secrets(|_| "x".into()), "{\"v\":\"SECRET0MARK000000\",\"k\":\"x\"}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub enum Status {
 }
 
 /// The names and codes of one status.
-pub struct Row {
+pub struct StatusRow {
     /// The status.
     pub status: Status,
     /// The name in events, JSON and the database.
@@ -40,38 +40,38 @@ pub struct Row {
     pub http_status: u16,
 }
 
-const fn row(status: Status, name: &'static str, exit_code: u8, http_status: u16) -> Row {
-    Row { status, name, exit_code, http_status }
+const fn new_row(status: Status, name: &'static str, exit_code: u8, http_status: u16) -> StatusRow {
+    StatusRow { status, name, exit_code, http_status }
 }
 
 /// All statuses.
-pub const TABLE: [Row; 10] = [
-    row(Status::Queued, "queued", 1, 202),
-    row(Status::Running, "running", 1, 202),
-    row(Status::Waiting, "waiting", 4, 202),
-    row(Status::Uncertain, "uncertain", 6, 409),
-    row(Status::Succeeded, "succeeded", 0, 200),
-    row(Status::Failed, "failed", 1, 200),
-    row(Status::Cancelled, "cancelled", 130, 200),
-    row(Status::TimedOut, "timed_out", 124, 200),
-    row(Status::BudgetExceeded, "budget_exceeded", 5, 200),
-    row(Status::Quarantined, "quarantined", 1, 409),
+pub const STATUS_TABLE: [StatusRow; 10] = [
+    new_row(Status::Queued, "queued", 1, 202),
+    new_row(Status::Running, "running", 1, 202),
+    new_row(Status::Waiting, "waiting", 4, 202),
+    new_row(Status::Uncertain, "uncertain", 6, 409),
+    new_row(Status::Succeeded, "succeeded", 0, 200),
+    new_row(Status::Failed, "failed", 1, 200),
+    new_row(Status::Cancelled, "cancelled", 130, 200),
+    new_row(Status::TimedOut, "timed_out", 124, 200),
+    new_row(Status::BudgetExceeded, "budget_exceeded", 5, 200),
+    new_row(Status::Quarantined, "quarantined", 1, 409),
 ];
 
 impl Status {
     /// The row of [`TABLE`] for this status.
-    pub fn row(self) -> &'static Row {
-        TABLE.iter().find(|row| row.status == self).unwrap_or(&TABLE[1])
+    pub fn table_row(self) -> &'static StatusRow {
+        STATUS_TABLE.iter().find(|row| row.status == self).unwrap_or(&STATUS_TABLE[1])
     }
 
     /// The name in events, JSON and the database.
     pub fn name(self) -> &'static str {
-        self.row().name
+        self.table_row().name
     }
 
     /// The status called `name`.
     pub fn parse(name: &str) -> Option<Status> {
-        TABLE.iter().find(|row| row.name == name).map(|row| row.status)
+        STATUS_TABLE.iter().find(|row| row.name == name).map(|row| row.status)
     }
 
     /// Whether the run has ended for good.

@@ -50,7 +50,7 @@ pub struct Blob {
 impl Blob {
     /// A file from its base64-encoded bytes.
     pub fn new(name: &str, mime: &str, data: &str) -> Blob {
-        Blob { hash: Hash::of(data.as_bytes()), mime: mime.to_owned(), name: name.to_owned(), data: data.into() }
+        Blob { hash: Hash::of_bytes(data.as_bytes()), mime: mime.to_owned(), name: name.to_owned(), data: data.into() }
     }
 
     /// Reads `{"$file": {name, mime, base64}}`, the form of files in a run's inputs.
@@ -85,7 +85,7 @@ impl Number {
     }
 
     /// The source text of the number.
-    pub fn text(&self) -> String {
+    pub fn to_text(&self) -> String {
         match &self.0 {
             Repr::Int(int) => int.to_string(),
             Repr::Text(text) => text.to_string(),
@@ -110,7 +110,9 @@ impl Number {
 
     /// A finite double as a number; `None` for NaN and infinities, which JSON cannot represent.
     pub fn from_f64(value: f64) -> Option<Number> {
-        value.is_finite().then(|| Number::parse(&crate::render::js_number(value)).unwrap_or(Number(Repr::Int(0))))
+        value
+            .is_finite()
+            .then(|| Number::parse(&crate::render::format_js_number(value)).unwrap_or(Number(Repr::Int(0))))
     }
 }
 
@@ -201,13 +203,13 @@ impl Value {
     }
 
     /// Approximate size of the value as text, in bytes, for limits. Does not render the value.
-    pub fn weight(&self) -> usize {
+    pub fn approximate_bytes(&self) -> usize {
         match self {
             Value::Null | Value::Bool(_) => 4,
             Value::Number(_) => 8,
             Value::String(text) => text.len() + 2,
-            Value::List(items) => 2 + items.iter().map(Value::weight).sum::<usize>(),
-            Value::Map(map) => 2 + map.iter().map(|(k, v)| k.len() + 4 + v.weight()).sum::<usize>(),
+            Value::List(items) => 2 + items.iter().map(Value::approximate_bytes).sum::<usize>(),
+            Value::Map(map) => 2 + map.iter().map(|(k, v)| k.len() + 4 + v.approximate_bytes()).sum::<usize>(),
             Value::Blob(blob) => 64 + blob.data.len(),
         }
     }
@@ -227,7 +229,7 @@ impl Value {
     }
 
     /// The kind of this value, in words for messages.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind_name(&self) -> &'static str {
         match self {
             Value::Null => "null",
             Value::Bool(_) => "true/false",

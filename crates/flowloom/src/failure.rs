@@ -5,7 +5,7 @@ use flowloom_core::error::StepError;
 
 /// An error that ends a command.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandError {
     /// The exit code of the program.
     pub(crate) exit: u8,
     /// The error to print.
@@ -13,24 +13,24 @@ pub(crate) struct Failure {
 }
 
 /// The result of a command: the exit code of a finished command, or an error.
-pub(crate) type Outcome = Result<u8, Failure>;
+pub(crate) type CommandResult = Result<u8, CommandError>;
 
-impl Failure {
+impl CommandError {
     /// A usage error, with exit code 2.
-    pub(crate) fn usage(message: impl Into<String>) -> Failure {
-        Failure { exit: 2, error: StepError::new(Code::UsageInvalid, message) }
+    pub(crate) fn usage(message: impl Into<String>) -> CommandError {
+        CommandError { exit: 2, error: StepError::new(Code::UsageInvalid, message) }
     }
 }
 
-impl From<StepError> for Failure {
+impl From<StepError> for CommandError {
     /// Maps errors outside of a run: exit code 1 for failures of the database or a download, 3 for divergence, else 2
     /// for wrong use.
-    fn from(error: StepError) -> Failure {
+    fn from(error: StepError) -> CommandError {
         let exit = match error.code {
             Code::StoreFailed | Code::StoreFull | Code::OwnershipLost | Code::ModelFetchFailed => 1,
             Code::ReplayDivergence => 3,
             _ => 2,
         };
-        Failure { exit, error }
+        CommandError { exit, error }
     }
 }

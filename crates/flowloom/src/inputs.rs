@@ -6,17 +6,17 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flowloom_app::runs;
-use flowloom_app::runs::inputs::of_kind;
+use flowloom_app::runs::inputs::coerce_to_kind;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{InputKind, Inputs, Plan};
 use flowloom_core::value::{Map, Value};
 
-use crate::failure::Failure;
+use crate::failure::CommandError;
 
 /// Reads the inputs of a run: `--input`, overridden by each `-i`.
-pub(crate) fn read(plan: &Plan, values: &[String], file: Option<&Path>) -> Result<Value, Failure> {
-    let whole = file.map(read_file).transpose()?;
+pub(crate) fn read_inputs(plan: &Plan, values: &[String], file: Option<&Path>) -> Result<Value, CommandError> {
+    let whole = file.map(read_text_file).transpose()?;
     let is_whole = matches!(plan.inputs, Inputs::Whole(_));
     let base = match whole {
         None if is_whole && values.is_empty() => return Ok("".into()),
@@ -25,20 +25,22 @@ pub(crate) fn read(plan: &Plan, values: &[String], file: Option<&Path>) -> Resul
             Ok(Value::Map(map)) => (*map).clone(),
             Ok(value) if is_whole && values.is_empty() => return Ok(value),
             Err(_) if is_whole && values.is_empty() => return Ok(text.trim_end_matches('\n').into()),
-            Ok(other) => return Err(Failure::usage(format!("the input must be a JSON object, not {}", other.kind()))),
-            Err(error) => return Err(Failure::usage(format!("the input is not JSON: {error}"))),
+            Ok(other) => {
+                return Err(CommandError::usage(format!("the input must be a JSON object, not {}", other.kind_name())));
+            }
+            Err(error) => return Err(CommandError::usage(format!("the input is not JSON: {error}"))),
         },
     };
     let mut map = base;
     for value in values {
-        let (name, value) = given(plan, value)?;
+        let (name, value) = parse_input(plan, value)?;
         map.insert(name.into(), value);
     }
     Ok(map.into())
 }
 
 /// Parses one `-i` according to the input's declared kind.
-fn given<'a>(plan: &Plan, text: &'a str) -> Result<(&'a str, Value), Failure> {
+fn parse_input<'a>(plan: &Plan, text: &'a str) -> Result<(&'a str, Value), CommandError> {
     let kind_of = |name: &str| match &plan.inputs {
         Inputs::Named { declared, .. } => declared.iter().find(|input| input.name == name).map(|input| &input.kind),
         Inputs::Whole(_) => None,
@@ -46,20 +48,20 @@ fn given<'a>(plan: &Plan, text: &'a str) -> Result<(&'a str, Value), Failure> {
     if let Some((name, file)) = text.split_once("=@")
         && kind_of(name) == Some(&InputKind::File)
     {
-        return Ok((name, read_blob(Path::new(file))?));
+        return Ok((name, read_file_value(Path::new(file))?));
     }
-    let (name, value) = pair(text)?;
+    let (name, value) = parse_pair(text)?;
     let value = match kind_of(name) {
-        Some(kind) => of_kind(kind, value),
+        Some(kind) => coerce_to_kind(kind, value),
         None => value,
     };
     Ok((name, value))
 }
 
 /// Reads a file as a file value (name, MIME type, base64).
-pub(crate) fn read_blob(path: &Path) -> Result<Value, Failure> {
+pub(crate) fn read_file_value(path: &Path) -> Result<Value, CommandError> {
     let bytes = std::fs::read(path)
-        .map_err(|error| Failure::usage(format!("the input {} cannot be read: {error}", path.display())))?;
+        .map_err(|error| CommandError::usage(format!("the input {} cannot be read: {error}", path.display())))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mime = mime_guess::from_path(path).first_or_octet_stream().to_string();
     let file = [("name", name), ("mime", mime), ("base64", STANDARD.encode(bytes))];
@@ -67,33 +69,34 @@ pub(crate) fn read_blob(path: &Path) -> Result<Value, Failure> {
 }
 
 /// Reads a text file; `-` reads stdin.
-pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
+pub(crate) fn read_text_file(path: &Path) -> Result<String, CommandError> {
     let mut text = String::new();
     let read = match path.to_str() {
         Some("-") => std::io::stdin().read_to_string(&mut text).map(|_| ()),
         _ => std::fs::read_to_string(path).map(|content| text = content),
     };
-    read.map_err(|error| Failure::usage(format!("the input {} cannot be read: {error}", path.display())))?;
+    read.map_err(|error| CommandError::usage(format!("the input {} cannot be read: {error}", path.display())))?;
     Ok(text)
 }
 
 /// Parses `name=text`, `name=@file` or `name:=JSON`.
-pub(crate) fn pair(text: &str) -> Result<(&str, Value), Failure> {
+pub(crate) fn parse_pair(text: &str) -> Result<(&str, Value), CommandError> {
     let Some((name, value)) = text.split_once('=') else {
-        return Err(Failure::usage(format!("-i expects name=value, name=@file or name:=JSON, not {text:?}")));
+        return Err(CommandError::usage(format!("-i expects name=value, name=@file or name:=JSON, not {text:?}")));
     };
     if let Some(name) = name.strip_suffix(':') {
-        let value =
-            parse_value(value).map_err(|error| Failure::usage(format!("the value of {name} is not JSON: {error}")))?;
+        let value = parse_value(value)
+            .map_err(|error| CommandError::usage(format!("the value of {name} is not JSON: {error}")))?;
         return Ok((name, value));
     }
     match value.strip_prefix('@') {
-        Some(file) => Ok((name, read_file(Path::new(file))?.into())),
+        Some(file) => Ok((name, read_text_file(Path::new(file))?.into())),
         None => Ok((name, value.into())),
     }
 }
 
 /// Puts the bounds of `--budget` into the limits.
-pub(crate) fn budget(text: &str, limits: &mut Limits) -> Result<(), Failure> {
-    runs::inputs::budget(text, limits).map_err(|error| Failure::usage(format!("--budget: {}", error.message)))
+pub(crate) fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), CommandError> {
+    runs::inputs::parse_budget(text, limits)
+        .map_err(|error| CommandError::usage(format!("--budget: {}", error.message)))
 }

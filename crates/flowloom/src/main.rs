@@ -17,14 +17,14 @@ use clap::Parser;
 use crate::cli::Cli;
 
 /// Exit code for writing to a closed pipe, as shells report it (128 + SIGPIPE).
-const CLOSED_PIPE: i32 = 141;
+const CLOSED_PIPE_EXIT_CODE: i32 = 141;
 
 fn main() -> ExitCode {
     // The program is also the worker of its own sandbox. This must come first, while the process has one thread.
     if let Some(code) = flowloom_sandbox::worker_main(std::env::args_os()) {
         return code;
     }
-    std::panic::set_hook(quiet_pipes(std::panic::take_hook()));
+    std::panic::set_hook(ignore_closed_pipes(std::panic::take_hook()));
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -40,22 +40,22 @@ fn main() -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    let code = runtime.block_on(commands::run(cli));
+    let code = runtime.block_on(commands::run_command(cli));
     // A local model that was interrupted stops at its next token; do not wait for it.
     runtime.shutdown_background();
     ExitCode::from(code)
 }
 
 /// A panic hook.
-type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
+type PanicHook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 
 /// Ends the program silently when the reader of its output has closed the pipe, as `head` does: `println!` reports that
 /// as a panic.
-fn quiet_pipes(usual: Hook) -> Hook {
+fn ignore_closed_pipes(usual: PanicHook) -> PanicHook {
     Box::new(move |info| {
         let said = info.payload_as_str().unwrap_or_default();
         if said.starts_with("failed printing to") && said.contains("Broken pipe") {
-            std::process::exit(CLOSED_PIPE);
+            std::process::exit(CLOSED_PIPE_EXIT_CODE);
         }
         usual(info);
     })

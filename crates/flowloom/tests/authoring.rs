@@ -3,11 +3,11 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::author::place;
-use support::http::Serving;
+use support::author::create_workspace;
+use support::http::RunningServer;
 
 /// Reads the events of a stream as id, name and data.
-fn told(server: &Serving, path: &str, headers: &[&str]) -> Vec<(String, String, Value)> {
+fn read_events(server: &RunningServer, path: &str, headers: &[&str]) -> Vec<(String, String, Value)> {
     let (mut id, mut name) = (String::new(), String::new());
     let mut all = Vec::new();
     for line in server.stream(path, headers) {
@@ -24,8 +24,8 @@ fn told(server: &Serving, path: &str, headers: &[&str]) -> Vec<(String, String, 
 
 #[test]
 fn a_wish_becomes_a_pipeline_that_is_kept_and_runs() {
-    let place = place();
-    let server = Serving::start(&place, &[]);
+    let place = create_workspace();
+    let server = RunningServer::start(&place, &[]);
     let made = server.post("/api/create-agent", &json!({"intent": "Shout hello", "user_id": "local"}));
     let agent = made.json();
     assert_eq!((made.status, &agent["status"]), (200, &json!("done")), "{agent}");
@@ -45,11 +45,12 @@ fn a_wish_becomes_a_pipeline_that_is_kept_and_runs() {
 
 #[test]
 fn a_wish_is_fulfilled_in_one_call() {
-    let place = place();
-    let server = Serving::start(&place, &[]);
+    let place = create_workspace();
+    let server = RunningServer::start(&place, &[]);
     let wish = json!({"intent": "Shout hello", "user_id": "local"}).to_string();
-    let call =
-        || server.call("POST", "/api/automate", &["Idempotency-Key: k", "Content-Type: application/json"], &wish);
+    let call = || {
+        server.send_and_read("POST", "/api/automate", &["Idempotency-Key: k", "Content-Type: application/json"], &wish)
+    };
     let done = call().json();
     assert_eq!((&done["status"], &done["results"]["n1"]), (&json!("completed"), &json!({"text": "HELLO"})), "{done}");
     let steps: Vec<&Value> = done["log"].as_array().expect("a log").iter().map(|entry| &entry["step"]).collect();
@@ -64,10 +65,10 @@ fn a_wish_is_fulfilled_in_one_call() {
 
 #[test]
 fn the_stages_and_then_the_nodes_are_told_and_the_pipeline_runs_once() {
-    let place = place();
-    let server = Serving::start(&place, &[]);
+    let place = create_workspace();
+    let server = RunningServer::start(&place, &[]);
     let path = "/api/automate/stream?intent=Shout%20hello";
-    let all = told(&server, path, &[]);
+    let all = read_events(&server, path, &[]);
     let names: Vec<&str> = all.iter().map(|(_, name, _)| name.as_str()).collect();
     let made = names.iter().position(|name| *name == "pipeline").expect("a pipeline");
     assert_eq!(names[0], "start");
@@ -75,19 +76,19 @@ fn the_stages_and_then_the_nodes_are_told_and_the_pipeline_runs_once() {
     let (_, _, last) = all.last().expect("events");
     assert_eq!(last["results"]["n1"], json!({"text": "HELLO"}), "{last}");
     // A client that reconnects after the stages follows the same run.
-    let again = told(&server, path, &[&format!("Last-Event-ID: {}", all[made].0)]);
+    let again = read_events(&server, path, &[&format!("Last-Event-ID: {}", all[made].0)]);
     assert_eq!(again.last().map(|(_, _, data)| &data["run_id"]), Some(&last["run_id"]));
     assert_eq!(again.len(), 4);
     let over = format!("Last-Event-ID: {}", all.last().expect("events").0);
-    assert_eq!(server.call("GET", path, &[&over], "").status, 204);
-    let failed = told(&server, "/api/automate/stream?intent=Shout%20hello%20at%20nobody", &[]);
+    assert_eq!(server.send_and_read("GET", path, &[&over], "").status, 204);
+    let failed = read_events(&server, "/api/automate/stream?intent=Shout%20hello%20at%20nobody", &[]);
     assert_eq!(failed.last().map(|(_, name, _)| name.as_str()), Some("error"));
 }
 
 #[test]
 fn what_cannot_be_made_is_an_error_and_nothing_is_kept() {
-    let place = place();
-    let server = Serving::start(&place, &[]);
+    let place = create_workspace();
+    let server = RunningServer::start(&place, &[]);
     let made = server.post("/api/create-agent", &json!({"intent": "Shout hello at nobody"}));
     let agent = made.json();
     assert_eq!((made.status, &agent["status"], &agent["code"]), (200, &json!("failed"), &json!("FL1060")), "{agent}");
@@ -99,9 +100,9 @@ fn what_cannot_be_made_is_an_error_and_nothing_is_kept() {
 
 #[test]
 fn the_stream_tells_each_stage_once_and_goes_on_where_it_was_lost() {
-    let place = place();
-    let server = Serving::start(&place, &[]);
-    let all = told(&server, "/api/create-agent/stream?intent=Shout%20hello&user_id=local", &[]);
+    let place = create_workspace();
+    let server = RunningServer::start(&place, &[]);
+    let all = read_events(&server, "/api/create-agent/stream?intent=Shout%20hello&user_id=local", &[]);
     let names: Vec<&str> = all.iter().map(|(_, name, _)| name.as_str()).collect();
     let expected = [
         "start",
@@ -142,19 +143,22 @@ fn the_stream_tells_each_stage_once_and_goes_on_where_it_was_lost() {
     // A browser that lost the connection reconnects with its last event id; a client that has all events gets 204.
     let run = last["run_id"].as_str().expect("a run");
     let since = format!("Last-Event-ID: {}", all[20].0);
-    let rest = told(&server, "/api/create-agent/stream?intent=Shout%20hello", &[&since]);
+    let rest = read_events(&server, "/api/create-agent/stream?intent=Shout%20hello", &[&since]);
     assert_eq!(rest.len(), all.len() - 21);
     assert_eq!(rest.last().map(|(_, _, data)| data), Some(last), "earlier usage is counted, too");
     let over = format!("Last-Event-ID: {run}:100000");
-    assert_eq!(server.call("GET", "/api/create-agent/stream?intent=Shout%20hello", &[&over], "").status, 204);
+    assert_eq!(server.send_and_read("GET", "/api/create-agent/stream?intent=Shout%20hello", &[&over], "").status, 204);
     let elsewhere = "Sec-Fetch-Site: cross-site";
-    assert_eq!(server.call("GET", "/api/create-agent/stream?intent=Shout%20hello", &[elsewhere], "").status, 403);
+    assert_eq!(
+        server.send_and_read("GET", "/api/create-agent/stream?intent=Shout%20hello", &[elsewhere], "").status,
+        403
+    );
 }
 
 #[test]
 fn a_person_is_asked_what_is_unclear() {
-    let place = place();
-    let server = Serving::start(&place, &[]);
+    let place = create_workspace();
+    let server = RunningServer::start(&place, &[]);
     let said = server.post("/api/clarify", &json!({"message": "Say something"})).json();
     assert_eq!(said["ready"], false, "{said}");
     assert!(
@@ -172,8 +176,8 @@ fn a_person_is_asked_what_is_unclear() {
 
 #[test]
 fn a_crash_in_the_third_stage_goes_on_in_the_third_stage() {
-    let place = place();
-    let mut server = Serving::start(&place, &[]);
+    let place = create_workspace();
+    let mut server = RunningServer::start(&place, &[]);
     let path = "/api/create-agent/stream?intent=Shout%20hello";
     let mut last = String::new();
     let mut before = Vec::new();
@@ -187,8 +191,8 @@ fn a_crash_in_the_third_stage_goes_on_in_the_third_stage() {
         }
     }
     server.child.kill().and_then(|()| server.child.wait()).expect("killed");
-    let server = Serving::start(&place, &[]);
-    let after = told(&server, path, &[&format!("Last-Event-ID: {last}")]);
+    let server = RunningServer::start(&place, &[]);
+    let after = read_events(&server, path, &[&format!("Last-Event-ID: {last}")]);
     let all: Vec<&str> =
         before.iter().map(String::as_str).chain(after.iter().map(|(_, name, _)| name.as_str())).collect();
     for once in ["start", "decompose_blocks", "search_missing", "creating_block", "block_test_passed", "complete"] {

@@ -3,71 +3,75 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::embedder::Embedder;
-use support::http::{Reply, Serving};
-use support::{Place, Server, exit, stderr};
+use support::embedder::EmbeddingServer;
+use support::http::{HttpAnswer, RunningServer};
+use support::{TestServer, Workspace, exit_code, stderr_text};
 
-const ECHO: &str = "default_model = \"scripted:echo\"\n";
+const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
 
-fn block(id: &str, description: &str) -> Value {
+fn block_json(id: &str, description: &str) -> Value {
     json!({"id": id, "name": id, "description": description, "category": "process", "execution_type": "python",
         "input_schema": {"type": "object", "properties": {"x": {"type": "string"}}},
         "output_schema": {"type": "object", "properties": {"y": {"type": "string"}}},
         "source_code": "async def execute(inputs, context):\n    return {'y': inputs['x']}\n"})
 }
 
-fn ids(found: &Value) -> Vec<&str> {
+fn block_ids(found: &Value) -> Vec<&str> {
     found.as_array().expect("a bare list").iter().filter_map(|block| block["id"].as_str()).collect()
 }
 
-fn delete(server: &Serving, path: &str) -> Reply {
-    server.call("DELETE", path, &[], "")
+fn send_delete(server: &RunningServer, path: &str) -> HttpAnswer {
+    server.send_and_read("DELETE", path, &[], "")
 }
 
-fn search(server: &Serving, words: &str) -> Value {
+fn search_blocks(server: &RunningServer, words: &str) -> Value {
     server.post("/api/blocks/search", &json!({"query": words})).json()
 }
 
 #[test]
 fn a_block_is_found_by_what_it_means_and_by_words_when_nobody_makes_vectors() {
-    let embedder = Embedder::start();
-    let place = Place::new(&embedder.config());
-    let server = Serving::start(&place, &[]);
-    server.post("/api/blocks", &block("pets", "Draws a feline."));
-    server.post("/api/blocks", &block("sum", "Adds one amount to another."));
-    embedder.wait_for("feline");
-    embedder.wait_for("amount");
+    let embedder = EmbeddingServer::start();
+    let place = Workspace::new(&embedder.config());
+    let server = RunningServer::start(&place, &[]);
+    server.post("/api/blocks", &block_json("pets", "Draws a feline."));
+    server.post("/api/blocks", &block_json("sum", "Adds one amount to another."));
+    embedder.wait_for_text("feline");
+    embedder.wait_for_text("amount");
     // An embedding is stored shortly after it was computed.
-    let near = std::iter::repeat_with(|| search(&server, "kitten")).find(|found| *found != json!([]));
-    assert_eq!(ids(&near.expect("there is always a next")), ["pets"]);
-    assert_eq!(ids(&search(&server, "how is the weather")), Vec::<&str>::new(), "unrelated blocks are not found");
+    let near = std::iter::repeat_with(|| search_blocks(&server, "kitten")).find(|found| *found != json!([]));
+    assert_eq!(block_ids(&near.expect("there is always a next")), ["pets"]);
+    assert_eq!(
+        block_ids(&search_blocks(&server, "how is the weather")),
+        Vec::<&str>::new(),
+        "unrelated blocks are not found"
+    );
 
-    embedder.fail(true);
-    assert_eq!(ids(&search(&server, "cat")), Vec::<&str>::new(), "full text finds no synonyms");
-    assert_eq!(ids(&search(&server, "drawing of felines")), ["pets"]);
-    let calls = embedder.calls();
-    assert_eq!(ids(&search(&server, "adding amounts")), ["sum"]);
-    assert_eq!(embedder.calls(), calls, "a model that just failed is not called again at once");
+    embedder.set_failing(true);
+    assert_eq!(block_ids(&search_blocks(&server, "cat")), Vec::<&str>::new(), "full text finds no synonyms");
+    assert_eq!(block_ids(&search_blocks(&server, "drawing of felines")), ["pets"]);
+    let calls = embedder.call_count();
+    assert_eq!(block_ids(&search_blocks(&server, "adding amounts")), ["sum"]);
+    assert_eq!(embedder.call_count(), calls, "a model that just failed is not called again at once");
     assert!(server.get("/metrics").body.contains("\nflowloom_embeddings_failing 1\n"));
 }
 
 #[test]
 fn a_command_makes_the_vectors_that_are_missing_first() {
-    let embedder = Embedder::start();
-    let place = Place::new("");
-    let server = Serving::start(&place, &[]);
-    server.post("/api/blocks", &block("pets", "Draws a feline."));
-    assert_eq!(search(&server, "kitten"), json!([]), "no model is configured");
+    let embedder = EmbeddingServer::start();
+    let place = Workspace::new("");
+    let server = RunningServer::start(&place, &[]);
+    server.post("/api/blocks", &block_json("pets", "Draws a feline."));
+    assert_eq!(search_blocks(&server, "kitten"), json!([]), "no model is configured");
     assert!(server.get("/metrics").body.contains("\nflowloom_embeddings_failing 1\n"));
     drop(server);
 
     let found = place.run(&["blocks", "find", "kitten"]);
-    assert!(found.stdout.is_empty() && stderr(&found).contains("flowloom models pull"), "{found:?}");
+    assert!(found.stdout.is_empty() && stderr_text(&found).contains("flowloom models pull"), "{found:?}");
     place.write("flowloom.toml", "[embeddings]\nmodel = \"none\"\n");
     let found = place.run(&["blocks", "find", "kitten"]);
-    assert_eq!((exit(&found), found.stdout.is_empty(), stderr(&found).as_str()), (0, true, ""));
+    assert_eq!((exit_code(&found), found.stdout.is_empty(), stderr_text(&found).as_str()), (0, true, ""));
     place.write("flowloom.toml", &embedder.config());
-    let (code, found) = place.json(&["blocks", "find", "a kitten"]);
+    let (code, found) = place.run_json(&["blocks", "find", "a kitten"]);
     assert_eq!((code, &found[0]["block"]["id"], &found[0]["fits"]), (0, &json!("pets"), &json!(true)), "{found}");
     assert_eq!(found.as_array().map(Vec::len), Some(1));
     for (name, warning) in
@@ -75,30 +79,34 @@ fn a_command_makes_the_vectors_that_are_missing_first() {
     {
         let config = embedder.config().replace("[providers", &format!("{name} = 1.1\n[providers"));
         place.write("flowloom.toml", &config);
-        assert_eq!(place.json(&["blocks", "find", "a kitten"]).1[0]["fits"], json!(false), "{name}");
-        assert!(stderr(&place.run(&["blocks", "find", "a kitten"])).contains(warning), "{name}");
+        assert_eq!(place.run_json(&["blocks", "find", "a kitten"]).1[0]["fits"], json!(false), "{name}");
+        assert!(stderr_text(&place.run(&["blocks", "find", "a kitten"])).contains(warning), "{name}");
     }
 }
 
-fn put(server: &Serving, path: &str, block: &Value) -> Reply {
-    server.call("PUT", path, &["Content-Type: application/json"], &block.to_string())
+fn send_put(server: &RunningServer, path: &str, block: &Value) -> HttpAnswer {
+    server.send_and_read("PUT", path, &["Content-Type: application/json"], &block.to_string())
 }
 
 #[test]
 fn a_block_is_made_changed_read_as_it_was_and_taken_away() {
-    let place = Place::new(ECHO);
-    let server = Serving::start(&place, &[]);
-    assert_eq!(put(&server, "/api/blocks/b", &block("b", "One.")).status, 404, "only existing blocks can be updated");
-    assert_eq!(server.post("/api/blocks", &block("b", "One.")).status, 200);
-    let changed = put(&server, "/api/blocks/b", &block("b", "Two."));
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
+    assert_eq!(
+        send_put(&server, "/api/blocks/b", &block_json("b", "One.")).status,
+        404,
+        "only existing blocks can be updated"
+    );
+    assert_eq!(server.post("/api/blocks", &block_json("b", "One.")).status, 200);
+    let changed = send_put(&server, "/api/blocks/b", &block_json("b", "Two."));
     assert_eq!((changed.status, &changed.json()["description"]), (200, &json!("Two.")), "{changed:?}");
-    assert_eq!(put(&server, "/api/blocks/b", &block("c", "Two.")).status, 400);
+    assert_eq!(send_put(&server, "/api/blocks/b", &block_json("c", "Two.")).status, 400);
 
-    let mut wrong = block("b", "");
+    let mut wrong = block_json("b", "");
     wrong["tags"] = json!("no list");
     wrong["source_code"] = json!(null);
-    for refused in [server.post("/api/blocks", &wrong), put(&server, "/api/v1/blocks/b", &wrong)] {
-        assert_eq!((refused.status, refused.code()), (422, "FL0404".to_owned()), "{refused:?}");
+    for refused in [server.post("/api/blocks", &wrong), send_put(&server, "/api/v1/blocks/b", &wrong)] {
+        assert_eq!((refused.status, refused.error_code()), (422, "FL0404".to_owned()), "{refused:?}");
         assert_eq!(refused.json()["errors"].as_array().map(Vec::len), Some(3), "{refused:?}");
     }
     let versions = server.get("/api/v1/blocks/b/versions").json();
@@ -108,80 +116,80 @@ fn a_block_is_made_changed_read_as_it_was_and_taken_away() {
     let first = server.get("/api/v1/blocks/b?version=1").json();
     assert_eq!((&first["definition"]["description"], &first["version"]), (&json!("One."), &json!(1)), "{first}");
     assert_eq!(server.get("/api/v1/blocks/b?version=3").status, 404);
-    assert_eq!(delete(&server, "/api/blocks/b").status, 204);
+    assert_eq!(send_delete(&server, "/api/blocks/b").status, 204);
     assert_eq!(server.get("/api/blocks/b").status, 404);
     assert_eq!(server.get("/api/v1/blocks/b/versions").json(), versions, "versions outlive the block");
 }
 
 #[test]
 fn one_of_ones_own_takes_the_place_of_a_built_in_block() {
-    let place = Place::new(ECHO);
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
     let built_in = server.get("/api/v1/blocks/memory_read").json();
     assert_eq!((&built_in["is_built_in"], &built_in["is_shared"]), (&json!(true), &json!(true)), "{built_in}");
     let all = server.get("/api/v1/blocks").json();
     let named =
         |all: &Value| all["items"].as_array().expect("a list").iter().filter(|one| one["id"] == "memory_read").count();
     assert_eq!(named(&all), 1);
-    let gone = delete(&server, "/api/blocks/memory_read");
-    assert_eq!((gone.status, gone.code()), (409, "FL1510".to_owned()), "{gone:?}");
+    let gone = send_delete(&server, "/api/blocks/memory_read");
+    assert_eq!((gone.status, gone.error_code()), (409, "FL1510".to_owned()), "{gone:?}");
 
     let node = json!({"id": "n", "block_id": "memory_read", "inputs": {"key": "k", "x": "mine"}});
     let pipeline = json!({"id": "p", "name": "p", "nodes": [node], "edges": []});
     assert_eq!(server.post("/api/pipelines", &pipeline).json()["problems"], json!([]));
     let ran = || server.post("/api/pipelines/p/run", &json!({})).json()["shared_context"]["n"].clone();
     assert_eq!(ran(), json!({"value": null}));
-    assert_eq!(put(&server, "/api/blocks/memory_read", &block("memory_read", "Mine.")).status, 200);
+    assert_eq!(send_put(&server, "/api/blocks/memory_read", &block_json("memory_read", "Mine.")).status, 200);
     assert_eq!(named(&server.get("/api/v1/blocks").json()), 1);
     assert_eq!(ran(), json!({"y": "mine"}), "it applies from the next run on");
-    assert_eq!(delete(&server, "/api/blocks/memory_read").code(), "FL1509", "the pipeline uses it now");
+    assert_eq!(send_delete(&server, "/api/blocks/memory_read").error_code(), "FL1509", "the pipeline uses it now");
 }
 
 #[test]
 fn blocks_leave_as_files_and_come_back() {
-    let place = Place::new("");
-    place.write("one.json", &block("one", "One.").to_string());
-    place.write("two.json", &json!([block("two", "Two."), block("three", "")]).to_string());
+    let place = Workspace::new("");
+    place.write("one.json", &block_json("one", "One.").to_string());
+    place.write("two.json", &json!([block_json("two", "Two."), block_json("three", "")]).to_string());
     let refused = place.run(&["blocks", "import", "one.json", "two.json"]);
-    assert!(exit(&refused) != 0 && stderr(&refused).contains("\"three\""), "{refused:?}");
+    assert!(exit_code(&refused) != 0 && stderr_text(&refused).contains("\"three\""), "{refused:?}");
     assert_eq!(place.run(&["blocks", "export", "out"]).stdout, b"", "all or none");
-    place.write("two.json", &json!([block("two", "Two.")]).to_string());
+    place.write("two.json", &json!([block_json("two", "Two.")]).to_string());
     let kept = place.run(&["blocks", "import", "one.json", "two.json"]);
     assert_eq!(String::from_utf8_lossy(&kept.stdout), "created one\ncreated two\n");
     place.run(&["blocks", "export", "out"]);
     place.run(&["blocks", "export", "out", "filter"]);
     let again = place.run(&["blocks", "import", "out", "--user", "ann"]);
     assert_eq!(String::from_utf8_lossy(&again.stdout), "created filter\ncreated one\ncreated two\n", "{again:?}");
-    let (_, shown) = place.json(&["blocks", "show", "two"]);
-    assert_eq!(shown, block("two", "Two."));
+    let (_, shown) = place.run_json(&["blocks", "show", "two"]);
+    assert_eq!(shown, block_json("two", "Two."));
     let listed = place.run(&["blocks", "list"]);
     let lines = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(lines.contains("stored   one ") && lines.contains("built in for_each "), "{lines}");
-    assert_eq!(exit(&place.run(&["blocks", "remove", "one"])), 0);
-    assert_eq!(exit(&place.run(&["blocks", "show", "one"])), 2);
+    assert_eq!(exit_code(&place.run(&["blocks", "remove", "one"])), 0);
+    assert_eq!(exit_code(&place.run(&["blocks", "show", "one"])), 2);
 }
 
 /// Runs one node with a built-in block. Returns the node's output.
-fn give(place: &Place, block: &str, inputs: &Value) -> Value {
+fn run_block(place: &Workspace, block: &str, inputs: &Value) -> Value {
     let nodes = json!([{"id": "n", "block_id": block, "inputs": inputs}]);
     place.write("p.json", &json!({"id": "p", "name": "p", "nodes": nodes, "edges": []}).to_string());
-    place.json(&["run", "p.json"]).1["result"]["results"]["n"].clone()
+    place.run_json(&["run", "p.json"]).1["result"]["results"]["n"].clone()
 }
 
 #[test]
 fn built_in_blocks_do_what_their_examples_say() {
-    let place = Place::new(ECHO);
-    let (_, all) = place.json(&["blocks", "list"]);
+    let place = Workspace::new(ECHO_CONFIG);
+    let (_, all) = place.run_json(&["blocks", "list"]);
     for id in ["filter", "for_each", "notify_push", "memory_write"] {
         let block = all.as_array().expect("a list").iter().find(|block| block["id"] == id).expect(id);
         for example in block["examples"].as_array().expect("examples") {
-            assert_eq!(give(&place, id, &example["inputs"]), example["outputs"], "{id}");
+            assert_eq!(run_block(&place, id, &example["inputs"]), example["outputs"], "{id}");
         }
     }
     let rows = json!([{"n": 3, "s": "x"}, {"n": "10", "s": "yz"}, {"s": null}]);
     let kept = |field: &str, operator: &str, value: Value| {
         let given =
-            give(&place, "filter", &json!({"items": rows, "field": field, "operator": operator, "value": value}));
+            run_block(&place, "filter", &json!({"items": rows, "field": field, "operator": operator, "value": value}));
         given["items"].as_array().unwrap_or_else(|| panic!("{given}")).clone()
     };
     assert_eq!(kept("n", "gte", json!(10)), [json!({"n": "10", "s": "yz"})], "numeric text counts as a number");
@@ -191,26 +199,27 @@ fn built_in_blocks_do_what_their_examples_say() {
     assert_eq!(kept("s", "in", json!(["x"])).len(), 1);
     assert_eq!(kept("s", "matches", json!("^y")).len(), 1);
     assert_eq!(kept("s", "lt", json!(5)), Vec::<Value>::new(), "a text is not less than a number");
-    let asked = give(&place, "for_each", &json!({"items": ["a", "b"], "template": "Say {item}", "ask_model": true}));
+    let asked =
+        run_block(&place, "for_each", &json!({"items": ["a", "b"], "template": "Say {item}", "ask_model": true}));
     let said = asked["results"].as_array().unwrap_or_else(|| panic!("{asked}"));
     assert!(said.len() == 2 && said[1].as_str().is_some_and(|text| text.contains("Say b")), "{asked}");
 }
 
 #[test]
 fn built_in_blocks_reach_the_web_through_the_guard() {
-    let web = Server::start();
+    let web = TestServer::start();
     let search = format!("[search]\nprovider = \"searxng\"\nurl = \"http://{}/search\"\n", web.address);
-    let place = Place::new(&search);
-    let found = give(&place, "web_search", &json!({"query": "a b"}));
+    let place = Workspace::new(&search);
+    let found = run_block(&place, "web_search", &json!({"query": "a b"}));
     assert_eq!(found, json!({"results": [], "query_used": "a b", "count": 0}), "its host is allowed implicitly");
-    assert_eq!(web.counted("/search?q=a+b&format=json"), 1);
+    assert_eq!(web.request_count("/search?q=a+b&format=json"), 1);
     let sent = json!({"url": format!("http://{}/things", web.address), "method": "POST", "body": {"a": 1}});
-    let reply = give(&place, "http_request", &sent);
+    let reply = run_block(&place, "http_request", &sent);
     assert_eq!((&reply["status"], &reply["body"]), (&json!(200), &json!({"path": "/things"})), "{reply}");
-    assert_eq!(web.body("/things"), "{\"a\":1}");
-    let place = Place::new("");
-    let refused = give(&place, "http_request", &sent);
+    assert_eq!(web.last_body("/things"), "{\"a\":1}");
+    let place = Workspace::new("");
+    let refused = run_block(&place, "http_request", &sent);
     assert!(refused["error"].as_str().is_some_and(|error| error.contains("egress")), "{refused}");
-    let nobody = give(&place, "web_search", &json!({"query": "a"}));
+    let nobody = run_block(&place, "web_search", &json!({"query": "a"}));
     assert!(nobody["error"].as_str().is_some_and(|error| error.contains("[search]")), "{nobody}");
 }

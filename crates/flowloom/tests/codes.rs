@@ -3,94 +3,99 @@
 mod support;
 
 use serde_json::Value;
-use support::{Place, Server, exit, stderr};
+use support::{TestServer, Workspace, exit_code, stderr_text};
 
-const ECHO: &str = "default_model = \"scripted:echo\"\n";
+const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
 
-fn steps(id: &str, function: &str, prompt: &str) -> String {
+fn steps_json(id: &str, function: &str, prompt: &str) -> String {
     let step = serde_json::json!({
         "name": "s", "functionId": function, "mode": "sequential", "errorMode": "fail", "promptTemplate": prompt,
     });
     serde_json::json!({"id": id, "name": "W", "description": "d", "steps": [step]}).to_string()
 }
 
-fn code(result: &Value) -> &str {
+fn error_code(result: &Value) -> &str {
     result["error"]["code"].as_str().unwrap_or_default()
 }
 
 #[test]
 fn a_server_that_refuses() {
-    let server = Server::start();
-    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
-    place.write("flow.json", &support::two_calls(&server, "GET", "/status/404"));
-    let (exit, result) = place.json(&["run", "flow.json"]);
-    assert_eq!((exit, code(&result)), (1, "FL1001"), "{result}");
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", server.egress_config()));
+    place.write("flow.json", &support::two_calls_flow(&server, "GET", "/status/404"));
+    let (exit, result) = place.run_json(&["run", "flow.json"]);
+    assert_eq!((exit, error_code(&result)), (1, "FL1001"), "{result}");
 }
 
 #[test]
 fn a_step_that_was_broken_from_the_start() {
-    let place = Place::new(ECHO);
+    let place = Workspace::new(ECHO_CONFIG);
     place.write(
         "flow.json",
         r#"{"name": "x", "description": "d", "steps": [
   {"type": "apiCall", "config": {"url": "https://example.test/", "method": "GET", "headers": null}}]}"#,
     );
-    let (exit, result) = place.json(&["run", "flow.json"]);
-    assert_eq!((exit, code(&result)), (1, "FL1034"), "{result}");
+    let (exit, result) = place.run_json(&["run", "flow.json"]);
+    assert_eq!((exit, error_code(&result)), (1, "FL1034"), "{result}");
 }
 
 #[test]
 fn a_workflow_that_does_not_exist() {
-    let place = Place::new(ECHO);
-    place.write("w.json", &steps("w", "workflow::run", r#"{"workflowId": "nobody"}"#));
-    let (exit, result) = place.json(&["run", "w.json"]);
-    assert_eq!((exit, code(&result)), (1, "FL1026"), "{result}");
+    let place = Workspace::new(ECHO_CONFIG);
+    place.write("w.json", &steps_json("w", "workflow::run", r#"{"workflowId": "nobody"}"#));
+    let (exit, result) = place.run_json(&["run", "w.json"]);
+    assert_eq!((exit, error_code(&result)), (1, "FL1026"), "{result}");
 }
 
 #[test]
 fn a_workflow_that_calls_itself() {
-    let place = Place::new(ECHO);
-    place.write("self.json", &steps("self", "workflow::run", r#"{"workflowId": "self"}"#));
-    place.write("create.json", &steps("create", "workflow::create", "{{input}}"));
-    let (created, result) = place.json(&["run", "create.json", "--input", "self.json"]);
+    let place = Workspace::new(ECHO_CONFIG);
+    place.write("self.json", &steps_json("self", "workflow::run", r#"{"workflowId": "self"}"#));
+    place.write("create.json", &steps_json("create", "workflow::create", "{{input}}"));
+    let (created, result) = place.run_json(&["run", "create.json", "--input", "self.json"]);
     assert_eq!(created, 0, "{result}");
-    let (exit, result) = place.json(&["run", "self.json"]);
-    assert_eq!((exit, code(&result)), (1, "FL1104"), "{result}");
+    let (exit, result) = place.run_json(&["run", "self.json"]);
+    assert_eq!((exit, error_code(&result)), (1, "FL1104"), "{result}");
 }
 
 #[test]
 fn a_model_without_a_price_under_a_money_budget() {
-    let place = Place::new("");
-    place.write("w.json", &steps("w", "agent::chat", "Hi"));
+    let place = Workspace::new("");
+    place.write("w.json", &steps_json("w", "agent::chat", "Hi"));
     let arguments = ["run", "w.json", "--model", "openai:a-model-without-a-price", "--budget", "usd=1", "--json"];
-    let output = place.command(&arguments).env("OPENAI_API_KEY", "sk-none").output().expect("it runs");
+    let output = place.build_command(&arguments).env("OPENAI_API_KEY", "sk-none").output().expect("it runs");
     let result: Value = serde_json::from_slice(&output.stdout).expect("one object");
-    assert_eq!((exit(&output), code(&result)), (5, "FL1112"), "{result}");
+    assert_eq!((exit_code(&output), error_code(&result)), (5, "FL1112"), "{result}");
 }
 
 #[test]
 fn wrong_use() {
-    let place = Place::new(ECHO);
-    place.write("w.json", &steps("w", "agent::chat", "Hi"));
+    let place = Workspace::new(ECHO_CONFIG);
+    place.write("w.json", &steps_json("w", "agent::chat", "Hi"));
     for arguments in
         [&["run", "w.json", "--as", "prose"][..], &["run", "w.json", "--budget", "tea=1"], &["explain", "7"]]
     {
         let output = place.run(arguments);
-        assert_eq!((exit(&output), stderr(&output).contains("FL1402")), (2, true), "{}", stderr(&output));
+        assert_eq!(
+            (exit_code(&output), stderr_text(&output).contains("FL1402")),
+            (2, true),
+            "{}",
+            stderr_text(&output)
+        );
     }
-    assert_eq!(exit(&place.run(&["run", "w.json"])), 0);
+    assert_eq!(exit_code(&place.run(&["run", "w.json"])), 0);
     let output = place.run(&["answer", "last", "yes"]);
-    assert_eq!((exit(&output), stderr(&output).contains("FL1208")), (2, true), "{}", stderr(&output));
+    assert_eq!((exit_code(&output), stderr_text(&output).contains("FL1208")), (2, true), "{}", stderr_text(&output));
 }
 
 #[test]
 fn a_database_that_another_program_holds() {
-    let place = Place::new(ECHO);
-    assert_eq!(exit(&place.run(&["runs"])), 0);
+    let place = Workspace::new(ECHO_CONFIG);
+    assert_eq!(exit_code(&place.run(&["runs"])), 0);
     let files = std::fs::read_dir(place.path("data")).expect("the folder").flatten().map(|entry| entry.path());
     let file = files.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "db")).expect("the database");
     let other = rusqlite::Connection::open(file).expect("it opens");
     other.execute_batch("PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE").expect("locked");
     let output = place.run(&["runs"]);
-    assert_eq!((exit(&output), stderr(&output).contains("FL1306")), (2, true), "{}", stderr(&output));
+    assert_eq!((exit_code(&output), stderr_text(&output).contains("FL1306")), (2, true), "{}", stderr_text(&output));
 }

@@ -2,15 +2,15 @@
 
 mod support;
 
-use support::{Place, Server, exit, stderr};
+use support::{TestServer, Workspace, exit_code, stderr_text};
 
-const ECHO: &str = "default_model = \"scripted:echo\"\n";
+const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
 
-fn steps(list: &str) -> String {
+fn steps_json(list: &str) -> String {
     format!(r#"{{"name": "W", "description": "d", "steps": [{list}]}}"#)
 }
 
-fn step(name: &str, function: &str, mode: &str, more: &str) -> String {
+fn step_json(name: &str, function: &str, mode: &str, more: &str) -> String {
     format!(
         r#"{{"name": "{name}", "functionId": "{function}", "mode": "{mode}", "timeoutMs": 60000, "errorMode": "fail"{more}}}"#
     )
@@ -18,12 +18,15 @@ fn step(name: &str, function: &str, mode: &str, more: &str) -> String {
 
 #[test]
 fn data_on_stdout_and_everything_else_on_stderr() {
-    let place = Place::new(ECHO);
-    place.write("w.json", &steps(&step("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi {{input}}""#)));
+    let place = Workspace::new(ECHO_CONFIG);
+    place.write(
+        "w.json",
+        &steps_json(&step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi {{input}}""#)),
+    );
     place.write("in.txt", "there\n");
     let output = place.run(&["run", "w.json", "--input", "in.txt"]);
-    assert_eq!((exit(&output), String::from_utf8_lossy(&output.stdout).as_ref()), (0, "LLM(Hi there)\n"));
-    assert!(stderr(&output).contains("✓ /say  scripted:echo"), "{}", stderr(&output));
+    assert_eq!((exit_code(&output), String::from_utf8_lossy(&output.stdout).as_ref()), (0, "LLM(Hi there)\n"));
+    assert!(stderr_text(&output).contains("✓ /say  scripted:echo"), "{}", stderr_text(&output));
     let events = place.run(&["run", "w.json", "-i", "a=b", "--events"]);
     let lines: Vec<serde_json::Value> = String::from_utf8_lossy(&events.stdout)
         .lines()
@@ -35,10 +38,13 @@ fn data_on_stdout_and_everything_else_on_stderr() {
 
 #[test]
 fn every_end_has_its_exit_code_and_one_object() {
-    let place = Place::new(ECHO);
-    let chat = step("say", "agent::chat", "sequential", "");
-    place.write("ok.json", &steps(&chat));
-    place.write("ask.json", &steps(&step("ask", "human::ask", "sequential", r#", "promptTemplate": "Really?""#)));
+    let place = Workspace::new(ECHO_CONFIG);
+    let chat = step_json("say", "agent::chat", "sequential", "");
+    place.write("ok.json", &steps_json(&chat));
+    place.write(
+        "ask.json",
+        &steps_json(&step_json("ask", "human::ask", "sequential", r#", "promptTemplate": "Really?""#)),
+    );
     place.write("bad.json", "{\"name\": ");
     let cases: [(&[&str], i32, &str); 5] = [
         (&["run", "ok.json"], 0, "succeeded"),
@@ -48,7 +54,7 @@ fn every_end_has_its_exit_code_and_one_object() {
         (&["run", "ok.json", "--budget", "tokens=1"], 5, "budget_exceeded"),
     ];
     for (arguments, code, status) in cases {
-        let (exit, result) = place.json(arguments);
+        let (exit, result) = place.run_json(arguments);
         assert_eq!((exit, result["status"].as_str()), (code, Some(status)), "{arguments:?}: {result}");
         for key in ["run_id", "format", "status", "output", "result", "error", "usage"] {
             assert!(result.get(key).is_some(), "{arguments:?}: the result has no {key}");
@@ -58,33 +64,33 @@ fn every_end_has_its_exit_code_and_one_object() {
 
 #[test]
 fn a_person_answers_and_the_run_goes_on() {
-    let place = Place::new(ECHO);
-    let ask = step("ask", "human::ask", "sequential", r#", "promptTemplate": "Really?", "outputVar": "answer""#);
-    let say = step("say", "agent::chat", "sequential", r#", "promptTemplate": "They said {{answer}}""#);
-    place.write("ask.json", &steps(&format!("{ask},{say}")));
-    assert_eq!(exit(&place.run(&["run", "ask.json"])), 4);
-    let (code, result) = place.json(&["answer", "last", "yes"]);
+    let place = Workspace::new(ECHO_CONFIG);
+    let ask = step_json("ask", "human::ask", "sequential", r#", "promptTemplate": "Really?", "outputVar": "answer""#);
+    let say = step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "They said {{answer}}""#);
+    place.write("ask.json", &steps_json(&format!("{ask},{say}")));
+    assert_eq!(exit_code(&place.run(&["run", "ask.json"])), 4);
+    let (code, result) = place.run_json(&["answer", "last", "yes"]);
     assert_eq!((code, &result["output"]), (0, &"LLM(They said yes)".into()), "{result}");
     let again = place.run(&["answer", "last", "no"]);
-    assert_eq!(exit(&again), 2, "an answer is accepted once");
+    assert_eq!(exit_code(&again), 2, "an answer is accepted once");
 }
 
 #[test]
 fn a_run_has_a_time_limit() {
-    let server = Server::start();
-    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
-    place.write("flow.json", &support::two_calls(&server, "GET", "/slow"));
-    let (code, result) = place.json(&["run", "flow.json", "--budget", "time=300ms"]);
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", server.egress_config()));
+    place.write("flow.json", &support::two_calls_flow(&server, "GET", "/slow"));
+    let (code, result) = place.run_json(&["run", "flow.json", "--budget", "time=300ms"]);
     assert_eq!((code, result["error"]["code"].as_str()), (124, Some("FL1106")), "{result}");
-    server.release();
+    server.release_slow();
 }
 
 #[test]
 fn bad_definitions_are_refused_with_code_and_place() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let deep = "[".repeat(100_000);
     let large = " ".repeat(5 << 20);
-    let unknown = steps(&step("a", "agent::chatt", "sequential", ""));
+    let unknown = steps_json(&step_json("a", "agent::chatt", "sequential", ""));
     let cases: [(&str, &[u8], &str); 12] = [
         ("empty.json", b"", "FL0103"),
         ("utf8.json", b"{\"name\": \"\xff\"}", "FL0102"),
@@ -109,18 +115,18 @@ fn bad_definitions_are_refused_with_code_and_place() {
         let problems: serde_json::Value = serde_json::from_slice(&checked.stdout).expect("a list");
         let codes: Vec<_> = problems.as_array().expect("a list").iter().map(|p| p["code"].clone()).collect();
         assert!(codes.contains(&code.into()), "{name}: {codes:?}");
-        assert_eq!(exit(&checked), 2, "{name}");
+        assert_eq!(exit_code(&checked), 2, "{name}");
         let run = place.run(&["run", name]);
-        assert_eq!(exit(&run), 2, "{name}: {}", stderr(&run));
-        assert!(stderr(&run).contains(code), "{name}: {}", stderr(&run));
+        assert_eq!(exit_code(&run), 2, "{name}: {}", stderr_text(&run));
+        assert!(stderr_text(&run).contains(code), "{name}: {}", stderr_text(&run));
     }
     let missing = place.run(&["run", "nowhere.json"]);
-    assert_eq!((exit(&missing), stderr(&missing).contains("FL0101")), (2, true));
+    assert_eq!((exit_code(&missing), stderr_text(&missing).contains("FL0101")), (2, true));
 }
 
 #[test]
 fn fixes_give_a_file_that_is_fine() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let flow = r#"{"name":"x","description":"d","steps":[
   {"type":"start","config":{"variables":[{"name":"who","value":"Ann"}]}},
   {"type":"apiCall","config":{"url":"http://example.test/","method":"post","body":"{}","bodyType":"json",
@@ -129,9 +135,9 @@ fn fixes_give_a_file_that_is_fine() {
   {"type":"finish","config":{}}
 ]}"#;
     place.write("flow.json", flow);
-    assert_eq!(exit(&place.run(&["check", "flow.json"])), 2);
+    assert_eq!(exit_code(&place.run(&["check", "flow.json"])), 2);
     let fixed = place.run(&["check", "flow.json", "--fix"]);
-    assert_eq!(exit(&fixed), 0, "{}", stderr(&fixed));
+    assert_eq!(exit_code(&fixed), 0, "{}", stderr_text(&fixed));
     let text = std::fs::read_to_string(place.path("flow.json")).expect("readable");
     for expected in ["Hi ${who}", "\"key\":\"Accept\"", "\"llmInstruction\"", "\"directOutput\":true", "\"POST\""] {
         assert!(text.contains(expected), "{expected} is not in {text}");
@@ -141,8 +147,8 @@ fn fixes_give_a_file_that_is_fine() {
 
 #[test]
 fn models_that_cannot_answer_say_why() {
-    let place = Place::new("");
-    place.write("w.json", &steps(&step("say", "agent::chat", "sequential", "")));
+    let place = Workspace::new("");
+    place.write("w.json", &steps_json(&step_json("say", "agent::chat", "sequential", "")));
     let cases = [
         (&[][..], "FL1013"),
         (&["--model", "openai:gpt-4o"][..], "FL1012"),
@@ -150,83 +156,84 @@ fn models_that_cannot_answer_say_why() {
         (&["--model", "local:nothing"][..], "FL1016"),
     ];
     for (arguments, code) in cases {
-        let (exit, result) = place.json(&[&["run", "w.json"], arguments].concat());
+        let (exit, result) = place.run_json(&[&["run", "w.json"], arguments].concat());
         assert_eq!((exit, result["error"]["code"].as_str()), (1, Some(code)), "{arguments:?}: {result}");
     }
 }
 
 #[test]
 fn a_workflow_can_create_and_run_workflows() {
-    let place = Place::new(ECHO);
-    let inner = step("s", "agent::chat", "sequential", r#", "promptTemplate": "in {{input}}""#);
-    let inner = steps(&inner).replacen('{', r#"{"id": "inner", "#, 1);
+    let place = Workspace::new(ECHO_CONFIG);
+    let inner = step_json("s", "agent::chat", "sequential", r#", "promptTemplate": "in {{input}}""#);
+    let inner = steps_json(&inner).replacen('{', r#"{"id": "inner", "#, 1);
     place.write("inner.json", &inner);
-    let create = step("create", "workflow::create", "sequential", "");
-    let run = step(
+    let create = step_json("create", "workflow::create", "sequential", "");
+    let run = step_json(
         "run",
         "workflow::run",
         "sequential",
         r#", "promptTemplate": "{\"workflowId\":\"inner\",\"input\":\"x\"}", "outputVar": "ran""#,
     );
-    let runs = step(
+    let runs = step_json(
         "runs",
         "workflow::runs",
         "sequential",
         r#", "promptTemplate": "{\"workflowId\":\"inner\"}", "outputVar": "history""#,
     );
-    place.write("w.json", &steps(&create));
-    let (code, result) = place.json(&["run", "w.json", "--input", "inner.json"]);
+    place.write("w.json", &steps_json(&create));
+    let (code, result) = place.run_json(&["run", "w.json", "--input", "inner.json"]);
     assert_eq!(code, 0, "{result}");
-    place.write("w.json", &steps(&run));
-    let (code, result) = place.json(&["run", "w.json"]);
+    place.write("w.json", &steps_json(&run));
+    let (code, result) = place.run_json(&["run", "w.json"]);
     assert_eq!((code, &result["result"]["vars"]["ran"]["vars"]["input"]), (0, &"LLM(in x)".into()), "{result}");
-    place.write("w.json", &steps(&runs));
-    let (code, result) = place.json(&["run", "w.json"]);
+    place.write("w.json", &steps_json(&runs));
+    let (code, result) = place.run_json(&["run", "w.json"]);
     assert_eq!((code, &result["result"]["vars"]["history"]["total"]), (0, &1.into()), "{result}");
 }
 
 #[test]
 fn agents_may_do_what_they_are_granted() {
-    let place = Place::new(&format!("{ECHO}[agents.reader]\ntools = [\"agent::\"]\n"));
-    let chat = step("say", "agent::chat", "sequential", "");
-    place.write("chat.json", &steps(&chat));
-    place.write("more.json", &steps(&format!("{chat},{}", step("get", "memory::get", "sequential", ""))));
-    assert_eq!(exit(&place.run(&["run", "chat.json", "--agent", "reader"])), 0);
+    let place = Workspace::new(&format!("{ECHO_CONFIG}[agents.reader]\ntools = [\"agent::\"]\n"));
+    let chat = step_json("say", "agent::chat", "sequential", "");
+    place.write("chat.json", &steps_json(&chat));
+    place.write("more.json", &steps_json(&format!("{chat},{}", step_json("get", "memory::get", "sequential", ""))));
+    assert_eq!(exit_code(&place.run(&["run", "chat.json", "--agent", "reader"])), 0);
     let denied = place.run(&["run", "more.json", "--agent", "reader"]);
-    assert_eq!((exit(&denied), stderr(&denied).contains("Agent reader denied: memory::get")), (2, true));
-    assert_eq!(place.json(&["runs"]).1.as_array().map(Vec::len), Some(1), "a rejected run is not stored");
+    assert_eq!((exit_code(&denied), stderr_text(&denied).contains("Agent reader denied: memory::get")), (2, true));
+    assert_eq!(place.run_json(&["runs"]).1.as_array().map(Vec::len), Some(1), "a rejected run is not stored");
 }
 
 #[test]
 fn memory_is_kept_between_runs() {
-    let place = Place::new(ECHO);
-    let set = step("set", "memory::set", "sequential", r#", "promptTemplate": "{\"key\":\"k\",\"value\":[1,2]}""#);
-    let get = step("get", "memory::get", "sequential", r#", "promptTemplate": "k", "outputVar": "kept""#);
-    place.write("set.json", &steps(&set));
-    place.write("get.json", &steps(&get));
-    assert_eq!(exit(&place.run(&["run", "set.json"])), 0);
-    assert_eq!(place.json(&["run", "get.json"]).1["result"]["vars"]["kept"], serde_json::json!([1, 2]));
-    let (_, other) = place.json(&["run", "get.json", "--user", "someone-else"]);
+    let place = Workspace::new(ECHO_CONFIG);
+    let set = step_json("set", "memory::set", "sequential", r#", "promptTemplate": "{\"key\":\"k\",\"value\":[1,2]}""#);
+    let get = step_json("get", "memory::get", "sequential", r#", "promptTemplate": "k", "outputVar": "kept""#);
+    place.write("set.json", &steps_json(&set));
+    place.write("get.json", &steps_json(&get));
+    assert_eq!(exit_code(&place.run(&["run", "set.json"])), 0);
+    assert_eq!(place.run_json(&["run", "get.json"]).1["result"]["vars"]["kept"], serde_json::json!([1, 2]));
+    let (_, other) = place.run_json(&["run", "get.json", "--user", "someone-else"]);
     assert_eq!(other["result"]["vars"]["kept"], serde_json::Value::Null);
 }
 
 #[test]
 fn the_complete_example_of_the_seed_runs_as_it_stands() {
-    let server = Server::start();
-    let place = Place::new(&format!("{}[agents.agent-123]\ntools = [\"tool::\", \"agent::\"]\n", server.allowed()));
+    let server = TestServer::start();
+    let place =
+        Workspace::new(&format!("{}[agents.agent-123]\ntools = [\"tool::\", \"agent::\"]\n", server.egress_config()));
     let script = r#"{"match": [{"contains": "Refine report", "answer": "The report is Approved"},
         {"contains": "Merge these analyses", "answer": "a report with low confidence"}], "default": "noted"}"#;
     let script = place.write("answers.json", script);
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/seeds/steps/05.js");
     let url = format!("url=http://{}/article", server.address);
     let model = format!("scripted:{}", script.display());
-    let (code, result) = place.json(&["run", file, "-i", &url, "--model", &model, "--agent", "agent-123"]);
+    let (code, result) = place.run_json(&["run", file, "-i", &url, "--model", &model, "--agent", "agent-123"]);
     assert_eq!(code, 0, "{result}");
     assert_eq!(result["result"]["vars"]["final_report"], "The report is Approved");
     let names: Vec<_> =
         result["result"]["results"].as_array().expect("results").iter().map(|r| r["stepName"].clone()).collect();
     assert_eq!(names.len(), 7, "{names:?}");
-    assert_eq!(server.counted("/article"), 1);
+    assert_eq!(server.request_count("/article"), 1);
 }
 
 #[test]
@@ -234,9 +241,9 @@ fn the_documented_configuration_is_one() {
     let page = include_str!("../../../docs/configuration.md");
     let (_, rest) = page.split_once("```toml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
-    let place = Place::new("");
+    let place = Workspace::new("");
     place.write("documented.toml", example);
     std::fs::write(place.path("order.json"), "{}").expect("written");
     let output = place.run(&["models", "list", "--config", "documented.toml"]);
-    assert_eq!(exit(&output), 0, "{}", stderr(&output));
+    assert_eq!(exit_code(&output), 0, "{}", stderr_text(&output));
 }

@@ -8,53 +8,53 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::json;
-use support::{Place, Server, exit};
+use support::{TestServer, Workspace, exit_code};
 
-fn example(name: &str) -> PathBuf {
+fn example_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
 }
 
-fn path(name: &str) -> String {
-    example(name).to_str().expect("a path").to_owned()
+fn example_path_text(name: &str) -> String {
+    example_path(name).to_str().expect("a path").to_owned()
 }
 
-fn script(place: &Place, answers: serde_json::Value) -> String {
+fn write_script(place: &Workspace, answers: serde_json::Value) -> String {
     format!("scripted:{}", place.write("answers.json", &answers.to_string()).display())
 }
 
-fn route(to: &str) -> serde_json::Value {
+fn route_to(to: &str) -> serde_json::Value {
     json!({"text": "", "tool_calls": [{"name": "router", "arguments": {"next_node": to}}]})
 }
 
-fn end(text: &str) -> serde_json::Value {
+fn end_with(text: &str) -> serde_json::Value {
     json!({"text": text, "tool_calls": [{"name": "end", "arguments": {}}]})
 }
 
 #[test]
 fn a_graph_hands_over_and_calls_its_tool() {
-    let server = Server::start();
-    let place = Place::new(&format!("[tools]\nbase_url = \"http://{}\"\n", server.address));
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("[tools]\nbase_url = \"http://{}\"\n", server.address));
     let lookup = json!({"text": "", "tool_calls": [{"name": "order_status", "arguments": {"order": "7"}}]});
-    let model = script(&place, json!([route("Orders"), lookup, end("On its way.")]));
-    let graph = path("graph/helpdesk.json");
-    let (code, told) = place.json(&["run", &graph, "--model", &model, "-i", "message=Where is it?"]);
+    let model = write_script(&place, json!([route_to("Orders"), lookup, end_with("On its way.")]));
+    let graph = example_path_text("graph/helpdesk.json");
+    let (code, told) = place.run_json(&["run", &graph, "--model", &model, "-i", "message=Where is it?"]);
     assert_eq!((code, told["output"].as_str()), (0, Some("On its way.")), "{told}");
     assert_eq!(told["result"]["node_trace"], json!(["Triage", "Orders", "tool_executor", "Orders"]));
     assert_eq!(told["result"]["end_reason"], "END");
-    assert_eq!(server.counted("/orders/status"), 1);
-    assert_eq!(exit(&place.run(&["replay", "last"])), 0);
-    assert_eq!(server.counted("/orders/status"), 1, "replay performs no effects");
+    assert_eq!(server.request_count("/orders/status"), 1);
+    assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);
+    assert_eq!(server.request_count("/orders/status"), 1, "replay performs no effects");
 }
 
 #[test]
 fn the_configuration_says_where_agents_and_their_tools_are() {
-    let server = Server::start();
+    let server = TestServer::start();
     let config = format!(
         "[tools]\nbase_url = \"http://{}\"\nforward_user = false\nheaders = {{ Authorization = \"Bearer ${{secret.SHOP}}\" }}\n\
          [agents.agent-uuid-desk]\nfolder = \"staff/desk\"\n",
         server.address
     );
-    let place = Place::new(&config);
+    let place = Workspace::new(&config);
     std::fs::create_dir_all(place.path("staff/desk")).expect("a folder");
     place.write("staff/desk/systemPrompt.md", "You are the desk.");
     let tool =
@@ -71,32 +71,32 @@ fn the_configuration_says_where_agents_and_their_tools_are() {
     ]});
     place.write("g.json", &graph.to_string());
     let checked = place.run(&["check", "g.json"]);
-    assert_eq!(exit(&checked), 0, "{}", support::stderr(&checked));
-    assert!(!support::stderr(&checked).contains("FL0503"), "{}", support::stderr(&checked));
+    assert_eq!(exit_code(&checked), 0, "{}", support::stderr_text(&checked));
+    assert!(!support::stderr_text(&checked).contains("FL0503"), "{}", support::stderr_text(&checked));
     let lookup = json!({"text": "", "tool_calls": [{"name": "find", "arguments": {"what": "lamp"}}]});
-    let model = script(&place, json!([lookup, end("Found.")]));
+    let model = write_script(&place, json!([lookup, end_with("Found.")]));
     let arguments = ["run", "g.json", "--json", "--model", &model, "-i", "message=Where?"];
-    let output = place.command(&arguments).env("FLOWLOOM_SECRET_SHOP", "s3cr3t-value").output().expect("it runs");
+    let output = place.build_command(&arguments).env("FLOWLOOM_SECRET_SHOP", "s3cr3t-value").output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(exit(&output), 0, "{said}");
-    let head = server.head("/find").to_lowercase();
+    assert_eq!(exit_code(&output), 0, "{said}");
+    let head = server.last_head("/find").to_lowercase();
     assert!(head.contains("authorization: bearer s3cr3t-value") && !head.contains("x-user-id"), "{head}");
     assert!(!said.contains("s3cr3t-value"));
     // The files that the run read are stored with it.
     std::fs::remove_dir_all(place.path("staff")).expect("gone");
-    assert_eq!(exit(&place.run(&["replay", "last"])), 0);
+    assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);
 }
 
 #[test]
 fn a_person_takes_over_and_the_conversation_goes_on() {
-    let place = Place::new("");
-    let model = script(&place, json!([route("human_handoff"), end("Glad to help.")]));
-    let graph = path("graph/helpdesk.json");
-    let (code, told) = place.json(&["run", &graph, "--model", &model, "-i", "message=I want to sue you"]);
+    let place = Workspace::new("");
+    let model = write_script(&place, json!([route_to("human_handoff"), end_with("Glad to help.")]));
+    let graph = example_path_text("graph/helpdesk.json");
+    let (code, told) = place.run_json(&["run", &graph, "--model", &model, "-i", "message=I want to sue you"]);
     assert_eq!((code, told["result"]["end_reason"].as_str()), (4, Some("handoff")), "{told}");
     // A scripted list of answers starts from the beginning in each process.
-    script(&place, json!([end("Glad to help.")]));
-    let (code, told) = place.json(&["answer", "last", "Please tell them we call back"]);
+    write_script(&place, json!([end_with("Glad to help.")]));
+    let (code, told) = place.run_json(&["answer", "last", "Please tell them we call back"]);
     assert_eq!((code, told["output"].as_str()), (0, Some("Glad to help.")), "{told}");
     let said: Vec<_> = told["result"]["messages"].as_array().expect("a list").iter().map(|m| &m["content"]).collect();
     assert_eq!(said, ["I want to sue you", "Please tell them we call back", "Glad to help."]);
@@ -104,18 +104,18 @@ fn a_person_takes_over_and_the_conversation_goes_on() {
 
 #[test]
 fn a_chat_goes_on_where_it_ended() {
-    let place = Place::new("");
-    let model = script(&place, json!({"default": end("Yes?")}));
-    let graph = path("graph/helpdesk.json");
+    let place = Workspace::new("");
+    let model = write_script(&place, json!({"default": end_with("Yes?")}));
+    let graph = example_path_text("graph/helpdesk.json");
     let talk = |said: &str, more: &[&str]| {
         let arguments = [&["chat", &graph, "--model", &model], more].concat();
-        let mut command = place.command(&arguments);
+        let mut command = place.build_command(&arguments);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
         child.stdin.take().expect("open").write_all(said.as_bytes()).expect("read");
         let output = child.wait_with_output().expect("it ends");
-        assert_eq!(exit(&output), 0, "{}", support::stderr(&output));
-        (String::from_utf8_lossy(&output.stdout).into_owned(), support::stderr(&output))
+        assert_eq!(exit_code(&output), 0, "{}", support::stderr_text(&output));
+        (String::from_utf8_lossy(&output.stdout).into_owned(), support::stderr_text(&output))
     };
     assert_eq!(talk("hello\nagain\n/exit\nnever\n", &[]).0, "Yes?\nYes?\n");
     assert!(talk("more\n", &[]).1.contains("continuing with 4 messages"));
@@ -123,7 +123,7 @@ fn a_chat_goes_on_where_it_ended() {
 }
 
 /// Writes a graph whose agent has a tool without an executor.
-fn without_executor(place: &Place) {
+fn write_graph_without_executor(place: &Workspace) {
     let node = |id: &str| json!({"id": id, "nodeName": id, "nodeType": "AGENT", "agentId": "a"});
     let edge = json!({"id": "e", "sourceNodeId": "n1", "targetNodeId": "n2", "conditionType": "ALWAYS"});
     let workflow = json!({"id": "w", "entrypointNodeId": "n1", "nodes": [node("n1"), node("n2")], "edges": [edge]});
@@ -133,12 +133,12 @@ fn without_executor(place: &Place) {
 
 #[test]
 fn a_call_that_nothing_runs_is_answered_before_the_conversation_goes_on() {
-    let place = Place::new("");
-    without_executor(&place);
+    let place = Workspace::new("");
+    write_graph_without_executor(&place);
     let lookup =
         json!({"text": "", "tool_calls": [{"name": "look", "arguments": {}}, {"name": "look", "arguments": {}}]});
-    let model = script(&place, json!([lookup, "Sorry."]));
-    let (code, told) = place.json(&["run", "graph.json", "--model", &model, "-i", "message=hi"]);
+    let model = write_script(&place, json!([lookup, "Sorry."]));
+    let (code, told) = place.run_json(&["run", "graph.json", "--model", &model, "-i", "message=hi"]);
     assert_eq!(code, 0, "{told}");
     let said = told["result"]["messages"].as_array().expect("a list");
     let answers: Vec<_> = said[2..4].iter().map(|message| (&message["role"], &message["tool_call_id"])).collect();
@@ -150,15 +150,15 @@ fn a_call_that_nothing_runs_is_answered_before_the_conversation_goes_on() {
 
 #[test]
 fn a_conversation_with_tool_calls_can_be_gone_on_with() {
-    let place = Place::new("");
-    without_executor(&place);
-    let model = script(&place, json!({"default": "Well."}));
+    let place = Workspace::new("");
+    write_graph_without_executor(&place);
+    let model = write_script(&place, json!({"default": "Well."}));
     // The messages of an earlier run: one call with its result, and one that was still open when the run ended.
     let call = |id: &str| json!({"id": id, "name": "look", "args": {}});
     let asked = json!({"role": "assistant", "content": "", "tool_calls": [call("1"), call("2")]});
     let messages = json!([asked, {"role": "tool", "content": "7", "tool_call_id": "1"}]);
     let messages = format!("messages:={messages}");
-    let (code, told) = place.json(&["run", "graph.json", "--model", &model, "-i", &messages, "-i", "message=and?"]);
+    let (code, told) = place.run_json(&["run", "graph.json", "--model", &model, "-i", &messages, "-i", "message=and?"]);
     assert_eq!(code, 0, "{told}");
     let said = told["result"]["messages"].as_array().expect("a list");
     let answered: Vec<_> = said.iter().filter_map(|message| message["tool_call_id"].as_str()).collect();
@@ -168,14 +168,14 @@ fn a_conversation_with_tool_calls_can_be_gone_on_with() {
 
 #[test]
 fn a_graph_without_an_end_stops_at_its_step_limit_and_says_why() {
-    let place = Place::new("");
-    let model = script(
+    let place = Workspace::new("");
+    let model = write_script(
         &place,
-        json!({"match": [{"contains": "You explain refunds", "answer": route("Triage")}], "default": route("Refunds")}),
+        json!({"match": [{"contains": "You explain refunds", "answer": route_to("Triage")}], "default": route_to("Refunds")}),
     );
     // If there is a human node, the conversation is handed over to it.
-    let graph = path("graph/helpdesk.json");
-    let (code, told) = place.json(&["run", &graph, "--model", &model, "-i", "message=money"]);
+    let graph = example_path_text("graph/helpdesk.json");
+    let (code, told) = place.run_json(&["run", &graph, "--model", &model, "-i", "message=money"]);
     assert_eq!((code, told["result"]["end_reason"].as_str()), (4, Some("handoff")), "{told}");
     assert_eq!(told["result"]["node_trace"].as_array().map(Vec::len), Some(15));
 
@@ -192,10 +192,10 @@ fn a_graph_without_an_end_stops_at_its_step_limit_and_says_why() {
         std::fs::create_dir_all(place.path(&format!("agents/{agent}"))).expect("a folder");
         for file in ["jsonSchema.json", "systemPrompt.md"] {
             let name = format!("agents/{agent}/{file}");
-            std::fs::copy(path(&format!("graph/{name}")), place.path(&name)).expect("copied");
+            std::fs::copy(example_path_text(&format!("graph/{name}")), place.path(&name)).expect("copied");
         }
     }
-    let (code, told) = place.json(&["run", "alone.json", "--model", &model, "-i", "message=money"]);
+    let (code, told) = place.run_json(&["run", "alone.json", "--model", &model, "-i", "message=money"]);
     assert_eq!((code, told["error"]["code"].as_str()), (1, Some("FL1102")), "{told}");
     assert_eq!(told["result"]["end_reason"], "step_limit");
     assert_eq!(told["result"]["node_trace"].as_array().map(Vec::len), Some(15));
@@ -204,32 +204,32 @@ fn a_graph_without_an_end_stops_at_its_step_limit_and_says_why() {
 
 #[test]
 fn a_pipeline_runs_blocks_with_the_users_profile_and_memory() {
-    let place = Place::new("");
-    let model = script(
+    let place = Workspace::new("");
+    let model = write_script(
         &place,
         json!({"match": [{"contains": "sentiment", "answer": {"json": {"sentiment": "mixed"}}}], "default": {"json": {"topic": "a lamp"}}}),
     );
-    assert_eq!(exit(&place.run(&["user", "set", "name=Ada"])), 0);
-    let pipeline = path("pipeline/analyse-review.json");
-    let (code, told) = place.json(&["run", &pipeline, "--model", &model]);
+    assert_eq!(exit_code(&place.run(&["user", "set", "name=Ada"])), 0);
+    let pipeline = example_path_text("pipeline/analyse-review.json");
+    let (code, told) = place.run_json(&["run", &pipeline, "--model", &model]);
     let report = "Ada: a mixed review of a lamp, 23 words";
     assert_eq!((code, told["output"]["report"].as_str()), (0, Some(report)), "{told}");
     assert_eq!(told["result"]["memory"]["last_report"], report);
     assert_eq!(told["result"]["status"], "completed");
     let replayed = place.run(&["replay", "last"]);
-    assert_eq!(exit(&replayed), 0, "{}", support::stderr(&replayed));
+    assert_eq!(exit_code(&replayed), 0, "{}", support::stderr_text(&replayed));
     // Values stored by one run are read by the next.
     place.write(
         "again.json",
         r#"{"id": "again", "nodes": [{"id": "n1", "block_id": "memory_read", "inputs": {"key": "last_report"}}]}"#,
     );
-    let (_, told) = place.json(&["run", "again.json"]);
+    let (_, told) = place.run_json(&["run", "again.json"]);
     assert_eq!(told["output"]["value"], report);
 }
 
 #[test]
 fn a_failing_block_fails_the_run_and_skips_what_needs_it() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let block = |id: &str, source: &str| json!({"id": id, "execution_type": "python", "source_code": source});
     let pipeline = json!({
         "blocks": [block("bad", "def execute(inputs, context):\n    return 1 / 0\n"), block("good", "def execute(i, c):\n    return {'x': 1}\n")],
@@ -239,7 +239,7 @@ fn a_failing_block_fails_the_run_and_skips_what_needs_it() {
         ]},
     });
     place.write("p.json", &pipeline.to_string());
-    let (code, told) = place.json(&["run", "p.json"]);
+    let (code, told) = place.run_json(&["run", "p.json"]);
     assert_eq!((code, told["error"]["code"].as_str()), (1, Some("FL1043")), "{told}");
     let results = &told["result"]["results"];
     assert!(results["a"]["error"].as_str().is_some_and(|error| error.contains("ZeroDivisionError")), "{results}");
@@ -250,14 +250,14 @@ fn a_failing_block_fails_the_run_and_skips_what_needs_it() {
 
 #[test]
 fn every_example_can_be_drawn() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let files =
         ["flow/weather-report.json", "steps/refine.json", "pipeline/analyse-review.json", "graph/helpdesk.json"];
     for file in files {
         for (format, start) in [("text", ""), ("mermaid", "flowchart"), ("dot", "digraph"), ("svg", "<?xml")] {
-            let output = place.run(&["graph", &path(file), "--format", format]);
+            let output = place.run(&["graph", &example_path_text(file), "--format", format]);
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(exit(&output) == 0 && text.len() > 40 && text.starts_with(start), "{file} {format}: {text}");
+            assert!(exit_code(&output) == 0 && text.len() > 40 && text.starts_with(start), "{file} {format}: {text}");
         }
     }
 }

@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
-use support::http::{Serving, events};
-use support::{Place, Server};
+use support::http::{RunningServer, follow_events};
+use support::{TestServer, Workspace};
 
 /// Number of runs that are started before each crash, and number of crashes.
-const RUNS: usize = 16;
-const CRASHES: usize = 3;
+const RUNS_PER_CRASH: usize = 16;
+const CRASH_COUNT: usize = 3;
 
 /// Follows a run through crashes of the server. Returns its events by sequence number.
-fn follow(address: &str, run: &str) -> BTreeMap<u64, String> {
+fn follow_run(address: &str, run: &str) -> BTreeMap<u64, String> {
     let (mut heard, mut last) = (BTreeMap::new(), 0);
     loop {
         let path = format!("/api/v1/runs/{run}/events");
         // Between a crash and the next start the server is unreachable, as for any client.
-        let lines = events(address, &path, last);
+        let lines = follow_events(address, &path, last);
         let mut id = None;
         for line in lines {
             if let Some(number) = line.strip_prefix("id: ") {
@@ -41,19 +41,19 @@ fn follow(address: &str, run: &str) -> BTreeMap<u64, String> {
 
 #[test]
 fn nothing_is_lost_when_the_server_dies_under_load() {
-    let slow = Server::start();
-    let place = Place::new(&format!("default_model = \"scripted:echo\"\n{}", slow.allowed()));
-    place.write("flow.json", &support::two_calls(&slow, "GET", "/slow"));
-    let mut server = Serving::start(&place, &[]);
+    let slow = TestServer::start();
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", slow.egress_config()));
+    place.write("flow.json", &support::two_calls_flow(&slow, "GET", "/slow"));
+    let mut server = RunningServer::start(&place, &[]);
     let address = server.address.clone();
     let mut followers = Vec::new();
-    for crash in 1..=CRASHES {
+    for crash in 1..=CRASH_COUNT {
         let (acknowledged, runs) = channel();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let (acknowledged, server) = (acknowledged.clone(), &server);
                 scope.spawn(move || {
-                    for _ in 0..RUNS / 4 {
+                    for _ in 0..RUNS_PER_CRASH / 4 {
                         let run = server.post("/api/v1/runs", &json!({"workflow": "flow"})).json();
                         acknowledged.send(run["run_id"].as_str().expect("an id").to_owned()).expect("heard");
                     }
@@ -64,16 +64,16 @@ fn nothing_is_lost_when_the_server_dies_under_load() {
         for run in runs {
             let address = address.clone();
             let name = run.clone();
-            followers.push((run, std::thread::spawn(move || follow(&address, &name))));
+            followers.push((run, std::thread::spawn(move || follow_run(&address, &name))));
         }
         // Some runs are at their second call, some at their first.
-        slow.wait_for("/slow", (crash * RUNS / 2) as u32);
+        slow.wait_for_requests("/slow", (crash * RUNS_PER_CRASH / 2) as u32);
         server.child.kill().expect("killed");
         server.child.wait().expect("ended");
-        server = Serving::start_at(&place, &address, &[]);
+        server = RunningServer::start_at(&place, &address, &[]);
     }
-    slow.release();
-    assert_eq!(followers.len(), RUNS * CRASHES);
+    slow.release_slow();
+    assert_eq!(followers.len(), RUNS_PER_CRASH * CRASH_COUNT);
     for (run, follower) in followers {
         let heard = follower.join().expect("a whole stream");
         let (mut whole, mut id) = (BTreeMap::new(), 0);

@@ -3,24 +3,24 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::http::{Reply, Serving};
-use support::{Place, exit, stderr};
+use support::http::{HttpAnswer, RunningServer};
+use support::{Workspace, exit_code, stderr_text};
 
-const ECHO: &str = "default_model = \"scripted:echo\"\n";
+const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
 
-fn steps(id: &str, says: &str) -> Value {
+fn steps_json(id: &str, says: &str) -> Value {
     json!({"id": id, "name": id, "description": "d", "steps": [
         {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": says},
     ]})
 }
 
 /// A pipeline with one node that runs the block `shout`.
-fn pipeline(id: &str) -> Value {
+fn pipeline_json(id: &str) -> Value {
     json!({"id": id, "name": "Shouting", "user_prompt": "shout",
         "nodes": [{"id": "n1", "block_id": "shout", "inputs": {"text": "hey"}}], "edges": []})
 }
 
-fn block(sign: &str) -> Value {
+fn block_json(sign: &str) -> Value {
     json!({"id": "shout", "name": "Shout", "description": "Says it loudly", "category": "process",
         "execution_type": "python", "tags": ["voice"],
         "source_code": format!("async def execute(inputs, context):\n    return {{'loud': inputs['text'] + '{sign}'}}\n"),
@@ -28,44 +28,44 @@ fn block(sign: &str) -> Value {
         "output_schema": {"type": "object", "properties": {"loud": {"type": "string"}}}})
 }
 
-fn put(server: &Serving, path: &str, body: &Value) -> Reply {
-    server.call("PUT", path, &["Content-Type: application/json"], &body.to_string())
+fn send_put(server: &RunningServer, path: &str, body: &Value) -> HttpAnswer {
+    server.send_and_read("PUT", path, &["Content-Type: application/json"], &body.to_string())
 }
 
-fn delete(server: &Serving, path: &str) -> Reply {
-    server.call("DELETE", path, &[], "")
+fn send_delete(server: &RunningServer, path: &str) -> HttpAnswer {
+    server.send_and_read("DELETE", path, &[], "")
 }
 
-fn run(server: &Serving, workflow: &str) -> Value {
+fn run_workflow(server: &RunningServer, workflow: &str) -> Value {
     server.post("/api/v1/runs?wait=60", &json!({"workflow": workflow, "inputs": "hi"})).json()
 }
 
 #[test]
 fn a_workflow_is_put_run_changed_and_deleted() {
-    let place = Place::new(ECHO);
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
     let path = "/api/v1/workflows/hello";
-    let created = put(&server, path, &steps("hello", "Say {{input}}"));
+    let created = send_put(&server, path, &steps_json("hello", "Say {{input}}"));
     assert_eq!((created.status, created.json()["changed"].as_str()), (201, Some("created")), "{created:?}");
-    assert_eq!(run(&server, "hello")["output"], "LLM(Say hi)");
-    assert_eq!(put(&server, path, &steps("hello", "Say {{input}}")).json()["changed"], "unchanged");
-    let updated = put(&server, path, &steps("hello", "Tell {{input}}")).json();
+    assert_eq!(run_workflow(&server, "hello")["output"], "LLM(Say hi)");
+    assert_eq!(send_put(&server, path, &steps_json("hello", "Say {{input}}")).json()["changed"], "unchanged");
+    let updated = send_put(&server, path, &steps_json("hello", "Tell {{input}}")).json();
     assert_eq!(
         (&updated["changed"], &updated["version"], &updated["origin"]),
         (&json!("updated"), &json!(2), &json!("api"))
     );
-    assert_eq!(run(&server, "hello")["output"], "LLM(Tell hi)");
+    assert_eq!(run_workflow(&server, "hello")["output"], "LLM(Tell hi)");
 
     let versions = server.get(&format!("{path}/versions")).json();
     assert_eq!(versions["items"].as_array().map(Vec::len), Some(2));
     let first = server.get(&format!("{path}/source?version=1")).json();
     assert!(first["files"]["hello.json"].as_str().is_some_and(|text| text.contains("Say ")), "{first}");
     // A source that was read can be stored again, which restores an earlier version.
-    assert_eq!(put(&server, path, &first).json()["version"], 3);
-    assert_eq!(run(&server, "hello")["output"], "LLM(Say hi)");
+    assert_eq!(send_put(&server, path, &first).json()["version"], 3);
+    assert_eq!(run_workflow(&server, "hello")["output"], "LLM(Say hi)");
 
-    assert_eq!(delete(&server, path).status, 204);
-    assert_eq!((delete(&server, path).status, server.get(path).status), (404, 404));
+    assert_eq!(send_delete(&server, path).status, 204);
+    assert_eq!((send_delete(&server, path).status, server.get(path).status), (404, 404));
     assert_eq!(server.post("/api/v1/runs", &json!({"workflow": "hello"})).status, 404);
     // Its versions remain.
     assert_eq!(server.get(&format!("{path}/versions")).json()["items"].as_array().map(Vec::len), Some(3));
@@ -73,15 +73,15 @@ fn a_workflow_is_put_run_changed_and_deleted() {
 
 #[test]
 fn what_is_wrong_is_said_at_once_and_nothing_is_kept() {
-    let place = Place::new(ECHO);
-    place.write("file.json", &steps("file", "x").to_string());
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::new(ECHO_CONFIG);
+    place.write("file.json", &steps_json("file", "x").to_string());
+    let server = RunningServer::start(&place, &[]);
     let bad = json!({"id": "bad", "name": "bad", "description": "d", "steps": [
         {"name": "s", "functionId": "agent::chat", "mode": "sideways", "errorMode": "fail"},
         {"name": "t", "functionId": "agent::chat", "mode": "upside", "errorMode": "fail"},
     ]});
-    let refused = put(&server, "/api/v1/workflows/bad", &bad);
-    assert_eq!((refused.status, refused.code()), (422, "FL1034".to_owned()));
+    let refused = send_put(&server, "/api/v1/workflows/bad", &bad);
+    assert_eq!((refused.status, refused.error_code()), (422, "FL1034".to_owned()));
     let codes: Vec<Value> =
         refused.json()["errors"].as_array().expect("a list").iter().map(|e| e["code"].clone()).collect();
     assert!(codes.len() > 1, "{codes:?}");
@@ -90,27 +90,27 @@ fn what_is_wrong_is_said_at_once_and_nothing_is_kept() {
     assert_eq!((&checked["is_refused"], &checked["format"]), (&json!(true), &json!("steps")));
     assert_eq!(checked["problems"].as_array().map(Vec::len), Some(codes.len()));
 
-    let draft = put(&server, "/api/v1/workflows/bad?draft=true", &bad);
+    let draft = send_put(&server, "/api/v1/workflows/bad?draft=true", &bad);
     assert_eq!((draft.status, &draft.json()["is_refused"]), (201, &json!(true)));
     assert_eq!(server.post("/api/v1/runs", &json!({"workflow": "bad"})).status, 422);
 
-    let other = put(&server, "/api/v1/workflows/one", &steps("two", "x"));
-    assert_eq!((other.status, other.code()), (400, "FL1505".to_owned()));
-    let mine = put(&server, "/api/v1/workflows/file", &steps("file", "y"));
-    assert_eq!((mine.status, mine.code()), (409, "FL1510".to_owned()));
-    assert_eq!(delete(&server, "/api/v1/workflows/file").code(), "FL1510");
+    let other = send_put(&server, "/api/v1/workflows/one", &steps_json("two", "x"));
+    assert_eq!((other.status, other.error_code()), (400, "FL1505".to_owned()));
+    let mine = send_put(&server, "/api/v1/workflows/file", &steps_json("file", "y"));
+    assert_eq!((mine.status, mine.error_code()), (409, "FL1510".to_owned()));
+    assert_eq!(send_delete(&server, "/api/v1/workflows/file").error_code(), "FL1510");
     let outside = json!({"entry": "a.json", "files": {"a.json": "{}", "../b.json": "{}"}});
-    assert_eq!(put(&server, "/api/v1/workflows/a", &outside).status, 400);
+    assert_eq!(send_put(&server, "/api/v1/workflows/a", &outside).status, 400);
 }
 
 #[test]
 fn markdown_comes_as_text_and_as_a_form_of_files() {
-    let place = Place::new(ECHO);
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
     let text = "Say hello.\n\n<GenText as=\"answer\" model=\"scripted:echo\" />\n";
-    let kept = server.call("PUT", "/api/v1/workflows/poem", &["Content-Type: text/markdown"], text);
+    let kept = server.send_and_read("PUT", "/api/v1/workflows/poem", &["Content-Type: text/markdown"], text);
     assert_eq!((kept.status, &kept.json()["format"]), (201, &json!("markdown")), "{kept:?}");
-    assert_eq!(run(&server, "poem")["status"], "succeeded");
+    assert_eq!(run_workflow(&server, "poem")["status"], "succeeded");
 
     let part = |name: &str, file: &str, text: &str| {
         let file = if file.is_empty() { String::new() } else { format!("; filename=\"{file}\"") };
@@ -118,37 +118,37 @@ fn markdown_comes_as_text_and_as_a_form_of_files() {
     };
     let form = [
         part("entry", "", "pipe.json"),
-        part("file", "pipe.json", &pipeline("pipe").to_string()),
-        part("file", "blocks/shout.json", &block("!").to_string()),
+        part("file", "pipe.json", &pipeline_json("pipe").to_string()),
+        part("file", "blocks/shout.json", &block_json("!").to_string()),
         "--b--\r\n".to_owned(),
     ];
     let head = ["Content-Type: multipart/form-data; boundary=b"];
-    let kept = server.call("PUT", "/api/v1/workflows/pipe", &head, &form.concat());
+    let kept = server.send_and_read("PUT", "/api/v1/workflows/pipe", &head, &form.concat());
     assert_eq!((kept.status, &kept.json()["format"]), (201, &json!("pipeline")), "{kept:?}");
     // Another site's page could send a form by POST without preflight.
-    assert_eq!(server.call("POST", "/api/v1/check", &head, &form.concat()).status, 415);
-    assert_eq!(server.call("POST", "/api/v1/runs", &["Content-Type: text/markdown"], text).status, 415);
+    assert_eq!(server.send_and_read("POST", "/api/v1/check", &head, &form.concat()).status, 415);
+    assert_eq!(server.send_and_read("POST", "/api/v1/runs", &["Content-Type: text/markdown"], text).status, 415);
 }
 
 #[test]
 fn parts_are_shared_and_not_deleted_while_they_are_needed() {
-    let place = Place::new(ECHO);
-    let server = Serving::start(&place, &[]);
-    assert_eq!(put(&server, "/api/v1/workflows/p", &pipeline("p")).status, 422);
-    assert_eq!(put(&server, "/api/v1/blocks/shout", &block("!")).status, 201);
-    assert_eq!(put(&server, "/api/v1/workflows/p", &pipeline("p")).status, 201);
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
+    assert_eq!(send_put(&server, "/api/v1/workflows/p", &pipeline_json("p")).status, 422);
+    assert_eq!(send_put(&server, "/api/v1/blocks/shout", &block_json("!")).status, 201);
+    assert_eq!(send_put(&server, "/api/v1/workflows/p", &pipeline_json("p")).status, 201);
     let said = |run: &Value| run["result"]["results"]["n1"].to_string();
-    let first = run(&server, "p");
+    let first = run_workflow(&server, "p");
     assert!(said(&first).contains("hey!"), "{first}");
     // A changed block applies from the next run on.
-    assert_eq!(put(&server, "/api/v1/blocks/shout", &block("?")).status, 200);
-    let second = run(&server, "p");
+    assert_eq!(send_put(&server, "/api/v1/blocks/shout", &block_json("?")).status, 200);
+    let second = run_workflow(&server, "p");
     assert!(said(&second).contains("hey?"), "{second}");
-    let used = delete(&server, "/api/v1/blocks/shout");
-    assert_eq!((used.status, used.code()), (409, "FL1509".to_owned()));
+    let used = send_delete(&server, "/api/v1/blocks/shout");
+    assert_eq!((used.status, used.error_code()), (409, "FL1509".to_owned()));
     assert!(used.json()["detail"].as_str().is_some_and(|detail| detail.ends_with("used by p")), "{used:?}");
-    assert_eq!(delete(&server, "/api/v1/workflows/p").status, 204);
-    assert_eq!(delete(&server, "/api/v1/blocks/shout").status, 204);
+    assert_eq!(send_delete(&server, "/api/v1/workflows/p").status, 204);
+    assert_eq!(send_delete(&server, "/api/v1/blocks/shout").status, 204);
 
     // Agents and shared tools.
     let graph = json!({"id": "g", "name": "g", "entrypointNodeId": "n", "nodes": [
@@ -158,12 +158,12 @@ fn parts_are_shared_and_not_deleted_while_they_are_needed() {
     let agent = json!({"agentId": "ann", "systemPrompt": "Be kind.", "tools": ["look"]});
     let tool = json!({"toolId": "look", "type": "function", "internalApiPath": "/look",
         "function": {"name": "look", "description": "Looks", "parameters": {"type": "object", "properties": {}}}});
-    assert_eq!(put(&server, "/api/v1/agents/ann", &agent).status, 201);
-    assert_eq!(put(&server, "/api/v1/workflows/g", &graph).status, 422);
-    assert_eq!(put(&server, "/api/v1/tools/look", &tool).status, 201);
-    assert_eq!(put(&server, "/api/v1/workflows/g", &graph).status, 201);
-    assert_eq!(delete(&server, "/api/v1/agents/ann").code(), "FL1509");
-    assert_eq!(delete(&server, "/api/v1/tools/look").code(), "FL1509");
+    assert_eq!(send_put(&server, "/api/v1/agents/ann", &agent).status, 201);
+    assert_eq!(send_put(&server, "/api/v1/workflows/g", &graph).status, 422);
+    assert_eq!(send_put(&server, "/api/v1/tools/look", &tool).status, 201);
+    assert_eq!(send_put(&server, "/api/v1/workflows/g", &graph).status, 201);
+    assert_eq!(send_delete(&server, "/api/v1/agents/ann").error_code(), "FL1509");
+    assert_eq!(send_delete(&server, "/api/v1/tools/look").error_code(), "FL1509");
     assert_eq!(server.get("/api/v1/agents").json()["items"][0]["definition"]["systemPrompt"], "Be kind.");
 
     let turn = |text: &str| server.post("/api/v1/threads/g/t1?wait=60", &json!({"message": text}));
@@ -171,28 +171,28 @@ fn parts_are_shared_and_not_deleted_while_they_are_needed() {
     let said = server.get("/api/v1/threads/g/t1").json();
     assert_eq!(said["messages"].as_array().map(Vec::len), Some(4), "{said}");
     assert_eq!(server.get("/api/v1/threads").json()["items"][0]["messages"], 4);
-    assert_eq!(delete(&server, "/api/v1/threads/g/t1").status, 204);
+    assert_eq!(send_delete(&server, "/api/v1/threads/g/t1").status, 204);
     assert_eq!(server.get("/api/v1/threads/g/t1").status, 404);
 }
 
 #[test]
 fn definitions_belong_to_their_users() {
-    let place = Place::new(ECHO);
+    let place = Workspace::new(ECHO_CONFIG);
     let key = |user: &str| {
         let made = place.run(&["keys", "create", "--name", user, "--scopes", "write,run", "--user", user]);
         format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim())
     };
     let (ann, bob) = (key("ann"), key("bob"));
-    let server = Serving::start(&place, &[]);
+    let server = RunningServer::start(&place, &[]);
     let call = |who: &str, method: &str, path: &str, body: &str| {
-        server.call(method, path, &[who, "Content-Type: application/json"], body)
+        server.send_and_read(method, path, &[who, "Content-Type: application/json"], body)
     };
     let path = "/api/v1/workflows/mine";
-    assert_eq!(call(&ann, "PUT", path, &steps("mine", "A {{input}}").to_string()).status, 201);
+    assert_eq!(call(&ann, "PUT", path, &steps_json("mine", "A {{input}}").to_string()).status, 201);
     assert_eq!(call(&bob, "GET", path, "").status, 404);
     assert_eq!(call(&bob, "DELETE", path, "").status, 404);
     assert_eq!(call(&bob, "GET", &format!("{path}?user=ann"), "").status, 404);
-    assert_eq!(call(&bob, "PUT", path, &steps("mine", "B {{input}}").to_string()).status, 201);
+    assert_eq!(call(&bob, "PUT", path, &steps_json("mine", "B {{input}}").to_string()).status, 201);
     let run = |who: &str| call(who, "POST", "/api/v1/runs?wait=60", r#"{"workflow": "mine", "inputs": "x"}"#).json();
     assert_eq!((&run(&ann)["output"], &run(&bob)["output"]), (&json!("LLM(A x)"), &json!("LLM(B x)")));
     assert_eq!(call(&ann, "PUT", "/api/v1/memory/bob/k", "1").status, 404);
@@ -202,24 +202,24 @@ fn definitions_belong_to_their_users() {
 
 #[test]
 fn a_folder_is_taken_over_as_a_whole() {
-    let place = Place::new(ECHO);
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
     let folder = place.path("flows");
     let folder = folder.to_str().expect("text");
-    let sync = |more: &[&str]| place.json(&[&["sync", folder], more].concat());
+    let sync = |more: &[&str]| place.run_json(&[&["sync", folder], more].concat());
     std::fs::create_dir_all(place.path("flows/deep/blocks")).expect("folders");
-    place.write("flows/a.json", &steps("a", "A {{input}}").to_string());
-    place.write("flows/deep/p.json", &pipeline("p").to_string());
-    place.write("flows/deep/blocks/shout.json", &block("!").to_string());
-    let (exit_code, dry) = sync(&["--dry-run"]);
-    assert_eq!((exit_code, &dry["created"]), (0, &json!(["a", "p"])), "{dry}");
+    place.write("flows/a.json", &steps_json("a", "A {{input}}").to_string());
+    place.write("flows/deep/p.json", &pipeline_json("p").to_string());
+    place.write("flows/deep/blocks/shout.json", &block_json("!").to_string());
+    let (code, dry) = sync(&["--dry-run"]);
+    assert_eq!((code, &dry["created"]), (0, &json!(["a", "p"])), "{dry}");
     assert_eq!(server.get("/api/v1/workflows/p").json()["origin"], Value::Null, "the folder is also served directly");
     sync(&[]);
     assert_eq!(sync(&[]).1["unchanged"], json!(["a", "p"]));
 
     // Workflows stored by other requests are not pruned.
-    put(&server, "/api/v1/workflows/other", &steps("other", "x"));
-    place.write("flows/a.json", &steps("a", "Now {{input}}").to_string());
+    send_put(&server, "/api/v1/workflows/other", &steps_json("other", "x"));
+    place.write("flows/a.json", &steps_json("a", "Now {{input}}").to_string());
     std::fs::remove_file(place.path("flows/deep/p.json")).expect("removed");
     let (_, pruned) = sync(&["--prune"]);
     assert_eq!((&pruned["updated"], &pruned["deleted"]), (&json!(["a"]), &json!(["p"])));
@@ -227,42 +227,44 @@ fn a_folder_is_taken_over_as_a_whole() {
 
     place.write("flows/bad.json", "{\"steps\": 1, \"name\": \"bad\", \"description\": \"\"}");
     let refused = place.run(&["sync", folder]);
-    assert_eq!(exit(&refused), 2);
-    assert!(stderr(&refused).contains("Nothing was changed: 1 of 2 have errors"), "{}", stderr(&refused));
+    assert_eq!(exit_code(&refused), 2);
+    assert!(stderr_text(&refused).contains("Nothing was changed: 1 of 2 have errors"), "{}", stderr_text(&refused));
 
     std::fs::remove_file(place.path("flows/bad.json")).expect("removed");
     let address = format!("http://{}", server.address);
-    let elsewhere = Place::new("");
+    let elsewhere = Workspace::new("");
     std::fs::create_dir_all(elsewhere.path("flows")).expect("a folder");
-    elsewhere.write("flows/b.json", &steps("b", "B {{input}}").to_string());
+    elsewhere.write("flows/b.json", &steps_json("b", "B {{input}}").to_string());
     let folder = elsewhere.path("flows");
     let folder = folder.to_str().expect("text");
-    let synced = elsewhere.json(&["sync", folder, "--server", &address]);
+    let synced = elsewhere.run_json(&["sync", folder, "--server", &address]);
     assert_eq!(synced, (0, json!({"created": ["b"], "updated": [], "unchanged": [], "deleted": []})));
     assert_eq!(server.get("/api/v1/workflows/b").status, 200);
     let nobody = elsewhere.run(&["sync", folder, "--server", "http://127.0.0.1:1"]);
-    assert!(exit(&nobody) == 1 && stderr(&nobody).contains("did not respond"), "{}", stderr(&nobody));
-    let refused = elsewhere.command(&["sync", folder, "--server", &address]).env("FLOWLOOM_KEY", "fl_no").output();
+    assert!(exit_code(&nobody) == 1 && stderr_text(&nobody).contains("did not respond"), "{}", stderr_text(&nobody));
+    let refused =
+        elsewhere.build_command(&["sync", folder, "--server", &address]).env("FLOWLOOM_KEY", "fl_no").output();
     let refused = refused.expect("it runs");
-    assert!(exit(&refused) == 2 && stderr(&refused).contains("FL1502"), "{}", stderr(&refused));
+    assert!(exit_code(&refused) == 2 && stderr_text(&refused).contains("FL1502"), "{}", stderr_text(&refused));
 
-    let items = json!({"items": [{"id": "c", "entry": "c.json", "files": {"c.json": steps("c", "C").to_string()}}]});
-    let over_http = put(&server, "/api/v1/workflows?prune=true", &items);
+    let items =
+        json!({"items": [{"id": "c", "entry": "c.json", "files": {"c.json": steps_json("c", "C").to_string()}}]});
+    let over_http = send_put(&server, "/api/v1/workflows?prune=true", &items);
     assert_eq!(over_http.json(), json!({"created": ["c"], "updated": [], "unchanged": [], "deleted": ["a", "b"]}));
 }
 
 #[test]
 fn a_kept_graph_has_the_agents_of_the_configuration() {
-    let place = Place::new(&format!("{ECHO}[agents.ann]\nfolder = \"people/ann\"\n"));
+    let place = Workspace::new(&format!("{ECHO_CONFIG}[agents.ann]\nfolder = \"people/ann\"\n"));
     std::fs::create_dir_all(place.path("people/ann")).expect("a folder");
     place.write("people/ann/jsonSchema.json", r#"{"agentId": "ann", "tools": []}"#);
     place.write("people/ann/systemPrompt.md", "Be kind.");
-    let server = Serving::start(&place, &[]);
+    let server = RunningServer::start(&place, &[]);
     let node =
         |agent: &str| json!({"id": "n", "workflowId": "g", "nodeType": "AGENT", "nodeName": "A", "agentId": agent});
     let graph =
         |agent: &str| json!({"id": "g", "name": "g", "entrypointNodeId": "n", "nodes": [node(agent)], "edges": []});
-    assert_eq!(put(&server, "/api/v1/workflows/g", &graph("bob")).status, 422);
-    let kept = put(&server, "/api/v1/workflows/g", &graph("ann"));
+    assert_eq!(send_put(&server, "/api/v1/workflows/g", &graph("bob")).status, 422);
+    let kept = send_put(&server, "/api/v1/workflows/g", &graph("ann"));
     assert_eq!((kept.status, &kept.json()["problems"]), (201, &json!([])), "{kept:?}");
 }

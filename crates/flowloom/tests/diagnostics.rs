@@ -4,42 +4,44 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use support::{Place, exit, stderr};
+use support::{Workspace, exit_code, stderr_text};
 
 /// The definitions of one format, sorted by name.
-fn definitions(format: &str) -> Vec<PathBuf> {
-    let files = std::fs::read_dir(folder(format)).expect("a folder").map(|entry| entry.expect("an entry").path());
+fn list_definitions(format: &str) -> Vec<PathBuf> {
+    let files =
+        std::fs::read_dir(diagnostics_folder(format)).expect("a folder").map(|entry| entry.expect("an entry").path());
     let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|kind| kind != "snap")).collect();
     files.sort();
     files
 }
 
 /// The folder of definitions and snapshots.
-fn folder(name: &str) -> PathBuf {
+fn diagnostics_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics").join(name)
 }
 
 /// Snapshots are stored next to the definitions, under the same names.
-fn snapshots(kind: &str) -> insta::Settings {
+fn snapshot_settings(kind: &str) -> insta::Settings {
     let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path(folder(kind));
+    settings.set_snapshot_path(diagnostics_folder(kind));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings
 }
 
-fn name(path: &Path) -> &str {
+fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).expect("a name")
 }
 
 fn check_all(format: &str) {
-    for path in definitions(format) {
-        let place = Place::new("");
-        std::fs::copy(&path, place.path(name(&path))).expect("copied");
-        let output = place.run(&["check", name(&path)]);
-        let said = format!("{}{}exit {}\n", stderr(&output), String::from_utf8_lossy(&output.stdout), exit(&output));
+    for path in list_definitions(format) {
+        let place = Workspace::new("");
+        std::fs::copy(&path, place.path(file_name(&path))).expect("copied");
+        let output = place.run(&["check", file_name(&path)]);
+        let said =
+            format!("{}{}exit {}\n", stderr_text(&output), String::from_utf8_lossy(&output.stdout), exit_code(&output));
         let stem = path.file_stem().and_then(|stem| stem.to_str()).expect("a name");
-        snapshots(format).bind(|| insta::assert_snapshot!(stem, said));
+        snapshot_settings(format).bind(|| insta::assert_snapshot!(stem, said));
     }
 }
 
@@ -75,18 +77,18 @@ fn agents_are_told_what_is_wrong() {
 
 #[test]
 fn machines_read_the_same() {
-    let place = Place::new("");
-    std::fs::copy(folder("flow").join("wild.json"), place.path("wild.json")).expect("copied");
+    let place = Workspace::new("");
+    std::fs::copy(diagnostics_folder("flow").join("wild.json"), place.path("wild.json")).expect("copied");
     for style in ["json", "github", "sarif"] {
         let output = place.run(&["check", "wild.json", "--report", style]);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        snapshots("reports").bind(|| insta::assert_snapshot!(format!("wild.{style}"), said));
+        snapshot_settings("reports").bind(|| insta::assert_snapshot!(format!("wild.{style}"), said));
     }
 }
 
 #[test]
 fn agents_are_told_what_they_may_not_do() {
-    let place = Place::new("default_model = \"scripted:echo\"\n[agents.reader]\ntools = [\"agent::\"]\n");
+    let place = Workspace::new("default_model = \"scripted:echo\"\n[agents.reader]\ntools = [\"agent::\"]\n");
     place.write(
         "w.json",
         r#"{
@@ -103,7 +105,7 @@ fn agents_are_told_what_they_may_not_do() {
     let mut said = String::new();
     for agent in ["reader", "nobody"] {
         let output = place.run(&["run", "w.json", "--agent", agent]);
-        said += &format!("--agent {agent}\n{}exit {}\n\n", stderr(&output), exit(&output));
+        said += &format!("--agent {agent}\n{}exit {}\n\n", stderr_text(&output), exit_code(&output));
     }
-    snapshots("agents").bind(|| insta::assert_snapshot!("refused", said));
+    snapshot_settings("agents").bind(|| insta::assert_snapshot!("refused", said));
 }

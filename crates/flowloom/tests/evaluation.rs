@@ -2,31 +2,31 @@
 
 mod support;
 
-use support::{Place, exit, stderr};
+use support::{Workspace, exit_code, stderr_text};
 
-fn place() -> Place {
-    Place::new("[embeddings]\nmodel = \"none\"\n")
+fn create_workspace() -> Workspace {
+    Workspace::new("[embeddings]\nmodel = \"none\"\n")
 }
 
 #[test]
 fn recorded_conversations_make_five_wishes_come_true() {
-    let place = place();
+    let place = create_workspace();
     let ran = place.run(&["eval", "author", "--recorded"]);
     let table = String::from_utf8_lossy(&ran.stdout);
-    assert_eq!(exit(&ran), 0, "{table}\n{}", stderr(&ran));
+    assert_eq!(exit_code(&ran), 0, "{table}\n{}", stderr_text(&ran));
     for wish in ["research-summary", "extract-notify", "compare-documents", "daily-digest", "clean-table"] {
         assert!(table.lines().any(|line| line.starts_with(wish) && line.contains(" passed ")), "{wish}: {table}");
     }
     assert!(table.ends_with("\n5 of 5 tasks passed; 21 of 21 checks passed\n"), "{table}");
-    let (_, runs) = place.json(&["runs"]);
+    let (_, runs) = place.run_json(&["runs"]);
     assert_eq!(runs.as_array().map(Vec::len), Some(0), "the user's database is untouched");
 }
 
 #[test]
 fn a_model_that_cannot_do_it_fails_and_its_records_tell_why() {
-    let place = place();
+    let place = create_workspace();
     let model = ["--model", "scripted:echo", "--records", "records"];
-    let (code, shown) = place.json(&[&["eval", "author", "clean-table"], &model[..]].concat());
+    let (code, shown) = place.run_json(&[&["eval", "author", "clean-table"], &model[..]].concat());
     assert_eq!((code, &shown["passed"]), (1, &0.into()), "{shown}");
     let row = &shown["wishes"][0];
     assert_eq!((&row["error"]["code"], row["failures"].as_array().map(Vec::len)), (&"FL1060".into(), Some(4)), "{row}");
@@ -38,10 +38,10 @@ fn a_model_that_cannot_do_it_fails_and_its_records_tell_why() {
 
 #[test]
 fn what_every_wish_would_meet_ends_it_at_once() {
-    let place = place();
+    let place = create_workspace();
     let no_model = place.run(&["eval", "author"]);
-    assert_eq!(exit(&no_model), 2, "{}", stderr(&no_model));
-    assert!(no_model.stdout.is_empty() && stderr(&no_model).contains("FL1013"), "{}", stderr(&no_model));
+    assert_eq!(exit_code(&no_model), 2, "{}", stderr_text(&no_model));
+    assert!(no_model.stdout.is_empty() && stderr_text(&no_model).contains("FL1013"), "{}", stderr_text(&no_model));
     let unknown = place.run(&["eval", "author", "--recorded", "price-watch"]);
-    assert!(exit(&unknown) == 2 && stderr(&unknown).contains("there is no task \"price-watch\""));
+    assert!(exit_code(&unknown) == 2 && stderr_text(&unknown).contains("there is no task \"price-watch\""));
 }

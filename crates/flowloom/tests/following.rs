@@ -6,20 +6,20 @@ mod support;
 use std::io::Read as _;
 
 use serde_json::{Value, json};
-use support::http::Serving;
-use support::model::Model;
-use support::{Place, Server};
+use support::http::RunningServer;
+use support::model::StreamingModel;
+use support::{TestServer, Workspace};
 
-const STEP: &str = r#"{"id": "step", "name": "step", "description": "d", "steps": [
+const STEP_LIST: &str = r#"{"id": "step", "name": "step", "description": "d", "steps": [
   {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"}]}"#;
 
 /// The text of a client, assembled from deltas by their offsets.
 #[derive(Default)]
-struct Text(Vec<char>);
+struct ReceivedText(Vec<char>);
 
-impl Text {
+impl ReceivedText {
     /// Reads lines of a stream until the text has the given length or the stream ends.
-    fn hear(&mut self, lines: impl Iterator<Item = String>, length: usize) {
+    fn read_deltas(&mut self, lines: impl Iterator<Item = String>, length: usize) {
         for line in lines {
             let Some(data) = line.strip_prefix("data: ") else { continue };
             let data: Value = serde_json::from_str(data).expect("JSON");
@@ -36,32 +36,32 @@ impl Text {
         }
     }
 
-    fn is(&self, text: &str) -> bool {
+    fn equals(&self, text: &str) -> bool {
         self.0.iter().collect::<String>() == text
     }
 }
 
 #[test]
 fn after_a_lost_connection_the_text_goes_on() {
-    let model = Model::start();
-    let place = Place::new(&model.config());
-    place.write("step.json", STEP);
-    let server = Serving::start(&place, &[]);
+    let model = StreamingModel::start();
+    let place = Workspace::new(&model.config());
+    place.write("step.json", STEP_LIST);
+    let server = RunningServer::start(&place, &[]);
     let run = server.post("/api/v1/runs", &json!({"workflow": "step", "inputs": "hi"})).json();
     let path = format!("/api/v1/runs/{}/events?deltas=true", run["run_id"].as_str().expect("an id"));
-    let mut text = Text::default();
-    model.say("Grüße ");
-    text.hear(server.stream(&path, &[]), 6);
-    assert!(text.is("Grüße "));
+    let mut text = ReceivedText::default();
+    model.send_piece("Grüße ");
+    text.read_deltas(server.stream(&path, &[]), 6);
+    assert!(text.equals("Grüße "));
     // The client is disconnected now, while the model continues.
-    model.say("an ");
-    let mut other = Text::default();
-    other.hear(server.stream(&path, &["Last-Event-ID: 3"]), 9);
-    model.say("alle 🎉");
+    model.send_piece("an ");
+    let mut other = ReceivedText::default();
+    other.read_deltas(server.stream(&path, &["Last-Event-ID: 3"]), 9);
+    model.send_piece("alle 🎉");
     let lines = server.stream(&path, &["Last-Event-ID: 3"]);
-    text.hear(lines, 15);
-    assert!(text.is("Grüße an alle 🎉"));
-    model.end();
+    text.read_deltas(lines, 15);
+    assert!(text.equals("Grüße an alle 🎉"));
+    model.end_answer();
     let last: Vec<String> = server.stream(&path, &[]).collect();
     assert!(last.iter().any(|line| line == "event: done"), "{last:?}");
     let run = server.get(path.split("/events").next().expect("a path")).json();
@@ -70,18 +70,18 @@ fn after_a_lost_connection_the_text_goes_on() {
 
 #[test]
 fn a_run_of_another_process_is_followed() {
-    let slow = Server::start();
-    let place = Place::new(&format!("default_model = \"scripted:echo\"\n{}", slow.allowed()));
-    place.write("flow.json", &support::two_calls(&slow, "GET", "/slow"));
-    let server = Serving::start(&place, &[]);
+    let slow = TestServer::start();
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", slow.egress_config()));
+    place.write("flow.json", &support::two_calls_flow(&slow, "GET", "/slow"));
+    let server = RunningServer::start(&place, &[]);
     let other = place.start(&["run", "flow.json", "--json"]);
-    slow.wait_for("/slow", 1);
+    slow.wait_for_requests("/slow", 1);
     let id = server.get("/api/v1/runs").json()["items"][0]["run_id"].as_str().expect("a run").to_owned();
     let mut lines = server.stream(&format!("/api/v1/runs/{id}/events"), &[]);
     // Reads up to the pending request, which is released only afterwards.
     let heard: Vec<String> = lines.by_ref().take_while(|line| !line.contains("/slow")).collect();
     assert!(heard.iter().any(|line| line == "event: run_created"), "{heard:?}");
-    slow.release();
+    slow.release_slow();
     let rest: Vec<String> = lines.collect();
     assert!(rest.iter().any(|line| line == "event: run_finished"), "{rest:?}");
     assert!(rest.iter().any(|line| line.contains("\"status\":\"succeeded\"")), "{rest:?}");
@@ -92,7 +92,7 @@ fn a_run_of_another_process_is_followed() {
 }
 
 /// Peak memory of the server process, in MB.
-fn peak(server: &Serving) -> u64 {
+fn peak_memory_mb(server: &RunningServer) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).expect("readable");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
     line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") / 1024
@@ -100,26 +100,27 @@ fn peak(server: &Serving) -> u64 {
 
 #[test]
 fn who_does_not_read_is_dropped_and_costs_little() {
-    let slow = Server::start();
-    let config = format!("default_model = \"scripted:echo\"\n{}[server]\nsend_timeout_ms = 300\n", slow.allowed());
-    let place = Place::new(&config);
-    place.write("flow.json", &support::two_calls(&slow, "GET", "/slow"));
-    place.write("step.json", STEP);
-    let server = Serving::start(&place, &[]);
+    let slow = TestServer::start();
+    let config =
+        format!("default_model = \"scripted:echo\"\n{}[server]\nsend_timeout_ms = 300\n", slow.egress_config());
+    let place = Workspace::new(&config);
+    place.write("flow.json", &support::two_calls_flow(&slow, "GET", "/slow"));
+    place.write("step.json", STEP_LIST);
+    let server = RunningServer::start(&place, &[]);
     // Its events have twenty megabytes, more than fits into the system's buffers.
     let step = |n: usize| json!({"name": format!("s{n}"), "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "{{input}}"});
     let steps: Vec<Value> = (0..20).map(step).collect();
     place.write("long.json", &json!({"id": "long", "name": "long", "description": "d", "steps": steps}).to_string());
     let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "long", "inputs": "x".repeat(1 << 20)})).json();
     let path = format!("/api/v1/runs/{}/events?deltas=true", run["run_id"].as_str().expect("an id"));
-    let before = peak(&server);
+    let before = peak_memory_mb(&server);
     let mut deaf: Vec<_> = (0..16).map(|_| server.send("GET", &path, &[], "")).collect();
     // Other clients are still served.
     assert_eq!(server.post("/api/v1/runs?wait=60", &json!({"workflow": "step", "inputs": "hi"})).status, 200);
     // All of them are disconnected in the end.
     let is_over = || server.get("/metrics").body.contains("flowloom_followers 0\n");
     while !is_over() {}
-    assert!(peak(&server) - before < 16 * 8, "{} MB more", peak(&server) - before);
+    assert!(peak_memory_mb(&server) - before < 16 * 8, "{} MB more", peak_memory_mb(&server) - before);
     for stream in &mut deaf {
         let mut got = Vec::new();
         // The stream ends early, or fails because the connection was reset; it is never complete.

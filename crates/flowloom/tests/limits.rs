@@ -6,19 +6,19 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde_json::json;
-use support::Place;
-use support::http::Serving;
+use support::Workspace;
+use support::http::RunningServer;
 
-const ECHO: &str = "default_model = \"scripted:echo\"\n";
+const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
 
-fn serving(settings: &str) -> (Place, Serving) {
-    let place = Place::new(&format!("{ECHO}[server]\n{settings}\n"));
-    let server = Serving::start(&place, &[]);
+fn start_with_settings(settings: &str) -> (Workspace, RunningServer) {
+    let place = Workspace::new(&format!("{ECHO_CONFIG}[server]\n{settings}\n"));
+    let server = RunningServer::start(&place, &[]);
     (place, server)
 }
 
 /// Sends raw bytes and returns everything the server sends until it closes the connection.
-fn raw(server: &Serving, bytes: &str) -> String {
+fn send_raw(server: &RunningServer, bytes: &str) -> String {
     let mut stream = TcpStream::connect(&server.address).expect("it listens");
     stream.write_all(bytes.as_bytes()).expect("sent");
     let mut answer = String::new();
@@ -29,11 +29,11 @@ fn raw(server: &Serving, bytes: &str) -> String {
 
 #[test]
 fn who_sends_too_slowly_is_dropped() {
-    let (_place, server) = serving("head_timeout_ms = 200\nbody_timeout_ms = 200");
-    assert_eq!(raw(&server, "GET /health/live HTTP/1.1\r\nHost: localhost\r\n"), "");
+    let (_place, server) = start_with_settings("head_timeout_ms = 200\nbody_timeout_ms = 200");
+    assert_eq!(send_raw(&server, "GET /health/live HTTP/1.1\r\nHost: localhost\r\n"), "");
     for path in ["/api/v1/runs", "/mcp"] {
         let head = "HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100";
-        let answer = raw(&server, &format!("POST {path} {head}\r\n\r\n{{"));
+        let answer = send_raw(&server, &format!("POST {path} {head}\r\n\r\n{{"));
         assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("FL1505"), "{answer}");
     }
     assert_eq!(server.get("/health/live").body, "ok");
@@ -41,27 +41,28 @@ fn who_sends_too_slowly_is_dropped() {
 
 #[test]
 fn what_is_too_large_is_refused() {
-    let (_place, server) = serving("");
+    let (_place, server) = start_with_settings("");
     let head = format!("GET /health/live HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n", "x".repeat(100_000));
-    assert!(raw(&server, &head).starts_with("HTTP/1.1 431"));
+    assert!(send_raw(&server, &head).starts_with("HTTP/1.1 431"));
     let start = "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
-    let declared = raw(&server, &format!("{start}Content-Length: 16777217\r\nConnection: close\r\n\r\n"));
+    let declared = send_raw(&server, &format!("{start}Content-Length: 16777217\r\nConnection: close\r\n\r\n"));
     assert!(declared.starts_with("HTTP/1.1 413") && declared.contains("FL1505"), "{declared}");
     // Chunked, without a declared length: the last chunk exceeds the limit.
     let piece = |size: usize| format!("{size:x}\r\n{}\r\n", " ".repeat(size));
-    let pieces = raw(&server, &format!("{start}Transfer-Encoding: chunked\r\n\r\n{}{}", piece(16 << 20), piece(1)));
+    let pieces =
+        send_raw(&server, &format!("{start}Transfer-Encoding: chunked\r\n\r\n{}{}", piece(16 << 20), piece(1)));
     assert!(pieces.starts_with("HTTP/1.1 413") && pieces.contains("FL1505"), "{pieces}");
 }
 
 #[test]
 fn each_caller_has_a_rate() {
-    let (_place, server) = serving("rate_per_second = 2");
+    let (_place, server) = start_with_settings("rate_per_second = 2");
     let statuses: Vec<u16> = (0..20).map(|_| server.get("/api/v1/runs").status).collect();
     assert!(statuses[..4].iter().all(|status| *status == 200) && statuses.contains(&429), "{statuses:?}");
     while server.get("/api/v1/runs").status != 429 {}
     let refused = std::iter::repeat_with(|| server.get("/api/v1/runs")).find(|reply| reply.status == 429);
     let refused = refused.expect("one that is refused");
-    assert_eq!(refused.code(), "FL1513");
+    assert_eq!(refused.error_code(), "FL1513");
     assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
     // Health checks do not count.
     assert_eq!(server.get("/health/live").status, 200);
@@ -69,10 +70,10 @@ fn each_caller_has_a_rate() {
 
 #[test]
 fn pages_call_from_listed_origins_only() {
-    let (_place, server) = serving("cors = [\"https://app.example\"]");
+    let (_place, server) = start_with_settings("cors = [\"https://app.example\"]");
     let asks = |origin: &str| {
         let headers = [&format!("Origin: {origin}"), "Access-Control-Request-Method: POST"];
-        server.call("OPTIONS", "/api/v1/runs", &headers, "")
+        server.send_and_read("OPTIONS", "/api/v1/runs", &headers, "")
     };
     let allowed = asks("https://app.example");
     assert_eq!(allowed.status, 204);
@@ -80,27 +81,27 @@ fn pages_call_from_listed_origins_only() {
         assert!(allowed.head.contains(line), "{allowed:?}");
     }
     assert!(!allowed.head.contains("credentials") && !allowed.head.contains('*'), "{allowed:?}");
-    let read = server.call("GET", "/api/v1/runs", &["Origin: https://app.example"], "");
+    let read = server.send_and_read("GET", "/api/v1/runs", &["Origin: https://app.example"], "");
     assert_eq!(read.status, 200);
     assert!(read.head.contains("access-control-allow-origin: https://app.example"), "{read:?}");
     for other in ["https://app.example.evil.example", "http://app.example", "https://app.example:8443", "null"] {
         let refused = asks(other);
-        assert_eq!((refused.status, refused.code()), (403, "FL1504".to_owned()), "{other}");
+        assert_eq!((refused.status, refused.error_code()), (403, "FL1504".to_owned()), "{other}");
         assert!(!refused.head.contains("access-control-allow"), "{refused:?}");
     }
 }
 
 #[test]
 fn what_cannot_be_read_is_a_problem() {
-    let (_place, server) = serving("");
+    let (_place, server) = start_with_settings("");
     for path in ["/api/v1/runs?limit=many", "/api/v1/runs?odd=1", "/api/v1/runs/%FF", "/api/v1/runs/x/events?from=-1"] {
         let reply = server.get(path);
-        assert_eq!((reply.status, reply.code()), (400, "FL1505".to_owned()), "{path}");
+        assert_eq!((reply.status, reply.error_code()), (400, "FL1505".to_owned()), "{path}");
     }
     let reply = server.post("/api/v1/runs?wait=soon", &json!({"workflow": "x"}));
-    assert_eq!((reply.status, reply.code()), (400, "FL1505".to_owned()));
-    let reply = server.call("DELETE", "/api/v1/runs", &[], "");
-    assert_eq!((reply.status, reply.code()), (405, "FL1505".to_owned()));
+    assert_eq!((reply.status, reply.error_code()), (400, "FL1505".to_owned()));
+    let reply = server.send_and_read("DELETE", "/api/v1/runs", &[], "");
+    assert_eq!((reply.status, reply.error_code()), (405, "FL1505".to_owned()));
     assert!(reply.head.contains("allow: "), "{reply:?}");
     for line in ["x-content-type-options: nosniff", "cache-control: no-store"] {
         assert!(reply.head.contains(line), "{reply:?}");

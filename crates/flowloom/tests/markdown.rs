@@ -5,9 +5,9 @@ mod support;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
-use support::{Place, Server, exit, stderr};
+use support::{TestServer, Workspace, exit_code, stderr_text};
 
-const INPUTS: &str = "---
+const ALL_INPUTS: &str = "---
 title: Everything
 input:
   topic: {type: text, message: What about?}
@@ -26,23 +26,23 @@ input:
 ";
 
 /// A minimal GIF.
-const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x00\x00\x00;";
+const PIXEL_GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x00\x00\x00;";
 
-const ECHO: [&str; 2] = ["--model", "*=scripted:echo"];
+const ECHO_ARGUMENTS: [&str; 2] = ["--model", "*=scripted:echo"];
 
-fn place() -> Place {
-    let place = Place::new("");
-    place.write("all.mdx", INPUTS);
-    std::fs::write(place.path("pixel.gif"), PIXEL).expect("written");
+fn create_workspace() -> Workspace {
+    let place = Workspace::new("");
+    place.write("all.mdx", ALL_INPUTS);
+    std::fs::write(place.path("pixel.gif"), PIXEL_GIF).expect("written");
     place
 }
 
 #[test]
 fn inputs_of_every_kind_come_from_flags() {
-    let place = place();
+    let place = create_workspace();
     let inputs = "-i topic=cats -i tone=dry -i lines=2 -i rhymes=true -i names=[\"Tom\",\"Ann\"] -i picture=@pixel.gif";
-    let arguments: Vec<&str> = ["run", "all.mdx"].into_iter().chain(ECHO).chain(inputs.split(' ')).collect();
-    let (code, told) = place.json(&arguments);
+    let arguments: Vec<&str> = ["run", "all.mdx"].into_iter().chain(ECHO_ARGUMENTS).chain(inputs.split(' ')).collect();
+    let (code, told) = place.run_json(&arguments);
     assert_eq!(code, 0, "{told}");
     let poem = told["result"]["results"]["poem"].as_str().expect("a text");
     assert!(poem.contains("2 dry lines about cats for 2, rhymed."), "{poem}");
@@ -50,22 +50,26 @@ fn inputs_of_every_kind_come_from_flags() {
 
 #[test]
 fn what_is_missing_or_wrong_is_said_before_anything_is_sent() {
-    let place = place();
+    let place = create_workspace();
     let output = place.run(&["run", "all.mdx", "--model", "*=scripted:echo"]);
-    assert_eq!(exit(&output), 2);
-    assert!(stderr(&output).contains("error[FL1033]") || stderr(&output).contains("-i topic="), "{}", stderr(&output));
+    assert_eq!(exit_code(&output), 2);
+    assert!(
+        stderr_text(&output).contains("error[FL1033]") || stderr_text(&output).contains("-i topic="),
+        "{}",
+        stderr_text(&output)
+    );
     let wrong = ["run", "all.mdx", "-i", "topic=a", "-i", "tone=loud"];
-    let output = place.run(&[&wrong[..], &ECHO].concat());
-    assert_eq!(exit(&output), 2);
-    assert!(stderr(&output).contains("must be one of dry, warm"), "{}", stderr(&output));
+    let output = place.run(&[&wrong[..], &ECHO_ARGUMENTS].concat());
+    assert_eq!(exit_code(&output), 2);
+    assert!(stderr_text(&output).contains("must be one of dry, warm"), "{}", stderr_text(&output));
 }
 
 #[test]
 fn the_result_is_written_as_files() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     place.write("hello.mdx", "# Say: hello\n\n<GenText as=\"hello\" model=\"openai:gpt-4o\" />\n");
-    let output = place.run(&[&["run", "hello.mdx", "--out", "made/here"][..], &ECHO].concat());
-    assert_eq!(exit(&output), 0, "{}", stderr(&output));
+    let output = place.run(&[&["run", "hello.mdx", "--out", "made/here"][..], &ECHO_ARGUMENTS].concat());
+    assert_eq!(exit_code(&output), 0, "{}", stderr_text(&output));
     let written = std::fs::read_to_string(place.path("made/here/output.md")).expect("a file");
     let lines: Vec<&str> = written.lines().collect();
     assert_eq!(lines[..2], ["---", "title: \"Say: hello\""], "{written}");
@@ -76,15 +80,15 @@ fn the_result_is_written_as_files() {
     assert_eq!(result["result"]["results"], json!({"hello": "LLM(# Say: hello)"}));
     // An unwritable output folder is reported before the run costs anything.
     place.write("file", "");
-    let output = place.run(&[&["run", "hello.mdx", "--out", "file/below"][..], &ECHO].concat());
-    assert_eq!(exit(&output), 2);
-    let (_, runs) = place.json(&["runs"]);
+    let output = place.run(&[&["run", "hello.mdx", "--out", "file/below"][..], &ECHO_ARGUMENTS].concat());
+    assert_eq!(exit_code(&output), 2);
+    let (_, runs) = place.run_json(&["runs"]);
     assert_eq!(runs.as_array().map(Vec::len), Some(1), "{runs}");
 }
 
 /// Runs the program in a pseudo-terminal; `talk` is a list of expected output and the input to type then.
-fn at_a_terminal(place: &Place, arguments: &[&str], talk: &serde_json::Value) -> Output {
-    const TERMINAL: &str = "
+fn run_at_terminal(place: &Workspace, arguments: &[&str], talk: &serde_json::Value) -> Output {
+    const TERMINAL_SCRIPT: &str = "
 import json, os, pty, sys
 talk, arguments = json.loads(sys.argv[1]), sys.argv[2:]
 child, terminal = pty.fork()
@@ -105,14 +109,14 @@ sys.stdout.buffer.write(said)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 ";
     let mut command = Command::new("python3");
-    command.args(["-c", TERMINAL, &talk.to_string(), env!("CARGO_BIN_EXE_flowloom")]).args(arguments);
+    command.args(["-c", TERMINAL_SCRIPT, &talk.to_string(), env!("CARGO_BIN_EXE_flowloom")]).args(arguments);
     command.current_dir(place.path("")).env("FLOWLOOM_DATA_DIR", place.path("data")).env("TERM", "xterm");
     command.env("FLOWLOOM_CACHE", place.path("cache")).stdin(Stdio::null()).output().expect("Python runs")
 }
 
 #[test]
 fn a_person_at_a_terminal_is_asked() {
-    let place = place();
+    let place = create_workspace();
     let talk = json!([
         ["What about?", "cats\r"],
         ["tone", "\u{1b}[B\r"],
@@ -122,25 +126,25 @@ fn a_person_at_a_terminal_is_asked() {
         ["names", "\r"],
         ["picture", "pixel.gif\r"],
     ]);
-    let output = at_a_terminal(&place, &[&["run", "all.mdx"][..], &ECHO].concat(), &talk);
+    let output = run_at_terminal(&place, &[&["run", "all.mdx"][..], &ECHO_ARGUMENTS].concat(), &talk);
     let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(exit(&output), 0, "{said}");
+    assert_eq!(exit_code(&output), 0, "{said}");
     assert!(said.contains("2 warm lines about cats for 1, rhymed."), "{said}");
     // With `--json`, the program never prompts.
-    let output = at_a_terminal(&place, &[&["run", "all.mdx", "--json"][..], &ECHO].concat(), &json!([]));
-    assert_eq!(exit(&output), 2);
+    let output = run_at_terminal(&place, &[&["run", "all.mdx", "--json"][..], &ECHO_ARGUMENTS].concat(), &json!([]));
+    assert_eq!(exit_code(&output), 2);
 }
 
 #[test]
 fn the_configuration_declares_actions() {
-    let server = Server::start();
+    let server = TestServer::start();
     let config = format!(
         "{}[functions.\"shop::find\"]\nurl = \"http://{}/find\"\nhelpers = {{ shelf = \"A1\" }}\n\
          [functions.\"shout\"]\nworkflow = \"shout.json\"\n",
-        server.allowed(),
+        server.egress_config(),
         server.address
     );
-    let place = Place::new(&config);
+    let place = Workspace::new(&config);
     let flow = json!({"name": "Shout", "description": "Says it louder", "steps": [
         {"type": "start", "config": {"variables": [{"name": "text", "value": ""}]}},
         {"type": "llmInstruction", "config": {"instruction": "Louder: ${text}", "resultVariable": "out", "directOutput": true}},
@@ -148,18 +152,18 @@ fn the_configuration_declares_actions() {
     place.write("shout.json", &flow.to_string());
     place.write("shop.mdx", "Look for it.\n\n<ShopFind as=\"found\" shelf={$.shelf + '!'} twice={[$found.shelf, 'b'].map(x => x + 1)} />\n\n\
         <Shout as=\"loud\" text=\"hey\" />\n");
-    let (code, told) = place.json(&["run", "shop.mdx", "--model", "scripted:echo"]);
+    let (code, told) = place.run_json(&["run", "shop.mdx", "--model", "scripted:echo"]);
     assert_eq!(code, 0, "{told}");
-    assert_eq!(server.counted("/find"), 1);
+    assert_eq!(server.request_count("/find"), 1);
     assert!(told["result"]["results"]["loud"].to_string().contains("LLM(Louder: hey)"), "{told}");
-    let sent: serde_json::Value = serde_json::from_str(&server.body("/find")).expect("JSON");
+    let sent: serde_json::Value = serde_json::from_str(&server.last_body("/find")).expect("JSON");
     assert_eq!(sent, json!({"shelf": "A1!", "twice": ["A11", "b1"]}));
 }
 
 #[test]
 fn the_instructions_can_be_read() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let output = place.run(&["explain", "prompt"]);
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("You carry out one step of a workflow."));
-    assert_eq!(exit(&place.run(&["schema", "markdown"])), 0);
+    assert_eq!(exit_code(&place.run(&["schema", "markdown"])), 0);
 }

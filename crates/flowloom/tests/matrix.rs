@@ -4,14 +4,15 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::http::{Reply, Serving};
-use support::{Place, exit};
+use support::http::{HttpAnswer, RunningServer};
+use support::{Workspace, exit_code};
 
 /// Operations that require no key (a hook has its own secret). All others must require one.
-const OPEN: [&str; 8] = ["call_hook", "health", "is_live", "is_ready", "explain_code", "describe", "docs", "docs_part"];
+const OPEN_OPERATIONS: [&str; 8] =
+    ["call_hook", "health", "is_live", "is_ready", "explain_code", "describe", "docs", "docs_part"];
 
 /// An operation of the OpenAPI document.
-struct Operation {
+struct ApiOperation {
     id: String,
     method: String,
     path: String,
@@ -20,10 +21,10 @@ struct Operation {
     has_body: bool,
 }
 
-fn operations(description: &Value) -> Vec<Operation> {
+fn list_operations(description: &Value) -> Vec<ApiOperation> {
     let items = description["paths"].as_object().expect("paths").iter();
     let all = items.flat_map(|(path, item)| item.as_object().expect("operations").iter().map(move |one| (path, one)));
-    let operation = |(path, (method, one)): (&String, (&String, &Value))| Operation {
+    let operation = |(path, (method, one)): (&String, (&String, &Value))| ApiOperation {
         id: one["operationId"].as_str().expect("an id").to_owned(),
         method: method.to_uppercase(),
         path: path.clone(),
@@ -34,14 +35,14 @@ fn operations(description: &Value) -> Vec<Operation> {
 }
 
 /// A server with API keys.
-struct World {
-    place: Place,
-    server: Serving,
+struct KeyedServer {
+    place: Workspace,
+    server: RunningServer,
 }
 
-impl World {
+impl KeyedServer {
     /// Calls an operation on the object `id`. The body is minimal, because authentication precedes reading it.
-    fn call(&self, operation: &Operation, key: Option<&str>, id: &str) -> Reply {
+    fn call_operation(&self, operation: &ApiOperation, key: Option<&str>, id: &str) -> HttpAnswer {
         let key = key.map(|key| format!("Authorization: Bearer {key}"));
         let mut headers: Vec<&str> = key.iter().map(String::as_str).collect();
         if operation.has_body {
@@ -49,12 +50,17 @@ impl World {
         }
         let parts = operation.path.split('/').map(|part| if part.starts_with('{') { id } else { part });
         let path = parts.collect::<Vec<_>>().join("/");
-        self.server.call(&operation.method, &path, &headers, if operation.has_body { body(operation) } else { "" })
+        self.server.send_and_read(
+            &operation.method,
+            &path,
+            &headers,
+            if operation.has_body { request_body(operation) } else { "" },
+        )
     }
 }
 
 /// A body that the operation accepts.
-fn body(operation: &Operation) -> &'static str {
+fn request_body(operation: &ApiOperation) -> &'static str {
     match operation.id.as_str() {
         "answer_run" => r#"{"value": "yes"}"#,
         "say" | "chat" => r#"{"message": "hi"}"#,
@@ -63,14 +69,14 @@ fn body(operation: &Operation) -> &'static str {
     }
 }
 
-fn key(place: &Place, arguments: &[&str]) -> String {
+fn create_key(place: &Workspace, arguments: &[&str]) -> String {
     let output = place.run(&[&["keys", "create", "--name", "test"], arguments].concat());
-    assert_eq!(exit(&output), 0);
+    assert_eq!(exit_code(&output), 0);
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 /// Scopes that do not include the given one.
-fn too_small(scope: &str) -> &'static str {
+fn insufficient_scopes(scope: &str) -> &'static str {
     match scope {
         "read" => "run",
         "run" => "read,write",
@@ -81,35 +87,35 @@ fn too_small(scope: &str) -> &'static str {
 
 #[test]
 fn every_route_asks_for_a_key_that_allows_it() {
-    let place = Place::new("default_model = \"scripted:echo\"\n");
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
     place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
-    let ann = key(&place, &["--user", "ann"]);
-    let revoked = key(&place, &["--user", "ann"]);
-    let (_, keys) = place.json(&["keys", "list"]);
+    let ann = create_key(&place, &["--user", "ann"]);
+    let revoked = create_key(&place, &["--user", "ann"]);
+    let (_, keys) = place.run_json(&["keys", "list"]);
     let last =
         keys.as_array().and_then(|keys| keys.last()).and_then(|key| key["id"].as_str()).expect("a key").to_owned();
-    assert_eq!(exit(&place.run(&["keys", "revoke", &last])), 0);
-    let small = |scope: &str| key(&place, &["--user", "ann", "--scopes", too_small(scope)]);
+    assert_eq!(exit_code(&place.run(&["keys", "revoke", &last])), 0);
+    let small = |scope: &str| create_key(&place, &["--user", "ann", "--scopes", insufficient_scopes(scope)]);
     let smaller = [small("read"), small("run"), small("write"), small("admin")];
-    let server = Serving::start(&place, &[]);
-    let world = World { place, server };
-    let operations = operations(&world.server.get("/openapi.json").json());
+    let server = RunningServer::start(&place, &[]);
+    let world = KeyedServer { place, server };
+    let operations = list_operations(&world.server.get("/openapi.json").json());
     let ids: std::collections::BTreeSet<&str> = operations.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(ids.len(), operations.len(), "each operation has an id of its own");
-    let run = run_of(&world, &ann);
+    let run = start_waiting_run(&world, &ann);
     for operation in &operations {
         let id = &operation.id;
         let Some(scope) = &operation.scope else {
             assert!(
-                OPEN.contains(&id.as_str()),
+                OPEN_OPERATIONS.contains(&id.as_str()),
                 "{id} requires no key; if that is intended, add it to the open operations"
             );
-            assert!(id == "call_hook" || world.call(operation, None, "x").status != 401, "{id}");
+            assert!(id == "call_hook" || world.call_operation(operation, None, "x").status != 401, "{id}");
             continue;
         };
         let refused = |key: Option<&str>| {
-            let reply = world.call(operation, key, &run);
-            (reply.status, reply.code())
+            let reply = world.call_operation(operation, key, &run);
+            (reply.status, reply.error_code())
         };
         assert_eq!(refused(None), (401, "FL1501".to_owned()), "{id} without a key");
         assert_eq!(refused(Some("fl_nobody")), (401, "FL1502".to_owned()), "{id} with a wrong key");
@@ -118,30 +124,30 @@ fn every_route_asks_for_a_key_that_allows_it() {
         let small = scopes.iter().position(|one| one == scope).map(|index| &smaller[index]).expect("a scope");
         assert_eq!(refused(Some(small)), (403, "FL1503".to_owned()), "{id} needs {scope}");
         // The rejected requests had no effect.
-        assert_eq!(status(&world, &ann, &run), "waiting", "{id}");
+        assert_eq!(run_status(&world, &ann, &run), "waiting", "{id}");
     }
     drop(world.place);
 }
 
 /// Starts a run of Ann's that waits.
-fn run_of(world: &World, key: &str) -> String {
+fn start_waiting_run(world: &KeyedServer, key: &str) -> String {
     let headers = [&format!("Authorization: Bearer {key}"), "Content-Type: application/json"];
     let body = json!({"workflow": "ask-a-person", "inputs": "tea"}).to_string();
-    let run = world.server.call("POST", "/api/v1/runs?wait=60", &headers, &body).json();
+    let run = world.server.send_and_read("POST", "/api/v1/runs?wait=60", &headers, &body).json();
     run["run_id"].as_str().expect("an id").to_owned()
 }
 
-fn status(world: &World, key: &str, run: &str) -> String {
+fn run_status(world: &KeyedServer, key: &str, run: &str) -> String {
     let headers = [format!("Authorization: Bearer {key}")];
-    let run = world.server.call("GET", &format!("/api/v1/runs/{run}"), &[&headers[0]], "").json();
+    let run = world.server.send_and_read("GET", &format!("/api/v1/runs/{run}"), &[&headers[0]], "").json();
     run["status"].as_str().expect("a status").to_owned()
 }
 
 /// Ann's objects and ids that do not exist, by route prefix.
-fn objects(world: &World, ann: &str) -> Vec<(&'static str, String, &'static str)> {
+fn create_objects(world: &KeyedServer, ann: &str) -> Vec<(&'static str, String, &'static str)> {
     let call = |method: &str, path: &str, body: Value| {
         let headers = [&format!("Authorization: Bearer {ann}"), "Content-Type: application/json"];
-        let reply = world.server.call(method, path, &headers, &body.to_string());
+        let reply = world.server.send_and_read(method, path, &headers, &body.to_string());
         assert!((200..300).contains(&reply.status), "{method} {path}: {reply:?}");
         reply.json()
     };
@@ -166,11 +172,15 @@ fn objects(world: &World, ann: &str) -> Vec<(&'static str, String, &'static str)
     let nobody = "01a1fe67-b4e7-7263-b0a5-000000000000";
     let named = |place, id: &str, none| (place, id.to_owned(), none);
     vec![
-        ("/api/v1/runs/", run_of(world, ann), nobody),
+        ("/api/v1/runs/", start_waiting_run(world, ann), nobody),
         ("/api/v1/executions/", execution.clone(), nobody),
         ("/api/executions/", execution, nobody),
         named("/v1/models/", "mine", "none"),
-        ("/v1/responses/", format!("resp_{}", run_of(world, ann)), "resp_01a1fe67-b4e7-7263-b0a5-000000000000"),
+        (
+            "/v1/responses/",
+            format!("resp_{}", start_waiting_run(world, ann)),
+            "resp_01a1fe67-b4e7-7263-b0a5-000000000000",
+        ),
         named("/api/v1/workflows/", "mine", "none"),
         named("/api/v1/blocks/", "mine", "none"),
         named("/api/blocks/", "mine", "none"),
@@ -190,26 +200,27 @@ fn objects(world: &World, ann: &str) -> Vec<(&'static str, String, &'static str)
 
 #[test]
 fn what_is_anothers_is_as_what_is_not_there() {
-    let place = Place::new("default_model = \"scripted:echo\"\n");
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
     place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
     let all = |user: &'static str| ["--scopes", "read,run,write", "--user", user];
-    let (ann, bob) = (key(&place, &all("ann")), key(&place, &all("bob")));
-    let server = Serving::start(&place, &[]);
-    let world = World { place, server };
-    let objects = objects(&world, &ann);
-    let operations = operations(&world.server.get("/openapi.json").json());
-    let object = |operation: &Operation| {
+    let (ann, bob) = (create_key(&place, &all("ann")), create_key(&place, &all("bob")));
+    let server = RunningServer::start(&place, &[]);
+    let world = KeyedServer { place, server };
+    let objects = create_objects(&world, &ann);
+    let operations = list_operations(&world.server.get("/openapi.json").json());
+    let object = |operation: &ApiOperation| {
         let found = objects.iter().find(|(place, ..)| operation.path.starts_with(place));
         found.unwrap_or_else(|| panic!("{} has no object here", operation.id))
     };
     // Storing under an id that another user has creates an own object; memory is addressed by user.
-    let names_one = |operation: &&Operation| operation.path.contains('{') && operation.scope.is_some();
-    let is_own = |operation: &Operation| operation.method == "PUT" && !operation.path.contains("/memory/");
+    let names_one = |operation: &&ApiOperation| operation.path.contains('{') && operation.scope.is_some();
+    let is_own = |operation: &ApiOperation| operation.method == "PUT" && !operation.path.contains("/memory/");
     for operation in operations.iter().filter(names_one).filter(|operation| !is_own(operation)) {
         let (_, id, none) = object(operation);
-        let (theirs, absent) = (world.call(operation, Some(&bob), id), world.call(operation, Some(&bob), none));
+        let (theirs, absent) =
+            (world.call_operation(operation, Some(&bob), id), world.call_operation(operation, Some(&bob), none));
         assert_eq!(theirs.status, 404, "{}: {theirs:?}", operation.id);
-        let head = |reply: &Reply| {
+        let head = |reply: &HttpAnswer| {
             let lines =
                 reply.head.lines().filter(|line| !line.starts_with("date:") && !line.starts_with("content-length:"));
             lines.collect::<String>()
@@ -221,7 +232,7 @@ fn what_is_anothers_is_as_what_is_not_there() {
     // Ann's objects still exist.
     for operation in operations.iter().filter(names_one).filter(|operation| operation.method == "GET") {
         let (_, id, _) = object(operation);
-        let hers = world.call(operation, Some(&ann), id);
+        let hers = world.call_operation(operation, Some(&ann), id);
         assert_eq!(hers.status, 200, "{}: {hers:?}", operation.id);
     }
     drop(world.place);

@@ -6,14 +6,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use support::http::{Reply, Serving};
-use support::{Place, Server, two_calls};
+use support::http::{HttpAnswer, RunningServer};
+use support::{TestServer, Workspace, two_calls_flow};
 
-const JSON: &str = "Content-Type: application/json";
-const BOTH: &str = "Accept: application/json, text/event-stream";
+const JSON_CONTENT_TYPE: &str = "Content-Type: application/json";
+const ACCEPT_BOTH: &str = "Accept: application/json, text/event-stream";
 
 /// The `_meta` of every request in the stateless protocol.
-fn meta(more: Value) -> Value {
+fn request_meta(more: Value) -> Value {
     let mut meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {}});
@@ -21,136 +21,141 @@ fn meta(more: Value) -> Value {
     meta
 }
 
-fn can_ask() -> Value {
+fn elicitation_capability() -> Value {
     json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}})
 }
 
-fn request(method: &str, params: Value) -> Value {
+fn build_request(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
 /// Sends a request of the stateless protocol with additional headers.
-fn send(server: &Serving, headers: &[&str], method: &str, mut params: Value) -> Reply {
+fn send_request(server: &RunningServer, headers: &[&str], method: &str, mut params: Value) -> HttpAnswer {
     if params.get("_meta").is_none() {
-        params["_meta"] = meta(json!({}));
+        params["_meta"] = request_meta(json!({}));
     }
     let (called, name) =
         (format!("Mcp-Method: {method}"), format!("Mcp-Name: {}", params["name"].as_str().unwrap_or("")));
-    let mut all = vec![JSON, BOTH, "MCP-Protocol-Version: 2026-07-28", &called];
+    let mut all = vec![JSON_CONTENT_TYPE, ACCEPT_BOTH, "MCP-Protocol-Version: 2026-07-28", &called];
     if params.get("name").is_some() {
         all.push(&name);
     }
     all.extend(headers);
-    server.call("POST", "/mcp", &all, &request(method, params).to_string())
+    server.send_and_read("POST", "/mcp", &all, &build_request(method, params).to_string())
 }
 
 /// The result of a tool call.
-fn call(server: &Serving, headers: &[&str], params: Value) -> Value {
-    send(server, headers, "tools/call", params).json()
+fn call_tool(server: &RunningServer, headers: &[&str], params: Value) -> Value {
+    send_request(server, headers, "tools/call", params).json()
 }
 
-fn key(place: &Place, arguments: &[&str]) -> String {
+fn create_key(place: &Workspace, arguments: &[&str]) -> String {
     let made = place.run(&[&["keys", "create", "--name", "k"], arguments].concat());
     format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim())
 }
 
-fn asking() -> Place {
-    let place = Place::hello("");
+fn create_asking_workspace() -> Workspace {
+    let place = Workspace::with_hello("");
     place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
     place
 }
 
 #[test]
 fn listing_needs_read_and_calling_needs_run() {
-    let place = Place::hello("");
-    let (read, run) = (key(&place, &["--scopes", "read"]), key(&place, &["--scopes", "run"]));
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::with_hello("");
+    let (read, run) = (create_key(&place, &["--scopes", "read"]), create_key(&place, &["--scopes", "run"]));
+    let server = RunningServer::start(&place, &[]);
     let hello = json!({"name": "hello", "arguments": {"input": "hi"}});
-    assert_eq!(send(&server, &[&read], "tools/list", json!({})).json()["result"]["tools"][0]["name"], "hello");
-    assert_eq!(call(&server, &[&run], hello.clone())["result"]["structuredContent"], json!({"result": "LLM(Say hi)"}));
-    for refused in
-        [send(&server, &[&run], "tools/list", json!({})), send(&server, &[&read], "tools/call", hello.clone())]
-    {
+    assert_eq!(send_request(&server, &[&read], "tools/list", json!({})).json()["result"]["tools"][0]["name"], "hello");
+    assert_eq!(
+        call_tool(&server, &[&run], hello.clone())["result"]["structuredContent"],
+        json!({"result": "LLM(Say hi)"})
+    );
+    for refused in [
+        send_request(&server, &[&run], "tools/list", json!({})),
+        send_request(&server, &[&read], "tools/call", hello.clone()),
+    ] {
         assert_eq!(refused.json()["error"]["data"]["code"], "FL1503", "{refused:?}");
     }
-    assert_eq!(send(&server, &[], "tools/call", hello.clone()).status, 401);
-    assert_eq!(send(&server, &["Authorization: Bearer fl_none"], "tools/call", hello).status, 401);
+    assert_eq!(send_request(&server, &[], "tools/call", hello.clone()).status, 401);
+    assert_eq!(send_request(&server, &["Authorization: Bearer fl_none"], "tools/call", hello).status, 401);
 }
 
 #[test]
 fn pages_of_other_sites_reach_nothing() {
-    let place = Place::hello("");
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
     for header in ["Host: evil.example", "Origin: https://evil.example"] {
-        assert_eq!(send(&server, &[header], "tools/list", json!({})).status, 403, "{header}");
+        assert_eq!(send_request(&server, &[header], "tools/list", json!({})).status, 403, "{header}");
     }
 }
 
 #[test]
 fn a_version_that_nobody_speaks_is_refused_with_those_that_are_spoken() {
-    let place = Place::hello("");
-    let server = Serving::start(&place, &[]);
-    let body = request("tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2199-01-01"}}));
-    let headers = [JSON, BOTH, "MCP-Protocol-Version: 2199-01-01", "Mcp-Method: tools/list"];
-    let refused = server.call("POST", "/mcp", &headers, &body.to_string());
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    let body = build_request("tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2199-01-01"}}));
+    let headers = [JSON_CONTENT_TYPE, ACCEPT_BOTH, "MCP-Protocol-Version: 2199-01-01", "Mcp-Method: tools/list"];
+    let refused = server.send_and_read("POST", "/mcp", &headers, &body.to_string());
     assert_eq!((refused.status, &refused.json()["error"]["code"]), (400, &json!(-32022)), "{refused:?}");
     assert!(
         refused.json()["error"]["data"]["supported"].as_array().is_some_and(|all| all.contains(&json!("2026-07-28")))
     );
     // The header contradicts the body.
-    let headers = [JSON, BOTH, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call"];
-    let body = request("tools/list", json!({"_meta": meta(json!({}))}));
-    assert_eq!(server.call("POST", "/mcp", &headers, &body.to_string()).status, 400);
+    let headers = [JSON_CONTENT_TYPE, ACCEPT_BOTH, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call"];
+    let body = build_request("tools/list", json!({"_meta": request_meta(json!({}))}));
+    assert_eq!(server.send_and_read("POST", "/mcp", &headers, &body.to_string()).status, 400);
 }
 
 #[test]
 fn the_same_idempotency_key_starts_one_run() {
-    let place = Place::hello("");
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
     let hello = |input: &str| json!({"name": "hello", "arguments": {"input": input}});
     let run = |answer: Value| answer["result"]["_meta"]["flowloom/run"].clone();
     let header = ["Idempotency-Key: one"];
-    let first = run(call(&server, &header, hello("hi")));
+    let first = run(call_tool(&server, &header, hello("hi")));
     assert!(first.is_string());
-    assert_eq!(run(call(&server, &header, hello("hi"))), first);
-    let other = call(&server, &header, hello("you"));
+    assert_eq!(run(call_tool(&server, &header, hello("hi"))), first);
+    let other = call_tool(&server, &header, hello("you"));
     assert_eq!(other["result"]["structuredContent"]["error"]["code"], "FL1506", "{other}");
 }
 
 #[test]
 fn a_run_waits_for_an_answer_and_takes_it_from_its_own_tool_and_user_only() {
-    let place = asking();
-    let (ann, bob) = (key(&place, &["--user", "ann"]), key(&place, &["--user", "bob"]));
-    let server = Serving::start(&place, &[]);
-    let asked = json!({"name": "ask-a-person", "arguments": {"input": "x"}, "_meta": meta(can_ask())});
-    let waits = call(&server, &[&ann], asked.clone())["result"].clone();
+    let place = create_asking_workspace();
+    let (ann, bob) = (create_key(&place, &["--user", "ann"]), create_key(&place, &["--user", "bob"]));
+    let server = RunningServer::start(&place, &[]);
+    let asked =
+        json!({"name": "ask-a-person", "arguments": {"input": "x"}, "_meta": request_meta(elicitation_capability())});
+    let waits = call_tool(&server, &[&ann], asked.clone())["result"].clone();
     assert_eq!(waits["resultType"], "input_required", "{waits}");
     let question = &waits["inputRequests"]["/subject"]["params"];
     assert_eq!(question["message"], "What shall the poem be about?");
     let again = |name: &str, action: &str| {
         let answer = json!({"action": action, "content": {"answer": "tea"}});
-        json!({"name": name, "arguments": {"input": "x"}, "_meta": meta(can_ask()),
+        json!({"name": name, "arguments": {"input": "x"}, "_meta": request_meta(elicitation_capability()),
             "requestState": waits["requestState"], "inputResponses": {"/subject": answer}})
     };
     let refused = [(&bob, again("ask-a-person", "accept")), (&ann, again("hello", "accept"))];
     for (key, params) in refused {
-        let refused = call(&server, &[key], params);
+        let refused = call_tool(&server, &[key], params);
         assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "FL1507", "{refused}");
     }
     // A declined question can still be answered later; the result says how.
-    let declined = call(&server, &[&ann], again("ask-a-person", "decline"))["result"].clone();
+    let declined = call_tool(&server, &[&ann], again("ask-a-person", "decline"))["result"].clone();
     assert_eq!(declined["structuredContent"]["status"], "waiting", "{declined}");
-    let answered = call(&server, &[&ann], again("ask-a-person", "accept"))["result"].clone();
+    let answered = call_tool(&server, &[&ann], again("ask-a-person", "accept"))["result"].clone();
     assert_eq!(answered["content"][0]["text"], "LLM(Write a poem of four short lines about tea.)", "{answered}");
     // The question is answered already: the result is the same.
-    assert_eq!(call(&server, &[&ann], again("ask-a-person", "accept"))["result"], answered);
+    assert_eq!(call_tool(&server, &[&ann], again("ask-a-person", "accept"))["result"], answered);
 }
 
 #[test]
 fn a_client_that_cannot_ask_is_told_what_is_asked() {
-    let place = asking();
-    let server = Serving::start(&place, &[]);
-    let waits = call(&server, &[], json!({"name": "ask-a-person", "arguments": {"input": "x"}}))["result"].clone();
+    let place = create_asking_workspace();
+    let server = RunningServer::start(&place, &[]);
+    let waits = call_tool(&server, &[], json!({"name": "ask-a-person", "arguments": {"input": "x"}}))["result"].clone();
     let run = waits["_meta"]["flowloom/run"].as_str().expect("a run");
     let text = waits["content"][0]["text"].as_str().expect("text");
     assert!(
@@ -164,34 +169,39 @@ fn a_client_that_cannot_ask_is_told_what_is_asked() {
 
 #[test]
 fn a_session_is_its_users() {
-    let place = Place::hello("");
-    let (ann, bob) = (key(&place, &["--user", "ann"]), key(&place, &["--user", "bob"]));
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::with_hello("");
+    let (ann, bob) = (create_key(&place, &["--user", "ann"]), create_key(&place, &["--user", "bob"]));
+    let server = RunningServer::start(&place, &[]);
     let hands =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    let begun = server.call("POST", "/mcp", &[JSON, BOTH, &ann], &request("initialize", hands).to_string());
+    let begun = server.send_and_read(
+        "POST",
+        "/mcp",
+        &[JSON_CONTENT_TYPE, ACCEPT_BOTH, &ann],
+        &build_request("initialize", hands).to_string(),
+    );
     let session = begun.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
     let session = format!("Mcp-Session-Id: {session}");
-    let list = request("tools/list", json!({})).to_string();
-    let of = |key: &str| server.call("POST", "/mcp", &[JSON, BOTH, key, &session], &list);
+    let list = build_request("tools/list", json!({})).to_string();
+    let of = |key: &str| server.send_and_read("POST", "/mcp", &[JSON_CONTENT_TYPE, ACCEPT_BOTH, key, &session], &list);
     assert_eq!(of(&bob).status, 404);
     assert!(of(&ann).body.contains("\"name\":\"hello\""), "{begun:?}");
-    assert_eq!(server.call("DELETE", "/mcp", &[BOTH, &bob, &session], "").status, 404);
-    assert_eq!(server.call("DELETE", "/mcp", &[BOTH, &ann, &session], "").status, 202);
+    assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &bob, &session], "").status, 404);
+    assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &ann, &session], "").status, 202);
     assert_eq!(of(&ann).status, 404);
 }
 
 #[test]
 fn a_conversation_goes_on_in_its_thread() {
-    let place = Place::new("default_model = \"scripted:echo\"\n");
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
     let agent = json!({"id": "talk", "name": "talk", "description": "d", "isConversational": true, "entrypointNodeId": "a",
         "nodes": [{"id": "a", "nodeName": "a", "nodeType": "AGENT", "agentId": "a"}],
         "edges": [{"sourceNodeId": "a", "targetNodeId": null}]});
     place.write("talk.json", &json!({"workflow": agent, "agents": [{"id": "a", "tools": []}]}).to_string());
-    let server = Serving::start(&place, &[]);
+    let server = RunningServer::start(&place, &[]);
     let say = |thread: Value| {
-        let params = json!({"name": "talk", "arguments": {"message": "hi"}, "_meta": meta(thread)});
-        call(&server, &[], params)["result"].clone()
+        let params = json!({"name": "talk", "arguments": {"message": "hi"}, "_meta": request_meta(thread)});
+        call_tool(&server, &[], params)["result"].clone()
     };
     let first = say(json!({}));
     let thread = first["_meta"]["flowloom/thread"].as_str().unwrap_or_else(|| panic!("{first}"));
@@ -206,7 +216,7 @@ fn a_conversation_goes_on_in_its_thread() {
 
 #[test]
 fn only_active_flows_are_offered_and_two_of_one_name_are_told_apart() {
-    let place = Place::new("default_model = \"scripted:echo\"\n");
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
     let flow = |active: bool, text: &str| {
         json!({"name": "Say it", "description": "d", "active": active, "steps": [
             {"type": "llmInstruction", "config": {"instruction": text, "resultVariable": "r"}}]})
@@ -216,8 +226,8 @@ fn only_active_flows_are_offered_and_two_of_one_name_are_told_apart() {
     place.write("b.json", &flow(true, "two"));
     place.write("c.json", &flow(false, "three"));
     place.write("broken.json", r#"{"name": "broken", "steps": [{"type": "apiCall", "config": {}}]}"#);
-    let server = Serving::start(&place, &[]);
-    let listed = send(&server, &[], "tools/list", json!({})).json();
+    let server = RunningServer::start(&place, &[]);
+    let listed = send_request(&server, &[], "tools/list", json!({})).json();
     let names: Vec<&str> =
         listed["result"]["tools"].as_array().expect("tools").iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert!(
@@ -225,21 +235,27 @@ fn only_active_flows_are_offered_and_two_of_one_name_are_told_apart() {
         "{names:?}"
     );
     for (name, said) in names.iter().zip(["LLM(one)", "LLM(two)"]) {
-        let called = call(&server, &[], json!({"name": name, "arguments": {}}));
+        let called = call_tool(&server, &[], json!({"name": name, "arguments": {}}));
         assert_eq!(called["result"]["content"][0]["text"], said);
     }
 }
 
 #[test]
 fn a_client_that_hangs_up_cancels_its_run() {
-    let slow = Server::start();
-    let place = Place::hello(&slow.allowed());
-    place.write("flow.json", &two_calls(&slow, "GET", "/slow"));
-    let server = Serving::start(&place, &[]);
-    let params = json!({"name": "two_calls", "arguments": {}, "_meta": meta(json!({}))});
-    let headers = [JSON, BOTH, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: two_calls"];
-    let connection = server.send("POST", "/mcp", &headers, &request("tools/call", params).to_string());
-    slow.wait_for("/slow", 1);
+    let slow = TestServer::start();
+    let place = Workspace::with_hello(&slow.egress_config());
+    place.write("flow.json", &two_calls_flow(&slow, "GET", "/slow"));
+    let server = RunningServer::start(&place, &[]);
+    let params = json!({"name": "two_calls", "arguments": {}, "_meta": request_meta(json!({}))});
+    let headers = [
+        JSON_CONTENT_TYPE,
+        ACCEPT_BOTH,
+        "MCP-Protocol-Version: 2026-07-28",
+        "Mcp-Method: tools/call",
+        "Mcp-Name: two_calls",
+    ];
+    let connection = server.send("POST", "/mcp", &headers, &build_request("tools/call", params).to_string());
+    slow.wait_for_requests("/slow", 1);
     drop(connection);
     let runs = server.get("/api/v1/runs").json();
     let run = runs["items"][0]["run_id"].as_str().unwrap_or_else(|| panic!("{runs}"));
@@ -250,25 +266,25 @@ fn a_client_that_hangs_up_cancels_its_run() {
 
 #[test]
 fn on_stdio_runs_end_with_their_client_beside_a_server_of_the_same_data() {
-    let slow = Server::start();
-    let place = Place::hello(&slow.allowed());
-    place.write("flow.json", &two_calls(&slow, "GET", "/slow"));
-    let server = Serving::start(&place, &[]);
-    let mut command = place.command(&["mcp", "."]);
+    let slow = TestServer::start();
+    let place = Workspace::with_hello(&slow.egress_config());
+    place.write("flow.json", &two_calls_flow(&slow, "GET", "/slow"));
+    let server = RunningServer::start(&place, &[]);
+    let mut command = place.build_command(&["mcp", "."]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
     let (mut says, mut heard) =
         (child.stdin.take().expect("a pipe"), BufReader::new(child.stdout.take().expect("a pipe")));
     let mut call = |name: &str| {
-        let params = json!({"name": name, "arguments": {}, "_meta": meta(json!({}))});
-        writeln!(says, "{}", request("tools/call", params)).expect("written");
+        let params = json!({"name": name, "arguments": {}, "_meta": request_meta(json!({}))});
+        writeln!(says, "{}", build_request("tools/call", params)).expect("written");
     };
     call("nothing");
     let mut line = String::new();
     heard.read_line(&mut line).expect("readable");
     assert_eq!(serde_json::from_str::<Value>(&line).expect("JSON")["error"]["code"], -32602);
     call("two_calls");
-    slow.wait_for("/slow", 1);
-    support::signal(&child, "-TERM");
+    slow.wait_for_requests("/slow", 1);
+    support::send_signal(&child, "-TERM");
     assert!(child.wait().expect("it ends").success());
     let runs = server.get("/api/v1/runs").json();
     assert_eq!(runs["items"][0]["status"], "cancelled", "{runs}");

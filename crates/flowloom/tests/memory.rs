@@ -3,51 +3,51 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::http::{Reply, Serving};
-use support::{Place, Server};
+use support::http::{HttpAnswer, RunningServer};
+use support::{TestServer, Workspace};
 
-fn put(server: &Serving, path: &str, value: &Value) -> Reply {
-    server.call("PUT", path, &["Content-Type: application/json"], &value.to_string())
+fn send_put(server: &RunningServer, path: &str, value: &Value) -> HttpAnswer {
+    server.send_and_read("PUT", path, &["Content-Type: application/json"], &value.to_string())
 }
 
-fn block(id: &str, body: &str) -> Value {
+fn block_json(id: &str, body: &str) -> Value {
     let schema = json!({"type": "object", "properties": {}});
     json!({"id": id, "name": id, "description": "d", "category": "memory", "execution_type": "python",
         "input_schema": schema, "output_schema": schema, "source_code": format!("async def execute(inputs, context):\n    {body}\n")})
 }
 
-fn pipeline(keys: &[&str], body: &str, inputs: &Value) -> Value {
+fn pipeline_json(keys: &[&str], body: &str, inputs: &Value) -> Value {
     json!({"pipeline": {"id": "p", "name": "p", "nodes": [{"id": "n", "block_id": "b", "inputs": inputs}], "edges": [],
-        "memory_keys": keys}, "blocks": [block("b", body)]})
+        "memory_keys": keys}, "blocks": [block_json("b", body)]})
 }
 
 #[test]
 fn a_memory_is_read_and_changed_key_by_key_or_as_a_whole() {
-    let place = Place::new("");
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::new("");
+    let server = RunningServer::start(&place, &[]);
     for base in ["/api/memory/ann", "/api/v1/memory/ann"] {
         let read = || server.get(base).json();
         assert_eq!(read(), json!({}));
-        assert_eq!(put(&server, &format!("{base}/a"), &json!([1])).status, 204);
-        assert_eq!(put(&server, &format!("{base}/b"), &json!(null)).status, 204);
+        assert_eq!(send_put(&server, &format!("{base}/a"), &json!([1])).status, 204);
+        assert_eq!(send_put(&server, &format!("{base}/b"), &json!(null)).status, 204);
         assert_eq!(read(), json!({"a": [1], "b": null}));
-        let delete = |key: &str| server.call("DELETE", &format!("{base}/{key}"), &[], "").status;
+        let delete = |key: &str| server.send_and_read("DELETE", &format!("{base}/{key}"), &[], "").status;
         assert_eq!((delete("a"), delete("a")), (204, 404));
-        assert_eq!(put(&server, base, &json!({"b": 2, "c": {"d": 1}})).status, 204);
+        assert_eq!(send_put(&server, base, &json!({"b": 2, "c": {"d": 1}})).status, 204);
         assert_eq!(read(), json!({"b": 2, "c": {"d": 1}}));
-        assert_eq!(put(&server, base, &json!([1])).status, 400);
-        assert_eq!(put(&server, &format!("{base}/{}", "k".repeat(1025)), &json!(1)).status, 400);
-        assert_eq!(put(&server, base, &json!({})).status, 204);
+        assert_eq!(send_put(&server, base, &json!([1])).status, 400);
+        assert_eq!(send_put(&server, &format!("{base}/{}", "k".repeat(1025)), &json!(1)).status, 400);
+        assert_eq!(send_put(&server, base, &json!({})).status, 204);
     }
 }
 
 #[test]
 fn blocks_have_to_do_with_the_declared_keys_only() {
-    let place = Place::new("");
-    let server = Serving::start(&place, &[]);
-    put(&server, "/api/memory/local", &json!({"a": 1, "b": 2}));
+    let place = Workspace::new("");
+    let server = RunningServer::start(&place, &[]);
+    send_put(&server, "/api/memory/local", &json!({"a": 1, "b": 2}));
     let run = |keys: &[&str], body: &str, inputs: Value| {
-        let ran = server.post("/api/pipeline/run", &pipeline(keys, body, &inputs)).json();
+        let ran = server.post("/api/pipeline/run", &pipeline_json(keys, body, &inputs)).json();
         (ran["status"].clone(), ran["results"]["n"].clone())
     };
     let memory = || server.get("/api/memory/local").json();
@@ -69,10 +69,11 @@ fn blocks_have_to_do_with_the_declared_keys_only() {
 #[test]
 fn a_workflow_that_a_block_runs_has_keys_of_its_own() {
     let config = "[functions.\"my::inner\"]\nworkflow = \"inner.json\"\n";
-    let place = Place::new(config);
+    let place = Workspace::new(config);
     place.write(
         "inner.json",
-        &pipeline(&["inner"], "context['memory']['inner'] = 1; return dict(context['memory'])", &json!({})).to_string(),
+        &pipeline_json(&["inner"], "context['memory']['inner'] = 1; return dict(context['memory'])", &json!({}))
+            .to_string(),
     );
     let schema = json!({"type": "object", "properties": {}});
     let call = json!({"id": "call", "name": "c", "description": "d", "category": "process", "execution_type": "function",
@@ -80,26 +81,26 @@ fn a_workflow_that_a_block_runs_has_keys_of_its_own() {
     let outer = json!({"pipeline": {"id": "o", "name": "o", "nodes": [{"id": "n", "block_id": "call", "inputs": {}},
         {"id": "m", "block_id": "memory_write", "inputs": {"key": "outer", "value": 2}}], "edges": [], "memory_keys": ["outer"]}, "blocks": [call]});
     place.write("outer.json", &outer.to_string());
-    let (code, ran) = place.json(&["run", "outer.json"]);
+    let (code, ran) = place.run_json(&["run", "outer.json"]);
     assert_eq!((code, &ran["result"]["results"]["n"]), (0, &json!({"inner": 1})), "{ran}");
 }
 
 #[test]
 fn runs_at_the_same_time_do_not_overwrite_each_others_keys() {
-    let web = Server::start();
-    let place = Place::new(&web.allowed());
-    let server = Serving::start(&place, &[]);
+    let web = TestServer::start();
+    let place = Workspace::new(&web.egress_config());
+    let server = RunningServer::start(&place, &[]);
     let get = format!("await httpx.AsyncClient().get('http://{}/slow')", web.address);
     let body = |key: &str| format!("context['memory']['{key}'] = 1; {get}; return {{}}");
     let call = |key: &str| {
-        let all = pipeline(&[], &body(key), &json!({})).to_string();
+        let all = pipeline_json(&[], &body(key), &json!({})).to_string();
         server.send("POST", "/api/pipeline/run", &["Content-Type: application/json"], &all)
     };
     // Both runs read the memory before either writes it.
     let calls = [call("one"), call("two")];
-    web.wait_for("/slow", 2);
-    put(&server, "/api/memory/local/three", &json!(1));
-    web.release();
+    web.wait_for_requests("/slow", 2);
+    send_put(&server, "/api/memory/local/three", &json!(1));
+    web.release_slow();
     for mut answer in calls {
         let mut text = String::new();
         std::io::Read::read_to_string(&mut answer, &mut text).expect("readable");

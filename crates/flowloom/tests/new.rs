@@ -3,46 +3,50 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::author::place;
-use support::{Place, exit, stderr};
+use support::author::create_workspace;
+use support::{Workspace, exit_code, stderr_text};
 
 #[test]
 fn a_wish_becomes_a_folder_that_runs() {
-    let place = place();
+    let place = create_workspace();
     let made = place.run(&["new", "Shout hello", "--yes"]);
-    assert_eq!(exit(&made), 0, "{}", stderr(&made));
+    assert_eq!(exit_code(&made), 0, "{}", stderr_text(&made));
     assert!(place.path("shout/pipeline.json").is_file() && place.path("shout/blocks/shout.json").is_file());
-    let (code, ran) = place.json(&["run", "shout"]);
+    let (code, ran) = place.run_json(&["run", "shout"]);
     assert_eq!((code, &ran["output"]), (0, &json!({"text": "HELLO"})), "{ran}");
     let again = place.run(&["new", "Shout hello", "--yes"]);
-    assert!(place.path("shout_2/pipeline.json").is_file(), "{}", stderr(&again));
-    assert_eq!(exit(&place.run(&["check", "shout_2"])), 0);
+    assert!(place.path("shout_2/pipeline.json").is_file(), "{}", stderr_text(&again));
+    assert_eq!(exit_code(&place.run(&["check", "shout_2"])), 0);
 }
 
 #[test]
 fn what_is_unclear_is_asked() {
-    let place = place();
+    let place = create_workspace();
     let nobody = place.run(&["new", "Shout"]);
-    assert_eq!(exit(&nobody), 2);
-    assert!(stderr(&nobody).contains("At whom?") && stderr(&nobody).contains("--answers"), "{}", stderr(&nobody));
+    assert_eq!(exit_code(&nobody), 2);
+    assert!(
+        stderr_text(&nobody).contains("At whom?") && stderr_text(&nobody).contains("--answers"),
+        "{}",
+        stderr_text(&nobody)
+    );
     place.write("answers.txt", "\nat everyone\n");
-    let (code, made) = place.json(&["new", "Shout", "--answers", "answers.txt", "--out", "here"]);
+    let (code, made) = place.run_json(&["new", "Shout", "--answers", "answers.txt", "--out", "here"]);
     assert_eq!((code, &made["pipeline_json"]["user_intent"]), (0, &json!("Shout hello at everyone")), "{made}");
     assert_eq!(made["files"], json!(["pipeline.json", "blocks/shout.json"]));
     assert_eq!(made["tried"]["nodes"][0]["output"], json!({"text": "HELLO"}));
     let full = place.run(&["new", "Shout", "--yes", "--out", "here"]);
-    assert!(exit(&full) == 2 && stderr(&full).contains("already exists"), "{}", stderr(&full));
+    assert!(exit_code(&full) == 2 && stderr_text(&full).contains("already exists"), "{}", stderr_text(&full));
 }
 
 #[test]
 fn what_cannot_be_made_leaves_nothing_behind() {
-    let place = place();
-    let (code, told) = place.json(&["new", "Shout hello at nobody", "--yes", "--out", "made"]);
+    let place = create_workspace();
+    let (code, told) = place.run_json(&["new", "Shout hello at nobody", "--yes", "--out", "made"]);
     assert_eq!((code, place.path("made").exists()), (1, false));
     assert!(told["error"].as_str().is_some_and(|error| error.contains("required_blocks")), "{told}");
-    let (code, told) = place.json(&["new", "Shout hello", "--yes", "--budget", "tokens=2000"]);
+    let (code, told) = place.run_json(&["new", "Shout hello", "--yes", "--budget", "tokens=2000"]);
     assert_eq!(code, 5, "{told}");
-    let (_, runs) = place.json(&["runs"]);
+    let (_, runs) = place.run_json(&["runs"]);
     let names: Vec<&Value> = runs.as_array().expect("a list").iter().map(|run| &run["status"]).collect();
     assert_eq!(names, [&json!("budget_exceeded"), &json!("failed")]);
     assert!(!place.path("shout").exists());
@@ -50,32 +54,32 @@ fn what_cannot_be_made_leaves_nothing_behind() {
 
 #[test]
 fn what_another_format_has_no_place_for_is_named_and_nothing_is_lost() {
-    let place = place();
+    let place = create_workspace();
     let made = place.run(&["new", "Shout hello", "--yes", "--into", "steps"]);
-    assert_eq!(exit(&made), 2);
-    assert!(stderr(&made).contains("n1: the Python block shout cannot be exported"), "{}", stderr(&made));
+    assert_eq!(exit_code(&made), 2);
+    assert!(stderr_text(&made).contains("n1: the Python block shout cannot be exported"), "{}", stderr_text(&made));
     assert!(place.path("shout/pipeline.json").is_file());
     for usage in [["Shout hello", "haiku"], ["Shout hello", "graph"], [" ", "steps"]] {
         let refused = place.run(&["new", usage[0], "--yes", "--into", usage[1], "--out", "other"]);
-        assert_eq!((exit(&refused), place.path("other").exists()), (2, false), "{}", stderr(&refused));
+        assert_eq!((exit_code(&refused), place.path("other").exists()), (2, false), "{}", stderr_text(&refused));
     }
 }
 
 #[test]
 fn the_readmes_wish_comes_true() {
-    let place = Place::new("[embeddings]\nmodel = \"none\"\n");
+    let place = Workspace::new("[embeddings]\nmodel = \"none\"\n");
     let file = |name: &str, text: &str| place.write(name, text).display().to_string();
     let script = file("script.json", include_str!("../../../examples/author/frequent-words.script.json"));
     let answers = file("answers.txt", include_str!("../../../examples/author/frequent-words.answers.txt"));
     let wish = "Notify me of the most frequent words of a text";
     let made = place.run(&["new", wish, "--answers", &answers, "--model", &format!("scripted:{script}")]);
-    let (said, shown) = (stderr(&made), String::from_utf8_lossy(&made.stdout).into_owned());
+    let (said, shown) = (stderr_text(&made), String::from_utf8_lossy(&made.stdout).into_owned());
     let readme = include_str!("../../../README.md");
     let block = readme.split("## From plain language").nth(1).and_then(|text| text.split("```").nth(1));
     for line in block.expect("the example").lines().skip(3).filter(|line| !line.ends_with("[…]")) {
         assert!(said.contains(line) || shown.contains(line), "{line:?} is not in\n{said}\n{shown}");
     }
-    let (code, ran) = place.json(&["run", "frequent_words"]);
+    let (code, ran) = place.run_json(&["run", "frequent_words"]);
     assert_eq!((code, &ran["output"]["delivered"]), (0, &json!(true)), "{ran}");
 }
 
@@ -94,15 +98,15 @@ fn what_was_written_for_recorded_wishes_runs_from_its_files() {
         ),
     ];
     for (case, script, expected) in cases {
-        let place = Place::new("default_model = \"scripted:script.json\"\n[embeddings]\nmodel = \"none\"\n");
+        let place = Workspace::new("default_model = \"scripted:script.json\"\n[embeddings]\nmodel = \"none\"\n");
         place.write("script.json", script);
         let case: Value = serde_json::from_str(case).expect("JSON");
         let wish = case["intent"].as_str().expect("a wish");
         let made = place.run(&["new", wish, "--yes", "--out", "made"]);
-        assert_eq!(exit(&made), 0, "{}", stderr(&made));
-        assert_eq!(exit(&place.run(&["check", "made"])), 0);
+        assert_eq!(exit_code(&made), 0, "{}", stderr_text(&made));
+        assert_eq!(exit_code(&place.run(&["check", "made"])), 0);
         for _ in 0..2 {
-            let (code, ran) = place.json(&["run", "made"]);
+            let (code, ran) = place.run_json(&["run", "made"]);
             assert!(code == 0 && ran["output"].to_string().contains(expected), "{ran}");
         }
     }
@@ -112,21 +116,21 @@ fn what_was_written_for_recorded_wishes_runs_from_its_files() {
 #[allow(clippy::print_stderr)]
 fn a_small_model_never_leaves_a_bad_pipeline_behind() {
     // The model is too small to plan a pipeline; whatever it answers, the real code paths run.
-    let place = Place::new("default_model = \"local:smollm2-135m\"\n[embeddings]\nmodel = \"none\"\n");
+    let place = Workspace::new("default_model = \"local:smollm2-135m\"\n[embeddings]\nmodel = \"none\"\n");
     let wish = ["new", "Count the words of a text", "--yes", "--out", "made", "--budget", "tokens=2500"];
-    let made = place.with_model(&wish);
-    if stderr(&made).contains("FL1016") {
+    let made = place.run_with_model(&wish);
+    if stderr_text(&made).contains("FL1016") {
         return eprintln!("SKIP: the local model is not cached: scripts/fetch-model.sh");
     }
-    let code = exit(&made);
-    assert!([0, 1, 5].contains(&code), "{code}: {}", stderr(&made));
+    let code = exit_code(&made);
+    assert!([0, 1, 5].contains(&code), "{code}: {}", stderr_text(&made));
     match code {
-        0 => assert_eq!(exit(&place.run(&["check", "made"])), 0),
+        0 => assert_eq!(exit_code(&place.run(&["check", "made"])), 0),
         _ => assert!(!place.path("made/pipeline.json").exists()),
     }
     let shown = place.run(&["show", "last"]);
-    assert!(String::from_utf8_lossy(&shown.stdout).contains("/decompose"), "{}", stderr(&made));
-    assert_eq!(exit(&place.run(&["replay", "last"])), 0, "the replay has no divergence");
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("/decompose"), "{}", stderr_text(&made));
+    assert_eq!(exit_code(&place.run(&["replay", "last"])), 0, "the replay has no divergence");
 }
 
 /// The written key is known only during the dry run, which enforces `memory_keys` like a real run.
@@ -143,9 +147,9 @@ fn a_key_that_the_pipeline_does_not_declare_is_noticed_when_it_is_tried() {
         {"contains": "data: the blocks", "answer": pipeline(&["last_coffee"])},
         {"contains": "Keep", "answer": needs},
     ]});
-    let place = Place::new("default_model = \"scripted:said.json\"\n[embeddings]\nmodel = \"none\"\n");
+    let place = Workspace::new("default_model = \"scripted:said.json\"\n[embeddings]\nmodel = \"none\"\n");
     place.write("said.json", &script.to_string());
-    let (code, made) = place.json(&["new", "Keep when there was tea", "--yes"]);
+    let (code, made) = place.run_json(&["new", "Keep when there was tea", "--yes"]);
     assert_eq!((code, &made["pipeline_json"]["memory_keys"]), (0, &json!(["last_tea"])), "{made}");
     assert_eq!(made["tried"]["memory"], json!([{"key": "last_tea", "value": 1}]), "{made}");
 }

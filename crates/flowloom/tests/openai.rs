@@ -6,32 +6,32 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use support::http::{Reply, Serving};
-use support::model::Model;
-use support::{Place, exit};
+use support::http::{HttpAnswer, RunningServer};
+use support::model::StreamingModel;
+use support::{Workspace, exit_code};
 
-const CHAT: &str = "/v1/chat/completions";
-const JSON: &str = "Content-Type: application/json";
+const CHAT_PATH: &str = "/v1/chat/completions";
+const JSON_CONTENT_TYPE: &str = "Content-Type: application/json";
 
-fn step(name: &str, prompt: &str) -> Value {
+fn step_json(name: &str, prompt: &str) -> Value {
     json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": prompt})
 }
 
-fn steps(id: &str, steps: Value) -> String {
+fn steps_json(id: &str, steps: Value) -> String {
     json!({"id": id, "name": id, "description": "d", "steps": steps}).to_string()
 }
 
-fn user(model: &str, text: &str) -> Value {
+fn chat_request(model: &str, text: &str) -> Value {
     json!({"model": model, "messages": [{"role": "user", "content": text}]})
 }
 
-fn content(reply: &Reply) -> String {
+fn answer_text(reply: &HttpAnswer) -> String {
     assert_eq!(reply.status, 200, "{reply:?}");
     reply.json()["choices"][0]["message"]["content"].as_str().expect("a text").to_owned()
 }
 
 /// Checks the form of an error response and returns its message.
-fn refused(reply: &Reply, status: u16, kind: &str) -> String {
+fn check_error(reply: &HttpAnswer, status: u16, kind: &str) -> String {
     assert_eq!(reply.status, status, "{reply:?}");
     assert!(reply.head.contains("content-type: application/json"), "{reply:?}");
     let error = &reply.json()["error"];
@@ -41,9 +41,9 @@ fn refused(reply: &Reply, status: u16, kind: &str) -> String {
 }
 
 /// Sends a streaming request. Returns the status and the chunks.
-fn stream(server: &Serving, path: &str, mut body: Value) -> (u16, impl Iterator<Item = String> + use<>) {
+fn open_stream(server: &RunningServer, path: &str, mut body: Value) -> (u16, impl Iterator<Item = String> + use<>) {
     body["stream"] = true.into();
-    let mut reader = BufReader::new(server.send("POST", path, &[JSON], &body.to_string()));
+    let mut reader = BufReader::new(server.send("POST", path, &[JSON_CONTENT_TYPE], &body.to_string()));
     let mut head = String::new();
     reader.read_line(&mut head).expect("a head");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
@@ -52,7 +52,7 @@ fn stream(server: &Serving, path: &str, mut body: Value) -> (u16, impl Iterator<
 }
 
 /// The texts of the chunks, up to the end.
-fn texts(chunks: impl Iterator<Item = String>) -> Vec<String> {
+fn chunk_texts(chunks: impl Iterator<Item = String>) -> Vec<String> {
     let text = |chunk: String| {
         let chunk: Value = serde_json::from_str(&chunk).ok()?;
         let text = chunk["choices"][0]["delta"]["content"].as_str()?;
@@ -63,13 +63,13 @@ fn texts(chunks: impl Iterator<Item = String>) -> Vec<String> {
 
 #[test]
 fn words_come_as_the_model_says_them() {
-    let model = Model::start();
-    let place = Place::new(&model.config());
-    place.write("one.json", &steps("one", json!([step("s", "Say {{input}}")])));
-    let server = Serving::start(&place, &[]);
-    let mut body = user("one", "hi");
+    let model = StreamingModel::start();
+    let place = Workspace::new(&model.config());
+    place.write("one.json", &steps_json("one", json!([step_json("s", "Say {{input}}")])));
+    let server = RunningServer::start(&place, &[]);
+    let mut body = chat_request("one", "hi");
     body["stream_options"] = json!({"include_usage": true});
-    let (status, chunks) = stream(&server, CHAT, body);
+    let (status, chunks) = open_stream(&server, CHAT_PATH, body);
     assert_eq!(status, 200);
     let mut chunks = chunks.map(|chunk| serde_json::from_str::<Value>(&chunk).unwrap_or(Value::Null));
     let mut next = || chunks.next().expect("a chunk");
@@ -77,12 +77,12 @@ fn words_come_as_the_model_says_them() {
     assert_eq!(first["choices"][0]["delta"], json!({"role": "assistant", "content": ""}));
     for piece in ["Hällo ", "wörld", " → "] {
         // The model continues only after this piece has arrived.
-        model.say(piece);
+        model.send_piece(piece);
         let chunk = next();
         assert_eq!(chunk["choices"][0]["delta"]["content"], piece);
         assert_eq!((&chunk["id"], &chunk["model"]), (&first["id"], &json!("one")));
     }
-    model.end();
+    model.end_answer();
     assert_eq!(next()["choices"][0], json!({"index": 0, "delta": {}, "finish_reason": "stop"}));
     let last = next();
     assert_eq!(last["choices"], json!([]));
@@ -92,57 +92,63 @@ fn words_come_as_the_model_says_them() {
 
 #[test]
 fn only_the_answer_is_streamed_and_only_once() {
-    let place = Place::new("default_model = \"scripted:echo\"\n");
-    place.write("two.json", &steps("two", json!([step("a", "A {{input}}"), step("b", "B {{input}}")])));
-    let mut again = step("s", "S {{input}}");
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    place.write("two.json", &steps_json("two", json!([step_json("a", "A {{input}}"), step_json("b", "B {{input}}")])));
+    let mut again = step_json("s", "S {{input}}");
     again["errorMode"] = "retry".into();
-    place.write("again.json", &steps("again", json!([again])));
+    place.write("again.json", &steps_json("again", json!([again])));
     place.write("doc.mdx", "---\ninput:\n  topic: {type: text, message: 'What?'}\n---\n\nSay {topic}.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
-    let server = Serving::start(&place, &[]);
-    let said = |model: &str| texts(stream(&server, CHAT, user(model, "hi")).1);
+    let server = RunningServer::start(&place, &[]);
+    let said = |model: &str| chunk_texts(open_stream(&server, CHAT_PATH, chat_request(model, "hi")).1);
     assert_eq!(said("two"), ["LLM(B LLM(A hi))"], "output of the first step is not part of the answer");
     assert_eq!(said("again"), ["LLM(S hi)"]);
     assert_eq!(said("doc"), ["Say hi.\n\nLLM(Say hi.)"]);
     for model in ["two", "again", "doc"] {
-        let whole = server.post(CHAT, &user(model, "hi"));
-        assert_eq!(content(&whole), said(model).concat(), "{model}");
+        let whole = server.post(CHAT_PATH, &chat_request(model, "hi"));
+        assert_eq!(answer_text(&whole), said(model).concat(), "{model}");
     }
 }
 
 #[test]
 fn what_is_said_finds_its_input() {
-    let place = Place::new("default_model = \"scripted:echo\"\n");
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
     place.write("doc.mdx", "---\ninput:\n  tone: {type: text, message: 'Tone?', default: kind}\n  topic: {type: text, message: 'What?'}\n---\n\nSay {topic}, {tone}.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
     place.write("two.mdx", "---\ninput:\n  a: {type: text, message: 'A?'}\n  b: {type: text, message: 'B?'}\n---\n\n{a} and {b}\n\n<GenText as=\"c\" model=\"scripted:echo\" />\n");
-    place.write("list.json", &steps("list", json!([step("s", "{{input}}")])));
-    let server = Serving::start(&place, &[]);
-    let call = |body: &Value| server.post(CHAT, body);
-    assert!(content(&call(&user("doc", "tea"))).ends_with("LLM(Say tea, kind.)"), "the only required input");
-    assert!(content(&call(&user("doc", r#"{"topic": "tea", "tone": "cold"}"#))).ends_with("LLM(Say tea, cold.)"));
-    let mut body = user("two", "tea");
-    assert_eq!(refused(&call(&body), 400, "invalid_request_error").split(';').next(), Some("missing inputs: b"));
+    place.write("list.json", &steps_json("list", json!([step_json("s", "{{input}}")])));
+    let server = RunningServer::start(&place, &[]);
+    let call = |body: &Value| server.post(CHAT_PATH, body);
+    assert!(
+        answer_text(&call(&chat_request("doc", "tea"))).ends_with("LLM(Say tea, kind.)"),
+        "the only required input"
+    );
+    assert!(
+        answer_text(&call(&chat_request("doc", r#"{"topic": "tea", "tone": "cold"}"#)))
+            .ends_with("LLM(Say tea, cold.)")
+    );
+    let mut body = chat_request("two", "tea");
+    assert_eq!(check_error(&call(&body), 400, "invalid_request_error").split(';').next(), Some("missing inputs: b"));
     body["metadata"] = json!({"a": "milk", "other": "x"});
-    assert!(content(&call(&body)).ends_with("LLM(milk and tea)"), "metadata provides inputs");
+    assert!(answer_text(&call(&body)).ends_with("LLM(milk and tea)"), "metadata provides inputs");
     let parts = json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]);
     let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "old"}, {"role": "assistant", "content": null}, {"role": "user", "content": parts}]);
     assert_eq!(
-        content(&call(&json!({"model": "list", "messages": messages, "temperature": 0.1, "unknown": [1]}))),
+        answer_text(&call(&json!({"model": "list", "messages": messages, "temperature": 0.1, "unknown": [1]}))),
         "LLM(one\ntwo)"
     );
     let picture = json!([{"type": "image_url", "image_url": {"url": "data:,"}}]);
-    let told = refused(
+    let told = check_error(
         &call(&json!({"model": "list", "messages": [{"role": "user", "content": picture}]})),
         400,
         "invalid_request_error",
     );
     assert!(told.contains("image_url"), "{told}");
-    let mut several = user("list", "x");
+    let mut several = chat_request("list", "x");
     several["n"] = 2.into();
-    refused(&call(&several), 400, "invalid_request_error");
+    check_error(&call(&several), 400, "invalid_request_error");
 }
 
 /// Writes a graph with one scripted agent and its tools.
-fn graph(place: &Place, script: &Value, tools: Value) {
+fn write_graph(place: &Workspace, script: &Value, tools: Value) {
     let script = place.write("script.json", &script.to_string());
     let node = |id: &str, kind: &str| json!({"id": id, "nodeName": id, "nodeType": kind, "agentId": if kind == "AGENT" { json!("a") } else { Value::Null }});
     let edge = |id: &str, from: &str, to: Value, value: &str| json!({"id": id, "sourceNodeId": from, "targetNodeId": to, "conditionType": "CONDITIONAL", "conditionValue": value});
@@ -153,20 +159,25 @@ fn graph(place: &Place, script: &Value, tools: Value) {
     place.write("talk.json", &json!({"workflow": workflow, "agents": [agent]}).to_string());
 }
 
-fn person() -> Value {
+fn handoff_answer() -> Value {
     json!({"text": "One moment.", "tool_calls": [{"name": "router", "arguments": {"next_node": "human_handoff"}}]})
 }
 
 #[test]
 fn a_conversation_is_kept_or_told_each_time() {
-    let place = Place::new("");
-    let script = json!({"match": [{"contains": "person", "answer": person()}, {"contains": "first", "answer": "I know the first."}], "default": "Hello."});
-    graph(&place, &script, json!([]));
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::new("");
+    let script = json!({"match": [{"contains": "person", "answer": handoff_answer()}, {"contains": "first", "answer": "I know the first."}], "default": "Hello."});
+    write_graph(&place, &script, json!([]));
+    let server = RunningServer::start(&place, &[]);
     let say = |text: &str, headers: &[&str], metadata: Value| {
-        let mut body = user("talk", text);
+        let mut body = chat_request("talk", text);
         body["metadata"] = metadata;
-        content(&server.call("POST", CHAT, &[&[JSON], headers].concat(), &body.to_string()))
+        answer_text(&server.send_and_read(
+            "POST",
+            CHAT_PATH,
+            &[&[JSON_CONTENT_TYPE], headers].concat(),
+            &body.to_string(),
+        ))
     };
     assert_eq!(say("hi", &[], json!({"thread": "t1"})), "Hello.");
     assert_eq!(say("first", &[], json!({"thread_id": "t1"})), "I know the first.");
@@ -184,9 +195,17 @@ fn a_conversation_is_kept_or_told_each_time() {
     let said = server.get("/api/v1/threads/talk/t1").json();
     assert_eq!(said["messages"].as_array().map(Vec::len), Some(8), "{said}");
     let history = json!([{"role": "user", "content": "first"}, {"role": "assistant", "content": "Hm."}, {"role": "user", "content": "and?"}]);
-    assert_eq!(content(&server.post(CHAT, &json!({"model": "talk", "messages": history}))), "I know the first.");
-    refused(
-        &server.call("POST", CHAT, &[JSON, "x-flowloom-thread: a b"], &user("talk", "x").to_string()),
+    assert_eq!(
+        answer_text(&server.post(CHAT_PATH, &json!({"model": "talk", "messages": history}))),
+        "I know the first."
+    );
+    check_error(
+        &server.send_and_read(
+            "POST",
+            CHAT_PATH,
+            &[JSON_CONTENT_TYPE, "x-flowloom-thread: a b"],
+            &chat_request("talk", "x").to_string(),
+        ),
         400,
         "invalid_request_error",
     );
@@ -194,40 +213,40 @@ fn a_conversation_is_kept_or_told_each_time() {
 
 #[test]
 fn who_waits_for_a_person_says_so_and_takes_the_next_message() {
-    let place = Place::new("");
-    let script = json!({"match": [{"contains": "Call back", "answer": "We do."}], "default": person()});
-    graph(&place, &script, json!([]));
+    let place = Workspace::new("");
+    let script = json!({"match": [{"contains": "Call back", "answer": "We do."}], "default": handoff_answer()});
+    write_graph(&place, &script, json!([]));
     place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
-    let server = Serving::start(&place, &[]);
+    let server = RunningServer::start(&place, &[]);
     let say = |text: &str| {
-        let mut body = user("talk", text);
+        let mut body = chat_request("talk", text);
         body["metadata"] = json!({"thread": "t"});
-        server.post(CHAT, &body)
+        server.post(CHAT_PATH, &body)
     };
     let asked = say("I want a person");
-    let text = content(&asked);
+    let text = answer_text(&asked);
     assert!(text.starts_with("One moment.\n\nA person is needed here") && text.contains("your next message"), "{text}");
     assert_eq!(asked.json()["choices"][0]["finish_reason"], "stop");
-    assert_eq!(content(&say("Call back")), "We do.");
-    let asked = server.post(CHAT, &user("ask-a-person", "x"));
+    assert_eq!(answer_text(&say("Call back")), "We do.");
+    let asked = server.post(CHAT_PATH, &chat_request("ask-a-person", "x"));
     let run = asked.json()["id"].as_str().and_then(|id| id.strip_prefix("chatcmpl-")).expect("an id").to_owned();
     assert!(asked.head.contains(&format!("x-flowloom-run-id: {run}")), "{asked:?}");
-    assert!(content(&asked).contains(&format!("POST /api/v1/runs/{run}/answer")), "{asked:?}");
+    assert!(answer_text(&asked).contains(&format!("POST /api/v1/runs/{run}/answer")), "{asked:?}");
 }
 
 #[test]
 fn tools_of_the_client_are_called_by_it() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let call = |city: &str| json!({"name": "weather", "arguments": {"city": city}});
     let both = json!({"text": "Let me look.", "tool_calls": [call("Bonn"), call("Rome")]});
     let script = json!({"match": [{"contains": "sunny", "answer": "Fine."}], "default": both});
-    graph(
+    write_graph(
         &place,
         &script,
         json!([{"name": "weather", "execution_location": "client", "parameters": {"type": "object"}}]),
     );
-    let server = Serving::start(&place, &[]);
-    let asked = server.post(CHAT, &user("talk", "How is it?")).json();
+    let server = RunningServer::start(&place, &[]);
+    let asked = server.post(CHAT_PATH, &chat_request("talk", "How is it?")).json();
     let choice = &asked["choices"][0];
     assert_eq!(
         (&choice["finish_reason"], &choice["message"]["content"]),
@@ -241,13 +260,13 @@ fn tools_of_the_client_are_called_by_it() {
         let said = [json!({"role": "user", "content": "How is it?"}), choice["message"].clone()];
         json!({"model": "talk", "messages": said.into_iter().chain(results).collect::<Vec<_>>()})
     };
-    let half = server.post(CHAT, &told(vec![result(&calls[0], "sunny")])).json();
+    let half = server.post(CHAT_PATH, &told(vec![result(&calls[0], "sunny")])).json();
     assert_eq!(half["choices"][0]["message"]["tool_calls"], json!([calls[1]]), "one call is still open");
     let body = told(vec![result(&calls[1], "sunny, too")]);
-    let answered = stream(&server, CHAT, body.clone()).1;
-    assert_eq!(texts(answered), ["Fine."]);
-    assert_eq!(content(&server.post(CHAT, &body)), "Fine.", "a repeated result was processed already");
-    let (_, chunks) = stream(&server, CHAT, user("talk", "Again?"));
+    let answered = open_stream(&server, CHAT_PATH, body.clone()).1;
+    assert_eq!(chunk_texts(answered), ["Fine."]);
+    assert_eq!(answer_text(&server.post(CHAT_PATH, &body)), "Fine.", "a repeated result was processed already");
+    let (_, chunks) = open_stream(&server, CHAT_PATH, chat_request("talk", "Again?"));
     let chunks: Vec<Value> = chunks.filter_map(|chunk| serde_json::from_str(&chunk).ok()).collect();
     let reasons: Vec<_> = chunks.iter().filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str()).collect();
     let indexes: Vec<_> =
@@ -257,31 +276,31 @@ fn tools_of_the_client_are_called_by_it() {
 
 #[test]
 fn a_person_allows_a_call_in_words() {
-    let place = Place::new("");
+    let place = Workspace::new("");
     let call = json!({"text": "", "tool_calls": [{"name": "weather", "arguments": {}}]});
     let script = json!({"match": [{"contains": "did not allow", "answer": "As you like."}], "default": call});
     let tool = json!({"name": "weather", "execution_location": "client", "needsApproval": true});
-    graph(&place, &script, json!([tool]));
-    let server = Serving::start(&place, &[]);
+    write_graph(&place, &script, json!([tool]));
+    let server = RunningServer::start(&place, &[]);
     let say = |text: &str, thread: &str| {
-        let mut body = user("talk", text);
+        let mut body = chat_request("talk", text);
         body["metadata"] = json!({"thread": thread});
-        server.post(CHAT, &body)
+        server.post(CHAT_PATH, &body)
     };
     for thread in ["a", "b"] {
-        assert!(content(&say("How is it?", thread)).starts_with("Allow weather with {}?"));
+        assert!(answer_text(&say("How is it?", thread)).starts_with("Allow weather with {}?"));
     }
-    assert_eq!(content(&say("no", "a")), "As you like.");
+    assert_eq!(answer_text(&say("no", "a")), "As you like.");
     assert_eq!(say("Yes", "b").json()["choices"][0]["finish_reason"], "tool_calls");
 }
 
 #[test]
 fn responses_go_on_from_one_another() {
-    let place = Place::new("default_model = \"scripted:echo\"\n");
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
     let script = json!({"match": [{"contains": "first", "answer": "I know the first."}], "default": "Hello."});
-    graph(&place, &script, json!([]));
+    write_graph(&place, &script, json!([]));
     place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
-    let server = Serving::start(&place, &[]);
+    let server = RunningServer::start(&place, &[]);
     let create = |model: &str, input: &str, previous: &Value| {
         let reply =
             server.post("/v1/responses", &json!({"model": model, "input": input, "previous_response_id": previous}));
@@ -302,36 +321,40 @@ fn responses_go_on_from_one_another() {
         (&first["output"], &first["usage"], &json!("completed"))
     );
     let nobody = json!({"model": "talk", "input": "x", "previous_response_id": "resp_x"});
-    refused(&server.post("/v1/responses", &nobody), 404, "not_found_error");
+    check_error(&server.post("/v1/responses", &nobody), 404, "not_found_error");
     let other = json!({"model": "ask-a-person", "input": "x", "previous_response_id": first["id"]});
-    refused(&server.post("/v1/responses", &other), 400, "invalid_request_error");
+    check_error(&server.post("/v1/responses", &other), 400, "invalid_request_error");
 }
 
 #[test]
 fn errors_have_the_shape_that_clients_read() {
-    let place = Place::new("default_model = \"scripted:echo\"\n");
-    place.write("hello.json", &steps("hello", json!([step("s", "{{input}}")])));
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    place.write("hello.json", &steps_json("hello", json!([step_json("s", "{{input}}")])));
     let script = place.write("script.json", &json!({"default": {"error": "boom"}}).to_string());
     place.write("fails.mdx", &format!("Hi.\n\n<GenText as=\"a\" model=\"scripted:{}\" />\n", script.display()));
     let output = place.run(&["keys", "create", "--name", "k", "--user", "ann", "--scopes", "run"]);
-    assert_eq!(exit(&output), 0);
+    assert_eq!(exit_code(&output), 0);
     let key = format!("Authorization: Bearer {}", String::from_utf8_lossy(&output.stdout).trim());
-    let server = Serving::start(&place, &[]);
-    let post = |key: &str, body: &str| server.call("POST", CHAT, &[JSON, key], body);
-    let hi = |model: &str| user(model, "hi").to_string();
-    refused(&server.post(CHAT, &user("hello", "hi")), 401, "authentication_error");
-    refused(&post("Authorization: Bearer sk-other", &hi("hello")), 401, "authentication_error");
-    refused(&server.call("GET", "/v1/models", &[&key], ""), 403, "permission_error");
-    assert_eq!(content(&post(&key, &hi("hello"))), "LLM(hi)");
-    refused(&post(&key, &hi("nope")), 404, "not_found_error");
-    refused(&post(&key, "{"), 400, "invalid_request_error");
-    refused(&post(&key, "{}"), 400, "invalid_request_error");
-    refused(&server.call("GET", "/v1/embeddings", &[&key], ""), 404, "not_found_error");
-    refused(&server.call("DELETE", CHAT, &[&key], ""), 405, "invalid_request_error");
-    refused(&server.call("POST", CHAT, &["Content-Type: text/plain", &key], "x"), 415, "invalid_request_error");
+    let server = RunningServer::start(&place, &[]);
+    let post = |key: &str, body: &str| server.send_and_read("POST", CHAT_PATH, &[JSON_CONTENT_TYPE, key], body);
+    let hi = |model: &str| chat_request(model, "hi").to_string();
+    check_error(&server.post(CHAT_PATH, &chat_request("hello", "hi")), 401, "authentication_error");
+    check_error(&post("Authorization: Bearer sk-other", &hi("hello")), 401, "authentication_error");
+    check_error(&server.send_and_read("GET", "/v1/models", &[&key], ""), 403, "permission_error");
+    assert_eq!(answer_text(&post(&key, &hi("hello"))), "LLM(hi)");
+    check_error(&post(&key, &hi("nope")), 404, "not_found_error");
+    check_error(&post(&key, "{"), 400, "invalid_request_error");
+    check_error(&post(&key, "{}"), 400, "invalid_request_error");
+    check_error(&server.send_and_read("GET", "/v1/embeddings", &[&key], ""), 404, "not_found_error");
+    check_error(&server.send_and_read("DELETE", CHAT_PATH, &[&key], ""), 405, "invalid_request_error");
+    check_error(
+        &server.send_and_read("POST", CHAT_PATH, &["Content-Type: text/plain", &key], "x"),
+        415,
+        "invalid_request_error",
+    );
     // Clients must not retry this status, since each retry would start a run.
-    assert_eq!(refused(&post(&key, &hi("fails")), 422, "invalid_request_error"), "boom");
-    let mut body = user("fails", "hi");
+    assert_eq!(check_error(&post(&key, &hi("fails")), 422, "invalid_request_error"), "boom");
+    let mut body = chat_request("fails", "hi");
     body["stream"] = true.into();
     let chunks = post(&key, &body.to_string()).body;
     let events: Vec<&str> = chunks.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
@@ -341,31 +364,36 @@ fn errors_have_the_shape_that_clients_read() {
 
 #[test]
 fn too_many_runs_are_refused_as_clients_expect() {
-    let model = Model::start();
-    let place = Place::new(&model.config());
-    place.write("one.json", &steps("one", json!([step("s", "{{input}}")])));
-    let server = Serving::start(&place, &["--max-runs", "1"]);
-    let (_, mut chunks) = stream(&server, CHAT, user("one", "hi"));
+    let model = StreamingModel::start();
+    let place = Workspace::new(&model.config());
+    place.write("one.json", &steps_json("one", json!([step_json("s", "{{input}}")])));
+    let server = RunningServer::start(&place, &["--max-runs", "1"]);
+    let (_, mut chunks) = open_stream(&server, CHAT_PATH, chat_request("one", "hi"));
     chunks.next();
-    let reply = server.post(CHAT, &user("one", "hi"));
-    refused(&reply, 429, "rate_limit_error");
+    let reply = server.post(CHAT_PATH, &chat_request("one", "hi"));
+    check_error(&reply, 429, "rate_limit_error");
     assert!(reply.head.contains("retry-after: 1"), "{reply:?}");
-    model.end();
+    model.end_answer();
 }
 
 #[test]
 fn an_open_server_takes_whatever_key_a_client_sends() {
-    let place = Place::hello("");
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
     let call = |key: &str| {
-        server.call("POST", CHAT, &[JSON, &format!("Authorization: Bearer {key}")], &user("hello", "hi").to_string())
+        server.send_and_read(
+            "POST",
+            CHAT_PATH,
+            &[JSON_CONTENT_TYPE, &format!("Authorization: Bearer {key}")],
+            &chat_request("hello", "hi").to_string(),
+        )
     };
-    assert_eq!(content(&call("sk-anything")), "LLM(Say hi)");
-    refused(&call("fl_0000"), 401, "authentication_error");
+    assert_eq!(answer_text(&call("sk-anything")), "LLM(Say hi)");
+    check_error(&call("fl_0000"), 401, "authentication_error");
 }
 
 /// The final status of the only run.
-fn ended(server: &Serving) -> String {
+fn wait_for_status(server: &RunningServer) -> String {
     let run = server.get("/api/v1/runs").json()["items"][0]["run_id"].as_str().expect("a run").to_owned();
     server.stream(&format!("/api/v1/runs/{run}/events"), &[]).for_each(drop);
     server.get(&format!("/api/v1/runs/{run}")).json()["status"].as_str().expect("a status").to_owned()
@@ -376,36 +404,37 @@ fn a_client_that_goes_away_stops_the_run() {
     for (is_stream, key, then) in
         [(true, None, "cancelled"), (false, None, "cancelled"), (true, Some("Idempotency-Key: k"), "succeeded")]
     {
-        let model = Model::start();
-        let place = Place::new(&model.config());
-        place.write("one.json", &steps("one", json!([step("s", "{{input}}")])));
-        let server = Serving::start(&place, &[]);
-        let mut body = user("one", "hi");
+        let model = StreamingModel::start();
+        let place = Workspace::new(&model.config());
+        place.write("one.json", &steps_json("one", json!([step_json("s", "{{input}}")])));
+        let server = RunningServer::start(&place, &[]);
+        let mut body = chat_request("one", "hi");
         body["stream"] = is_stream.into();
-        let headers: Vec<&str> = [Some(JSON), key].into_iter().flatten().collect();
-        let client: TcpStream = server.send("POST", CHAT, &headers, &body.to_string());
+        let headers: Vec<&str> = [Some(JSON_CONTENT_TYPE), key].into_iter().flatten().collect();
+        let client: TcpStream = server.send("POST", CHAT_PATH, &headers, &body.to_string());
         let begun = || server.get("/api/v1/runs").json()["items"].as_array().is_some_and(|runs| !runs.is_empty());
         while !begun() {
             std::thread::yield_now();
         }
         drop(client);
         if key.is_some() {
-            model.end();
+            model.end_answer();
         }
-        assert_eq!(ended(&server), then, "{is_stream} {key:?}");
+        assert_eq!(wait_for_status(&server), then, "{is_stream} {key:?}");
     }
 }
 
 #[test]
 fn the_same_key_is_the_same_answer() {
-    let place = Place::hello("");
-    let server = Serving::start(&place, &[]);
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
     let call = |path: &str, text: &str| {
-        let body = if path == CHAT { user("hello", text) } else { json!({"model": "hello", "input": text}) };
-        server.call("POST", path, &[JSON, "Idempotency-Key: k1"], &body.to_string())
+        let body =
+            if path == CHAT_PATH { chat_request("hello", text) } else { json!({"model": "hello", "input": text}) };
+        server.send_and_read("POST", path, &[JSON_CONTENT_TYPE, "Idempotency-Key: k1"], &body.to_string())
     };
-    let first = call(CHAT, "hi").json();
-    assert_eq!(call(CHAT, "hi").json(), first);
-    refused(&call(CHAT, "ho"), 409, "invalid_request_error");
-    refused(&call("/v1/responses", "hi"), 409, "invalid_request_error");
+    let first = call(CHAT_PATH, "hi").json();
+    assert_eq!(call(CHAT_PATH, "hi").json(), first);
+    check_error(&call(CHAT_PATH, "ho"), 409, "invalid_request_error");
+    check_error(&call("/v1/responses", "hi"), 409, "invalid_request_error");
 }

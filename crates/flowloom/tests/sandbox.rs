@@ -2,12 +2,12 @@
 
 mod support;
 
-use support::Place;
+use support::Workspace;
 
 #[test]
 fn doctor_tries_the_sandbox() {
-    let place = Place::new("[sandbox]\nscript_timeout_ms = 250\npython_memory_mb = 300\n");
-    let (_, findings) = place.json(&["doctor"]);
+    let place = Workspace::new("[sandbox]\nscript_timeout_ms = 250\npython_memory_mb = 300\n");
+    let (_, findings) = place.run_json(&["doctor"]);
     let row = |name: &str| {
         let rows = findings.as_array().expect("rows");
         rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}")).clone()
@@ -22,15 +22,15 @@ fn doctor_tries_the_sandbox() {
 
 #[test]
 fn doctor_says_what_is_missing() {
-    let place = Place::new("[sandbox]\npython = \"/nowhere/python3\"\n");
-    let (exit, findings) = place.json(&["doctor"]);
+    let place = Workspace::new("[sandbox]\npython = \"/nowhere/python3\"\n");
+    let (exit, findings) = place.run_json(&["doctor"]);
     assert_eq!(exit, 1);
     assert!(findings.to_string().contains("/nowhere/python3"), "{findings}");
 }
 
 #[test]
 fn settings_that_do_not_exist_are_refused() {
-    let place = Place::new("[sandbox]\nunsafe = true\n");
+    let place = Workspace::new("[sandbox]\nunsafe = true\n");
     let output = place.run(&["doctor"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("FL1401"));

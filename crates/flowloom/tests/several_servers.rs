@@ -3,41 +3,45 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::http::Serving;
-use support::{Place, Server, exit, signal, stderr, two_calls};
+use support::http::RunningServer;
+use support::{TestServer, Workspace, exit_code, send_signal, stderr_text, two_calls_flow};
 
 /// A server with a short recovery interval.
-const SOON: &str = "default_model = \"scripted:echo\"\nrecovery_interval_ms = 50\n";
+const FAST_RECOVERY_CONFIG: &str = "default_model = \"scripted:echo\"\nrecovery_interval_ms = 50\n";
 
 /// A lease that expires during the test but can be renewed on a busy machine, and one that does not expire.
-const SHORT: u64 = 2_000;
-const LONG: u64 = 600_000;
+const SHORT_LEASE_MS: u64 = 2_000;
+const LONG_LEASE_MS: u64 = 600_000;
 
 /// Two workspaces that share a Postgres database; `None` if none is available.
-fn sharing(world: &Server, lease_ms: u64) -> Option<(Place, Place)> {
-    let database = test_postgres::Database::create()?;
-    let config = format!("database = \"{}\"\nlease_ms = {lease_ms}\n{SOON}{}", database.url, world.allowed());
+fn create_shared_workspaces(world: &TestServer, lease_ms: u64) -> Option<(Workspace, Workspace)> {
+    let database = test_postgres::TestDatabase::create_database()?;
+    let config = format!(
+        "database = \"{}\"\nlease_ms = {lease_ms}\n{FAST_RECOVERY_CONFIG}{}",
+        database.url,
+        world.egress_config()
+    );
     let place = || {
-        let place = Place::new(&config);
-        place.write("flow.json", &two_calls(world, "GET", "/slow"));
+        let place = Workspace::new(&config);
+        place.write("flow.json", &two_calls_flow(world, "GET", "/slow"));
         place
     };
     Some((place(), place()))
 }
 
-fn start(server: &Serving) -> String {
+fn start_run(server: &RunningServer) -> String {
     let started = server.post("/api/v1/runs", &json!({"workflow": "flow"}));
     assert_eq!(started.status, 202, "{started:?}");
     started.json()["run_id"].as_str().expect("an id").to_owned()
 }
 
 /// Waits for the end of a run and returns it.
-fn ended(server: &Serving, run: &str) -> Value {
+fn wait_for_end(server: &RunningServer, run: &str) -> Value {
     server.post(&format!("/api/v1/runs/{run}/resume?wait=60"), &json!({})).json()
 }
 
 /// The events of a finished run, without gaps and duplicates.
-fn events(server: &Serving, run: &str) -> Vec<Value> {
+fn read_events(server: &RunningServer, run: &str) -> Vec<Value> {
     let lines = server.stream(&format!("/api/v1/runs/{run}/events"), &[]);
     let data = lines.filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
     let events: Vec<Value> = data.filter(|event| event["seq"].is_u64()).collect();
@@ -46,129 +50,133 @@ fn events(server: &Serving, run: &str) -> Vec<Value> {
     events
 }
 
-fn count(events: &[Value], name: &str) -> usize {
+fn count_events(events: &[Value], name: &str) -> usize {
     events.iter().filter(|event| event["event"] == name).count()
 }
 
 #[test]
 fn a_killed_servers_runs_are_finished_by_another() {
-    let world = Server::start();
-    let Some((one, two)) = sharing(&world, SHORT) else { return };
-    let (mut first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
-    let runs: Vec<String> = (0..3).map(|_| start(&first)).collect();
-    world.wait_for("/slow", 3);
+    let world = TestServer::start();
+    let Some((one, two)) = create_shared_workspaces(&world, SHORT_LEASE_MS) else { return };
+    let (mut first, second) = (RunningServer::start(&one, &[]), RunningServer::start(&two, &[]));
+    let runs: Vec<String> = (0..3).map(|_| start_run(&first)).collect();
+    world.wait_for_requests("/slow", 3);
     first.child.kill().expect("killed");
     first.child.wait().expect("gone");
-    world.wait_for("/slow", 6);
-    world.release();
+    world.wait_for_requests("/slow", 6);
+    world.release_slow();
     for run in &runs {
-        let shown = ended(&second, run);
+        let shown = wait_for_end(&second, run);
         assert_eq!((&shown["status"], &shown["output"]), (&json!("succeeded"), &json!("LLM(/slow)")), "{shown}");
-        let events = events(&second, run);
-        assert_eq!((count(&events, "run_started"), count(&events, "run_finished")), (2, 1), "{events:#?}");
+        let events = read_events(&second, run);
+        assert_eq!(
+            (count_events(&events, "run_started"), count_events(&events, "run_finished")),
+            (2, 1),
+            "{events:#?}"
+        );
     }
-    assert_eq!(world.counted("/first"), 3, "finished steps are not repeated");
+    assert_eq!(world.request_count("/first"), 3, "finished steps are not repeated");
 }
 
 #[test]
 fn a_paused_server_that_wakes_late_writes_nothing() {
-    let world = Server::start();
-    let Some((one, two)) = sharing(&world, SHORT) else { return };
-    let (first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
-    let run = start(&first);
-    world.wait_for("/slow", 1);
-    signal(&first.child, "-STOP");
-    world.wait_for("/slow", 2);
+    let world = TestServer::start();
+    let Some((one, two)) = create_shared_workspaces(&world, SHORT_LEASE_MS) else { return };
+    let (first, second) = (RunningServer::start(&one, &[]), RunningServer::start(&two, &[]));
+    let run = start_run(&first);
+    world.wait_for_requests("/slow", 1);
+    send_signal(&first.child, "-STOP");
+    world.wait_for_requests("/slow", 2);
     // Both servers have the response now; the first reads it when it is resumed.
-    world.release();
-    let shown = ended(&second, &run);
+    world.release_slow();
+    let shown = wait_for_end(&second, &run);
     assert_eq!(shown["status"], "succeeded", "{shown}");
-    let before = events(&second, &run);
-    signal(&first.child, "-CONT");
-    assert_eq!(ended(&first, &run)["status"], "succeeded");
-    let after = events(&first, &run);
+    let before = read_events(&second, &run);
+    send_signal(&first.child, "-CONT");
+    assert_eq!(wait_for_end(&first, &run)["status"], "succeeded");
+    let after = read_events(&first, &run);
     assert_eq!(before, after);
-    assert_eq!((count(&after, "run_started"), count(&after, "run_finished")), (2, 1), "{after:#?}");
+    assert_eq!((count_events(&after, "run_started"), count_events(&after, "run_finished")), (2, 1), "{after:#?}");
 }
 
 #[test]
 fn what_is_asked_of_one_server_reaches_the_other() {
-    let world = Server::start();
-    let Some((one, two)) = sharing(&world, LONG) else { return };
-    let (first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
-    let run = start(&first);
-    world.wait_for("/slow", 1);
+    let world = TestServer::start();
+    let Some((one, two)) = create_shared_workspaces(&world, LONG_LEASE_MS) else { return };
+    let (first, second) = (RunningServer::start(&one, &[]), RunningServer::start(&two, &[]));
+    let run = start_run(&first);
+    world.wait_for_requests("/slow", 1);
     let cancelled = second.post(&format!("/api/v1/runs/{run}/cancel?wait=60"), &json!({}));
     assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &json!("cancelled")), "{cancelled:?}");
-    assert_eq!(count(&events(&second, &run), "cancel_requested"), 1);
-    world.release();
+    assert_eq!(count_events(&read_events(&second, &run), "cancel_requested"), 1);
+    world.release_slow();
 }
 
 #[test]
 fn events_are_followed_across_servers() {
-    let world = Server::start();
-    let Some((one, two)) = sharing(&world, LONG) else { return };
-    let (first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
-    let run = start(&first);
-    world.wait_for("/slow", 1);
+    let world = TestServer::start();
+    let Some((one, two)) = create_shared_workspaces(&world, LONG_LEASE_MS) else { return };
+    let (first, second) = (RunningServer::start(&one, &[]), RunningServer::start(&two, &[]));
+    let run = start_run(&first);
+    world.wait_for_requests("/slow", 1);
     let mut lines = second.stream(&format!("/api/v1/runs/{run}/events"), &[]);
     assert!(lines.any(|line| line == "event: run_started"));
-    world.release();
+    world.release_slow();
     assert!(lines.any(|line| line == "event: run_finished"));
     assert!(lines.any(|line| line == "event: done"));
 }
 
 #[test]
 fn a_server_takes_up_the_run_of_a_killed_command() {
-    let world = Server::start();
-    let place = Place::new(&format!("{SOON}{}", world.allowed()));
-    place.write("flow.json", &two_calls(&world, "GET", "/slow"));
-    let server = Serving::start(&place, &[]);
+    let world = TestServer::start();
+    let place = Workspace::new(&format!("{FAST_RECOVERY_CONFIG}{}", world.egress_config()));
+    place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
+    let server = RunningServer::start(&place, &[]);
     let mut command = place.start(&["run", "flow.json"]);
-    world.wait_for("/slow", 1);
-    signal(&command, "-9");
+    world.wait_for_requests("/slow", 1);
+    send_signal(&command, "-9");
     command.wait().expect("gone");
-    world.wait_for("/slow", 2);
-    world.release();
-    let (code, list) = place.json(&["runs"]);
+    world.wait_for_requests("/slow", 2);
+    world.release_slow();
+    let (code, list) = place.run_json(&["runs"]);
     assert_eq!(code, 0);
     let run = list[0]["run_id"].as_str().or(list[0]["id"].as_str()).expect("an id").to_owned();
-    assert_eq!(ended(&server, &run)["status"], "succeeded");
-    assert_eq!(world.counted("/first"), 1);
+    assert_eq!(wait_for_end(&server, &run)["status"], "succeeded");
+    assert_eq!(world.request_count("/first"), 1);
 }
 
 #[test]
 fn a_run_that_kills_every_server_is_left_alone() {
-    let world = Server::start();
+    let world = TestServer::start();
     // One server at a time, so that none loses its lease to another.
-    let Some((one, two)) = sharing(&world, 500) else { return };
-    let mut server = Serving::start(&one, &[]);
-    let run = start(&server);
+    let Some((one, two)) = create_shared_workspaces(&world, 500) else { return };
+    let mut server = RunningServer::start(&one, &[]);
+    let run = start_run(&server);
     for n in 1..=3 {
-        world.wait_for("/slow", n);
+        world.wait_for_requests("/slow", n);
         server.child.kill().expect("killed");
         server.child.wait().expect("gone");
-        server = Serving::start(if n % 2 == 0 { &one } else { &two }, &[]);
+        server = RunningServer::start(if n % 2 == 0 { &one } else { &two }, &[]);
     }
-    world.wait_for("/slow", 4);
+    world.wait_for_requests("/slow", 4);
     server.child.kill().expect("killed");
     server.child.wait().expect("gone");
-    let server = Serving::start(&one, &[]);
+    let server = RunningServer::start(&one, &[]);
     let mut events = server.stream(&format!("/api/v1/runs/{run}/events"), &[]);
     assert!(events.any(|line| line == "event: run_suspended"));
     let list = server.get("/api/v1/runs?status=quarantined").json();
     assert_eq!(list["items"][0]["run_id"], run.as_str(), "{list}");
     assert!(server.get("/metrics").body.contains("flowloom_runs{status=\"quarantined\"} 1"));
-    assert_eq!(world.counted("/slow"), 4);
+    assert_eq!(world.request_count("/slow"), 4);
     // A person may resume it once more.
-    world.release();
-    assert_eq!(ended(&server, &run)["status"], "succeeded");
+    world.release_slow();
+    assert_eq!(wait_for_end(&server, &run)["status"], "succeeded");
 }
 
 #[test]
 fn doctor_says_which_database_without_its_password() {
-    let place = Place::new("");
-    if let Some(database) = test_postgres::Database::create() {
+    let place = Workspace::new("");
+    if let Some(database) = test_postgres::TestDatabase::create_database() {
         let url = database.url.replace("postgres@", "postgres:s3cret@");
         let report = place.run(&["doctor", "--database", &url]);
         let text = String::from_utf8_lossy(&report.stdout).into_owned();
@@ -177,26 +185,34 @@ fn doctor_says_which_database_without_its_password() {
     }
     place.write("flowloom.toml", "database = \"postgres://ann:s3cret@127.0.0.1:1/none\"\n");
     let report = place.run(&["doctor"]);
-    let text = String::from_utf8_lossy(&report.stdout).into_owned() + &stderr(&report);
+    let text = String::from_utf8_lossy(&report.stdout).into_owned() + &stderr_text(&report);
     assert!(text.contains("✗ database") && !text.contains("s3cret"), "{text}");
     let refused = place.run(&["runs"]);
-    assert_eq!(exit(&refused), 1, "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("FL1301") && !stderr(&refused).contains("s3cret"), "{}", stderr(&refused));
+    assert_eq!(exit_code(&refused), 1, "{}", stderr_text(&refused));
+    assert!(
+        stderr_text(&refused).contains("FL1301") && !stderr_text(&refused).contains("s3cret"),
+        "{}",
+        stderr_text(&refused)
+    );
     place.write("flowloom.toml", "database = \"postgres://ann:s3cret@db\n");
     let broken = place.run(&["runs"]);
-    assert!(exit(&broken) == 2 && !stderr(&broken).contains("s3cret"), "{}", stderr(&broken));
+    assert!(exit_code(&broken) == 2 && !stderr_text(&broken).contains("s3cret"), "{}", stderr_text(&broken));
 }
 
 #[test]
 fn a_server_that_is_stopped_gives_everything_up_at_once() {
-    let world = Server::start();
-    let Some(database) = test_postgres::Database::create() else { return };
-    let place = Place::new(&format!("database = \"{}\"\nlease_ms = {LONG}\n{SOON}{}", database.url, world.allowed()));
-    place.write("flow.json", &two_calls(&world, "GET", "/other"));
-    let mut server = Serving::start(&place, &[]);
+    let world = TestServer::start();
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    let place = Workspace::new(&format!(
+        "database = \"{}\"\nlease_ms = {LONG_LEASE_MS}\n{FAST_RECOVERY_CONFIG}{}",
+        database.url,
+        world.egress_config()
+    ));
+    place.write("flow.json", &two_calls_flow(&world, "GET", "/other"));
+    let mut server = RunningServer::start(&place, &[]);
     let done = server.post("/api/v1/runs?wait=60", &json!({"workflow": "flow"}));
     assert_eq!(done.json()["status"], "succeeded", "{done:?}");
-    signal(&server.child, "-TERM");
+    send_signal(&server.child, "-TERM");
     assert!(server.child.wait().expect("it ended").success());
-    assert_eq!(database.texts("select name from process"), Vec::<String>::new());
+    assert_eq!(database.query_texts("select name from process"), Vec::<String>::new());
 }

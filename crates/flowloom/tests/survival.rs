@@ -4,126 +4,126 @@ mod support;
 
 use std::os::unix::process::ExitStatusExt as _;
 
-use support::{Place, Server, exit, signal, stderr, two_calls};
+use support::{TestServer, Workspace, exit_code, send_signal, stderr_text, two_calls_flow};
 
-const ECHO: &str = "default_model = \"scripted:echo\"\n";
+const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
 
 /// Starts a run that waits at `/slow`, and kills the program there.
-fn killed_at_slow(method: &str) -> (Place, Server) {
-    let server = Server::start();
-    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
-    place.write("flow.json", &two_calls(&server, method, "/slow"));
+fn kill_at_slow(method: &str) -> (Workspace, TestServer) {
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", server.egress_config()));
+    place.write("flow.json", &two_calls_flow(&server, method, "/slow"));
     let mut child = place.start(&["run", "flow.json"]);
-    server.wait_for("/slow", 1);
-    signal(&child, "-9");
+    server.wait_for_requests("/slow", 1);
+    send_signal(&child, "-9");
     assert_eq!(child.wait().expect("it ended").signal(), Some(9));
-    server.release();
+    server.release_slow();
     (place, server)
 }
 
 #[test]
 fn a_killed_run_goes_on_without_repeating_what_was_finished() {
-    let (place, server) = killed_at_slow("GET");
+    let (place, server) = kill_at_slow("GET");
     // The definition may change or disappear; the run uses its bundle.
     place.write("flow.json", "{}");
-    let (code, result) = place.json(&["resume", "last"]);
+    let (code, result) = place.run_json(&["resume", "last"]);
     assert_eq!(code, 0, "{result}");
     assert_eq!(result["output"], "LLM(/slow)");
-    assert_eq!((server.counted("/first"), server.counted("/slow")), (1, 2));
-    let (code, again) = place.json(&["resume", "last"]);
+    assert_eq!((server.request_count("/first"), server.request_count("/slow")), (1, 2));
+    let (code, again) = place.run_json(&["resume", "last"]);
     assert_eq!((code, &again["output"]), (0, &result["output"]));
-    assert_eq!(server.counted("/slow"), 2, "a finished run performs no effects");
-    assert_eq!(exit(&place.run(&["replay", "last"])), 0);
+    assert_eq!(server.request_count("/slow"), 2, "a finished run performs no effects");
+    assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);
 }
 
 #[test]
 fn a_post_in_flight_is_not_sent_again_by_itself() {
-    let (place, server) = killed_at_slow("POST");
-    let (code, result) = place.json(&["resume", "last"]);
+    let (place, server) = kill_at_slow("POST");
+    let (code, result) = place.run_json(&["resume", "last"]);
     assert_eq!((code, result["status"].as_str()), (6, Some("uncertain")), "{result}");
-    assert_eq!(server.counted("/slow"), 1);
-    let (code, result) = place.json(&["resolve", "last", "/two", "--resend"]);
+    assert_eq!(server.request_count("/slow"), 1);
+    let (code, result) = place.run_json(&["resolve", "last", "/two", "--resend"]);
     assert_eq!((code, &result["output"]), (0, &"LLM(/slow)".into()), "{result}");
-    let keys = server.keys("/slow");
+    let keys = server.idempotency_keys("/slow");
     assert_eq!(keys.len(), 2);
     assert!(!keys[0].is_empty() && keys[0] == keys[1], "{keys:?}");
 }
 
 #[test]
 fn an_uncertain_effect_can_be_declared_failed_or_given_its_result() {
-    let (place, server) = killed_at_slow("POST");
-    assert_eq!(place.json(&["resume", "last"]).0, 6);
-    let (code, result) = place.json(&["resolve", "last", "/two", "--fail"]);
+    let (place, server) = kill_at_slow("POST");
+    assert_eq!(place.run_json(&["resume", "last"]).0, 6);
+    let (code, result) = place.run_json(&["resolve", "last", "/two", "--fail"]);
     assert_eq!((code, result["error"]["code"].as_str()), (1, Some("FL1206")), "{result}");
-    let (other, _) = killed_at_slow("POST");
-    assert_eq!(other.json(&["resume", "last"]).0, 6);
-    let (code, result) = other.json(&["resolve", "last", "/two", "--value", "{\"path\":\"given\"}"]);
+    let (other, _) = kill_at_slow("POST");
+    assert_eq!(other.run_json(&["resume", "last"]).0, 6);
+    let (code, result) = other.run_json(&["resolve", "last", "/two", "--value", "{\"path\":\"given\"}"]);
     assert_eq!((code, &result["output"]), (0, &"LLM(given)".into()), "{result}");
-    assert_eq!(server.counted("/slow"), 1);
+    assert_eq!(server.request_count("/slow"), 1);
 }
 
 #[test]
 fn one_process_owns_a_run() {
-    let server = Server::start();
-    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
-    place.write("flow.json", &two_calls(&server, "GET", "/slow"));
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", server.egress_config()));
+    place.write("flow.json", &two_calls_flow(&server, "GET", "/slow"));
     let child = place.start(&["run", "flow.json"]);
-    server.wait_for("/slow", 1);
+    server.wait_for_requests("/slow", 1);
     let second = place.run(&["resume", "last"]);
-    assert_eq!(exit(&second), 2);
-    assert!(stderr(&second).contains("FL1202"), "{}", stderr(&second));
-    server.release();
-    assert_eq!(exit(&child.wait_with_output().expect("it ended")), 0);
+    assert_eq!(exit_code(&second), 2);
+    assert!(stderr_text(&second).contains("FL1202"), "{}", stderr_text(&second));
+    server.release_slow();
+    assert_eq!(exit_code(&child.wait_with_output().expect("it ended")), 0);
 }
 
 #[test]
 fn cancel_reaches_another_process() {
-    let server = Server::start();
-    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
-    place.write("flow.json", &two_calls(&server, "GET", "/slow"));
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", server.egress_config()));
+    place.write("flow.json", &two_calls_flow(&server, "GET", "/slow"));
     let child = place.start(&["run", "flow.json", "--json"]);
-    server.wait_for("/slow", 1);
+    server.wait_for_requests("/slow", 1);
     let cancelled = place.run(&["cancel", "last"]);
-    assert_eq!(exit(&cancelled), 0, "{}", stderr(&cancelled));
+    assert_eq!(exit_code(&cancelled), 0, "{}", stderr_text(&cancelled));
     let output = child.wait_with_output().expect("it ended");
-    assert_eq!(exit(&output), 130);
+    assert_eq!(exit_code(&output), 130);
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
     assert_eq!(result["status"], "cancelled");
-    server.release();
+    server.release_slow();
 }
 
 #[test]
 fn an_interrupt_cancels_and_leaves_a_whole_record() {
-    let server = Server::start();
-    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
-    place.write("flow.json", &two_calls(&server, "POST", "/slow"));
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", server.egress_config()));
+    place.write("flow.json", &two_calls_flow(&server, "POST", "/slow"));
     let child = place.start(&["run", "flow.json"]);
-    server.wait_for("/slow", 1);
-    signal(&child, "-INT");
-    assert_eq!(exit(&child.wait_with_output().expect("it ended")), 130);
-    let (code, shown) = place.json(&["show", "last"]);
+    server.wait_for_requests("/slow", 1);
+    send_signal(&child, "-INT");
+    assert_eq!(exit_code(&child.wait_with_output().expect("it ended")), 130);
+    let (code, shown) = place.run_json(&["show", "last"]);
     assert_eq!((code, shown["status"].as_str()), (0, Some("cancelled")));
     let events = shown["events"].as_array().expect("events");
     let names: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap_or_default()).collect();
     assert!(names.ends_with(&["cancel_requested", "step_aborted", "run_finished"]), "{names:?}");
-    server.release();
+    server.release_slow();
 }
 
 #[test]
 fn a_run_that_nobody_drives_can_be_cancelled() {
-    let (place, server) = killed_at_slow("GET");
-    assert_eq!(exit(&place.run(&["cancel", "last"])), 0);
-    let (_, list) = place.json(&["runs"]);
+    let (place, server) = kill_at_slow("GET");
+    assert_eq!(exit_code(&place.run(&["cancel", "last"])), 0);
+    let (_, list) = place.run_json(&["runs"]);
     assert_eq!(list[0]["status"], "cancelled");
-    assert_eq!(server.counted("/slow"), 1);
+    assert_eq!(server.request_count("/slow"), 1);
 }
 
 #[test]
 fn a_database_that_cannot_grow_loses_nothing() {
-    let server = Server::start();
-    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
+    let server = TestServer::start();
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", server.egress_config()));
     let long = "x".repeat(400_000);
-    let flow = two_calls(&server, "GET", "/other")
+    let flow = two_calls_flow(&server, "GET", "/other")
         .replace("\"a\", \"value\": \"1\"", &format!("\"a\", \"value\": \"{long}\""));
     place.write("flow.json", &flow);
     let program = env!("CARGO_BIN_EXE_flowloom");
@@ -136,8 +136,8 @@ fn a_database_that_cannot_grow_loses_nothing() {
         .env("FLOWLOOM_DATA_DIR", place.path("data"))
         .output()
         .expect("bash runs");
-    assert_eq!(exit(&output), 1, "{}", stderr(&output));
-    assert!(stderr(&output).contains("FL130"), "{}", stderr(&output));
-    assert_eq!(server.counted("/other"), 0, "no effect without a journal entry");
-    assert_eq!(exit(&place.run(&["run", "flow.json"])), 0, "it works again with space");
+    assert_eq!(exit_code(&output), 1, "{}", stderr_text(&output));
+    assert!(stderr_text(&output).contains("FL130"), "{}", stderr_text(&output));
+    assert_eq!(server.request_count("/other"), 0, "no effect without a journal entry");
+    assert_eq!(exit_code(&place.run(&["run", "flow.json"])), 0, "it works again with space");
 }

@@ -4,28 +4,29 @@
 mod support;
 
 use serde_json::Value;
-use support::{Place, exit, stderr};
+use support::{Workspace, exit_code, stderr_text};
 
-const WORKFLOW: &str =
+const WORKFLOW_TABLE: &str =
     "id,name,description,entrypoint_node_id,is_conversational\nw,Desk,\"Say \"\"hi\"\", twice\",n1,t\n";
-const NODES: &str = "id,workflow_id,agent_id,node_type,node_name\r\nn1,w,\\N,AGENT,Door\r\nn2,w,,AGENT,\"Back,\r\noffice\"\r\nx,other,,AGENT,Elsewhere\r\n";
-const EDGES: &str = "id,workflow_id,source_node_id,target_node_id,condition_type,condition_value\ne1,w,n1,n2,ALWAYS,\n";
+const NODE_TABLE: &str = "id,workflow_id,agent_id,node_type,node_name\r\nn1,w,\\N,AGENT,Door\r\nn2,w,,AGENT,\"Back,\r\noffice\"\r\nx,other,,AGENT,Elsewhere\r\n";
+const EDGE_TABLE: &str =
+    "id,workflow_id,source_node_id,target_node_id,condition_type,condition_value\ne1,w,n1,n2,ALWAYS,\n";
 
-fn place(nodes: &str, edges: &str) -> Place {
-    let place = Place::new("default_model = \"scripted:echo\"\n");
+fn create_workspace(nodes: &str, edges: &str) -> Workspace {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
     std::fs::create_dir(place.path("desk")).expect("a folder");
-    place.write("desk/system_agent_workflow.csv", WORKFLOW);
+    place.write("desk/system_agent_workflow.csv", WORKFLOW_TABLE);
     place.write("desk/system_agent_workflow_node.csv", nodes);
     place.write("desk/system_agent_workflow_edge.csv", edges);
     place
 }
 
-fn agents(nodes: &str) -> String {
+fn with_agents(nodes: &str) -> String {
     nodes.replace("\\N,AGENT", "a,AGENT").replace("w,,AGENT", "w,a,AGENT").replace("other,,", "other,a,")
 }
 
 /// The diagnostics as file, line and code.
-fn problems(place: &Place) -> Vec<(String, u64, String)> {
+fn list_diagnostics(place: &Workspace) -> Vec<(String, u64, String)> {
     let output = place.run(&["check", "desk", "--json"]);
     let list: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let text = |problem: &Value, key: &str| problem[key].as_str().unwrap_or_default().to_owned();
@@ -35,41 +36,41 @@ fn problems(place: &Place) -> Vec<(String, u64, String)> {
 
 #[test]
 fn a_folder_of_tables_runs_and_is_pinned_with_the_run() {
-    let place = place(&agents(NODES), EDGES);
-    let (code, told) = place.json(&["run", "desk", "-i", "message=hi"]);
+    let place = create_workspace(&with_agents(NODE_TABLE), EDGE_TABLE);
+    let (code, told) = place.run_json(&["run", "desk", "-i", "message=hi"]);
     assert_eq!(code, 0, "{told}");
     assert_eq!(told["result"]["node_trace"], serde_json::json!(["Door", "Back,\r\noffice"]));
     assert_eq!(told["result"]["end_reason"], "no_edge");
     std::fs::remove_dir_all(place.path("desk")).expect("removed");
     let replayed = place.run(&["replay", "last"]);
-    assert_eq!(exit(&replayed), 0, "{}", stderr(&replayed));
+    assert_eq!(exit_code(&replayed), 0, "{}", stderr_text(&replayed));
 }
 
 #[test]
 fn the_file_of_workflows_means_the_same() {
-    let place = place(&agents(NODES), EDGES);
+    let place = create_workspace(&with_agents(NODE_TABLE), EDGE_TABLE);
     let output = place.run(&["check", "desk/system_agent_workflow.csv"]);
-    assert_eq!(exit(&output), 0, "{}", stderr(&output));
+    assert_eq!(exit_code(&output), 0, "{}", stderr_text(&output));
 }
 
 #[test]
 fn problems_stand_at_their_rows() {
-    let edges = EDGES.to_owned() + "e2,w,n1,n9,CONDITIONAL,Nine\n";
-    let found = problems(&place(NODES, &edges));
+    let edges = EDGE_TABLE.to_owned() + "e2,w,n1,n9,CONDITIONAL,Nine\n";
+    let found = list_diagnostics(&create_workspace(NODE_TABLE, &edges));
     let has = |file: &str, line: u64, code: &str| {
         let place = format!("desk/system_agent_workflow_{file}.csv");
         found.iter().any(|(at, on, is)| *at == place && *on == line && is == code)
     };
     assert!(has("edge", 3, "FL0501"), "{found:?}");
     assert!(has("node", 2, "FL0503") && has("node", 3, "FL0503"), "{found:?}");
-    let shown = stderr(&place(NODES, &edges).run(&["check", "desk"]));
+    let shown = stderr_text(&create_workspace(NODE_TABLE, &edges).run(&["check", "desk"]));
     assert!(shown.contains("desk/system_agent_workflow_edge.csv:3"), "{shown}");
 }
 
 #[test]
 fn tables_that_cannot_be_read_say_where() {
     let wrong = |nodes: &str, line: u64| {
-        let found = problems(&place(nodes, EDGES));
+        let found = list_diagnostics(&create_workspace(nodes, EDGE_TABLE));
         let expected = ("desk/system_agent_workflow_node.csv".to_owned(), line, "FL0510".to_owned());
         assert!(found.contains(&expected), "{nodes:?}: {found:?}");
     };
@@ -77,7 +78,7 @@ fn tables_that_cannot_be_read_say_where() {
     wrong("id,node_type,id\nn1,AGENT,n1\n", 1);
     wrong("id,node_type\nn1,AGENT\nn2,AGENT,more\n", 3);
     wrong("id,node_type\nn1,\"AGENT\n", 2);
-    let place = place(&agents(NODES), EDGES);
+    let place = create_workspace(&with_agents(NODE_TABLE), EDGE_TABLE);
     std::fs::remove_file(place.path("desk/system_agent_workflow_edge.csv")).expect("removed");
-    assert_eq!(problems(&place), [("desk/system_agent_workflow.csv".to_owned(), 1, "FL0510".to_owned())]);
+    assert_eq!(list_diagnostics(&place), [("desk/system_agent_workflow.csv".to_owned(), 1, "FL0510".to_owned())]);
 }

@@ -2,13 +2,13 @@
 
 mod support;
 
-use support::{Place, exit, stderr};
+use support::{Workspace, exit_code, stderr_text};
 
-const STEPS: &str = include_str!("../../../examples/steps/review-document.json");
-const PERSON: &str = include_str!("../../../examples/steps/ask-a-person.json");
+const STEPS_DEFINITION: &str = include_str!("../../../examples/steps/review-document.json");
+const ASK_DEFINITION: &str = include_str!("../../../examples/steps/ask-a-person.json");
 
 /// A flow that needs no server.
-const FLOW: &str = r#"{
+const FLOW_DEFINITION: &str = r#"{
   "name": "Two sentences",
   "description": "Writes a sentence about a city and translates it",
   "steps": [
@@ -19,7 +19,7 @@ const FLOW: &str = r#"{
 }
 "#;
 
-const SCRIPT: &str = r#"{"match": [
+const MODEL_SCRIPT: &str = r#"{"match": [
   {"contains": "One sentence about", "answer": "Oslo lies at the end of a fjord."},
   {"contains": "In German", "answer": "Oslo liegt am Ende eines Fjords."},
   {"contains": "positive or negative", "answer": "negative"},
@@ -30,24 +30,24 @@ const SCRIPT: &str = r#"{"match": [
 ]}"#;
 
 /// A workspace with definitions and a scripted model.
-fn place() -> Place {
-    let place = Place::new("default_model = \"scripted:script.json\"\n");
-    place.write("script.json", SCRIPT);
-    place.write("flow.json", FLOW);
-    place.write("review.json", STEPS);
-    place.write("ask.json", PERSON);
+fn create_workspace() -> Workspace {
+    let place = Workspace::new("default_model = \"scripted:script.json\"\n");
+    place.write("script.json", MODEL_SCRIPT);
+    place.write("flow.json", FLOW_DEFINITION);
+    place.write("review.json", STEPS_DEFINITION);
+    place.write("ask.json", ASK_DEFINITION);
     place
 }
 
 /// Runs one command and compares its output with a snapshot, with times, ids and folders replaced.
-fn see(name: &str, place: &Place, arguments: &[&str]) {
+fn check_output(name: &str, place: &Workspace, arguments: &[&str]) {
     let output = place.run(arguments);
     let said = format!(
         "$ flowloom {}\n{}\n{}\nexit {}\n",
         arguments.join(" "),
         String::from_utf8_lossy(&output.stdout),
-        stderr(&output),
-        exit(&output)
+        stderr_text(&output),
+        exit_code(&output)
     );
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("terminal");
@@ -66,52 +66,52 @@ fn see(name: &str, place: &Place, arguments: &[&str]) {
 
 #[test]
 fn a_flow_runs_and_is_looked_at() {
-    let place = place();
-    see("run-flow", &place, &["run", "flow.json"]);
-    see("show-flow", &place, &["show", "last"]);
-    see("replay", &place, &["replay", "last"]);
+    let place = create_workspace();
+    check_output("run-flow", &place, &["run", "flow.json"]);
+    check_output("show-flow", &place, &["show", "last"]);
+    check_output("replay", &place, &["replay", "last"]);
 }
 
 #[test]
 fn a_step_list_runs_and_is_looked_at() {
-    let place = place();
+    let place = create_workspace();
     // Branches end in the order of the model's answers; scripted answers come in the order of the steps.
-    see("run-steps", &place, &["run", "review.json", "-i", "text=My lamp is broken."]);
-    see("show-steps", &place, &["show", "last"]);
-    see("runs", &place, &["runs"]);
+    check_output("run-steps", &place, &["run", "review.json", "-i", "text=My lamp is broken."]);
+    check_output("show-steps", &place, &["show", "last"]);
+    check_output("runs", &place, &["runs"]);
 }
 
 #[test]
 fn a_run_that_waits_says_what_for() {
-    let place = place();
-    see("run-waits", &place, &["run", "ask.json"]);
-    see("show-waits", &place, &["show", "last"]);
-    see("answer", &place, &["answer", "last", "the tide"]);
-    see("answer-again", &place, &["answer", "last", "the moon"]);
+    let place = create_workspace();
+    check_output("run-waits", &place, &["run", "ask.json"]);
+    check_output("show-waits", &place, &["show", "last"]);
+    check_output("answer", &place, &["answer", "last", "the tide"]);
+    check_output("answer-again", &place, &["answer", "last", "the moon"]);
 }
 
 #[test]
 fn a_run_that_fails_says_why() {
-    let place = place();
+    let place = create_workspace();
     place.write("script.json", r#"{"match": [], "default": {"error": "the server is down"}}"#);
-    see("run-fails", &place, &["run", "flow.json"]);
-    see("show-fails", &place, &["show", "last"]);
-    see("run-refused", &place, &["run", "nowhere.json"]);
-    see("resume-ended", &place, &["resume", "last"]);
-    see("show-nothing", &place, &["show", "0123"]);
+    check_output("run-fails", &place, &["run", "flow.json"]);
+    check_output("show-fails", &place, &["show", "last"]);
+    check_output("run-refused", &place, &["run", "nowhere.json"]);
+    check_output("resume-ended", &place, &["resume", "last"]);
+    check_output("show-nothing", &place, &["show", "0123"]);
 }
 
 #[test]
 fn codes_are_explained() {
-    let place = place();
-    see("explain", &place, &["explain", "FL0105"]);
-    see("explain-unknown", &place, &["explain", "FL9999"]);
+    let place = create_workspace();
+    check_output("explain", &place, &["explain", "FL0105"]);
+    check_output("explain-unknown", &place, &["explain", "FL9999"]);
 }
 
 #[test]
 fn every_command_has_help() {
-    let place = place();
-    see("help", &place, &["--help"]);
+    let place = create_workspace();
+    check_output("help", &place, &["--help"]);
     let commands = [
         "run",
         "check",
@@ -134,14 +134,14 @@ fn every_command_has_help() {
         "completions",
     ];
     for command in commands {
-        see(&format!("help-{command}"), &place, &[command, "--help"]);
+        check_output(&format!("help-{command}"), &place, &[command, "--help"]);
     }
-    see("no-such-command", &place, &["rnu"]);
-    see("no-such-flag", &place, &["run", "flow.json", "--modle", "x"]);
+    check_output("no-such-command", &place, &["rnu"]);
+    check_output("no-such-flag", &place, &["run", "flow.json", "--modle", "x"]);
 }
 
 #[test]
 fn doctor_says_what_is_configured() {
-    let place = Place::new("default_model = \"scripted:echo\"\n[egress]\nallow = [\"127.0.0.1:8791\"]\n");
-    see("doctor", &place, &["doctor"]);
+    let place = Workspace::new("default_model = \"scripted:echo\"\n[egress]\nallow = [\"127.0.0.1:8791\"]\n");
+    check_output("doctor", &place, &["doctor"]);
 }

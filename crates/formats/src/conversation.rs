@@ -4,17 +4,17 @@ use flowloom_core::chat::{Message, Role, Thread, ToolCall};
 use flowloom_core::value::{Map, Value};
 
 /// The messages as a list of `{role, content}`.
-pub(crate) fn messages(thread: &Thread) -> Value {
-    Value::list(thread.messages().iter().map(message).collect())
+pub(crate) fn messages_value(thread: &Thread) -> Value {
+    Value::list(thread.messages().iter().map(message_value).collect())
 }
 
 /// The text of the model's last message; empty if there is none.
-pub(crate) fn said(thread: &Thread) -> Value {
+pub(crate) fn last_answer(thread: &Thread) -> Value {
     let said = thread.messages().iter().rev().find(|message| message.role == Role::Assistant);
     said.map_or("", |message| message.content.as_str()).into()
 }
 
-fn message(message: &Message) -> Value {
+fn message_value(message: &Message) -> Value {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",

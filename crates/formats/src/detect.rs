@@ -16,7 +16,7 @@ pub(crate) struct Detected<'r> {
 }
 
 /// The format of `text` from the file `file`; `None`, with an error, if it has none.
-pub(crate) fn detect<'r>(
+pub(crate) fn detect_format<'r>(
     front_ends: &'r [Box<dyn FrontEnd>],
     file: &str,
     text: &str,
@@ -28,12 +28,11 @@ pub(crate) fn detect<'r>(
     }
     let tree = read_json(text, parse_node(text), problems)?;
     let shape = Shape::of(&tree);
-    let likely = known().map(|front_end| (front_end.likeness(&shape), front_end));
-    let Some((_, front_end)) = likely.filter(|(likeness, _)| *likeness > 0).max_by_key(|(likeness, _)| *likeness)
-    else {
+    let likely = known().map(|front_end| (front_end.score_shape(&shape), front_end));
+    let Some((_, front_end)) = likely.filter(|(score, _)| *score > 0).max_by_key(|(score, _)| *score) else {
         let span = Span { start: tree.span.start, length: 1 };
         let message = "this is JSON, but not in any known format";
-        problems.error(Code::UnknownFormat, span, message).help = Some(
+        problems.add_error(Code::UnknownFormat, span, message).help = Some(
             "a flow has \"steps\" with \"type\"; a step list has \"steps\" with \"functionId\"; a pipeline has \
              \"nodes\" with \"block_id\"; a graph has \"nodes\" with \"nodeType\"; an agent has a \"systemPrompt\"; Markdown workflows end in .mdx or \
              .md; or name the format with --as"

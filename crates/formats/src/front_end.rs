@@ -6,10 +6,10 @@ use flowloom_core::plan::{Env, Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 
+use crate::answer_source::AnswerSource;
 use crate::problems::Problems;
 use crate::shape::Shape;
 use crate::sources::Sources;
-use crate::spoken::Spoken;
 
 /// A format: how its definitions are recognised and compiled, and how its runs are presented.
 ///
@@ -22,7 +22,7 @@ pub trait FrontEnd: Send + Sync {
     fn schema(&self) -> &'static str;
 
     /// Files beside a definition that belong to it, as patterns; `*` stands for a name.
-    fn companions(&self) -> &'static [&'static str] {
+    fn related_file_patterns(&self) -> &'static [&'static str] {
         &[]
     }
 
@@ -33,7 +33,7 @@ pub trait FrontEnd: Send + Sync {
 
     /// How much a JSON document looks like a definition of this format: 0 for not at all; of several formats the one
     /// with the most counts.
-    fn likeness(&self, _shape: &Shape<'_>) -> u8 {
+    fn score_shape(&self, _shape: &Shape<'_>) -> u8 {
         0
     }
 
@@ -41,18 +41,18 @@ pub trait FrontEnd: Send + Sync {
     /// not have are added to `needs`.
     fn compile(
         &self,
-        source: Source<'_>,
+        source: DefinitionSource<'_>,
         sources: &Sources,
         problems: &mut Problems,
         needs: &mut Vec<String>,
     ) -> Option<Plan>;
 
     /// The result of a run of `plan`. `env` holds the run's final variables.
-    fn present(&self, plan: &Plan, state: &RunState, env: &Env) -> Presented;
+    fn render_result(&self, plan: &Plan, state: &RunState, env: &Env) -> RenderedResult;
 
     /// The step whose text is the output of every run of `plan` with these inputs that ends well; `None` if that depends
     /// on how the run goes.
-    fn spoken(&self, _plan: &Plan, _inputs: &Value) -> Option<Spoken> {
+    fn find_answer_source(&self, _plan: &Plan, _inputs: &Value) -> Option<AnswerSource> {
         None
     }
 
@@ -63,7 +63,7 @@ pub trait FrontEnd: Send + Sync {
 }
 
 /// A definition file to compile.
-pub struct Source<'a> {
+pub struct DefinitionSource<'a> {
     /// Its path, as definitions write paths.
     pub file: &'a str,
     /// Its text.
@@ -82,14 +82,14 @@ pub struct Compiled {
     /// All problems.
     pub diagnostics: Vec<Diagnostic>,
     /// Files that the definition refers to and `Sources` lacks.
-    pub needs: Vec<String>,
+    pub missing_files: Vec<String>,
     /// MCP servers whose tool lists are needed before the definition can run.
-    pub asks: Vec<String>,
+    pub required_servers: Vec<String>,
 }
 
 /// The result of a run in the form of its format.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Presented {
+pub struct RenderedResult {
     /// The result in the shape of the format.
     pub result: Value,
     /// The main output: the one value that answers the input; `null` if there is none.

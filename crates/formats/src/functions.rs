@@ -2,7 +2,7 @@
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::{AgentTool, ToolEffect};
 use flowloom_core::value::Value;
@@ -10,15 +10,15 @@ use flowloom_core::value::Value;
 use crate::problems::Problems;
 use crate::servers::tool_name;
 use crate::sources::Sources;
-use crate::steps::BUILT_IN;
+use crate::steps::BUILT_IN_FUNCTIONS;
 
 /// The built-in functions that models can call, by id.
-const TOOLS: &str = include_str!("functions.json");
+const BUILT_IN_TOOLS_JSON: &str = include_str!("functions.json");
 
 impl Sources {
     /// A function as a tool; `None`, with an error, if there is no function with this name.
     pub(crate) fn function_tool(&self, function: &str, span: Span, problems: &mut Problems) -> Option<AgentTool> {
-        let built_in = parse_value(TOOLS).unwrap_or_default();
+        let built_in = parse_value(BUILT_IN_TOOLS_JSON).unwrap_or_default();
         let own = self.declared.get(function).cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let nothing = || Value::map([("type", Value::from("object")), ("properties", Value::map::<&str>([]))]);
@@ -34,15 +34,15 @@ impl Sources {
         match self.server_of(function) {
             Some((server, tool)) => {
                 needs_approval |= server.needs_approval(tool);
-                if server.require(tool, span, problems).is_some() {
+                if server.report_unknown_tool(tool, span, problems).is_some() {
                     return None;
                 }
-                if let Some(declared) = server.declared(tool) {
+                if let Some(declared) = server.find_tool(tool) {
                     declaration = ToolDeclaration { name: declaration.name, ..declared.clone() };
                 }
             }
             None if usual.is_none() && !self.functions.iter().any(|name| name == function) => {
-                self.no_function(function, span, problems);
+                self.report_unknown_function(function, span, problems);
                 return None;
             }
             None => {}
@@ -50,15 +50,15 @@ impl Sources {
         Some(AgentTool { declaration, effect: ToolEffect::Function(function.into()), needs_approval })
     }
 
-    fn no_function(&self, function: &str, span: Span, problems: &mut Problems) {
-        if BUILT_IN.contains(&function) {
+    fn report_unknown_function(&self, function: &str, span: Span, problems: &mut Problems) {
+        if BUILT_IN_FUNCTIONS.contains(&function) {
             let message = format!("{function} is a step kind, not a tool");
-            problems.error(Code::UnknownTool, span, message);
+            problems.add_error(Code::UnknownTool, span, message);
             return;
         }
-        let known = self.functions.iter().map(String::as_str).chain(BUILT_IN);
+        let known = self.functions.iter().map(String::as_str).chain(BUILT_IN_FUNCTIONS);
         let message = format!("there is no function {function}");
-        problems.error(Code::UnknownTool, span, message).help = Some(match did_you_mean(function, known) {
+        problems.add_error(Code::UnknownTool, span, message).help = Some(match find_similar_name(function, known) {
             Some(near) => format!("did you mean {near}?"),
             None => format!("declare it in flowloom.toml: [functions.\"{function}\"] with a url or a workflow"),
         });

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+mod answer_source;
 mod conversation;
 mod detect;
 pub mod flow;
@@ -21,12 +22,13 @@ mod registry;
 mod servers;
 mod shape;
 mod sources;
-mod spoken;
 pub mod steps;
 
-pub use front_end::{Compiled, FrontEnd, Presented, Source};
+pub use answer_source::AnswerSource;
+pub use front_end::{Compiled, DefinitionSource, FrontEnd, RenderedResult};
 pub use problems::Problems;
-pub use registry::{Registry, beside, compile, find_format, formats, present, schema, spoken};
+pub use registry::{
+    Registry, compile, find_answer_source, find_format, format_schema, formats, related_file_patterns, render_result,
+};
 pub use shape::Shape;
 pub use sources::{Approval, FunctionDeclaration, Sources, ToolHost, ToolServer};
-pub use spoken::Spoken;

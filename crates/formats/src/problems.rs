@@ -9,29 +9,29 @@ pub struct Problems {
     file: String,
     list: Vec<Diagnostic>,
     /// The JSON string that contains the text, if the text is embedded in the file (a flow inside a hub item).
-    inside: Option<Inside>,
+    inside: Option<EmbeddedText>,
     /// The start offsets of further files, if the text is a concatenation of several files.
     further: Vec<(usize, String)>,
 }
 
 #[derive(Debug)]
-struct Inside {
+struct EmbeddedText {
     start: usize,
     written: String,
 }
 
-impl Inside {
+impl EmbeddedText {
     /// The span in the file of a span in the string's text.
-    fn place(&self, span: Span) -> Span {
-        let (start, end) = (self.offset(span.start), self.offset(span.end()));
+    fn map_span(&self, span: Span) -> Span {
+        let (start, end) = (self.map_offset(span.start), self.map_offset(span.end()));
         Span { start: self.start + start, length: end - start }
     }
 
     /// The offset in the string literal (including quotes and escapes) of byte `wanted` of its text.
-    fn offset(&self, wanted: usize) -> usize {
+    fn map_offset(&self, wanted: usize) -> usize {
         let (mut at, mut read) = (1, 0);
         while read < wanted && at + 1 < self.written.len() {
-            let (written, text) = character(&self.written[at..]);
+            let (written, text) = next_character_len(&self.written[at..]);
             at += written;
             read += text;
         }
@@ -40,7 +40,7 @@ impl Inside {
 }
 
 /// The length in bytes of the next character of a JSON string, as (source, text).
-fn character(rest: &str) -> (usize, usize) {
+fn next_character_len(rest: &str) -> (usize, usize) {
     let unit = |at: usize| u32::from_str_radix(rest.get(at..at + 4)?, 16).ok();
     match rest.as_bytes() {
         [b'\\', b'u', ..] => match (unit(2), rest.get(6..8), unit(8)) {
@@ -60,30 +60,30 @@ impl Problems {
 
     /// From now on, all spans refer to the text of the JSON string literal `written` that starts at `start`. Fixes are
     /// dropped, because their text would have to be escaped.
-    pub(crate) fn within(&mut self, start: usize, written: &str) {
-        self.inside = Some(Inside { start, written: written.to_owned() });
+    pub(crate) fn enter_string(&mut self, start: usize, written: &str) {
+        self.inside = Some(EmbeddedText { start, written: written.to_owned() });
     }
 
     /// From now on, spans from `start` on belong to the file `name`.
-    pub(crate) fn further(&mut self, start: usize, name: &str) {
+    pub(crate) fn start_file(&mut self, start: usize, name: &str) {
         self.further.push((start, name.to_owned()));
     }
 
     /// Adds an error.
-    pub fn error(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Diagnostic {
-        let diagnostic = Diagnostic::error(code, &self.file, span, message);
-        self.add(diagnostic)
+    pub fn add_error(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Diagnostic {
+        let diagnostic = Diagnostic::new_error(code, &self.file, span, message);
+        self.add_diagnostic(diagnostic)
     }
 
     /// Adds a warning.
-    pub fn warn(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Diagnostic {
-        let diagnostic = Diagnostic::warning(code, &self.file, span, message);
-        self.add(diagnostic)
+    pub fn add_warning(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Diagnostic {
+        let diagnostic = Diagnostic::new_warning(code, &self.file, span, message);
+        self.add_diagnostic(diagnostic)
     }
 
-    fn add(&mut self, mut diagnostic: Diagnostic) -> &mut Diagnostic {
+    fn add_diagnostic(&mut self, mut diagnostic: Diagnostic) -> &mut Diagnostic {
         if let Some(inside) = &self.inside {
-            diagnostic.span = inside.place(diagnostic.span);
+            diagnostic.span = inside.map_span(diagnostic.span);
         }
         if let Some((start, name)) = self.further.iter().rev().find(|(start, _)| *start <= diagnostic.span.start) {
             diagnostic.span.start -= start;

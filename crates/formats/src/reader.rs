@@ -1,14 +1,14 @@
 //! Reads definition files and their fields, and turns everything unexpected into a diagnostic with a position.
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::diagnostic::{Fix, Span, find_similar_name};
 use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind};
 use flowloom_core::value::Value;
 
 use crate::problems::Problems;
 
 /// The path of a file that belongs to the definition `file`, from its path relative to the definition's folder.
-pub(crate) fn beside_file(file: &str, place: &str) -> String {
+pub(crate) fn related_path(file: &str, place: &str) -> String {
     file.rsplit_once('/').map_or_else(|| place.to_owned(), |(folder, _)| format!("{folder}/{place}"))
 }
 
@@ -16,7 +16,7 @@ pub(crate) fn beside_file(file: &str, place: &str) -> String {
 pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems) -> Option<&'a str> {
     if bytes.len() as u64 > limit {
         let message = format!("the file has {} bytes, and the limit is {limit}", bytes.len());
-        problems.error(Code::SourceTooLarge, Span::default(), message).help =
+        problems.add_error(Code::SourceTooLarge, Span::default(), message).help =
             Some("raise limits.source_bytes if the file is meant to be this large".into());
         return None;
     }
@@ -24,13 +24,13 @@ pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems
         Ok(text) => text,
         Err(error) => {
             let span = Span { start: error.valid_up_to(), length: 1 };
-            problems.error(Code::NotUtf8, span, "the file is not UTF-8 text from here on").help =
+            problems.add_error(Code::NotUtf8, span, "the file is not UTF-8 text from here on").help =
                 Some("save it as UTF-8".into());
             return None;
         }
     };
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
-        problems.error(Code::EmptySource, Span::default(), "the file is empty");
+        problems.add_error(Code::EmptySource, Span::default(), "the file is empty");
         return None;
     }
     Some(text)
@@ -46,13 +46,13 @@ pub(crate) fn read_json(
         Ok((node, duplicates)) => {
             for Duplicate { key, span } in duplicates {
                 let message = format!("the key {key:?} is given again; only this last value counts");
-                problems.warn(Code::DuplicateKey, span, message);
+                problems.add_warning(Code::DuplicateKey, span, message);
             }
             Some(node)
         }
         Err(error) => {
-            let (help, fix) = advice(text, &error);
-            let diagnostic = problems.error(json_code(error.kind), error.span, error.message);
+            let (help, fix) = json_help(text, &error);
+            let diagnostic = problems.add_error(json_code(error.kind), error.span, error.message);
             (diagnostic.help, diagnostic.fix) = (help.map(str::to_owned), fix);
             None
         }
@@ -60,7 +60,7 @@ pub(crate) fn read_json(
 }
 
 /// Help and a fix for the most common mistakes in JSON.
-fn advice(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix>) {
+fn json_help(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix>) {
     match error.kind {
         JsonErrorKind::Truncated => return (Some("the rest of the file is missing, or a bracket is not closed"), None),
         JsonErrorKind::TooDeep => return (None, None),
@@ -85,8 +85,8 @@ fn advice(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix>) 
 }
 
 /// The first occurrence of `needle`, JSON-escaped, in the JSON at `span`; the start of the span if there is none.
-pub(crate) fn find(source: &str, span: Span, needle: &str) -> Span {
-    let written = json::write(&Value::from(needle));
+pub(crate) fn find_span(source: &str, span: Span, needle: &str) -> Span {
+    let written = json::write_json(&Value::from(needle));
     let written = &written[1..written.len() - 1];
     match source.get(span.start..span.end()).and_then(|text| text.find(written)) {
         Some(at) => Span { start: span.start + at, length: written.len() },
@@ -111,24 +111,24 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// The fields of `node`; `None`, with an error, if it is not an object. `what` names it in messages.
-    pub(crate) fn of(node: &'a Node, what: &'a str, problems: &mut Problems) -> Option<Fields<'a>> {
+    pub(crate) fn read_object(node: &'a Node, what: &'a str, problems: &mut Problems) -> Option<Fields<'a>> {
         if !matches!(node.kind, NodeKind::Map(_)) {
             let message = format!("{what} must be an object, not {}", node.kind_name());
-            problems.error(Code::WrongKind, node.span, message);
+            problems.add_error(Code::WrongKind, node.span, message);
             return None;
         }
         Some(Fields { node, what })
     }
 
     /// Warns about keys that are not in `known`.
-    pub(crate) fn known(&self, known: &[&str], problems: &mut Problems) {
+    pub(crate) fn warn_unknown_keys(&self, known: &[&str], problems: &mut Problems) {
         for (key, span, _) in self.node.entries() {
             if known.contains(&key.as_str()) {
                 continue;
             }
-            let diagnostic = problems.warn(Code::UnknownKey, *span, format!("{} has no key {key:?}", self.what));
+            let diagnostic = problems.add_warning(Code::UnknownKey, *span, format!("{} has no key {key:?}", self.what));
             diagnostic.help = Some(format!("the keys are {}", known.join(", ")));
-            if let Some(meant) = did_you_mean(key, known.iter().copied()) {
+            if let Some(meant) = find_similar_name(key, known.iter().copied()) {
                 diagnostic.help = Some(format!("did you mean {meant:?}?"));
                 let title = format!("rename {key:?} to {meant:?}");
                 diagnostic.fix = Some(Fix { title, edits: vec![(*span, format!("{meant:?}"))] });
@@ -137,82 +137,82 @@ impl<'a> Fields<'a> {
     }
 
     /// The start of the object, for diagnostics that should not underline all of it.
-    pub(crate) fn head(&self) -> Span {
+    pub(crate) fn start_span(&self) -> Span {
         Span { start: self.node.span.start, length: 1 }
     }
 
     /// The field, if it exists.
-    pub(crate) fn node(&self, key: &str) -> Option<&'a Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Node> {
         self.node.get(key)
     }
 
     /// The field, if it exists and is not null.
-    pub(crate) fn present(&self, key: &str) -> Option<&'a Node> {
+    pub(crate) fn get_non_null(&self, key: &str) -> Option<&'a Node> {
         self.node.get(key).filter(|node| !matches!(node.kind, NodeKind::Null))
     }
 
     /// An optional string field; reports an error if it is not a string.
-    pub(crate) fn text(&self, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
-        let node = self.present(key)?;
+    pub(crate) fn read_text(&self, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
+        let node = self.get_non_null(key)?;
         match node.as_str() {
             Some(text) => Some((text, node.span)),
             None => {
-                self.wrong(key, node, "text", problems);
+                self.report_wrong_kind(key, node, "text", problems);
                 None
             }
         }
     }
 
     /// A required, non-empty string field.
-    pub(crate) fn required_text(&self, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
-        if self.present(key).is_none() {
-            self.missing(key, problems);
+    pub(crate) fn read_required_text(&self, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
+        if self.get_non_null(key).is_none() {
+            self.report_missing(key, problems);
             return None;
         }
-        let (text, span) = self.text(key, problems)?;
+        let (text, span) = self.read_text(key, problems)?;
         if text.is_empty() {
-            problems.error(Code::MissingKey, span, format!("{key:?} of {} is empty", self.what));
+            problems.add_error(Code::MissingKey, span, format!("{key:?} of {} is empty", self.what));
             return None;
         }
         Some((text, span))
     }
 
     /// A required list field, with its span.
-    pub(crate) fn required_list(&self, key: &str, problems: &mut Problems) -> Option<(&'a [Node], Span)> {
-        let Some(node) = self.node(key) else {
-            self.missing(key, problems);
+    pub(crate) fn read_required_list(&self, key: &str, problems: &mut Problems) -> Option<(&'a [Node], Span)> {
+        let Some(node) = self.get(key) else {
+            self.report_missing(key, problems);
             return None;
         };
         let Some(items) = node.items() else {
-            self.wrong(key, node, "a list", problems);
+            self.report_wrong_kind(key, node, "a list", problems);
             return None;
         };
         Some((items, node.span))
     }
 
     /// An optional field with a whole number from 0 up.
-    pub(crate) fn whole_number(&self, key: &str, problems: &mut Problems) -> Option<(u64, Span)> {
-        let node = self.present(key)?;
+    pub(crate) fn read_whole_number(&self, key: &str, problems: &mut Problems) -> Option<(u64, Span)> {
+        let node = self.get_non_null(key)?;
         let number = if let NodeKind::Number(number) = &node.kind { number.as_f64() } else { f64::NAN };
         if number.is_nan() {
-            self.wrong(key, node, "a number", problems);
+            self.report_wrong_kind(key, node, "a number", problems);
             return None;
         }
         if number < 0.0 || number.fract() != 0.0 || number > 9e15 {
             let message = format!("{key:?} of {} must be a whole number from 0 to 9000000000000000", self.what);
-            problems.error(Code::OddNumber, node.span, message);
+            problems.add_error(Code::OddNumber, node.span, message);
             return None;
         }
         Some((number as u64, node.span))
     }
 
     /// Reports a missing field.
-    pub(crate) fn missing(&self, key: &str, problems: &mut Problems) {
-        problems.error(Code::MissingKey, self.head(), format!("{} has no {key:?}", self.what));
+    pub(crate) fn report_missing(&self, key: &str, problems: &mut Problems) {
+        problems.add_error(Code::MissingKey, self.start_span(), format!("{} has no {key:?}", self.what));
     }
 
-    pub(crate) fn wrong(&self, key: &str, node: &Node, expected: &str, problems: &mut Problems) {
+    pub(crate) fn report_wrong_kind(&self, key: &str, node: &Node, expected: &str, problems: &mut Problems) {
         let message = format!("{key:?} of {} must be {expected}, not {}", self.what, node.kind_name());
-        problems.error(Code::WrongKind, node.span, message);
+        problems.add_error(Code::WrongKind, node.span, message);
     }
 }

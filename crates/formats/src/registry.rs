@@ -8,12 +8,12 @@ use flowloom_core::plan::{Env, Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 
-use crate::detect::{Detected, detect};
-use crate::front_end::{Compiled, FrontEnd, Presented, Source};
+use crate::answer_source::AnswerSource;
+use crate::detect::{Detected, detect_format};
+use crate::front_end::{Compiled, DefinitionSource, FrontEnd, RenderedResult};
 use crate::problems::Problems;
 use crate::reader::read_text;
 use crate::sources::Sources;
-use crate::spoken::Spoken;
 use crate::{agent, flow, graph, markdown, pipeline, steps};
 
 /// Front ends, each for a format of its own.
@@ -57,10 +57,10 @@ impl Registry {
     pub fn compile(&self, entry: &str, sources: &Sources, format: Option<Format>) -> Compiled {
         let mut problems = Problems::new(entry);
         let Some(bytes) = sources.files.get(entry) else {
-            problems.error(Code::Unreadable, Span::default(), format!("{entry} is not there"));
+            problems.add_error(Code::Unreadable, Span::default(), format!("{entry} is not there"));
             return Compiled {
                 diagnostics: problems.into_list(),
-                needs: vec![entry.to_owned()],
+                missing_files: vec![entry.to_owned()],
                 ..Compiled::default()
             };
         };
@@ -70,37 +70,38 @@ impl Registry {
         let detected = match format {
             Some(format) => self.find(format).map(|front_end| Detected { front_end, tree: None }).or_else(|| {
                 let message = format!("there is no format {format}");
-                problems.error(Code::UnknownFormat, Span::default(), message);
+                problems.add_error(Code::UnknownFormat, Span::default(), message);
                 None
             }),
-            None => detect(&self.front_ends, entry, text, &mut problems),
+            None => detect_format(&self.front_ends, entry, text, &mut problems),
         };
         let Some(Detected { front_end, tree }) = detected else {
             return Compiled { diagnostics: problems.into_list(), format, ..Compiled::default() };
         };
-        let source = Source { file: entry, text, tree };
+        let source = DefinitionSource { file: entry, text, tree };
         let mut needs = Vec::new();
         let plan = front_end.compile(source, sources, &mut problems, &mut needs);
         let plan = plan.filter(|_| !problems.has_errors());
-        let asks = plan.as_ref().map(|plan| sources.asks(front_end.offered_functions(plan))).unwrap_or_default();
+        let asks =
+            plan.as_ref().map(|plan| sources.required_servers(front_end.offered_functions(plan))).unwrap_or_default();
         let format = Some(front_end.format());
-        Compiled { plan, format, diagnostics: problems.into_list(), needs, asks }
+        Compiled { plan, format, diagnostics: problems.into_list(), missing_files: needs, required_servers: asks }
     }
 
     /// The result of a run of `plan` that left `env` behind; empty for a format that is not there.
-    pub fn present(&self, plan: &Plan, state: &RunState, env: &Env) -> Presented {
+    pub fn render_result(&self, plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
         match self.find(plan.format) {
-            Some(front_end) => front_end.present(plan, state, env),
-            None => Presented { result: Value::Null, output: Value::Null },
+            Some(front_end) => front_end.render_result(plan, state, env),
+            None => RenderedResult { result: Value::Null, output: Value::Null },
         }
     }
 }
 
-static BUILT_IN: LazyLock<Registry> = LazyLock::new(Registry::built_in);
+static BUILT_IN_FORMATS: LazyLock<Registry> = LazyLock::new(Registry::built_in);
 
 /// The formats of this crate, in the order of their registration.
 pub fn formats() -> impl Iterator<Item = Format> {
-    BUILT_IN.front_ends().map(FrontEnd::format)
+    BUILT_IN_FORMATS.front_ends().map(FrontEnd::format)
 }
 
 /// The format of this crate that is called `name`.
@@ -109,27 +110,27 @@ pub fn find_format(name: &str) -> Option<Format> {
 }
 
 /// The JSON Schema of a format of this crate; of Markdown, that of the frontmatter.
-pub fn schema(format: Format) -> Option<&'static str> {
-    BUILT_IN.find(format).map(FrontEnd::schema)
+pub fn format_schema(format: Format) -> Option<&'static str> {
+    BUILT_IN_FORMATS.find(format).map(FrontEnd::schema)
 }
 
 /// Files next to a definition of this format that belong to it, as patterns; `*` matches a name.
-pub fn beside(format: Format) -> &'static [&'static str] {
-    BUILT_IN.find(format).map(FrontEnd::companions).unwrap_or_default()
+pub fn related_file_patterns(format: Format) -> &'static [&'static str] {
+    BUILT_IN_FORMATS.find(format).map(FrontEnd::related_file_patterns).unwrap_or_default()
 }
 
 /// Compiles the file `entry` of `sources` in the given format; `None` detects the format.
 pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compiled {
-    BUILT_IN.compile(entry, sources, format)
+    BUILT_IN_FORMATS.compile(entry, sources, format)
 }
 
 /// The result of a run of `plan`. `env` holds the run's final variables.
-pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
-    BUILT_IN.present(plan, state, env)
+pub fn render_result(plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
+    BUILT_IN_FORMATS.render_result(plan, state, env)
 }
 
 /// The step whose text is the output of every successful run of `plan` with these inputs; `None` if that depends on the
 /// course of the run.
-pub fn spoken(plan: &Plan, inputs: &Value) -> Option<Spoken> {
-    BUILT_IN.find(plan.format)?.spoken(plan, inputs)
+pub fn find_answer_source(plan: &Plan, inputs: &Value) -> Option<AnswerSource> {
+    BUILT_IN_FORMATS.find(plan.format)?.find_answer_source(plan, inputs)
 }

@@ -3,7 +3,7 @@
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, Span, did_you_mean};
+use flowloom_core::diagnostic::{Diagnostic, Span, find_similar_name};
 
 use crate::problems::Problems;
 use crate::sources::{Approval, Sources, ToolServer};
@@ -14,25 +14,31 @@ impl ToolServer {
         match &self.approval {
             Approval::Never => false,
             Approval::Always => true,
-            Approval::Of(tools) => tools.iter().any(|name| name == tool),
+            Approval::Tools(tools) => tools.iter().any(|name| name == tool),
         }
     }
 
     /// The tool's declaration from the server; `None` if the server has not been queried or lacks the tool.
-    pub(crate) fn declared(&self, tool: &str) -> Option<&ToolDeclaration> {
+    pub(crate) fn find_tool(&self, tool: &str) -> Option<&ToolDeclaration> {
         self.tools.iter().flatten().find(|declared| declared.name == tool)
     }
 
     /// Reports an unknown tool; does nothing if the server has not been queried.
-    pub(crate) fn require<'p>(&self, tool: &str, span: Span, problems: &'p mut Problems) -> Option<&'p mut Diagnostic> {
+    pub(crate) fn report_unknown_tool<'p>(
+        &self,
+        tool: &str,
+        span: Span,
+        problems: &'p mut Problems,
+    ) -> Option<&'p mut Diagnostic> {
         let tools = self.tools.as_ref()?;
-        if self.declared(tool).is_some() {
+        if self.find_tool(tool).is_some() {
             return None;
         }
         let name = &self.name;
-        let diagnostic = problems.error(Code::UnknownTool, span, format!("the MCP server {name} has no tool {tool}"));
+        let diagnostic =
+            problems.add_error(Code::UnknownTool, span, format!("the MCP server {name} has no tool {tool}"));
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-        diagnostic.help = Some(match did_you_mean(tool, names.iter().copied()) {
+        diagnostic.help = Some(match find_similar_name(tool, names.iter().copied()) {
             Some(meant) => format!("did you mean {name}::{meant}?"),
             None => format!("it has {}", names.join(", ")),
         });
@@ -49,7 +55,7 @@ impl Sources {
     }
 
     /// The servers that must say which tools they have before a plan can run that offers `functions` to models.
-    pub(crate) fn asks(&self, functions: Vec<&str>) -> Vec<String> {
+    pub(crate) fn required_servers(&self, functions: Vec<&str>) -> Vec<String> {
         let unasked = functions.into_iter().filter_map(|function| self.server_of(function));
         let mut names: Vec<String> =
             unasked.filter(|(server, _)| server.tools.is_none()).map(|(server, _)| server.name.clone()).collect();

@@ -22,7 +22,7 @@ pub struct Sources {
     /// MCP servers whose tools are functions.
     pub servers: Vec<ToolServer>,
     /// Workflows that agents may use as tools; `None` if they are not known.
-    pub flows: Option<Vec<OfferedFlow>>,
+    pub flows: Option<Vec<AvailableFlow>>,
     /// Whether dangling edges of a graph are dropped with a warning.
     pub is_lenient: bool,
     /// The server of the HTTP tools of a graph's agents.
@@ -75,12 +75,12 @@ pub enum Approval {
     /// All.
     Always,
     /// These.
-    Of(Vec<String>),
+    Tools(Vec<String>),
 }
 
 /// A workflow that is available to agents as a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OfferedFlow {
+pub struct AvailableFlow {
     /// Its id.
     pub id: String,
     /// The declaration for models.

@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 use flowloom_core::chat::{Content, MessagePart};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{apply_fixes, line_column};
-use flowloom_core::plan::{Composite, Inputs, Kind, Plan, Step};
+use flowloom_core::plan::{Composite, Inputs, Plan, Step, StepKind};
 use flowloom_core::value::Map;
 use flowloom_formats::{Compiled, Sources, compile};
 use proptest::prelude::*;
 
-fn compiled(text: &str) -> Compiled {
+fn compile_text(text: &str) -> Compiled {
     let files = [("main.mdx".to_owned(), text.as_bytes().to_vec())].into();
     let functions = vec!["shop::find".to_owned()];
     let sources = Sources { files, functions, source_bytes: 1 << 20, ..Sources::default() };
     compile("main.mdx", &sources, None)
 }
 
-fn plan(text: &str) -> Plan {
-    let compiled = compiled(text);
+fn compile_plan(text: &str) -> Plan {
+    let compiled = compile_text(text);
     compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics))
 }
 
-fn codes(text: &str) -> Vec<(Code, (usize, usize))> {
-    compiled(text).diagnostics.iter().map(|d| (d.code, line_column(text, d.span.start))).collect()
+fn diagnostic_codes(text: &str) -> Vec<(Code, (usize, usize))> {
+    compile_text(text).diagnostics.iter().map(|d| (d.code, line_column(text, d.span.start))).collect()
 }
 
 #[test]
@@ -58,15 +58,15 @@ fn every_problem_has_a_code_and_a_place() {
         (format!("Say {{<>x {gen_text} y</>}}\n"), Code::ActionAsText, (1, 10)),
     ];
     for (text, code, place) in cases {
-        assert!(codes(&text).contains(&(code, place)), "{text:?}: {:?}", codes(&text));
+        assert!(diagnostic_codes(&text).contains(&(code, place)), "{text:?}: {:?}", diagnostic_codes(&text));
     }
 }
 
 /// The text after repeated `check --fix`.
-fn mended(text: &str) -> String {
+fn apply_all_fixes(text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..3 {
-        text = apply_fixes(&text, &compiled(&text).diagnostics).0;
+        text = apply_fixes(&text, &compile_text(&text).diagnostics).0;
     }
     text
 }
@@ -77,32 +77,40 @@ fn the_broken_examples_of_the_documentation_are_mended() {
                   until={$.index === items[$outer.index].subitems.length}\nprovide={{\nitem: items[$outer.index],\n\
                   subitem: items[$outer.index].subitems[$.index],\n}}>\nItem: {item.name}\nSubitem: {subitem.name}\n\
                   </Loop>\n</Loop>\n";
-    assert!(codes(nested).contains(&(Code::MarkdownSyntax, (4, 8))), "{:?}", codes(nested));
+    assert!(diagnostic_codes(nested).contains(&(Code::MarkdownSyntax, (4, 8))), "{:?}", diagnostic_codes(nested));
     let joined = "---\ndata: {instructions: [a]}\n---\n\n{\n// this is a flow expression\n\
                   instructions.join('\\n').map(str => `- ${str}`)\n}\n";
-    assert!(codes(joined).contains(&(Code::NotAMethod, (7, 25))), "{:?}", codes(joined));
-    assert!(mended(joined).contains("instructions.map(str => `- ${str}`).join('\\n')"), "{}", mended(joined));
+    assert!(diagnostic_codes(joined).contains(&(Code::NotAMethod, (7, 25))), "{:?}", diagnostic_codes(joined));
+    assert!(
+        apply_all_fixes(joined).contains("instructions.map(str => `- ${str}`).join('\\n')"),
+        "{}",
+        apply_all_fixes(joined)
+    );
     let undeclared = "Write a poem about cats.\n<GenText as=\"poem\" model=\"openai:gpt-4o\" />\n<Loop\nas=\"translations\"\n\
                       until={$.index === langs.length}\nprovide={{\nlanguage: langs[$.index],\noriginal: poem,\n}}>\n\
                       Translate this poem to {language}:\n{original}\n<GenText as=\"poem\" model=\"openai:gpt-4o\" />\n\
                       </Loop>\n";
-    assert!(codes(undeclared).contains(&(Code::UnknownName, (5, 20))), "{:?}", codes(undeclared));
+    assert!(diagnostic_codes(undeclared).contains(&(Code::UnknownName, (5, 20))), "{:?}", diagnostic_codes(undeclared));
     for text in [nested, joined, undeclared] {
-        let mended = mended(text);
-        assert!(compiled(&mended).plan.is_some(), "{mended}\n{:?}", compiled(&mended).diagnostics);
+        let mended = apply_all_fixes(text);
+        assert!(compile_text(&mended).plan.is_some(), "{mended}\n{:?}", compile_text(&mended).diagnostics);
     }
-    assert!(mended(undeclared).starts_with("---\ninput:\n  langs: {type: array}\n---\n"), "{}", mended(undeclared));
+    assert!(
+        apply_all_fixes(undeclared).starts_with("---\ninput:\n  langs: {type: array}\n---\n"),
+        "{}",
+        apply_all_fixes(undeclared)
+    );
 }
 
 #[test]
 fn a_nearly_right_name_is_corrected() {
     let text = "---\ndata: {mood: glad}\n---\n\nBe {moood}.\n";
-    assert_eq!(mended(text), text.replace("moood", "mood"));
+    assert_eq!(apply_all_fixes(text), text.replace("moood", "mood"));
 }
 
 #[test]
 fn functions_of_the_configuration_are_actions_and_tools() {
-    let plan = plan(
+    let plan = compile_plan(
         "A\n\n<ShopFind as=\"found\" query={1 + 1} all />\n\n<GenText as=\"a\" model=\"m:x\" tools={['shop_find']} />\n",
     );
     let mut kinds = Vec::new();
@@ -117,8 +125,8 @@ fn examples_compile() {
     let mut count = 0;
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
         let text = std::fs::read_to_string(entry.path()).expect("readable");
-        assert_eq!(compiled(&text).diagnostics, [], "{}", entry.path().display());
-        let plan = plan(&text);
+        assert_eq!(compile_text(&text).diagnostics, [], "{}", entry.path().display());
+        let plan = compile_plan(&text);
         assert!(matches!(plan.inputs, Inputs::Named { .. }) && plan.format == flowloom_formats::markdown::FORMAT);
         count += 1;
     }
@@ -126,12 +134,12 @@ fn examples_compile() {
 }
 
 /// The text of the first message of a plan.
-fn said(plan: &Plan) -> String {
+fn first_message_text(plan: &Plan) -> String {
     let mut text = None;
     plan.root.visit(&mut |step: &Step| {
-        if let (None, Kind::Composite(Composite::Say(say))) = (&text, &step.kind) {
+        if let (None, StepKind::Composite(Composite::Say(say))) = (&text, &step.kind) {
             let Content::Blocks(blocks) = &say.content else { return };
-            let parts = Content::parts_of(blocks, &Map::new()).expect("no expressions");
+            let parts = Content::render_blocks(blocks, &Map::new()).expect("no expressions");
             let texts: Vec<_> = parts
                 .iter()
                 .map(|part| match part {
@@ -150,9 +158,9 @@ fn said(plan: &Plan) -> String {
 fn hostile_texts_are_compiled_or_refused_in_bounded_time() {
     // Generous for unoptimised builds; `make bench` applies a tighter bound to the release build.
     let bound = if cfg!(debug_assertions) { Duration::from_secs(60) } else { Duration::from_secs(2) };
-    for (name, text) in hostile::texts() {
+    for (name, text) in hostile::hostile_texts() {
         let start = Instant::now();
-        let _ = compiled(&text);
+        let _ = compile_text(&text);
         let took = start.elapsed();
         assert!(took < bound, "{name}: {took:?}");
     }
@@ -160,31 +168,31 @@ fn hostile_texts_are_compiled_or_refused_in_bounded_time() {
 
 #[test]
 fn a_text_beyond_the_limit_is_refused_at_once() {
-    assert_eq!(codes(&"word ".repeat(60_000)), [(Code::TooComplex, (1, 1))]);
+    assert_eq!(diagnostic_codes(&"word ".repeat(60_000)), [(Code::TooComplex, (1, 1))]);
 }
 
 proptest! {
     #[test]
     fn a_text_without_marks_goes_to_the_model_unchanged(text in "[a-z][a-zA-Z0-9_*.,;:!?()&' \u{e4}\u{1f600}-]{0,80}[a-z]") {
         prop_assume!(!text.starts_with("import ") && !text.starts_with("export "));
-        let plan = plan(&format!("{text}\n"));
-        prop_assert_eq!(said(&plan), text);
+        let plan = compile_plan(&format!("{text}\n"));
+        prop_assert_eq!(first_message_text(&plan), text);
     }
 
     #[test]
     fn paragraphs_stay_as_they_are(lines in prop::collection::vec("[a-z]{1,8}( [a-z_*]{1,8}){0,4}", 1..5)) {
         let text = lines.join("\n\n");
         prop_assume!(!text.contains("import ") && !text.contains("export "));
-        prop_assert_eq!(said(&plan(&format!("{text}\n"))), text);
+        prop_assert_eq!(first_message_text(&compile_plan(&format!("{text}\n"))), text);
     }
 
     #[test]
     fn nothing_makes_the_compiler_panic(text in "[-#>*_`~\\[\\](){}<>/!|=.:\"'$&a-c01 \n]{0,120}") {
-        let _ = compiled(&text);
+        let _ = compile_text(&text);
     }
 
     #[test]
     fn no_expression_makes_the_compiler_panic(text in "[-+*/%=<>!?.:,&|^~(){}\\[\\]'\"`$a-c01 \n]{0,60}") {
-        let _ = compiled(&format!("---\ndata: {{a: 1, b: [1], c: {{a: x}}}}\n---\n\nx {{{text}}} y\n"));
+        let _ = compile_text(&format!("---\ndata: {{a: 1, b: [1], c: {{a: x}}}}\n---\n\nx {{{text}}} y\n"));
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout)]
 
 use flowloom_models::{ProcessEnvironment, cache_dir};
-use flowloom_models_local::{check_processor, measure, processor_hint};
+use flowloom_models_local::{check_processor, measure_speed, processor_hint};
 
 fn main() -> Result<(), String> {
     check_processor()?;
@@ -15,7 +15,7 @@ fn main() -> Result<(), String> {
         .map_or_else(|| cache_dir(&ProcessEnvironment).join("smollm2-135m.gguf"), std::path::PathBuf::from);
     println!("{}", file.display());
     for (words, answer) in [(40, 128), (400, 128), (1500, 64)] {
-        let speed = measure(&file, words, answer)?;
+        let speed = measure_speed(&file, words, answer)?;
         println!(
             "load {:.0} ms · prompt of {} tokens {:.0}/s · answer of {} tokens {:.1}/s",
             speed.load_ms, speed.prompt_tokens, speed.prompt_rate, speed.answer_tokens, speed.answer_rate

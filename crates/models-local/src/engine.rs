@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use flowloom_core::StepError;
-use flowloom_core::effect::{GenerateRequest, Generated};
-use flowloom_models::LocalModels;
+use flowloom_core::effect::{GenerateReply, GenerateRequest};
+use flowloom_models::InferenceEngine;
 use flowloom_models::embed::Embed;
-use flowloom_runtime::effects::{Context, Reply};
+use flowloom_runtime::effects::{EffectContext, EffectFuture};
 
 use crate::embedding::LocalEmbedder;
-use crate::language::{self, Slot};
+use crate::language::{self, EngineSlot};
 
 /// The local models of a process.
 #[derive(Default)]
 pub struct LocalEngine {
-    slots: Mutex<BTreeMap<PathBuf, Slot>>,
+    slots: Mutex<BTreeMap<PathBuf, EngineSlot>>,
 }
 
 impl LocalEngine {
@@ -26,7 +26,7 @@ impl LocalEngine {
     }
 }
 
-impl LocalModels for LocalEngine {
+impl InferenceEngine for LocalEngine {
     fn read_window(&self, file: &Path) -> Option<u64> {
         language::read_window(file)
     }
@@ -35,8 +35,8 @@ impl LocalModels for LocalEngine {
         &'a self,
         file: &'a Path,
         request: &'a GenerateRequest,
-        context: &'a Context,
-    ) -> Reply<'a, Generated> {
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply> {
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots.entry(file.to_owned()).or_default().clone()

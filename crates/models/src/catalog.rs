@@ -51,31 +51,31 @@ struct Providers {
     families: BTreeMap<String, String>,
 }
 
-fn known() -> &'static Providers {
-    static KNOWN: OnceLock<Providers> = OnceLock::new();
+fn load_providers() -> &'static Providers {
+    static PROVIDER_TABLE: OnceLock<Providers> = OnceLock::new();
     // A test checks that the file parses, so the empty default never occurs in practice.
-    KNOWN.get_or_init(|| toml::from_str(include_str!("../data/providers.toml")).unwrap_or_default())
+    PROVIDER_TABLE.get_or_init(|| toml::from_str(include_str!("../data/providers.toml")).unwrap_or_default())
 }
 
-fn prices() -> &'static BTreeMap<String, BTreeMap<String, Figures>> {
-    static PRICES: OnceLock<BTreeMap<String, BTreeMap<String, Figures>>> = OnceLock::new();
-    PRICES.get_or_init(|| toml::from_str(include_str!("../data/prices.toml")).unwrap_or_default())
+fn load_prices() -> &'static BTreeMap<String, BTreeMap<String, Figures>> {
+    static PRICE_TABLE: OnceLock<BTreeMap<String, BTreeMap<String, Figures>>> = OnceLock::new();
+    PRICE_TABLE.get_or_init(|| toml::from_str(include_str!("../data/prices.toml")).unwrap_or_default())
 }
 
 /// The providers known by name.
-pub(crate) fn providers() -> &'static [Provider] {
-    &known().provider
+pub(crate) fn known_providers() -> &'static [Provider] {
+    &load_providers().provider
 }
 
 /// The provider that a model name without a provider belongs to, by its longest known prefix.
-pub(crate) fn family(model: &str) -> Option<&'static str> {
-    let fits = known().families.iter().filter(|(start, _)| model.starts_with(start.as_str()));
+pub(crate) fn find_family(model: &str) -> Option<&'static str> {
+    let fits = load_providers().families.iter().filter(|(start, _)| model.starts_with(start.as_str()));
     fits.max_by_key(|(start, _)| start.len()).map(|(_, provider)| provider.as_str())
 }
 
 /// Facts about `provider:model`, also if the model's name ends with a date.
-pub(crate) fn figures(provider: &str, model: &str) -> Option<Figures> {
-    let models = prices().get(provider)?;
+pub(crate) fn find_figures(provider: &str, model: &str) -> Option<Figures> {
+    let models = load_prices().get(provider)?;
     models.get(model).or_else(|| models.get(without_date(model))).copied()
 }
 
@@ -102,31 +102,31 @@ mod tests {
     fn the_data_can_be_read() {
         toml::from_str::<Providers>(include_str!("../data/providers.toml")).unwrap();
         toml::from_str::<BTreeMap<String, BTreeMap<String, Figures>>>(include_str!("../data/prices.toml")).unwrap();
-        for (provider, models) in prices() {
-            assert!(providers().iter().any(|known| known.name == *provider), "{provider}");
+        for (provider, models) in load_prices() {
+            assert!(known_providers().iter().any(|known| known.name == *provider), "{provider}");
             assert!(models.values().all(|figures| figures.input <= figures.output && figures.answer <= figures.window));
         }
     }
 
     #[test]
     fn a_dated_name_has_the_price_of_the_plain_one() {
-        let price = |model| figures("openai", model).map(|figures| figures.price().input);
+        let price = |model| find_figures("openai", model).map(|figures| figures.price().input);
         assert_eq!(price("gpt-4o"), Some(2_500_000));
         assert_eq!(price("gpt-4o-2024-08-06"), Some(2_500_000));
         assert_eq!(price("gpt-4-0613"), Some(30_000_000));
         assert_eq!(price("gpt-4o-mini"), Some(150_000));
         assert_eq!(price("gpt-4o-audio-preview"), None);
-        assert!(figures("anthropic", "claude-sonnet-4-5-20250929").is_some());
-        assert!(figures("anthropic", "claude-3-5-haiku-latest").is_some());
-        assert!(figures("ollama", "llama3").is_none());
+        assert!(find_figures("anthropic", "claude-sonnet-4-5-20250929").is_some());
+        assert!(find_figures("anthropic", "claude-3-5-haiku-latest").is_some());
+        assert!(find_figures("ollama", "llama3").is_none());
     }
 
     #[test]
     fn bare_names_belong_to_the_provider_with_the_longest_beginning() {
-        assert_eq!(family("gpt-4o"), Some("openai"));
-        assert_eq!(family("o3-mini"), Some("openai"));
-        assert_eq!(family("claude-sonnet-4-5"), Some("anthropic"));
-        assert_eq!(family("smollm2-135m"), Some("local"));
-        assert_eq!(family("llama3"), None);
+        assert_eq!(find_family("gpt-4o"), Some("openai"));
+        assert_eq!(find_family("o3-mini"), Some("openai"));
+        assert_eq!(find_family("claude-sonnet-4-5"), Some("anthropic"));
+        assert_eq!(find_family("smollm2-135m"), Some("local"));
+        assert_eq!(find_family("llama3"), None);
     }
 }

@@ -13,6 +13,6 @@ mod scripted;
 mod settings;
 mod structured;
 
-pub use local::{LOCAL_EMBEDDING_MODEL, LOCAL_MAX_ANSWER_TOKENS, LOCAL_MODEL, LocalModels};
+pub use local::{InferenceEngine, LOCAL_EMBEDDING_MODEL, LOCAL_MAX_ANSWER_TOKENS, LOCAL_MODEL};
 pub use models::{Models, ProviderStatus};
 pub use settings::{Environment, ModelSettings, ProcessEnvironment, ProviderSettings, cache_dir};

@@ -1,13 +1,13 @@
-//! Models that run in this process, as far as this crate knows them: their files. [`LocalModels`] loads and runs a file; it
+//! Models that run in this process, as far as this crate knows them: their files. [`InferenceEngine`] loads and runs a file; it
 //! is implemented by the crate `models-local`, so that this crate does not depend on an inference library.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_core::effect::{GenerateRequest, Generated};
+use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::{Code, StepError};
-use flowloom_runtime::effects::{Context, Reply};
+use flowloom_runtime::effects::{EffectContext, EffectFuture};
 
 use crate::embed::Embed;
 
@@ -21,7 +21,7 @@ pub const LOCAL_MAX_ANSWER_TOKENS: u64 = 512;
 const DEFAULT_WINDOW_TOKENS: u64 = 8192;
 
 /// Runs model files in this process.
-pub trait LocalModels: Send + Sync {
+pub trait InferenceEngine: Send + Sync {
     /// The window that a model file states, in tokens; `None` if the file cannot be read.
     fn read_window(&self, file: &Path) -> Option<u64>;
 
@@ -31,40 +31,40 @@ pub trait LocalModels: Send + Sync {
         &'a self,
         file: &'a Path,
         request: &'a GenerateRequest,
-        context: &'a Context,
-    ) -> Reply<'a, Generated>;
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply>;
 
     /// The embedding model [`LOCAL_EMBEDDING_MODEL`] from the files in `folder`; `ModelFileMissing` if one is missing.
     fn open_embedder(&self, folder: &Path) -> Result<Box<dyn Embed>, StepError>;
 }
 
 /// The local models of one folder.
-pub(crate) struct Local {
+pub(crate) struct LocalModels {
     folder: PathBuf,
-    engine: Option<Arc<dyn LocalModels>>,
+    engine: Option<Arc<dyn InferenceEngine>>,
     windows: Mutex<BTreeMap<PathBuf, u64>>,
 }
 
-impl Local {
+impl LocalModels {
     /// Models from `folder`. Without an engine their files are found, and every call fails.
-    pub(crate) fn new(folder: PathBuf, engine: Option<Arc<dyn LocalModels>>) -> Local {
-        Local { folder, engine, windows: Mutex::default() }
+    pub(crate) fn new(folder: PathBuf, engine: Option<Arc<dyn InferenceEngine>>) -> LocalModels {
+        LocalModels { folder, engine, windows: Mutex::default() }
     }
 
     /// The folder in which names are looked up.
-    pub(crate) fn folder(&self) -> &Path {
+    pub(crate) fn model_folder(&self) -> &Path {
         &self.folder
     }
 
     /// What runs the models; `ModelFailed` where this program has no inference engine.
-    pub(crate) fn engine(&self) -> Result<&dyn LocalModels, StepError> {
+    pub(crate) fn engine(&self) -> Result<&dyn InferenceEngine, StepError> {
         self.engine.as_deref().ok_or_else(|| {
             StepError::new(Code::ModelFailed, "this program was built without local models; name another provider")
         })
     }
 
     /// The file of `local:NAME`, or of `local:/path/to/file.gguf`; `ModelFileMissing` if there is none.
-    pub(crate) fn file(&self, name: &str) -> Result<PathBuf, StepError> {
+    pub(crate) fn find_file(&self, name: &str) -> Result<PathBuf, StepError> {
         let is_path = name.contains(['/', '\\']) || name.ends_with(".gguf");
         let file = if is_path { PathBuf::from(name) } else { self.folder.join(format!("{name}.gguf")) };
         if file.is_file() {
@@ -78,8 +78,8 @@ impl Local {
     }
 
     /// Tokens that a prompt and its answer may have together.
-    pub(crate) fn window(&self, name: &str) -> u64 {
-        let (false, Ok(file), Ok(engine)) = (name == LOCAL_MODEL, self.file(name), self.engine()) else {
+    pub(crate) fn read_window(&self, name: &str) -> u64 {
+        let (false, Ok(file), Ok(engine)) = (name == LOCAL_MODEL, self.find_file(name), self.engine()) else {
             return DEFAULT_WINDOW_TOKENS;
         };
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,13 +87,13 @@ impl Local {
     }
 
     /// Generates an answer with `local:NAME`.
-    pub(crate) async fn generate(
+    pub(crate) async fn generate_answer(
         &self,
         name: &str,
         request: &GenerateRequest,
-        context: &Context,
-    ) -> Result<Generated, StepError> {
-        let file = self.file(name)?;
+        context: &EffectContext,
+    ) -> Result<GenerateReply, StepError> {
+        let file = self.find_file(name)?;
         self.engine()?.generate(&file, request, context).await
     }
 }
@@ -106,9 +106,9 @@ mod tests {
     fn a_name_is_looked_up_in_the_folder_and_a_path_is_not() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("bad.gguf"), "GGUF but not really").unwrap();
-        let local = Local::new(folder.path().into(), None);
-        assert_eq!(local.file("../etc/passwd").unwrap_err().code, Code::ModelFileMissing);
-        assert!(local.file("bad").is_ok());
+        let local = LocalModels::new(folder.path().into(), None);
+        assert_eq!(local.find_file("../etc/passwd").unwrap_err().code, Code::ModelFileMissing);
+        assert!(local.find_file("bad").is_ok());
         assert_eq!(local.engine().map(|_| ()).unwrap_err().code, Code::ModelFailed);
     }
 }

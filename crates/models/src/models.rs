@@ -4,33 +4,33 @@
 use std::sync::Arc;
 
 use flowloom_core::chat::{Message, Usage};
-use flowloom_core::effect::{GenerateRequest, Generated, Purpose};
+use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose};
 use flowloom_core::{Code, StepError, Value};
-use flowloom_runtime::effects::{Context, Model, Price, Reply};
+use flowloom_runtime::effects::{EffectContext, EffectFuture, Model, Price};
 
 use crate::catalog::{self, Figures};
-use crate::estimate::estimate;
-use crate::local::{LOCAL_MAX_ANSWER_TOKENS, Local, LocalModels};
-use crate::remote::{Answer, Remote};
+use crate::estimate::estimate_tokens;
+use crate::local::{InferenceEngine, LOCAL_MAX_ANSWER_TOKENS, LocalModels};
+use crate::remote::{ProviderAnswer, RemoteModels};
 use crate::resolve;
-use crate::scripted::{self, Scripted};
+use crate::scripted::{self, ScriptedModel};
 use crate::settings::{Environment, ModelSettings, cache_dir};
 use crate::structured::{self, Schema};
 
 /// Context window of unknown models, in tokens; small enough for what people run at home.
-const UNKNOWN_WINDOW: u64 = 32_768;
+const UNKNOWN_WINDOW_TOKENS: u64 = 32_768;
 /// Maximum answer of unknown models, in tokens.
-const UNKNOWN_ANSWER: u64 = 4_096;
+const UNKNOWN_ANSWER_TOKENS: u64 = 4_096;
 /// Context window of scripted models, in tokens.
-const SCRIPTED_WINDOW: u64 = 128_000;
+const SCRIPTED_WINDOW_TOKENS: u64 = 128_000;
 
 /// Language models of all kinds.
 pub struct Models {
     pub(crate) settings: ModelSettings,
     pub(crate) environment: Arc<dyn Environment>,
-    pub(crate) remote: Remote,
-    pub(crate) local: Local,
-    scripted: Scripted,
+    pub(crate) remote: RemoteModels,
+    pub(crate) local: LocalModels,
+    scripted: ScriptedModel,
 }
 
 /// A provider as listed by `flowloom models list`.
@@ -51,9 +51,9 @@ impl Models {
     pub fn new(settings: ModelSettings, environment: Arc<dyn Environment>) -> Models {
         let folder = settings.cache_dir.clone().unwrap_or_else(|| cache_dir(&*environment));
         Models {
-            remote: Remote::new(&settings),
-            local: Local::new(folder, None),
-            scripted: Scripted::default(),
+            remote: RemoteModels::new(&settings),
+            local: LocalModels::new(folder, None),
+            scripted: ScriptedModel::default(),
             settings,
             environment,
         }
@@ -61,19 +61,19 @@ impl Models {
 
     /// The same models with local ones, which `engine` runs.
     #[must_use]
-    pub fn with_local(self, engine: Arc<dyn LocalModels>) -> Models {
-        let local = Local::new(self.local.folder().to_owned(), Some(engine));
+    pub fn with_local(self, engine: Arc<dyn InferenceEngine>) -> Models {
+        let local = LocalModels::new(self.local.model_folder().to_owned(), Some(engine));
         Models { local, ..self }
     }
 
     /// The folder in which local models are looked up.
     pub fn local_dir(&self) -> &std::path::Path {
-        self.local.folder()
+        self.local.model_folder()
     }
 
     /// Names of the available local models.
-    pub fn local_models(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.local.folder()).into_iter().flatten().flatten();
+    pub fn list_local_models(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.local.model_folder()).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
             .filter_map(|entry| Some(format!("local:{}", entry.file_name().to_str()?.strip_suffix(".gguf")?)))
             .collect();
@@ -82,13 +82,14 @@ impl Models {
     }
 
     /// The providers over the network, and whether each can be used.
-    pub fn providers(&self) -> Vec<ProviderStatus> {
-        let known = catalog::providers().iter().map(|known| (&known.name, &known.base_url, known.key_env.clone()));
+    pub fn list_providers(&self) -> Vec<ProviderStatus> {
+        let known =
+            catalog::known_providers().iter().map(|known| (&known.name, &known.base_url, known.key_env.clone()));
         let own = self.settings.providers.iter().map(|own| (&own.name, &own.base_url, own.key_env.clone()));
         known
             .chain(own)
             .map(|(name, base_url, key_env)| {
-                let target = resolve::target(&self.settings, &*self.environment, name, "");
+                let target = resolve::resolve_target(&self.settings, &*self.environment, name, "");
                 let (base_url, problem) = match target {
                     Ok(target) => (target.base_url, None),
                     Err(problem) => (base_url.clone(), Some(problem)),
@@ -98,16 +99,21 @@ impl Models {
             .collect()
     }
 
-    async fn ask(&self, request: &GenerateRequest, context: &Context, key: &str) -> Result<Generated, StepError> {
-        let (provider, name) = split(&request.model)?;
+    async fn ask_model(
+        &self,
+        request: &GenerateRequest,
+        context: &EffectContext,
+        key: &str,
+    ) -> Result<GenerateReply, StepError> {
+        let (provider, name) = split_model_name(&request.model)?;
         match provider {
-            "local" => self.local.generate(name, request, context).await,
-            "scripted" => self.scripted.generate(&self.script(name)?, request, context),
+            "local" => self.local.generate_answer(name, request, context).await,
+            "scripted" => self.scripted.generate_answer(&self.script_path(name)?, request, context),
             _ => {
-                let target = resolve::target(&self.settings, &*self.environment, provider, name)?;
+                let target = resolve::resolve_target(&self.settings, &*self.environment, provider, name)?;
                 let most = u32::try_from(self.default_max_tokens(&request.model)).unwrap_or(u32::MAX);
-                let answer = self.remote.generate(&target, request, context, key, most).await?;
-                Ok(self.priced(request, answer))
+                let answer = self.remote.generate_answer(&target, request, context, key, most).await?;
+                Ok(self.add_price(request, answer))
             }
         }
     }
@@ -116,48 +122,48 @@ impl Models {
         &self,
         request: &GenerateRequest,
         schema: &Value,
-        context: &Context,
-    ) -> Result<Generated, StepError> {
+        context: &EffectContext,
+    ) -> Result<GenerateReply, StepError> {
         let schema = Schema::new(schema)?;
-        let request = schema.instruct(request);
-        let mut answer = self.ask(&request, context, &context.key()).await?;
+        let request = schema.add_instruction(request);
+        let mut answer = self.ask_model(&request, context, &context.idempotency_key()).await?;
         // A response with tool calls is not the answer yet.
         if !answer.tool_calls.is_empty() || request.purpose == Purpose::Judged {
             return Ok(answer);
         }
-        let complaint = match schema.check(&answer) {
-            Ok(text) => return Ok(Generated { text: Some(text), ..answer }),
+        let complaint = match schema.validate_answer(&answer) {
+            Ok(text) => return Ok(GenerateReply { text: Some(text), ..answer }),
             Err(complaint) => complaint,
         };
         let first = answer.usage;
-        let again = structured::repair(&request, &answer, &complaint);
-        answer = self.ask(&again, context, &format!("{}-repair", context.key())).await?;
+        let again = structured::repair_request(&request, &answer, &complaint);
+        answer = self.ask_model(&again, context, &format!("{}-repair", context.idempotency_key())).await?;
         answer.usage.add(&first);
-        match schema.check(&answer) {
-            Ok(text) => Ok(Generated { text: Some(text), ..answer }),
-            Err(complaint) => Err(structured::not_json(&answer, &complaint)),
+        match schema.validate_answer(&answer) {
+            Ok(text) => Ok(GenerateReply { text: Some(text), ..answer }),
+            Err(complaint) => Err(structured::not_json_error(&answer, &complaint)),
         }
     }
 
-    fn priced(&self, request: &GenerateRequest, answer: Answer) -> Generated {
-        let price = self.price(&request.model);
+    fn add_price(&self, request: &GenerateRequest, answer: ProviderAnswer) -> GenerateReply {
+        let price = self.find_price(&request.model);
         let usage = match answer.usage {
             Some((input_tokens, output_tokens)) => {
-                let micro_usd = price.map(|price| price.of(input_tokens, output_tokens));
+                let micro_usd = price.map(|price| price.compute_cost(input_tokens, output_tokens));
                 Usage { input_tokens, output_tokens, micro_usd }
             }
             // Calls must not look free because a server does not count tokens.
             None => Usage {
                 input_tokens: request.messages.iter().map(message_tokens).sum(),
-                output_tokens: estimate(&answer.text),
+                output_tokens: estimate_tokens(&answer.text),
                 micro_usd: price.filter(|price| price.input == 0 && price.output == 0).map(|_| 0),
             },
         };
         let text = (!answer.text.is_empty()).then_some(answer.text);
-        Generated { text, tool_calls: answer.calls, usage }
+        GenerateReply { text, tool_calls: answer.calls, usage }
     }
 
-    fn script(&self, name: &str) -> Result<String, StepError> {
+    fn script_path(&self, name: &str) -> Result<String, StepError> {
         match (name, &self.settings.script) {
             ("", Some(path)) => Ok(path.to_string_lossy().into_owned()),
             ("", None) => Err(StepError::new(Code::ModelUnknown, "`scripted:` needs a file; write scripted:PATH")),
@@ -165,70 +171,74 @@ impl Models {
         }
     }
 
-    fn figures(&self, model: &str) -> Option<Figures> {
+    fn find_figures(&self, model: &str) -> Option<Figures> {
         let (provider, name) = model.split_once(':')?;
-        catalog::figures(provider, name)
+        catalog::find_figures(provider, name)
     }
 }
 
 impl Model for Models {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
-        let model = resolve::choose(&self.settings, &self.local, named)?;
-        let (provider, name) = split(&model)?;
+        let model = resolve::choose_model(&self.settings, &self.local, named)?;
+        let (provider, name) = split_model_name(&model)?;
         match provider {
-            "local" => self.local.file(name).map(drop)?,
-            "scripted" => match self.script(name)?.as_str() {
+            "local" => self.local.find_file(name).map(drop)?,
+            "scripted" => match self.script_path(name)?.as_str() {
                 "echo" => {}
-                path => scripted::load(std::path::Path::new(path)).map(drop)?,
+                path => scripted::load_script(std::path::Path::new(path)).map(drop)?,
             },
-            _ => resolve::target(&self.settings, &*self.environment, provider, name).map(drop)?,
+            _ => resolve::resolve_target(&self.settings, &*self.environment, provider, name).map(drop)?,
         }
         Ok(model)
     }
 
-    fn generate<'a>(&'a self, request: &'a GenerateRequest, context: &'a Context) -> Reply<'a, Generated> {
+    fn generate_reply<'a>(
+        &'a self,
+        request: &'a GenerateRequest,
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply> {
         match &request.schema {
             Some(schema) => Box::pin(self.ask_for_json(request, schema, context)),
-            None => Box::pin(async move { self.ask(request, context, &context.key()).await }),
+            None => Box::pin(async move { self.ask_model(request, context, &context.idempotency_key()).await }),
         }
     }
 
-    fn window(&self, model: &str) -> u64 {
+    fn context_window(&self, model: &str) -> u64 {
         match model.split_once(':') {
-            Some(("local", name)) => self.local.window(name),
-            Some(("scripted", _)) => SCRIPTED_WINDOW,
-            _ => self.figures(model).map_or(UNKNOWN_WINDOW, |figures| figures.window),
+            Some(("local", name)) => self.local.read_window(name),
+            Some(("scripted", _)) => SCRIPTED_WINDOW_TOKENS,
+            _ => self.find_figures(model).map_or(UNKNOWN_WINDOW_TOKENS, |figures| figures.window),
         }
     }
 
     fn count_tokens(&self, _model: &str, text: &str) -> u64 {
-        estimate(text)
+        estimate_tokens(text)
     }
 
     fn default_max_tokens(&self, model: &str) -> u64 {
         match model.split_once(':') {
             Some(("local", _)) => LOCAL_MAX_ANSWER_TOKENS,
-            _ => self.figures(model).map_or(UNKNOWN_ANSWER, |figures| figures.answer),
+            _ => self.find_figures(model).map_or(UNKNOWN_ANSWER_TOKENS, |figures| figures.answer),
         }
     }
 
-    fn price(&self, model: &str) -> Option<Price> {
+    fn find_price(&self, model: &str) -> Option<Price> {
         match model.split_once(':') {
             Some(("local" | "scripted" | "ollama", _)) => Some(Price { input: 0, output: 0 }),
-            _ => self.figures(model).map(|figures| figures.price()),
+            _ => self.find_figures(model).map(|figures| figures.price()),
         }
     }
 }
 
 /// Splits `provider:model`.
-pub(crate) fn split(model: &str) -> Result<(&str, &str), StepError> {
+pub(crate) fn split_model_name(model: &str) -> Result<(&str, &str), StepError> {
     model.split_once(':').ok_or_else(|| {
         StepError::new(Code::ModelUnknown, format!("the model `{model}` has no provider; write provider:model"))
     })
 }
 
 fn message_tokens(message: &Message) -> u64 {
-    estimate(&message.content) + 4
+    estimate_tokens(&message.content) + 4
 }
 
 fn without_password(address: &str) -> String {

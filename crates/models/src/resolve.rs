@@ -3,23 +3,27 @@
 use flowloom_core::{Code, StepError};
 
 use crate::catalog::{self, Protocol, Provider};
-use crate::local::{LOCAL_MODEL, Local};
+use crate::local::{LOCAL_MODEL, LocalModels};
 use crate::remote::{Target, is_loopback};
 use crate::settings::{Environment, ModelSettings};
 
 /// Providers that are not reached over the network.
-const OWN: [&str; 2] = ["local", "scripted"];
+const BUILTIN_PROVIDERS: [&str; 2] = ["local", "scripted"];
 
 /// The model for a step that names `named`, as `provider:model`; whether it is usable is not checked yet.
-pub(crate) fn choose(settings: &ModelSettings, local: &Local, named: Option<&str>) -> Result<String, StepError> {
+pub(crate) fn choose_model(
+    settings: &ModelSettings,
+    local: &LocalModels,
+    named: Option<&str>,
+) -> Result<String, StepError> {
     let named = named.map(str::trim).filter(|name| !name.is_empty());
     let wanted = named.or(settings.default.as_deref()).map(str::trim).filter(|name| !name.is_empty());
-    if let Some(target) = alias(settings, wanted) {
-        return complete(settings, target);
+    if let Some(target) = find_alias(settings, wanted) {
+        return complete_name(settings, target);
     }
     match wanted {
-        Some(name) => complete(settings, name),
-        None if local.file(LOCAL_MODEL).is_ok() => Ok(format!("local:{}", LOCAL_MODEL)),
+        Some(name) => complete_name(settings, name),
+        None if local.find_file(LOCAL_MODEL).is_ok() => Ok(format!("local:{}", LOCAL_MODEL)),
         None => Err(StepError::new(
             Code::ModelNone,
             "no model was chosen: name one with --model provider:model, set default_model in flowloom.toml, or fetch \
@@ -30,67 +34,71 @@ pub(crate) fn choose(settings: &ModelSettings, local: &Local, named: Option<&str
 
 /// The target of the alias for `wanted`. Its exact text takes precedence over the same model written differently, and
 /// that over `*`; of several aliases with one name, the last one counts.
-fn alias<'a>(settings: &'a ModelSettings, wanted: Option<&str>) -> Option<&'a str> {
+fn find_alias<'a>(settings: &'a ModelSettings, wanted: Option<&str>) -> Option<&'a str> {
     let find = |fits: &dyn Fn(&str) -> bool| {
         let found = settings.aliases.iter().rev().find(|(name, _)| fits(name.trim()));
         found.map(|(_, target)| target.trim())
     };
     let exact = wanted.and_then(|wanted| find(&|name| name == wanted));
     let same = || {
-        let wanted = complete(settings, wanted?).ok()?;
-        find(&|name| name != "*" && complete(settings, name).is_ok_and(|name| name == wanted))
+        let wanted = complete_name(settings, wanted?).ok()?;
+        find(&|name| name != "*" && complete_name(settings, name).is_ok_and(|name| name == wanted))
     };
     exact.or_else(same).or_else(|| find(&|name| name == "*"))
 }
 
 /// `provider:model` for a name with or without a provider. Fails with `ModelUnknown`.
-pub(crate) fn complete(settings: &ModelSettings, name: &str) -> Result<String, StepError> {
+pub(crate) fn complete_name(settings: &ModelSettings, name: &str) -> Result<String, StepError> {
     if let Some((provider, model)) = name.split_once(':') {
-        if is_known(settings, provider) {
+        if is_known_provider(settings, provider) {
             return match (provider, model.trim()) {
                 ("scripted", model) => Ok(format!("scripted:{model}")),
-                (_, "") => Err(unknown(format!("`{name}` names no model; write {provider}:MODEL"))),
+                (_, "") => Err(unknown_model(format!("`{name}` names no model; write {provider}:MODEL"))),
                 (_, model) => Ok(format!("{provider}:{model}")),
             };
         }
         // Ollama writes a model with its size as `llama3:8b`.
-        let guess =
-            closest(settings, provider).map_or_else(|| format!("ollama:{name}"), |near| format!("{near}:{model}"));
-        return Err(unknown(format!("unknown model provider `{provider}`; did you mean `{guess}`?")));
+        let guess = closest_provider(settings, provider)
+            .map_or_else(|| format!("ollama:{name}"), |near| format!("{near}:{model}"));
+        return Err(unknown_model(format!("unknown model provider `{provider}`; did you mean `{guess}`?")));
     }
-    match catalog::family(name) {
+    match catalog::find_family(name) {
         Some(provider) => Ok(format!("{provider}:{name}")),
         None => {
             let guess = match name.split_once('/') {
-                Some((provider, model)) if is_known(settings, provider) => format!("{provider}:{model}"),
-                _ => closest(settings, name).map_or_else(|| format!("ollama:{name}"), |near| format!("{near}:MODEL")),
+                Some((provider, model)) if is_known_provider(settings, provider) => format!("{provider}:{model}"),
+                _ => closest_provider(settings, name)
+                    .map_or_else(|| format!("ollama:{name}"), |near| format!("{near}:MODEL")),
             };
-            Err(unknown(format!("cannot tell the provider of the model `{name}`; did you mean `{guess}`?")))
+            Err(unknown_model(format!("cannot tell the provider of the model `{name}`; did you mean `{guess}`?")))
         }
     }
 }
 
-fn unknown(message: String) -> StepError {
+fn unknown_model(message: String) -> StepError {
     StepError::new(Code::ModelUnknown, message)
 }
 
-fn names(settings: &ModelSettings) -> impl Iterator<Item = &str> {
+fn provider_names(settings: &ModelSettings) -> impl Iterator<Item = &str> {
     let configured = settings.providers.iter().map(|provider| provider.name.as_str());
-    OWN.into_iter().chain(catalog::providers().iter().map(|provider| provider.name.as_str())).chain(configured)
+    BUILTIN_PROVIDERS
+        .into_iter()
+        .chain(catalog::known_providers().iter().map(|provider| provider.name.as_str()))
+        .chain(configured)
 }
 
-fn is_known(settings: &ModelSettings, provider: &str) -> bool {
-    names(settings).any(|name| name == provider)
+fn is_known_provider(settings: &ModelSettings, provider: &str) -> bool {
+    provider_names(settings).any(|name| name == provider)
 }
 
 /// The known provider that `word` is most likely a misspelling of.
-fn closest<'a>(settings: &'a ModelSettings, word: &str) -> Option<&'a str> {
+fn closest_provider<'a>(settings: &'a ModelSettings, word: &str) -> Option<&'a str> {
     // A size or version at the end indicates a model, not a provider.
     if word.ends_with(|last: char| last.is_ascii_digit()) {
         return None;
     }
     let word = word.to_lowercase();
-    let scored = names(settings).map(|name| (distance(&word, name), name));
+    let scored = provider_names(settings).map(|name| (edit_distance(&word, name), name));
     scored
         .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
         .min_by_key(|(distance, _)| *distance)
@@ -98,7 +106,7 @@ fn closest<'a>(settings: &'a ModelSettings, word: &str) -> Option<&'a str> {
 }
 
 /// The Levenshtein distance.
-fn distance(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, left) in a.chars().enumerate() {
@@ -115,16 +123,17 @@ fn distance(a: &str, b: &str) -> usize {
 
 /// Address, key and protocol of a provider over the network. Fails with `ModelUnknown`, `ModelKeyMissing` or
 /// `ConfigInvalid`.
-pub(crate) fn target(
+pub(crate) fn resolve_target(
     settings: &ModelSettings,
     environment: &dyn Environment,
     provider: &str,
     model: &str,
 ) -> Result<Target, StepError> {
-    let provider = find(settings, provider).ok_or_else(|| unknown(format!("unknown model provider `{provider}`")))?;
-    let configured = provider.base_env.iter().find_map(|name| environment.var(name));
-    let base_url = base_url(&provider, configured.as_deref().unwrap_or(&provider.base_url))?;
-    let key = provider.key_env.as_ref().and_then(|name| environment.var(name)).map(|key| key.trim().to_owned());
+    let provider = find_provider(settings, provider)
+        .ok_or_else(|| unknown_model(format!("unknown model provider `{provider}`")))?;
+    let configured = provider.base_env.iter().find_map(|name| environment.get_var(name));
+    let base_url = complete_base_url(&provider, configured.as_deref().unwrap_or(&provider.base_url))?;
+    let key = provider.key_env.as_ref().and_then(|name| environment.get_var(name)).map(|key| key.trim().to_owned());
     let key = key.filter(|key| !key.is_empty());
     match (&provider.key_env, &key) {
         (Some(name), None) if !is_loopback(&base_url) => {
@@ -137,8 +146,8 @@ pub(crate) fn target(
 }
 
 /// A configured provider takes precedence over a known one of the same name, whose protocol it inherits.
-fn find(settings: &ModelSettings, name: &str) -> Option<Provider> {
-    let known = catalog::providers().iter().find(|provider| provider.name == name);
+fn find_provider(settings: &ModelSettings, name: &str) -> Option<Provider> {
+    let known = catalog::known_providers().iter().find(|provider| provider.name == name);
     let Some(own) = settings.providers.iter().rev().find(|provider| provider.name == name) else {
         return known.cloned();
     };
@@ -152,7 +161,7 @@ fn find(settings: &ModelSettings, name: &str) -> Option<Provider> {
 }
 
 /// The address without a trailing slash, completed as the provider's own tools do it.
-fn base_url(provider: &Provider, text: &str) -> Result<String, StepError> {
+fn complete_base_url(provider: &Provider, text: &str) -> Result<String, StepError> {
     let mut text = text.trim().trim_end_matches('/').to_owned();
     if provider.name == "ollama" {
         if !text.contains("://") {

@@ -8,14 +8,14 @@ use flowloom_runtime::effects::Model;
 use crate::Models;
 use crate::settings::{Environment, ModelSettings, ProviderSettings};
 
-fn environment(pairs: &'static [(&'static str, &'static str)]) -> Arc<dyn Environment> {
+fn test_environment(pairs: &'static [(&'static str, &'static str)]) -> Arc<dyn Environment> {
     Arc::new(move |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
 }
 
-const KEYS: &[(&str, &str)] =
+const API_KEYS: &[(&str, &str)] =
     &[("OPENAI_API_KEY", "sk-test"), ("ANTHROPIC_API_KEY", "a-test"), ("GEMINI_API_KEY", "g-test")];
 
-fn settings(default: Option<&str>, aliases: &[(&str, &str)]) -> ModelSettings {
+fn settings_with(default: Option<&str>, aliases: &[(&str, &str)]) -> ModelSettings {
     ModelSettings {
         default: default.map(str::to_owned),
         aliases: aliases.iter().map(|(name, target)| ((*name).to_owned(), (*target).to_owned())).collect(),
@@ -24,16 +24,16 @@ fn settings(default: Option<&str>, aliases: &[(&str, &str)]) -> ModelSettings {
     }
 }
 
-fn resolve(default: Option<&str>, aliases: &[(&str, &str)], named: Option<&str>) -> Result<String, StepError> {
-    Models::new(settings(default, aliases), environment(KEYS)).resolve(named)
+fn resolve_model(default: Option<&str>, aliases: &[(&str, &str)], named: Option<&str>) -> Result<String, StepError> {
+    Models::new(settings_with(default, aliases), test_environment(API_KEYS)).resolve(named)
 }
 
 /// Default, aliases, the name in the step, and the selected model.
-type Row = (Option<&'static str>, &'static [(&'static str, &'static str)], Option<&'static str>, &'static str);
+type ResolveCase = (Option<&'static str>, &'static [(&'static str, &'static str)], Option<&'static str>, &'static str);
 
 #[test]
 fn names_defaults_and_aliases() {
-    let table: &[Row] = &[
+    let table: &[ResolveCase] = &[
         (None, &[], Some("openai:gpt-4o"), "openai:gpt-4o"),
         (None, &[], Some("gpt-4o"), "openai:gpt-4o"),
         (None, &[], Some(" claude-sonnet-4-5 "), "anthropic:claude-sonnet-4-5"),
@@ -63,7 +63,11 @@ fn names_defaults_and_aliases() {
         (None, &[], Some("scripted:echo"), "scripted:echo"),
     ];
     for (default, aliases, named, expected) in table {
-        assert_eq!(resolve(*default, aliases, *named).as_deref(), Ok(*expected), "{default:?} {aliases:?} {named:?}");
+        assert_eq!(
+            resolve_model(*default, aliases, *named).as_deref(),
+            Ok(*expected),
+            "{default:?} {aliases:?} {named:?}"
+        );
     }
 }
 
@@ -83,11 +87,11 @@ fn what_cannot_be_chosen_says_why() {
         (Some("scripted:"), Code::ModelUnknown, "scripted:PATH"),
     ];
     for (named, code, part) in table {
-        let error = resolve(None, &[], *named).unwrap_err();
+        let error = resolve_model(None, &[], *named).unwrap_err();
         assert_eq!(error.code, *code, "{named:?}: {}", error.message);
         assert!(error.message.contains(part), "{named:?}: {}", error.message);
     }
-    let none = resolve(None, &[], None).unwrap_err().message;
+    let none = resolve_model(None, &[], None).unwrap_err().message;
     assert!(none.contains("default_model") && none.contains("flowloom models pull"), "{none}");
 }
 
@@ -95,16 +99,16 @@ fn what_cannot_be_chosen_says_why() {
 fn without_a_choice_the_cached_local_model_answers_and_never_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let cached = ModelSettings { cache_dir: Some(folder.path().into()), ..ModelSettings::default() };
-    let models = Models::new(cached, environment(KEYS));
+    let models = Models::new(cached, test_environment(API_KEYS));
     assert_eq!(models.resolve(None).unwrap_err().code, Code::ModelNone);
     std::fs::write(folder.path().join("smollm2-135m.gguf"), "x").unwrap();
     assert_eq!(models.resolve(None).unwrap(), format!("local:{}", crate::LOCAL_MODEL));
-    assert_eq!(models.local_models(), ["local:smollm2-135m"]);
+    assert_eq!(models.list_local_models(), ["local:smollm2-135m"]);
 }
 
 #[test]
 fn keys_are_needed_except_on_this_machine() {
-    let key = |pairs| Models::new(settings(None, &[]), environment(pairs)).resolve(Some("openai:gpt-4o"));
+    let key = |pairs| Models::new(settings_with(None, &[]), test_environment(pairs)).resolve(Some("openai:gpt-4o"));
     assert_eq!(key(&[]).unwrap_err().code, Code::ModelKeyMissing);
     assert_eq!(key(&[("OPENAI_API_KEY", "  ")]).unwrap_err().code, Code::ModelKeyMissing);
     for address in ["http://127.0.0.1:1/v1", "http://localhost:1/v1/", "http://[::1]:1/v1"] {
@@ -120,8 +124,8 @@ fn keys_are_needed_except_on_this_machine() {
 fn addresses_are_completed_as_each_provider_s_own_tools_do() {
     let base = |name: &str, pairs: &'static [(&'static str, &'static str)]| {
         let own = ProviderSettings { name: "mine".to_owned(), base_url: "http://u:p@h/v1/".to_owned(), key_env: None };
-        let settings = ModelSettings { providers: vec![own], ..settings(None, &[]) };
-        super::target(&settings, &*environment(pairs), name, "m").unwrap().base_url
+        let settings = ModelSettings { providers: vec![own], ..settings_with(None, &[]) };
+        super::resolve_target(&settings, &*test_environment(pairs), name, "m").unwrap().base_url
     };
     assert_eq!(base("ollama", &[]), "http://127.0.0.1:11434/v1");
     assert_eq!(base("ollama", &[("OLLAMA_HOST", "box")]), "http://box:11434/v1");
@@ -137,8 +141,8 @@ fn addresses_are_completed_as_each_provider_s_own_tools_do() {
 #[test]
 fn providers_are_listed_with_what_they_lack() {
     let own = ProviderSettings { name: "mine".to_owned(), base_url: "http://u:p@h/v1".to_owned(), key_env: None };
-    let models = Models::new(ModelSettings { providers: vec![own], ..settings(None, &[]) }, environment(&[]));
-    let listed = models.providers();
+    let models = Models::new(ModelSettings { providers: vec![own], ..settings_with(None, &[]) }, test_environment(&[]));
+    let listed = models.list_providers();
     let of = |name: &str| listed.iter().find(|status| status.name == name).unwrap();
     assert_eq!(of("openai").problem.as_ref().map(|problem| problem.code), Some(Code::ModelKeyMissing));
     assert_eq!(of("mine").problem, None);
@@ -147,14 +151,14 @@ fn providers_are_listed_with_what_they_lack() {
 
 #[test]
 fn prices_and_sizes() {
-    let models = Models::new(settings(None, &[]), environment(&[]));
+    let models = Models::new(settings_with(None, &[]), test_environment(&[]));
     for free in ["local:x", "ollama:x", "scripted:echo"] {
-        assert_eq!(models.price(free).map(|price| price.of(9, 9)), Some(0));
+        assert_eq!(models.find_price(free).map(|price| price.compute_cost(9, 9)), Some(0));
     }
-    assert_eq!(models.price("openai:gpt-4o").unwrap().of(1_000_000, 0), 2_500_000);
-    assert_eq!(models.price("openai:nobody-knows"), None);
-    assert_eq!(models.price("mine:gpt-4o"), None);
-    assert_eq!(models.window("openai:gpt-4o"), 128_000);
-    assert_eq!(models.window("local:smollm2-135m"), 8_192);
+    assert_eq!(models.find_price("openai:gpt-4o").unwrap().compute_cost(1_000_000, 0), 2_500_000);
+    assert_eq!(models.find_price("openai:nobody-knows"), None);
+    assert_eq!(models.find_price("mine:gpt-4o"), None);
+    assert_eq!(models.context_window("openai:gpt-4o"), 128_000);
+    assert_eq!(models.context_window("local:smollm2-135m"), 8_192);
     assert_eq!(models.count_tokens("x:y", "abcdefgh€"), 3);
 }

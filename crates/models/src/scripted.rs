@@ -10,33 +10,33 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use flowloom_core::chat::{Role, ToolCall, Usage};
-use flowloom_core::effect::{GenerateRequest, Generated};
+use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::{Code, StepError, Value, json};
-use flowloom_runtime::effects::Context;
+use flowloom_runtime::effects::EffectContext;
 
 /// Number of answers of each list that have been used.
 #[derive(Default)]
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedModel {
     used: Mutex<BTreeMap<String, usize>>,
 }
 
-impl Scripted {
+impl ScriptedModel {
     /// Answers from the file `path`, or with the last user message if `path` is `echo`. Fails with `ScriptExhausted` if
     /// there is no answer.
-    pub(crate) fn generate(
+    pub(crate) fn generate_answer(
         &self,
         path: &str,
         request: &GenerateRequest,
-        context: &Context,
-    ) -> Result<Generated, StepError> {
+        context: &EffectContext,
+    ) -> Result<GenerateReply, StepError> {
         let asked = request.messages.iter().rev().find(|message| message.role == Role::User);
         let asked = asked.map_or("", |message| message.content.as_str());
         let answer = match path {
             "echo" => format!("LLM({asked})").into(),
-            path => self.find(path, asked, request)?,
+            path => self.find_answer(path, asked, request)?,
         };
-        let mut generated = read(&answer)?;
-        let words = crate::estimate::estimate;
+        let mut generated = parse_answer(&answer)?;
+        let words = crate::estimate::estimate_tokens;
         generated.usage = Usage {
             input_tokens: request.messages.iter().map(|message| words(&message.content)).sum(),
             output_tokens: words(generated.text.as_deref().unwrap_or_default()),
@@ -48,8 +48,8 @@ impl Scripted {
         Ok(generated)
     }
 
-    fn find(&self, path: &str, asked: &str, request: &GenerateRequest) -> Result<Value, StepError> {
-        let script = load(Path::new(path))?;
+    fn find_answer(&self, path: &str, asked: &str, request: &GenerateRequest) -> Result<Value, StepError> {
+        let script = load_script(Path::new(path))?;
         if let Some(answers) = script.as_list() {
             let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
             let next = used.entry(path.to_owned()).or_default();
@@ -75,7 +75,7 @@ impl Scripted {
 }
 
 /// Reads and checks a script. Fails with `ModelFailed`.
-pub(crate) fn load(path: &Path) -> Result<Value, StepError> {
+pub(crate) fn load_script(path: &Path) -> Result<Value, StepError> {
     let failed = |why: String| StepError::new(Code::ModelFailed, format!("the script {} {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
     let script = json::parse_value(&text).map_err(|_| failed("is not JSON".to_owned()))?;
@@ -86,21 +86,21 @@ pub(crate) fn load(path: &Path) -> Result<Value, StepError> {
     }
 }
 
-fn read(answer: &Value) -> Result<Generated, StepError> {
-    let text = |text: &str| Generated { text: Some(text.to_owned()), ..Generated::default() };
+fn parse_answer(answer: &Value) -> Result<GenerateReply, StepError> {
+    let text = |text: &str| GenerateReply { text: Some(text.to_owned()), ..GenerateReply::default() };
     let Some(map) = answer.as_map() else {
         return match answer {
-            Value::Null => Ok(Generated::default()),
+            Value::Null => Ok(GenerateReply::default()),
             Value::String(answer) => Ok(text(answer)),
-            other => Ok(text(&json::write(other))),
+            other => Ok(text(&json::write_json(other))),
         };
     };
     if let Some(message) = map.get("error") {
-        let message = message.as_str().map_or_else(|| json::write(message), str::to_owned);
+        let message = message.as_str().map_or_else(|| json::write_json(message), str::to_owned);
         return Err(StepError::new(Code::ModelFailed, message));
     }
     if let Some(value) = map.get("json") {
-        return Ok(text(&json::write(value)));
+        return Ok(text(&json::write_json(value)));
     }
     let calls = map.get("tool_calls").and_then(Value::as_list).unwrap_or_default();
     let calls = calls.iter().enumerate().map(|(index, call)| ToolCall {
@@ -109,7 +109,7 @@ fn read(answer: &Value) -> Result<Generated, StepError> {
         arguments: call.get("arguments").cloned().unwrap_or_else(|| Value::map::<&str>([])),
     });
     let said = map.get("text").and_then(Value::as_str).map(str::to_owned);
-    Ok(Generated { text: said, tool_calls: calls.collect(), usage: Usage::default() })
+    Ok(GenerateReply { text: said, tool_calls: calls.collect(), usage: Usage::default() })
 }
 
 #[cfg(test)]
@@ -129,15 +129,15 @@ mod tests {
         fn push(&self, _: &StepPath, _: u32, _: &str) {}
     }
 
-    fn ask(scripted: &Scripted, path: &str, text: &str) -> Result<Generated, StepError> {
-        let context = Context {
+    fn ask_script(scripted: &ScriptedModel, path: &str, text: &str) -> Result<GenerateReply, StepError> {
+        let context = EffectContext {
             run: RunId::new(0, [0; 10]),
             path: StepPath::root(),
             attempt: 1,
-            owner: "local".into(),
+            user: "local".into(),
             agent: None,
             depth: 0,
-            purse: None,
+            allowance: None,
             deltas: Arc::new(Nowhere),
         };
         let request = GenerateRequest {
@@ -148,10 +148,10 @@ mod tests {
             options: GenerateOptions::default(),
             purpose: Purpose::Step,
         };
-        scripted.generate(path, &request, &context)
+        scripted.generate_answer(path, &request, &context)
     }
 
-    fn script(text: &str) -> tempfile::NamedTempFile {
+    fn write_script(text: &str) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         file
@@ -159,40 +159,40 @@ mod tests {
 
     #[test]
     fn a_list_is_used_in_order_until_it_ends() {
-        let file = script(
+        let file = write_script(
             r#"["one", {"json": {"a": 1.0}}, null, {"error": "boom"}, {"text": "t", "tool_calls": [{"name": "n", "arguments": {"k": 2}}]}]"#,
         );
-        let (scripted, path) = (Scripted::default(), file.path().to_str().unwrap());
-        let text = |result: Result<Generated, StepError>| result.unwrap().text;
-        assert_eq!(text(ask(&scripted, path, "x")).as_deref(), Some("one"));
-        assert_eq!(text(ask(&scripted, path, "x")).as_deref(), Some("{\"a\":1.0}"));
-        assert_eq!(text(ask(&scripted, path, "x")), None);
-        let error = ask(&scripted, path, "x").unwrap_err();
+        let (scripted, path) = (ScriptedModel::default(), file.path().to_str().unwrap());
+        let text = |result: Result<GenerateReply, StepError>| result.unwrap().text;
+        assert_eq!(text(ask_script(&scripted, path, "x")).as_deref(), Some("one"));
+        assert_eq!(text(ask_script(&scripted, path, "x")).as_deref(), Some("{\"a\":1.0}"));
+        assert_eq!(text(ask_script(&scripted, path, "x")), None);
+        let error = ask_script(&scripted, path, "x").unwrap_err();
         assert_eq!((error.code, error.message.as_str()), (Code::ModelFailed, "boom"));
-        let calls = ask(&scripted, path, "x").unwrap().tool_calls;
+        let calls = ask_script(&scripted, path, "x").unwrap().tool_calls;
         assert_eq!((calls[0].name.as_str(), calls[0].arguments.get("k")), ("n", Some(&2.into())));
-        assert_eq!(ask(&scripted, path, "x").unwrap_err().code, Code::ScriptExhausted);
+        assert_eq!(ask_script(&scripted, path, "x").unwrap_err().code, Code::ScriptExhausted);
     }
 
     #[test]
     fn rules_have_no_memory() {
-        let file = script(r#"{"match": [{"contains": "cat", "answer": "meow"}], "default": "?"}"#);
+        let file = write_script(r#"{"match": [{"contains": "cat", "answer": "meow"}], "default": "?"}"#);
         let path = file.path().to_str().unwrap();
         for _ in 0..2 {
-            assert_eq!(ask(&Scripted::default(), path, "a cat").unwrap().text.as_deref(), Some("meow"));
-            assert_eq!(ask(&Scripted::default(), path, "a dog").unwrap().text.as_deref(), Some("?"));
+            assert_eq!(ask_script(&ScriptedModel::default(), path, "a cat").unwrap().text.as_deref(), Some("meow"));
+            assert_eq!(ask_script(&ScriptedModel::default(), path, "a dog").unwrap().text.as_deref(), Some("?"));
         }
-        let file = script(r#"{"match": [{"contains": "cat", "answer": "meow"}]}"#);
-        let error = ask(&Scripted::default(), file.path().to_str().unwrap(), "a dog").unwrap_err();
+        let file = write_script(r#"{"match": [{"contains": "cat", "answer": "meow"}]}"#);
+        let error = ask_script(&ScriptedModel::default(), file.path().to_str().unwrap(), "a dog").unwrap_err();
         assert_eq!(error.code, Code::ScriptExhausted);
     }
 
     #[test]
     fn echo_answers_with_the_question_and_bad_files_with_an_error() {
-        assert_eq!(ask(&Scripted::default(), "echo", "hi").unwrap().text.as_deref(), Some("LLM(hi)"));
+        assert_eq!(ask_script(&ScriptedModel::default(), "echo", "hi").unwrap().text.as_deref(), Some("LLM(hi)"));
         for text in ["", "{", "3", "{\"matches\": []}"] {
-            let file = script(text);
-            let error = ask(&Scripted::default(), file.path().to_str().unwrap(), "x").unwrap_err();
+            let file = write_script(text);
+            let error = ask_script(&ScriptedModel::default(), file.path().to_str().unwrap(), "x").unwrap_err();
             assert_eq!(error.code, Code::ModelFailed, "{text}");
         }
     }

@@ -54,11 +54,11 @@ pub struct ProviderSettings {
 /// Source of environment variables, replaced in tests.
 pub trait Environment: Send + Sync {
     /// The value of a variable that is set and not empty.
-    fn var(&self, name: &str) -> Option<String>;
+    fn get_var(&self, name: &str) -> Option<String>;
 }
 
 impl<F: Fn(&str) -> Option<String> + Send + Sync> Environment for F {
-    fn var(&self, name: &str) -> Option<String> {
+    fn get_var(&self, name: &str) -> Option<String> {
         self(name)
     }
 }
@@ -68,7 +68,7 @@ impl<F: Fn(&str) -> Option<String> + Send + Sync> Environment for F {
 pub struct ProcessEnvironment;
 
 impl Environment for ProcessEnvironment {
-    fn var(&self, name: &str) -> Option<String> {
+    fn get_var(&self, name: &str) -> Option<String> {
         std::env::var(name).ok().filter(|value| !value.is_empty())
     }
 }
@@ -76,11 +76,11 @@ impl Environment for ProcessEnvironment {
 /// The folder of GGUF files: `$FLOWLOOM_CACHE/models`, else `$XDG_CACHE_HOME/flowloom/models`, else
 /// `~/.cache/flowloom/models`. `scripts/fetch-model.sh` uses the same rule.
 pub fn cache_dir(environment: &dyn Environment) -> PathBuf {
-    if let Some(own) = environment.var("FLOWLOOM_CACHE") {
+    if let Some(own) = environment.get_var("FLOWLOOM_CACHE") {
         return PathBuf::from(own).join("models");
     }
-    let caches = environment.var("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
-        let home = environment.var("HOME")?;
+    let caches = environment.get_var("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
+        let home = environment.get_var("HOME")?;
         Some(PathBuf::from(home).join(".cache"))
     });
     caches.unwrap_or_else(|| PathBuf::from(".cache")).join("flowloom").join("models")

@@ -2,14 +2,14 @@
 //! is told once what is wrong.
 
 use flowloom_core::chat::{Message, Role};
-use flowloom_core::effect::{GenerateRequest, Generated};
+use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::{Code, StepError, Value, json};
 use serde_json::Value as Json;
 
 /// Maximum number of validation errors reported to a model.
-const MOST_COMPLAINTS: usize = 5;
+const MAX_VALIDATION_ERRORS: usize = 5;
 /// Maximum length of an invalid answer in an error message, in characters.
-const MOST_SHOWN: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// A schema that answers are validated against.
 pub(crate) struct Schema {
@@ -20,35 +20,35 @@ pub(crate) struct Schema {
 impl Schema {
     /// Compiles a schema; external references are not fetched. Fails with `SchemaInvalid`.
     pub(crate) fn new(schema: &Value) -> Result<Schema, StepError> {
-        let text = json::write(schema);
+        let text = json::write_json(schema);
         let invalid = |why: String| StepError::new(Code::SchemaInvalid, format!("the JSON Schema is not valid: {why}"));
         let parsed: Json = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         if !matches!(parsed, Json::Object(_) | Json::Bool(_)) {
-            return Err(invalid(format!("it is {}, not an object", schema.kind())));
+            return Err(invalid(format!("it is {}, not an object", schema.kind_name())));
         }
         let validator = jsonschema::validator_for(&parsed).map_err(|error| invalid(error.to_string()))?;
         Ok(Schema { validator, text })
     }
 
     /// Adds an instruction to answer with JSON, for providers without their own support for schemas.
-    pub(crate) fn instruct(&self, request: &GenerateRequest) -> GenerateRequest {
+    pub(crate) fn add_instruction(&self, request: &GenerateRequest) -> GenerateRequest {
         let wish =
             format!("Answer with only JSON that matches this JSON Schema, without any other text:\n{}", self.text);
         let mut request = request.clone();
-        request.messages.instruct(&wish);
+        request.messages.add_instructions(&wish);
         request
     }
 
     /// The answer as compact JSON, or the validation errors.
-    pub(crate) fn check(&self, answer: &Generated) -> Result<String, String> {
+    pub(crate) fn validate_answer(&self, answer: &GenerateReply) -> Result<String, String> {
         let text = answer.text.as_deref().unwrap_or_default();
         let value = json::read_lenient(text).ok_or("it is not JSON")?;
-        let compact = json::write(&value);
+        let compact = json::write_json(&value);
         let parsed: Json = serde_json::from_str(&compact).map_err(|error| error.to_string())?;
         let complaints: Vec<String> = self
             .validator
             .iter_errors(&parsed)
-            .take(MOST_COMPLAINTS)
+            .take(MAX_VALIDATION_ERRORS)
             .map(|error| match error.instance_path().to_string() {
                 path if path.is_empty() => error.to_string(),
                 path => format!("{path}: {error}"),
@@ -59,7 +59,7 @@ impl Schema {
 }
 
 /// The request that repeats an invalid answer and asks for a correction.
-pub(crate) fn repair(request: &GenerateRequest, answer: &Generated, complaint: &str) -> GenerateRequest {
+pub(crate) fn repair_request(request: &GenerateRequest, answer: &GenerateReply, complaint: &str) -> GenerateRequest {
     let mut request = request.clone();
     let wrong = answer.text.clone().filter(|text| !text.trim().is_empty());
     request.messages.push(Message::new(Role::Assistant, wrong.unwrap_or_else(|| "(nothing)".to_owned())));
@@ -71,39 +71,39 @@ pub(crate) fn repair(request: &GenerateRequest, answer: &Generated, complaint: &
 }
 
 /// The error after the second invalid answer.
-pub(crate) fn not_json(answer: &Generated, complaint: &str) -> StepError {
-    let text: String = answer.text.as_deref().unwrap_or_default().chars().take(MOST_SHOWN).collect();
+pub(crate) fn not_json_error(answer: &GenerateReply, complaint: &str) -> StepError {
+    let text: String = answer.text.as_deref().unwrap_or_default().chars().take(MAX_SHOWN_CHARS).collect();
     let message = format!("the model's answer does not match the requested JSON: {complaint}; it starts with: {text}");
-    StepError::passing(Code::ModelNotJson, message)
+    StepError::new_retryable(Code::ModelNotJson, message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn schema(text: &str) -> Result<Schema, StepError> {
+    fn new_schema(text: &str) -> Result<Schema, StepError> {
         Schema::new(&json::parse_value(text).unwrap())
     }
 
-    fn said(text: &str) -> Generated {
-        Generated { text: Some(text.to_owned()), ..Generated::default() }
+    fn text_answer(text: &str) -> GenerateReply {
+        GenerateReply { text: Some(text.to_owned()), ..GenerateReply::default() }
     }
 
-    const PERSON: &str = r#"{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"]}"#;
+    const PERSON_SCHEMA: &str = r#"{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"]}"#;
 
     #[test]
     fn an_invalid_schema_is_told_before_anyone_is_asked() {
         for text in [r#"{"type":"objekt"}"#, "[]", "3", r#"{"$ref":"http://example.invalid/schema"}"#] {
-            assert_eq!(schema(text).err().map(|error| error.code), Some(Code::SchemaInvalid), "{text}");
+            assert_eq!(new_schema(text).err().map(|error| error.code), Some(Code::SchemaInvalid), "{text}");
         }
     }
 
     #[test]
     fn answers_are_found_in_text_and_checked() {
-        let schema = schema(PERSON).unwrap();
-        assert_eq!(schema.check(&said("Sure: {\"age\": 3} there")).unwrap(), "{\"age\":3}");
-        assert!(schema.check(&said("{\"age\":\"3\"}")).unwrap_err().contains("/age"));
-        assert!(schema.check(&said("three")).unwrap_err().contains("not JSON"));
-        assert!(schema.check(&Generated::default()).is_err());
+        let schema = new_schema(PERSON_SCHEMA).unwrap();
+        assert_eq!(schema.validate_answer(&text_answer("Sure: {\"age\": 3} there")).unwrap(), "{\"age\":3}");
+        assert!(schema.validate_answer(&text_answer("{\"age\":\"3\"}")).unwrap_err().contains("/age"));
+        assert!(schema.validate_answer(&text_answer("three")).unwrap_err().contains("not JSON"));
+        assert!(schema.validate_answer(&GenerateReply::default()).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::effects::{Boxed, Clock};
+use crate::effects::{BoxFuture, Clock};
 
 /// The system clock; sleeps on tokio's timers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,7 +14,7 @@ impl Clock for SystemClock {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
     }
 
-    fn sleep_until(&self, at_ms: u64) -> Boxed<'static, ()> {
+    fn sleep_until(&self, at_ms: u64) -> BoxFuture<'static, ()> {
         let clock = *self;
         Box::pin(async move {
             // The wall clock may jump; the contract is that the time is not before `at_ms`.

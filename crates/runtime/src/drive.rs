@@ -14,9 +14,9 @@ use flowloom_core::event::{Event, Record};
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 
-use crate::effects::{Boxed, Clock};
-use crate::interpret::{Halt, Keeping, Walked};
-use crate::journal::{Append, Journal, Wish};
+use crate::effects::{BoxFuture, Clock};
+use crate::interpret::{Interrupt, StepResult, ThreadStorage};
+use crate::journal::{AppendResult, Journal, Signal};
 use crate::log::{Mode, RunLog};
 
 /// Sends signals to a run from its own process.
@@ -27,7 +27,7 @@ pub struct Control {
 
 #[derive(Default)]
 struct Inbox {
-    wishes: Vec<Wish>,
+    signals: Vec<Signal>,
     waker: Option<Waker>,
     /// Whether the run is no longer driven, so that nothing reads the inbox any more.
     is_closed: bool,
@@ -35,13 +35,13 @@ struct Inbox {
 
 impl Control {
     /// Sends a signal; the run applies it at its next poll. Returns the signal if the run is no longer driven.
-    pub fn wish(&self, wish: Wish) -> Result<(), Wish> {
+    pub fn send_signal(&self, signal: Signal) -> Result<(), Signal> {
         let waker = {
-            let mut inbox = self.inbox();
+            let mut inbox = self.lock_inbox();
             if inbox.is_closed {
-                return Err(wish);
+                return Err(signal);
             }
-            inbox.wishes.push(wish);
+            inbox.signals.push(signal);
             inbox.waker.take()
         };
         if let Some(waker) = waker {
@@ -51,39 +51,39 @@ impl Control {
     }
 
     /// Cancels the run if it has not ended.
-    pub fn cancel(&self, by: &str) {
+    pub fn cancel_run(&self, by: &str) {
         // A run that has ended needs no cancellation.
-        let _ = self.wish(Wish::Cancel { by: by.to_owned() });
+        let _ = self.send_signal(Signal::Cancel { by: by.to_owned() });
     }
 
-    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+    fn lock_inbox(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, context: &Context<'_>) -> Vec<Wish> {
-        let mut inbox = self.inbox();
+    fn take_signals(&self, context: &Context<'_>) -> Vec<Signal> {
+        let mut inbox = self.lock_inbox();
         if !inbox.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             inbox.waker = Some(context.waker().clone());
         }
-        std::mem::take(&mut inbox.wishes)
+        std::mem::take(&mut inbox.signals)
     }
 
     /// Rejects further signals and discards those that came too late.
-    fn end(&self) {
-        *self.inbox() = Inbox { is_closed: true, ..Inbox::default() };
+    fn close_inbox(&self) {
+        *self.lock_inbox() = Inbox { is_closed: true, ..Inbox::default() };
     }
 
     /// Closes the inbox if it is empty; `false` if it holds unread signals.
-    fn close(&self) -> bool {
-        let mut inbox = self.inbox();
-        inbox.is_closed = inbox.wishes.is_empty();
+    fn try_close(&self) -> bool {
+        let mut inbox = self.lock_inbox();
+        inbox.is_closed = inbox.signals.is_empty();
         inbox.is_closed
     }
 }
 
 /// The state in which driving a run ended.
 #[derive(Debug)]
-pub(crate) enum Driven {
+pub(crate) enum DriveResult {
     /// The run has ended.
     Finished,
     /// The run waits for people or decisions.
@@ -92,52 +92,52 @@ pub(crate) enum Driven {
     Broken(StepError),
 }
 
-type Appending = (Vec<Arc<Record>>, Boxed<'static, Result<(), StepError>>);
+type PendingAppend = (Vec<Arc<Record>>, BoxFuture<'static, Result<(), StepError>>);
 
 /// The future of a run.
 pub(crate) struct Drive {
-    root: Option<Boxed<'static, Walked>>,
+    root: Option<BoxFuture<'static, StepResult>>,
     log: Arc<RunLog>,
     journal: Arc<dyn Journal>,
     control: Control,
-    appending: Option<Appending>,
-    wishes: Option<Boxed<'static, Vec<Wish>>>,
-    deadline: Option<Boxed<'static, ()>>,
+    appending: Option<PendingAppend>,
+    signals: Option<BoxFuture<'static, Vec<Signal>>>,
+    deadline: Option<BoxFuture<'static, ()>>,
     time_ms: u64,
     over: bool,
     suspended: bool,
     /// Whether to keep waiting for timers that wake a suspended run.
     timers: bool,
-    keeping: Option<Keeping>,
+    thread_storage: Option<ThreadStorage>,
 }
 
 impl Drive {
     pub(crate) fn new(
-        root: Boxed<'static, Walked>,
+        root: BoxFuture<'static, StepResult>,
         log: Arc<RunLog>,
         journal: Arc<dyn Journal>,
         control: Control,
     ) -> Drive {
-        let wishes = if log.mode == Mode::Live { journal.wishes(log.lease.run) } else { None };
+        let signals = if log.mode == Mode::Live { journal.next_signals(log.lease.run) } else { None };
         Drive {
             root: Some(root),
             log,
             journal,
             control,
             appending: None,
-            wishes,
+            signals,
             deadline: None,
             time_ms: 0,
             over: false,
             suspended: false,
             timers: true,
-            keeping: None,
+            thread_storage: None,
         }
     }
 
     /// Stores the run's conversation at its end.
-    pub(crate) fn with_keeping(mut self, keeping: Option<Keeping>) -> Drive {
-        self.keeping = keeping;
+    pub(crate) fn with_thread_storage(mut self, keeping: Option<ThreadStorage>) -> Drive {
+        self.thread_storage = keeping;
         self
     }
 
@@ -151,34 +151,34 @@ impl Drive {
     }
 
     /// Ends the run because its cancellation is already recorded.
-    pub(crate) fn already_cancelled(&mut self) {
-        self.end(Status::Cancelled, StepError::new(Code::Cancelled, "the run was cancelled"));
+    pub(crate) fn end_cancelled(&mut self) {
+        self.end_run(Status::Cancelled, StepError::new(Code::Cancelled, "the run was cancelled"));
     }
 
     /// Abandons the effects in flight and records the end.
-    fn end(&mut self, status: Status, error: StepError) {
+    fn end_run(&mut self, status: Status, error: StepError) {
         if !self.over {
             // Dropping the interpreter aborts every effect, and each appends that to the log.
             self.root = None;
-            self.finish(status, Some(error), None);
+            self.finish_run(status, Some(error), None);
         }
     }
 
-    fn finish(&mut self, status: Status, error: Option<StepError>, failed: Option<Path>) {
+    fn finish_run(&mut self, status: Status, error: Option<StepError>, failed: Option<Path>) {
         self.over = true;
-        let said = self.keeping.as_ref().and_then(Keeping::said);
+        let said = self.thread_storage.as_ref().and_then(ThreadStorage::to_memory_write);
         let event = Event::RunFinished { status, error, failed, said };
-        if self.log.emit(&Path::root(), 0, event.clone()).is_err() {
-            self.log.note(&Path::root(), 0, event);
+        if self.log.emit_event(&Path::root(), 0, event.clone()).is_err() {
+            self.log.append_event(&Path::root(), 0, event);
         }
     }
 
-    fn walked(&mut self, walked: Walked) -> Result<(), StepError> {
+    fn handle_result(&mut self, walked: StepResult) -> Result<(), StepError> {
         self.root = None;
         match walked {
-            Ok(_) | Err(Halt::Return(_)) => self.finish(Status::Succeeded, None, None),
-            Err(Halt::Failed(error, path)) => self.finish(Status::Failed, Some(error), Some(path)),
-            Err(Halt::Fatal(error, path)) => {
+            Ok(_) | Err(Interrupt::Return(_)) => self.finish_run(Status::Succeeded, None, None),
+            Err(Interrupt::Failed(error, path)) => self.finish_run(Status::Failed, Some(error), Some(path)),
+            Err(Interrupt::Fatal(error, path)) => {
                 if is_journal_error(error.code) {
                     return Err(error);
                 }
@@ -187,119 +187,119 @@ impl Drive {
                     Code::LimitTime => Status::TimedOut,
                     _ => Status::Failed,
                 };
-                self.finish(status, Some(error), Some(path));
+                self.finish_run(status, Some(error), Some(path));
             }
         }
         Ok(())
     }
 
-    fn obey(&mut self, wishes: Vec<Wish>) {
+    fn apply_signals(&mut self, wishes: Vec<Signal>) {
         for wish in wishes {
             match wish {
-                Wish::Cancel { by } if !self.over => {
-                    self.log.note(&Path::root(), 0, Event::CancelRequested { by });
-                    self.already_cancelled();
+                Signal::Cancel { by } if !self.over => {
+                    self.log.append_event(&Path::root(), 0, Event::CancelRequested { by });
+                    self.end_cancelled();
                 }
                 wish => {
                     self.suspended = false;
-                    self.log.obey(wish);
+                    self.log.apply_signal(wish);
                 }
             }
         }
     }
 
-    fn listen(&mut self, context: &mut Context<'_>) {
-        let wishes = self.control.take(context);
-        self.obey(wishes);
-        while let Some(future) = &mut self.wishes {
+    fn receive_signals(&mut self, context: &mut Context<'_>) {
+        let wishes = self.control.take_signals(context);
+        self.apply_signals(wishes);
+        while let Some(future) = &mut self.signals {
             let Poll::Ready(wishes) = future.as_mut().poll(context) else { break };
-            self.wishes = self.journal.wishes(self.log.lease.run);
-            self.obey(wishes);
+            self.signals = self.journal.next_signals(self.log.lease.run);
+            self.apply_signals(wishes);
         }
         if let Some(deadline) = &mut self.deadline
             && deadline.as_mut().poll(context).is_ready()
         {
             self.deadline = None;
             let message = format!("the run took longer than {} ms", self.time_ms);
-            self.end(Status::TimedOut, StepError::new(Code::LimitTime, message));
+            self.end_run(Status::TimedOut, StepError::new(Code::LimitTime, message));
         }
     }
 
     /// Stores pending events; `Ok(true)` if the state of the log changed.
-    fn store(&mut self, context: &mut Context<'_>) -> Result<bool, StepError> {
+    fn store_pending(&mut self, context: &mut Context<'_>) -> Result<bool, StepError> {
         if let Some((records, append)) = &mut self.appending {
             let Poll::Ready(result) = append.as_mut().poll(context) else { return Ok(false) };
             let records = std::mem::take(records);
             self.appending = None;
-            self.log.stored(&records, result)?;
+            self.log.mark_stored(&records, result)?;
             return Ok(true);
         }
-        match self.log.submit() {
+        match self.log.submit_pending() {
             None => Ok(false),
-            Some((records, Append::Done(result))) => self.log.stored(&records, result).map(|()| true),
-            Some((records, Append::Later(append))) => {
+            Some((records, AppendResult::Done(result))) => self.log.mark_stored(&records, result).map(|()| true),
+            Some((records, AppendResult::Later(append))) => {
                 self.appending = Some((records, append));
                 Ok(true)
             }
         }
     }
 
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<Poll<Driven>, StepError> {
+    fn poll_until_blocked(&mut self, context: &mut Context<'_>) -> Result<Poll<DriveResult>, StepError> {
         loop {
-            self.listen(context);
+            self.receive_signals(context);
             if let Some(root) = &mut self.root
                 && let Poll::Ready(walked) = root.as_mut().poll(context)
             {
-                self.walked(walked)?;
+                self.handle_result(walked)?;
             }
-            if self.store(context)? {
+            if self.store_pending(context)? {
                 continue;
             }
             if self.appending.is_some() {
                 return Ok(Poll::Pending);
             }
             if self.over {
-                self.control.end();
-                return Ok(Poll::Ready(Driven::Finished));
+                self.control.close_inbox();
+                return Ok(Poll::Ready(DriveResult::Finished));
             }
-            if self.log.deliver() {
+            if self.log.replay_next() {
                 continue;
             }
             if !self.log.is_idle() {
                 return Ok(Poll::Pending);
             }
             if self.log.mode == Mode::Replay {
-                return Ok(Poll::Ready(Driven::Suspended));
+                return Ok(Poll::Ready(DriveResult::Suspended));
             }
             if !self.suspended {
                 self.suspended = true;
                 let status = if self.log.is_uncertain() { Status::Uncertain } else { Status::Waiting };
-                self.log.note(&Path::root(), 0, Event::RunSuspended { status });
+                self.log.append_event(&Path::root(), 0, Event::RunSuspended { status });
                 continue;
             }
             if self.timers && self.log.has_timers() {
                 return Ok(Poll::Pending);
             }
             // An answer that arrived at the last moment must not be lost.
-            if self.control.close() {
-                return Ok(Poll::Ready(Driven::Suspended));
+            if self.control.try_close() {
+                return Ok(Poll::Ready(DriveResult::Suspended));
             }
         }
     }
 }
 
 impl Future for Drive {
-    type Output = Driven;
+    type Output = DriveResult;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Driven> {
-        let turn = self.turn(context);
-        self.log.publisher.wake();
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<DriveResult> {
+        let turn = self.poll_until_blocked(context);
+        self.log.publisher.wake_subscribers();
         match turn {
             Ok(poll) => poll,
             Err(error) => {
                 self.root = None;
-                self.control.end();
-                Poll::Ready(Driven::Broken(error))
+                self.control.close_inbox();
+                Poll::Ready(DriveResult::Broken(error))
             }
         }
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::chat::{Message, Usage};
 use flowloom_core::effect::{
-    CallRequest, GenerateRequest, Generated, HttpReply, HttpRequest, PythonReply, PythonRequest, Request,
+    CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, PythonReply, PythonRequest, Request,
     ScrapeRequest, ScriptRequest,
 };
 use flowloom_core::error::StepError;
@@ -22,14 +22,14 @@ use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 
 /// A boxed future, because the traits are used as trait objects.
-pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The result of an effect.
-pub type Reply<'a, T> = Boxed<'a, Result<T, StepError>>;
+pub type EffectFuture<'a, T> = BoxFuture<'a, Result<T, StepError>>;
 
 /// The run, step and attempt on whose behalf an effect is performed.
 #[derive(Clone)]
-pub struct Context {
+pub struct EffectContext {
     /// The run.
     pub run: RunId,
     /// The step.
@@ -37,48 +37,48 @@ pub struct Context {
     /// The attempt, from 1.
     pub attempt: u32,
     /// The user who owns the run.
-    pub owner: Arc<str>,
+    pub user: Arc<str>,
     /// The agent on whose behalf the run acts.
     pub agent: Option<Arc<str>>,
     /// Nesting depth of the run in other workflows.
     pub depth: u32,
     /// The budget of workflows that a function starts; `None` for effects that cannot start any.
-    pub purse: Option<Arc<Purse>>,
+    pub allowance: Option<Arc<BudgetAllowance>>,
     /// Receives text as it arrives.
     pub deltas: Arc<dyn Deltas>,
 }
 
-impl Context {
+impl EffectContext {
     /// The idempotency key: the same for every send of this attempt, even after a crash.
-    pub fn key(&self) -> String {
+    pub fn idempotency_key(&self) -> String {
         let mut hasher = Hasher::new();
-        hasher.text(&self.run.to_string()).text(self.path.as_str()).number(u64::from(self.attempt));
+        hasher.add_text(&self.run.to_string()).add_text(self.path.as_str()).add_number(u64::from(self.attempt));
         hasher.finish().to_string()
     }
 }
 
 /// The part of a run's budget that its child workflows may spend, and what they have spent of it.
 #[derive(Debug)]
-pub struct Purse {
+pub struct BudgetAllowance {
     /// The limits of the run, less what it has spent.
-    pub left: Limits,
+    pub remaining: Limits,
     used: Mutex<Option<Usage>>,
 }
 
-impl Purse {
+impl BudgetAllowance {
     /// An allowance of which nothing has been spent.
-    pub fn new(left: Limits) -> Purse {
-        Purse { left, used: Mutex::default() }
+    pub fn new(left: Limits) -> BudgetAllowance {
+        BudgetAllowance { remaining: left, used: Mutex::default() }
     }
 
     /// Records the usage of a child workflow.
-    pub fn book(&self, usage: &Usage) {
+    pub fn add_usage(&self, usage: &Usage) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.get_or_insert_with(Usage::none).add(usage);
     }
 
     /// The usage so far; `None` if none was recorded.
-    pub fn used(&self) -> Option<Usage> {
+    pub fn recorded_usage(&self) -> Option<Usage> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -97,10 +97,14 @@ pub trait Model: Send + Sync {
 
     /// Calls a model. Transport errors are retried internally. A stream that breaks off is an error, never a short
     /// answer.
-    fn generate<'a>(&'a self, request: &'a GenerateRequest, context: &'a Context) -> Reply<'a, Generated>;
+    fn generate_reply<'a>(
+        &'a self,
+        request: &'a GenerateRequest,
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply>;
 
     /// The context window of `model`, in tokens.
-    fn window(&self, model: &str) -> u64;
+    fn context_window(&self, model: &str) -> u64;
 
     /// The estimated number of tokens in `text`.
     fn count_tokens(&self, model: &str, text: &str) -> u64;
@@ -109,7 +113,7 @@ pub trait Model: Send + Sync {
     fn default_max_tokens(&self, model: &str) -> u64;
 
     /// The price of `model`; `None` if it is unknown.
-    fn price(&self, model: &str) -> Option<Price>;
+    fn find_price(&self, model: &str) -> Option<Price>;
 }
 
 /// Price of a model, in millionths of a US dollar per million tokens.
@@ -123,93 +127,106 @@ pub struct Price {
 
 impl Price {
     /// The cost of a call, in millionths of a US dollar, rounded up.
-    pub fn of(&self, input_tokens: u64, output_tokens: u64) -> u64 {
+    pub fn compute_cost(&self, input_tokens: u64, output_tokens: u64) -> u64 {
         (u128::from(self.input) * u128::from(input_tokens) + u128::from(self.output) * u128::from(output_tokens))
             .div_ceil(1_000_000) as u64
     }
 }
 
 /// HTTP, through the egress guard.
-pub trait Http: Send + Sync {
+pub trait HttpSender: Send + Sync {
     /// Sends a request, follows redirects and reads the whole reply. Error statuses are replies, not errors.
-    fn send<'a>(&'a self, request: &'a HttpRequest, context: &'a Context) -> Reply<'a, HttpReply>;
+    fn send_request<'a>(&'a self, request: &'a HttpRequest, context: &'a EffectContext) -> EffectFuture<'a, HttpReply>;
 }
 
 /// Web pages.
 pub trait Scraper: Send + Sync {
     /// Reads a page. The result is never empty.
-    fn fetch<'a>(&'a self, request: &'a ScrapeRequest, context: &'a Context) -> Reply<'a, String>;
+    fn fetch_page<'a>(&'a self, request: &'a ScrapeRequest, context: &'a EffectContext) -> EffectFuture<'a, String>;
 
     /// The inner HTML of all elements in `html` that match `selector` (CSS).
-    fn select(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError>;
+    fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError>;
 }
 
 /// Tools and functions by id.
 pub trait Functions: Send + Sync {
     /// The effect class of a call: what a crash during it means.
-    fn class(&self, request: &CallRequest) -> EffectClass;
+    fn effect_class(&self, request: &CallRequest) -> EffectClass;
 
     /// Checks whether `agent` may call `function`; the error states the reason.
-    fn permit(&self, agent: &str, function: &str) -> Result<(), StepError>;
+    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepError>;
 
     /// Calls a function, which requests effects of its own through `below`.
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context, below: &'a dyn Substeps) -> Reply<'a, Value>;
+    fn call_function<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        context: &'a EffectContext,
+        below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value>;
 }
 
 /// Effects that a function requests from its run. Each one is a step of its own, recorded below the function's step: a
 /// function that a crash interrupted runs again and receives the recorded results.
-pub trait Substeps: Send + Sync {
+pub trait ChildEffects: Send + Sync {
     /// Performs a request, or returns its recorded result.
-    fn perform<'a>(&'a self, request: Request) -> Reply<'a, Value>;
+    fn perform_request<'a>(&'a self, request: Request) -> EffectFuture<'a, Value>;
 
     /// Reports progress to observers of the run.
-    fn tell(&self, name: &'static str, data: Value);
+    fn report_progress(&self, name: &'static str, data: Value);
 }
 
 /// Untrusted code, in separate processes.
-pub trait Code: Send + Sync {
+pub trait CodeRunner: Send + Sync {
     /// Runs a Python block, which requests effects through `host`.
-    fn python<'a>(
+    fn run_python<'a>(
         &'a self,
         request: &'a PythonRequest,
-        host: &'a dyn Host,
-        context: &'a Context,
-    ) -> Reply<'a, PythonReply>;
+        host: &'a dyn SandboxHost,
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, PythonReply>;
 
     /// Evaluates a JavaScript expression; `None` is `undefined`. It can access nothing but its names.
-    fn script<'a>(&'a self, request: &'a ScriptRequest, context: &'a Context) -> Reply<'a, Option<Value>>;
+    fn evaluate_script<'a>(
+        &'a self,
+        request: &'a ScriptRequest,
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, Option<Value>>;
 }
 
 /// Effects that untrusted code may request; each one is recorded below its step.
-pub trait Host: Send + Sync {
+pub trait SandboxHost: Send + Sync {
     /// Sends an HTTP request through the egress guard.
-    fn http<'a>(&'a self, request: HttpRequest) -> Reply<'a, HttpReply>;
+    fn send_http<'a>(&'a self, request: HttpRequest) -> EffectFuture<'a, HttpReply>;
 
     /// Calls the run's default model.
-    fn generate<'a>(&'a self, messages: Vec<Message>) -> Reply<'a, Generated>;
+    fn generate_reply<'a>(&'a self, messages: Vec<Message>) -> EffectFuture<'a, GenerateReply>;
 }
 
 /// A code runner for environments without a sandbox: it rejects all code.
-pub struct NoCode;
+pub struct NoCodeRunner;
 
-impl NoCode {
-    fn refused() -> StepError {
+impl NoCodeRunner {
+    fn rejection_error() -> StepError {
         StepError::new(flowloom_core::code::Code::NoSandbox, "untrusted code needs a sandbox, which is not available")
     }
 }
 
-impl Code for NoCode {
-    fn python<'a>(
+impl CodeRunner for NoCodeRunner {
+    fn run_python<'a>(
         &'a self,
         _request: &'a PythonRequest,
-        _host: &'a dyn Host,
-        _context: &'a Context,
-    ) -> Reply<'a, PythonReply> {
-        Box::pin(async { Err(NoCode::refused()) })
+        _host: &'a dyn SandboxHost,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, PythonReply> {
+        Box::pin(async { Err(NoCodeRunner::rejection_error()) })
     }
 
-    fn script<'a>(&'a self, _request: &'a ScriptRequest, _context: &'a Context) -> Reply<'a, Option<Value>> {
-        Box::pin(async { Err(NoCode::refused()) })
+    fn evaluate_script<'a>(
+        &'a self,
+        _request: &'a ScriptRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, Option<Value>> {
+        Box::pin(async { Err(NoCodeRunner::rejection_error()) })
     }
 }
 
@@ -219,7 +236,7 @@ pub trait Clock: Send + Sync {
     fn now_ms(&self) -> u64;
 
     /// Completes when `now_ms` is at least `at_ms`.
-    fn sleep_until(&self, at_ms: u64) -> Boxed<'static, ()>;
+    fn sleep_until(&self, at_ms: u64) -> BoxFuture<'static, ()>;
 }
 
 /// The effects available to a run.
@@ -228,13 +245,13 @@ pub struct Effects {
     /// Language models.
     pub model: Arc<dyn Model>,
     /// HTTP.
-    pub http: Arc<dyn Http>,
+    pub http: Arc<dyn HttpSender>,
     /// Web pages.
     pub scraper: Arc<dyn Scraper>,
     /// Tools and functions.
     pub functions: Arc<dyn Functions>,
     /// Sandboxed code.
-    pub code: Arc<dyn Code>,
+    pub code: Arc<dyn CodeRunner>,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }

@@ -8,7 +8,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::value::{Map, Value};
 
-use crate::effects::Boxed;
+use crate::effects::BoxFuture;
 
 /// The right to write a run's events. It is lost when another worker claims the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,16 +20,16 @@ pub struct Lease {
 }
 
 /// The result of an append, available now or later.
-pub enum Append {
+pub enum AppendResult {
     /// Stored, or failed.
     Done(Result<(), StepError>),
     /// Stored or failed when the future completes.
-    Later(Boxed<'static, Result<(), StepError>>),
+    Later(BoxFuture<'static, Result<(), StepError>>),
 }
 
 /// A request to a run from outside. It is durable until the run has applied it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wish {
+pub enum Signal {
     /// Cancel the run.
     Cancel {
         /// The requester.
@@ -58,16 +58,16 @@ pub enum Wish {
 /// The journal of all runs, and the data committed with it.
 pub trait Journal: Send + Sync {
     /// Takes the lease of a new run. Its first append holds `RunCreated`.
-    fn begin(&self, run: RunId) -> Result<Lease, StepError>;
+    fn begin_run(&self, run: RunId) -> Result<Lease, StepError>;
 
     /// Takes the lease of an existing run under a new epoch. Fails with `FL1202` while its worker is alive.
-    fn claim(&self, run: RunId) -> Boxed<'_, Result<Lease, StepError>>;
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepError>>;
 
     /// Releases the lease.
-    fn release(&self, lease: Lease);
+    fn release_run(&self, lease: Lease);
 
     /// Stores records in the order of the calls, all or none. Memory writes in them are part of the same transaction.
-    fn append(&self, lease: Lease, records: Vec<Arc<Record>>) -> Append;
+    fn append_records(&self, lease: Lease, records: Vec<Arc<Record>>) -> AppendResult;
 
     /// Whether `append` always completes immediately, so that waiting for it costs nothing.
     fn is_immediate(&self) -> bool {
@@ -75,26 +75,26 @@ pub trait Journal: Send + Sync {
     }
 
     /// The records of a run after sequence number `after`.
-    fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>>;
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepError>>;
 
     /// The whole memory of a user, by key. Profiles are stored in the same way, under [`profile_holder`].
-    fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>>;
+    fn read_memories<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Map, StepError>>;
 
     /// One value of a user's memory.
-    fn memory<'a>(&'a self, owner: &'a str, key: &'a str) -> Boxed<'a, Result<Option<Value>, StepError>>;
+    fn read_memory<'a>(&'a self, owner: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>>;
 
     /// Completes with the signals to a run as soon as there are any; `None` if signals cannot come from another
     /// process.
-    fn wishes(&self, run: RunId) -> Option<Boxed<'static, Vec<Wish>>>;
+    fn next_signals(&self, run: RunId) -> Option<BoxFuture<'static, Vec<Signal>>>;
 }
 
 /// The memory namespace of a user's conversations, each stored under its thread key.
-pub fn thread_holder(owner: &str) -> String {
+pub fn thread_namespace(owner: &str) -> String {
     format!("{owner}\u{1}thread")
 }
 
 /// The memory namespace of a user's profile. It cannot collide with a user, because user names contain no control
 /// characters.
-pub fn profile_holder(owner: &str) -> String {
+pub fn profile_namespace(owner: &str) -> String {
     format!("{owner}\u{1}profile")
 }

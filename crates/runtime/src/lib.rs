@@ -17,8 +17,8 @@ mod scope;
 pub mod sim;
 
 pub use drive::Control;
-pub use engine::{Engine, Outcome, Run, Start};
-pub use publish::Listen;
+pub use engine::{Engine, Run, RunOutcome, StartOptions};
+pub use publish::SubscribeHandle;
 
 /// Version of the interpreter's semantics. Runs created under another version are rejected.
 pub const ENGINE_SEMANTICS: u32 = 1;

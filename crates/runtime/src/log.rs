@@ -18,7 +18,7 @@ use flowloom_core::path::Path;
 use flowloom_core::value::Value;
 
 use crate::effects::Clock;
-use crate::journal::{Append, Journal, Lease, Wish};
+use crate::journal::{AppendResult, Journal, Lease, Signal};
 use crate::publish::Publisher;
 
 /// Whether a run may go beyond its record.
@@ -38,11 +38,11 @@ pub(crate) struct RunLog {
     journal: Arc<dyn Journal>,
     pub(crate) publisher: Publisher,
     immediate: bool,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
 }
 
 #[derive(Default)]
-struct State {
+struct LogState {
     next_seq: u64,
     durable: u64,
     pending: Vec<Arc<Record>>,
@@ -50,31 +50,31 @@ struct State {
     stored: Vec<Arc<Record>>,
     waiters: Vec<(u64, Waker)>,
     failure: Option<StepError>,
-    recorded: HashMap<Key, Arc<Record>>,
+    recorded: HashMap<RecordKey, Arc<Record>>,
     outcomes: BTreeSet<u64>,
-    delivered: u64,
+    last_replayed: u64,
     turns: HashMap<u64, Waker>,
     live: bool,
     live_waiters: Vec<Waker>,
     active: usize,
     timers: usize,
     uncertain: usize,
-    parked: HashMap<Path, (u32, Waker)>,
+    suspended: HashMap<Path, (u32, Waker)>,
     answers: HashMap<Path, Value>,
     resolutions: HashMap<(Path, u32), Resolution>,
 }
 
-type Key = (Path, u32, EventKind);
+type RecordKey = (Path, u32, EventKind);
 
 /// The recorded outcome of an attempt.
-pub(crate) enum Recorded {
+pub(crate) enum RecordedOutcome {
     Finished { output: Option<Value>, usage: Option<Usage>, memory: Vec<MemoryWrite> },
     Failed { error: StepError, then: AfterFailure },
 }
 
 /// Whether an emitted event was already recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Emitted {
+pub(crate) enum EmitResult {
     New,
     Recorded,
 }
@@ -88,9 +88,9 @@ impl RunLog {
         journal: Arc<dyn Journal>,
         records: Vec<Arc<Record>>,
     ) -> RunLog {
-        let mut state = State { next_seq: 1, ..State::default() };
+        let mut state = LogState { next_seq: 1, ..LogState::default() };
         for record in &records {
-            state.learn(record);
+            state.index_record(record);
         }
         let durable = state.next_seq - 1;
         state.durable = durable;
@@ -102,47 +102,47 @@ impl RunLog {
             mode,
             clock,
             journal,
-            publisher: Publisher::after(durable),
+            publisher: Publisher::starting_after(durable),
             immediate,
             state: Mutex::new(state),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Appends an event, or finds it in the record. Fails with `FL1201` if the record differs.
-    pub(crate) fn emit(&self, path: &Path, attempt: u32, event: Event) -> Result<Emitted, StepError> {
-        let mut state = self.state();
+    pub(crate) fn emit_event(&self, path: &Path, attempt: u32, event: Event) -> Result<EmitResult, StepError> {
+        let mut state = self.lock_state();
         if !state.recorded.is_empty()
             && let Some(record) = state.recorded.remove(&(path.clone(), attempt, event.kind()))
         {
-            return compare(&record, &event).map(|()| Emitted::Recorded);
+            return compare_event(&record, &event).map(|()| EmitResult::Recorded);
         }
         if self.mode == Mode::Replay {
             let message = format!("the record has no {} at {path}, attempt {attempt}", event.name());
             return Err(StepError::new(Code::ReplayDivergence, message));
         }
-        self.add(&mut state, path, attempt, event);
-        Ok(Emitted::New)
+        self.push_event(&mut state, path, attempt, event);
+        Ok(EmitResult::New)
     }
 
     /// Appends an event that does not come from the interpreter.
-    pub(crate) fn note(&self, path: &Path, attempt: u32, event: Event) {
+    pub(crate) fn append_event(&self, path: &Path, attempt: u32, event: Event) {
         if self.mode == Mode::Live {
-            self.add(&mut self.state(), path, attempt, event);
+            self.push_event(&mut self.lock_state(), path, attempt, event);
         }
     }
 
     /// Appends a progress report of a function, unless it was reported before a crash.
-    pub(crate) fn tell(&self, path: &Path, name: &'static str, data: Value) {
-        if self.take(path, 0, EventKind::Told).is_none() {
-            self.note(path, 0, Event::Told { name: name.into(), data });
+    pub(crate) fn report_progress(&self, path: &Path, name: &'static str, data: Value) {
+        if self.take_record(path, 0, EventKind::Progress).is_none() {
+            self.append_event(path, 0, Event::Progress { name: name.into(), data });
         }
     }
 
-    fn add(&self, state: &mut State, path: &Path, attempt: u32, event: Event) {
+    fn push_event(&self, state: &mut LogState, path: &Path, attempt: u32, event: Event) {
         let seq = state.next_seq;
         state.next_seq += 1;
         // Events that are stored together share one reading of the clock.
@@ -152,9 +152,9 @@ impl RunLog {
     }
 
     /// The recorded outcome of an attempt, once it is its turn; `None` if none is recorded.
-    pub(crate) async fn outcome(&self, path: &Path, attempt: u32) -> Option<Recorded> {
+    pub(crate) async fn wait_for_outcome(&self, path: &Path, attempt: u32) -> Option<RecordedOutcome> {
         let record = {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             if state.recorded.is_empty() {
                 return None;
             }
@@ -162,8 +162,8 @@ impl RunLog {
             kinds.into_iter().find_map(|kind| state.recorded.remove(&(path.clone(), attempt, kind)))?
         };
         poll_fn(|context| {
-            let mut state = self.state();
-            if state.delivered >= record.seq || !state.outcomes.contains(&record.seq) {
+            let mut state = self.lock_state();
+            if state.last_replayed >= record.seq || !state.outcomes.contains(&record.seq) {
                 return Poll::Ready(());
             }
             state.turns.insert(record.seq, context.waker().clone());
@@ -172,28 +172,30 @@ impl RunLog {
         .await;
         match &record.event {
             Event::StepFinished { output, usage, memory } => {
-                Some(Recorded::Finished { output: output.clone(), usage: *usage, memory: memory.clone() })
+                Some(RecordedOutcome::Finished { output: output.clone(), usage: *usage, memory: memory.clone() })
             }
-            Event::StepFailed { error, then } => Some(Recorded::Failed { error: error.clone(), then: then.clone() }),
+            Event::StepFailed { error, then } => {
+                Some(RecordedOutcome::Failed { error: error.clone(), then: then.clone() })
+            }
             _ => None,
         }
     }
 
     /// Whether the record holds this event.
-    pub(crate) fn has(&self, path: &Path, attempt: u32, kind: EventKind) -> bool {
-        let state = self.state();
+    pub(crate) fn has_record(&self, path: &Path, attempt: u32, kind: EventKind) -> bool {
+        let state = self.lock_state();
         !state.recorded.is_empty() && state.recorded.contains_key(&(path.clone(), attempt, kind))
     }
 
     /// Removes this event from the record and returns it.
-    pub(crate) fn take(&self, path: &Path, attempt: u32, kind: EventKind) -> Option<Arc<Record>> {
-        self.state().recorded.remove(&(path.clone(), attempt, kind))
+    pub(crate) fn take_record(&self, path: &Path, attempt: u32, kind: EventKind) -> Option<Arc<Record>> {
+        self.lock_state().recorded.remove(&(path.clone(), attempt, kind))
     }
 
     /// Completes when every recorded outcome has been handed over. No effect may be performed before that.
-    pub(crate) async fn live(&self) {
+    pub(crate) async fn wait_until_live(&self) {
         poll_fn(|context| {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             if state.live {
                 return Poll::Ready(());
             }
@@ -204,13 +206,13 @@ impl RunLog {
     }
 
     /// Completes when everything appended so far is stored.
-    pub(crate) async fn durable(&self) -> Result<(), StepError> {
+    pub(crate) async fn wait_until_durable(&self) -> Result<(), StepError> {
         if self.immediate {
             return self.store_now();
         }
-        let seq = self.state().next_seq - 1;
+        let seq = self.lock_state().next_seq - 1;
         poll_fn(|context| {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             if let Some(error) = &state.failure {
                 return Poll::Ready(Err(error.clone()));
             }
@@ -225,35 +227,35 @@ impl RunLog {
 
     /// Stores pending events in an immediate journal.
     pub(crate) fn store_now(&self) -> Result<(), StepError> {
-        match self.submit() {
+        match self.submit_pending() {
             None => Ok(()),
-            Some((records, Append::Done(result))) => self.stored(&records, result),
+            Some((records, AppendResult::Done(result))) => self.mark_stored(&records, result),
             // Unreachable for a journal that is immediate.
-            Some((_, Append::Later(_))) => Err(StepError::new(Code::StoreFailed, "the journal did not answer")),
+            Some((_, AppendResult::Later(_))) => Err(StepError::new(Code::StoreFailed, "the journal did not answer")),
         }
     }
 
     /// Hands the pending events to the journal.
-    pub(crate) fn submit(&self) -> Option<(Vec<Arc<Record>>, Append)> {
+    pub(crate) fn submit_pending(&self) -> Option<(Vec<Arc<Record>>, AppendResult)> {
         let records = {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             if state.pending.is_empty() {
                 return None;
             }
             // What follows on a lost event would leave a gap in the journal.
             if let Some(error) = &state.failure {
-                return Some((Vec::new(), Append::Done(Err(error.clone()))));
+                return Some((Vec::new(), AppendResult::Done(Err(error.clone()))));
             }
             state.now = None;
             std::mem::take(&mut state.pending)
         };
-        let append = self.journal.append(self.lease, records.clone());
+        let append = self.journal.append_records(self.lease, records.clone());
         Some((records, append))
     }
 
     /// Notes whether records were stored, and publishes them.
-    pub(crate) fn stored(&self, records: &[Arc<Record>], result: Result<(), StepError>) -> Result<(), StepError> {
-        let mut state = self.state();
+    pub(crate) fn mark_stored(&self, records: &[Arc<Record>], result: Result<(), StepError>) -> Result<(), StepError> {
+        let mut state = self.lock_state();
         if let Err(error) = result {
             state.failure = Some(error.clone());
             state.waiters.drain(..).for_each(|(_, waker)| waker.wake());
@@ -274,21 +276,21 @@ impl RunLog {
         });
         drop(state);
         woken.into_iter().for_each(Waker::wake);
-        self.publisher.publish(records);
+        self.publisher.publish_records(records);
         Ok(())
     }
 
     /// All stored records, in order.
-    pub(crate) fn records(&self) -> Vec<Arc<Record>> {
-        self.state().stored.clone()
+    pub(crate) fn stored_records(&self) -> Vec<Arc<Record>> {
+        self.lock_state().stored.clone()
     }
 
     /// Hands over the next recorded outcome, then starts live work; `false` when nothing is left to do.
-    pub(crate) fn deliver(&self) -> bool {
-        let mut state = self.state();
+    pub(crate) fn replay_next(&self) -> bool {
+        let mut state = self.lock_state();
         let woken: Vec<Waker> = match state.outcomes.pop_first() {
             Some(seq) => {
-                state.delivered = seq;
+                state.last_replayed = seq;
                 state.turns.remove(&seq).into_iter().collect()
             }
             // Live work starts only after the last outcome has had its effect, so that it cannot overtake it.
@@ -304,8 +306,8 @@ impl RunLog {
     }
 
     /// The first recorded event that the interpreter should have produced and did not.
-    pub(crate) fn left_over(&self) -> Option<Arc<Record>> {
-        let state = self.state();
+    pub(crate) fn find_unreplayed(&self) -> Option<Arc<Record>> {
+        let state = self.lock_state();
         let mut left: Vec<&Arc<Record>> =
             state.recorded.values().filter(|record| record.event.is_interpreted()).collect();
         if left.is_empty() {
@@ -321,54 +323,55 @@ impl RunLog {
     }
 
     /// Counts an effect (or a pause between attempts) as in progress until the guard is dropped.
-    pub(crate) fn activity(self: &Arc<RunLog>) -> Activity {
-        self.state().active += 1;
+    pub(crate) fn start_activity(self: &Arc<RunLog>) -> Activity {
+        self.lock_state().active += 1;
         Activity { log: self.clone() }
     }
 
     /// Counts a waiting timer until the guard is dropped.
-    pub(crate) fn timer(self: &Arc<RunLog>) -> Timer {
-        self.state().timers += 1;
+    pub(crate) fn start_timer(self: &Arc<RunLog>) -> Timer {
+        self.lock_state().timers += 1;
         Timer { log: self.clone() }
     }
 
     /// Whether a branch waits for a timer.
     pub(crate) fn has_timers(&self) -> bool {
-        self.state().timers > 0
+        self.lock_state().timers > 0
     }
 
     /// Whether the run only waits for people, timers or decisions.
     pub(crate) fn is_idle(&self) -> bool {
-        let state = self.state();
+        let state = self.lock_state();
         state.active == 0 && state.pending.is_empty() && state.live
     }
 
     /// Whether an uncertain effect waits for a decision.
     pub(crate) fn is_uncertain(&self) -> bool {
-        self.state().uncertain > 0
+        self.lock_state().uncertain > 0
     }
 
     /// Waits for the answer to the question at `path`.
-    pub(crate) async fn answer(&self, path: &Path, attempt: u32) -> Value {
-        self.parked(path, attempt, |state| state.answers.get(path).cloned()).await
+    pub(crate) async fn wait_for_answer(&self, path: &Path, attempt: u32) -> Value {
+        self.suspend_until(path, attempt, |state| state.answers.get(path).cloned()).await
     }
 
     /// Waits for the decision about the uncertain effect at `path`.
-    pub(crate) async fn resolution(&self, path: &Path, attempt: u32) -> Resolution {
-        let waits = !self.state().resolutions.contains_key(&(path.clone(), attempt));
-        self.state().uncertain += usize::from(waits);
-        let how = self.parked(path, attempt, |state| state.resolutions.get(&(path.clone(), attempt)).cloned()).await;
-        self.state().uncertain -= usize::from(waits);
+    pub(crate) async fn wait_for_resolution(&self, path: &Path, attempt: u32) -> Resolution {
+        let waits = !self.lock_state().resolutions.contains_key(&(path.clone(), attempt));
+        self.lock_state().uncertain += usize::from(waits);
+        let how =
+            self.suspend_until(path, attempt, |state| state.resolutions.get(&(path.clone(), attempt)).cloned()).await;
+        self.lock_state().uncertain -= usize::from(waits);
         how
     }
 
-    async fn parked<T>(&self, path: &Path, attempt: u32, mut take: impl FnMut(&mut State) -> Option<T>) -> T {
+    async fn suspend_until<T>(&self, path: &Path, attempt: u32, mut take: impl FnMut(&mut LogState) -> Option<T>) -> T {
         poll_fn(|context| {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             match take(&mut state) {
                 Some(found) => Poll::Ready(found),
                 None => {
-                    state.parked.insert(path.clone(), (attempt, context.waker().clone()));
+                    state.suspended.insert(path.clone(), (attempt, context.waker().clone()));
                     Poll::Pending
                 }
             }
@@ -377,27 +380,27 @@ impl RunLog {
     }
 
     /// Never completes: a branch whose effect was abandoned waits here until it is dropped.
-    pub(crate) async fn forever(&self) {
+    pub(crate) async fn wait_forever(&self) {
         std::future::pending::<()>().await;
     }
 
     /// Records a signal for a waiting step and wakes the step. A signal that no step waits for is dropped: an answer is
     /// accepted only once.
-    pub(crate) fn obey(&self, wish: Wish) {
+    pub(crate) fn apply_signal(&self, wish: Signal) {
         let path = match &wish {
-            Wish::Cancel { .. } => return,
-            Wish::Answer { path, .. } | Wish::Resolve { path, .. } => path.clone(),
+            Signal::Cancel { .. } => return,
+            Signal::Answer { path, .. } | Signal::Resolve { path, .. } => path.clone(),
         };
-        let Some((attempt, waker)) = self.state().parked.remove(&path) else { return };
+        let Some((attempt, waker)) = self.lock_state().suspended.remove(&path) else { return };
         match wish {
-            Wish::Cancel { .. } => {}
-            Wish::Answer { value, by, .. } => {
-                self.note(&path, attempt, Event::Answered { value: value.clone(), by });
-                self.state().answers.insert(path, value);
+            Signal::Cancel { .. } => {}
+            Signal::Answer { value, by, .. } => {
+                self.append_event(&path, attempt, Event::Answered { value: value.clone(), by });
+                self.lock_state().answers.insert(path, value);
             }
-            Wish::Resolve { how, by, .. } => {
-                self.note(&path, attempt, Event::Resolved { how: how.clone(), by });
-                self.state().resolutions.insert((path, attempt), how);
+            Signal::Resolve { how, by, .. } => {
+                self.append_event(&path, attempt, Event::Resolved { how: how.clone(), by });
+                self.lock_state().resolutions.insert((path, attempt), how);
             }
         }
         waker.wake();
@@ -405,7 +408,7 @@ impl RunLog {
 
     /// Whether events can still be stored.
     pub(crate) fn is_open(&self) -> bool {
-        self.state().failure.is_none()
+        self.lock_state().failure.is_none()
     }
 
     /// The current time, in milliseconds since the Unix epoch.
@@ -414,9 +417,9 @@ impl RunLog {
     }
 }
 
-impl State {
+impl LogState {
     /// Indexes a record of an earlier session of the run.
-    fn learn(&mut self, record: &Arc<Record>) {
+    fn index_record(&mut self, record: &Arc<Record>) {
         self.next_seq = record.seq + 1;
         match &record.event {
             Event::Answered { value, .. } => {
@@ -438,7 +441,7 @@ impl State {
 }
 
 /// Compares an event of the interpreter with the recorded one; fails with `FL1201` if they differ.
-fn compare(record: &Record, event: &Event) -> Result<(), StepError> {
+fn compare_event(record: &Record, event: &Event) -> Result<(), StepError> {
     if record.event == *event {
         return Ok(());
     }
@@ -462,7 +465,7 @@ pub(crate) struct Activity {
 
 impl Drop for Activity {
     fn drop(&mut self) {
-        self.log.state().active -= 1;
+        self.log.lock_state().active -= 1;
     }
 }
 
@@ -473,6 +476,6 @@ pub(crate) struct Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        self.log.state().timers -= 1;
+        self.log.lock_state().timers -= 1;
     }
 }

@@ -9,25 +9,25 @@ use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 
-use crate::effects::Boxed;
-use crate::journal::{Append, Journal, Lease, Wish, thread_holder};
+use crate::effects::BoxFuture;
+use crate::journal::{AppendResult, Journal, Lease, Signal, thread_namespace};
 
 /// Journals of any number of runs, lost when the process ends.
 #[derive(Default)]
 pub struct MemoryJournal {
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
 #[derive(Default)]
-struct State {
-    runs: HashMap<RunId, Kept>,
+struct MemoryState {
+    runs: HashMap<RunId, StoredRun>,
     memory: HashMap<(String, String), Value>,
     /// Records that are accepted before the journal "crashes"; for tests.
     accepts: Option<usize>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct StoredRun {
     epoch: u64,
     records: Vec<Arc<Record>>,
 }
@@ -40,33 +40,33 @@ impl MemoryJournal {
 
     /// Makes every append after the next `records` records fail, as if the process had died.
     pub fn crash_after(&self, records: usize) {
-        self.state().accepts = Some(records);
+        self.lock_state().accepts = Some(records);
     }
 
     /// Undoes [`MemoryJournal::crash_after`].
-    pub fn recover(&self) {
-        self.state().accepts = None;
+    pub fn end_crash(&self) {
+        self.lock_state().accepts = None;
     }
 
     /// The records of a run.
-    pub fn records(&self, run: RunId) -> Vec<Arc<Record>> {
-        self.state().runs.get(&run).map(|kept| kept.records.clone()).unwrap_or_default()
+    pub fn run_records(&self, run: RunId) -> Vec<Arc<Record>> {
+        self.lock_state().runs.get(&run).map(|kept| kept.records.clone()).unwrap_or_default()
     }
 
     /// The ids of all runs, sorted.
-    pub fn runs(&self) -> Vec<RunId> {
-        let mut runs: Vec<_> = self.state().runs.keys().copied().collect();
+    pub fn run_ids(&self) -> Vec<RunId> {
+        let mut runs: Vec<_> = self.lock_state().runs.keys().copied().collect();
         runs.sort_unstable();
         runs
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn append(&mut self, lease: Lease, records: Vec<Arc<Record>>) -> Result<(), StepError> {
+impl MemoryState {
+    fn append_records(&mut self, lease: Lease, records: Vec<Arc<Record>>) -> Result<(), StepError> {
         if let Some(accepts) = &mut self.accepts {
             if records.len() > *accepts {
                 return Err(StepError::new(Code::StoreFailed, "the journal is down"));
@@ -77,10 +77,10 @@ impl State {
             return Err(StepError::new(Code::OwnershipLost, "another worker took over the run"));
         };
         for record in &records {
-            let owner = || owner_of(&kept.records, &records);
+            let owner = || find_user(&kept.records, &records);
             let (holder, writes) = match &record.event {
                 Event::StepFinished { memory, .. } if !memory.is_empty() => (owner(), memory.as_slice()),
-                Event::RunFinished { said: Some(said), .. } => (thread_holder(&owner()), std::slice::from_ref(said)),
+                Event::RunFinished { said: Some(said), .. } => (thread_namespace(&owner()), std::slice::from_ref(said)),
                 _ => continue,
             };
             for write in writes {
@@ -96,7 +96,7 @@ impl State {
     }
 }
 
-fn owner_of(kept: &[Arc<Record>], new: &[Arc<Record>]) -> String {
+fn find_user(kept: &[Arc<Record>], new: &[Arc<Record>]) -> String {
     match kept.first().or(new.first()).map(|record| &record.event) {
         Some(Event::RunCreated(created)) => created.owner.clone(),
         _ => String::new(),
@@ -104,13 +104,13 @@ fn owner_of(kept: &[Arc<Record>], new: &[Arc<Record>]) -> String {
 }
 
 impl Journal for MemoryJournal {
-    fn begin(&self, run: RunId) -> Result<Lease, StepError> {
-        self.state().runs.insert(run, Kept { epoch: 1, records: Vec::new() });
+    fn begin_run(&self, run: RunId) -> Result<Lease, StepError> {
+        self.lock_state().runs.insert(run, StoredRun { epoch: 1, records: Vec::new() });
         Ok(Lease { run, epoch: 1 })
     }
 
-    fn claim(&self, run: RunId) -> Boxed<'_, Result<Lease, StepError>> {
-        let claimed = match self.state().runs.get_mut(&run) {
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepError>> {
+        let claimed = match self.lock_state().runs.get_mut(&run) {
             Some(kept) => {
                 kept.epoch += 1;
                 Ok(Lease { run, epoch: kept.epoch })
@@ -120,36 +120,36 @@ impl Journal for MemoryJournal {
         Box::pin(async move { claimed })
     }
 
-    fn release(&self, _lease: Lease) {}
+    fn release_run(&self, _lease: Lease) {}
 
-    fn append(&self, lease: Lease, records: Vec<Arc<Record>>) -> Append {
-        Append::Done(self.state().append(lease, records))
+    fn append_records(&self, lease: Lease, records: Vec<Arc<Record>>) -> AppendResult {
+        AppendResult::Done(self.lock_state().append_records(lease, records))
     }
 
     fn is_immediate(&self) -> bool {
         true
     }
 
-    fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>> {
-        let mut records = self.records(run);
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepError>> {
+        let mut records = self.run_records(run);
         records.retain(|record| record.seq > after);
         Box::pin(async move { Ok(records) })
     }
 
-    fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>> {
-        let state = self.state();
+    fn read_memories<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
+        let state = self.lock_state();
         let mut kept: Vec<_> = state.memory.iter().filter(|((holder, _), _)| holder == owner).collect();
         kept.sort_by_key(|((_, key), _)| key.clone());
         let map = kept.into_iter().map(|((_, key), value)| (key.as_str().into(), value.clone())).collect();
         Box::pin(async move { Ok(map) })
     }
 
-    fn memory<'a>(&'a self, owner: &'a str, key: &'a str) -> Boxed<'a, Result<Option<Value>, StepError>> {
-        let value = self.state().memory.get(&(owner.to_owned(), key.to_owned())).cloned();
+    fn read_memory<'a>(&'a self, owner: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
+        let value = self.lock_state().memory.get(&(owner.to_owned(), key.to_owned())).cloned();
         Box::pin(async move { Ok(value) })
     }
 
-    fn wishes(&self, _run: RunId) -> Option<Boxed<'static, Vec<Wish>>> {
+    fn next_signals(&self, _run: RunId) -> Option<BoxFuture<'static, Vec<Signal>>> {
         None
     }
 }

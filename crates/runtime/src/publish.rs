@@ -16,15 +16,15 @@ use flowloom_core::path::Path;
 use crate::effects::Deltas;
 
 /// Maximum number of queued updates for a slow subscriber.
-const BUFFER: usize = 4096;
+const MAX_QUEUED_UPDATES: usize = 4096;
 
 /// Number of events that wait before a subscriber is woken while the run does not pause. Waking takes longer than many
 /// small steps.
-const BATCH: usize = 512;
+const WAKE_BATCH_EVENTS: usize = 512;
 
 /// An update that a subscriber receives.
 #[derive(Clone, Debug)]
-pub enum Signal {
+pub enum RunUpdate {
     /// A stored event.
     Event(Arc<Record>),
     /// Text of an answer as it arrives; not stored.
@@ -43,9 +43,9 @@ pub enum Signal {
 
 /// The next item of a subscription.
 #[derive(Clone, Debug)]
-pub enum Heard {
+pub enum Delivery {
     /// The next update.
-    Signal(Signal),
+    Update(RunUpdate),
     /// This many updates were missed; the journal has the events among them.
     Missed(u64),
 }
@@ -58,9 +58,9 @@ pub struct Publisher {
 
 /// A handle for subscribing while the run is driven. It does not keep the run alive.
 #[derive(Clone)]
-pub struct Listen(Weak<Shared>);
+pub struct SubscribeHandle(Weak<Shared>);
 
-impl Listen {
+impl SubscribeHandle {
     /// A new subscription: further updates, preceded by the text so far of answers in progress. `None` if the stream
     /// has ended.
     pub fn subscribe(&self) -> Option<Subscription> {
@@ -84,25 +84,25 @@ struct Hub {
     /// Whether there may be late subscribers, who will need the text so far.
     is_open: bool,
     /// The text so far of each attempt in progress.
-    texts: HashMap<(Path, u32), Text>,
+    texts: HashMap<(Path, u32), AttemptText>,
 }
 
 /// The text of an attempt so far.
 #[derive(Default)]
-struct Text {
+struct AttemptText {
     text: String,
     characters: u64,
 }
 
 #[derive(Default)]
 struct Queue {
-    state: Mutex<Waiting>,
+    state: Mutex<QueueState>,
 }
 
 /// The updates that a subscriber has not received yet.
 #[derive(Default)]
-struct Waiting {
-    signals: VecDeque<Signal>,
+struct QueueState {
+    updates: VecDeque<RunUpdate>,
     missed: u64,
     waker: Option<Waker>,
     is_closed: bool,
@@ -110,29 +110,29 @@ struct Waiting {
 
 impl Publisher {
     /// The publisher of a run whose events up to sequence number `seq` are already known.
-    pub(crate) fn after(seq: u64) -> Publisher {
+    pub(crate) fn starting_after(seq: u64) -> Publisher {
         let publisher = Publisher::default();
-        publisher.shared.hub().seq = seq;
+        publisher.shared.lock_hub().seq = seq;
         publisher
     }
 
     /// Publishes stored events. Subscribers receive them at the next [`Publisher::wake`] at the latest.
-    pub(crate) fn publish(&self, records: &[Arc<Record>]) {
-        let mut hub = self.shared.hub();
-        records.iter().for_each(|record| hub.note(record));
-        hub.send(records.iter().map(|record| Signal::Event(record.clone())), BATCH);
+    pub(crate) fn publish_records(&self, records: &[Arc<Record>]) {
+        let mut hub = self.shared.lock_hub();
+        records.iter().for_each(|record| hub.note_record(record));
+        hub.send_updates(records.iter().map(|record| RunUpdate::Event(record.clone())), WAKE_BATCH_EVENTS);
     }
 
     /// Wakes all subscribers with queued updates.
-    pub(crate) fn wake(&self) {
-        self.shared.hub().queues.iter().for_each(|queue| queue.push(std::iter::empty(), 1));
+    pub(crate) fn wake_subscribers(&self) {
+        self.shared.lock_hub().queues.iter().for_each(|queue| queue.push(std::iter::empty(), 1));
     }
 
     /// A new subscription: further updates, preceded by the text so far of answers in progress.
     pub fn subscribe(&self) -> Subscription {
         let queue = Arc::new(Queue::default());
-        let mut hub = self.shared.hub();
-        let so_far = |((path, attempt), said): (&(Path, u32), &Text)| Signal::Delta {
+        let mut hub = self.shared.lock_hub();
+        let so_far = |((path, attempt), said): (&(Path, u32), &AttemptText)| RunUpdate::Delta {
             path: path.clone(),
             attempt: *attempt,
             offset: 0,
@@ -146,32 +146,32 @@ impl Publisher {
     }
 
     /// A handle for late subscribers.
-    pub(crate) fn listen(&self) -> Listen {
-        self.shared.hub().is_open = true;
-        Listen(Arc::downgrade(&self.shared))
+    pub(crate) fn subscribe_handle(&self) -> SubscribeHandle {
+        self.shared.lock_hub().is_open = true;
+        SubscribeHandle(Arc::downgrade(&self.shared))
     }
 
     /// The receiver of streamed text.
-    pub(crate) fn deltas(&self) -> Arc<dyn Deltas> {
+    pub(crate) fn delta_sink(&self) -> Arc<dyn Deltas> {
         self.shared.clone()
     }
 }
 
 impl Shared {
-    fn hub(&self) -> MutexGuard<'_, Hub> {
+    fn lock_hub(&self) -> MutexGuard<'_, Hub> {
         self.hub.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Hub {
-    fn send(&mut self, signals: impl Iterator<Item = Signal> + Clone, batch: usize) {
+    fn send_updates(&mut self, signals: impl Iterator<Item = RunUpdate> + Clone, batch: usize) {
         // A queue that is referenced only by this list has lost its subscriber.
         self.queues.retain(|queue| Arc::strong_count(queue) > 1);
         self.queues.iter().for_each(|queue| queue.push(signals.clone(), batch));
     }
 
     /// Notes an event: a finished attempt has no text in progress.
-    fn note(&mut self, record: &Record) {
+    fn note_record(&mut self, record: &Record) {
         self.seq = record.seq;
         let is_over =
             matches!(record.event, Event::StepFinished { .. } | Event::StepFailed { .. } | Event::StepAborted { .. });
@@ -183,7 +183,7 @@ impl Hub {
 
 impl Deltas for Shared {
     fn push(&self, path: &Path, attempt: u32, text: &str) {
-        let mut hub = self.hub();
+        let mut hub = self.lock_hub();
         if hub.queues.is_empty() && !hub.is_open {
             return;
         }
@@ -195,39 +195,39 @@ impl Deltas for Shared {
             return;
         }
         let text: Arc<str> = text.into();
-        let delta = || Signal::Delta { path: path.clone(), attempt, offset, text: text.clone() };
-        hub.send(std::iter::once_with(delta), 1);
+        let delta = || RunUpdate::Delta { path: path.clone(), attempt, offset, text: text.clone() };
+        hub.send_updates(std::iter::once_with(delta), 1);
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.hub().queues.iter().for_each(|queue| queue.close());
+        self.lock_hub().queues.iter().for_each(|queue| queue.close());
     }
 }
 
 impl Queue {
-    fn state(&self) -> MutexGuard<'_, Waiting> {
+    fn lock_state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Appends updates, and wakes the subscriber if at least `batch` of them are queued.
-    fn push(&self, signals: impl Iterator<Item = Signal>, batch: usize) {
-        let mut state = self.state();
+    fn push(&self, signals: impl Iterator<Item = RunUpdate>, batch: usize) {
+        let mut state = self.lock_state();
         for signal in signals {
-            if state.signals.len() == BUFFER {
-                state.signals.pop_front();
+            if state.updates.len() == MAX_QUEUED_UPDATES {
+                state.updates.pop_front();
                 state.missed += 1;
             }
-            state.signals.push_back(signal);
+            state.updates.push_back(signal);
         }
-        let waker = if state.signals.len() >= batch { state.waker.take() } else { None };
+        let waker = if state.updates.len() >= batch { state.waker.take() } else { None };
         drop(state);
         waker.into_iter().for_each(Waker::wake);
     }
 
     fn close(&self) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.is_closed = true;
         let waker = state.waker.take();
         drop(state);
@@ -239,7 +239,7 @@ impl Queue {
 pub struct Subscription {
     queue: Arc<Queue>,
     /// Taken from the queue in one go, so that the run and its subscriber rarely contend for its lock.
-    taken: VecDeque<Signal>,
+    taken: VecDeque<RunUpdate>,
     after: u64,
 }
 
@@ -251,18 +251,18 @@ impl Subscription {
     }
 
     /// The next delivery; `None` after the run's last update.
-    pub async fn next(&mut self) -> Option<Heard> {
+    pub async fn next(&mut self) -> Option<Delivery> {
         if let Some(signal) = self.taken.pop_front() {
-            return Some(Heard::Signal(signal));
+            return Some(Delivery::Update(signal));
         }
         poll_fn(|context| {
-            let mut state = self.queue.state();
+            let mut state = self.queue.lock_state();
             if state.missed > 0 {
-                return Poll::Ready(Some(Heard::Missed(std::mem::take(&mut state.missed))));
+                return Poll::Ready(Some(Delivery::Missed(std::mem::take(&mut state.missed))));
             }
-            std::mem::swap(&mut self.taken, &mut state.signals);
+            std::mem::swap(&mut self.taken, &mut state.updates);
             if let Some(signal) = self.taken.pop_front() {
-                return Poll::Ready(Some(Heard::Signal(signal)));
+                return Poll::Ready(Some(Delivery::Update(signal)));
             }
             if state.is_closed {
                 return Poll::Ready(None);
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    fn record(seq: u64) -> Arc<Record> {
+    fn make_record(seq: u64) -> Arc<Record> {
         let run = RunId::new(0, [0; 10]);
         Arc::new(Record { run, seq, at: 0, path: Path::root(), attempt: 0, event: Event::StepUncertain })
     }
@@ -291,9 +291,9 @@ mod tests {
         let publisher = Publisher::default();
         let mut subscription = publisher.subscribe();
         drop(publisher.subscribe());
-        let records: Vec<_> = (1..=BUFFER as u64 + 3).map(record).collect();
-        publisher.publish(&records);
-        publisher.deltas().push(&Path::root(), 1, "text");
+        let records: Vec<_> = (1..=MAX_QUEUED_UPDATES as u64 + 3).map(make_record).collect();
+        publisher.publish_records(&records);
+        publisher.delta_sink().push(&Path::root(), 1, "text");
         drop(publisher);
         let mut next = || {
             let mut context = std::task::Context::from_waker(Waker::noop());
@@ -302,36 +302,36 @@ mod tests {
                 Poll::Pending => panic!("everything is there"),
             }
         };
-        assert!(matches!(next(), Some(Heard::Missed(4))));
-        for seq in 5..=BUFFER as u64 + 3 {
-            assert!(matches!(next(), Some(Heard::Signal(Signal::Event(record))) if record.seq == seq));
+        assert!(matches!(next(), Some(Delivery::Missed(4))));
+        for seq in 5..=MAX_QUEUED_UPDATES as u64 + 3 {
+            assert!(matches!(next(), Some(Delivery::Update(RunUpdate::Event(record))) if record.seq == seq));
         }
-        assert!(matches!(next(), Some(Heard::Signal(Signal::Delta { .. }))));
+        assert!(matches!(next(), Some(Delivery::Update(RunUpdate::Delta { .. }))));
         assert!(next().is_none());
     }
 
     #[test]
     fn who_comes_later_hears_the_text_so_far() {
-        let publisher = Publisher::after(6);
-        let listen = publisher.listen();
-        let (deltas, path) = (publisher.deltas(), Path::root());
+        let publisher = Publisher::starting_after(6);
+        let listen = publisher.subscribe_handle();
+        let (deltas, path) = (publisher.delta_sink(), Path::root());
         deltas.push(&path, 1, "a ü ");
-        publisher.publish(&[record(7)]);
+        publisher.publish_records(&[make_record(7)]);
         deltas.push(&path, 1, "→");
         let mut later = listen.subscribe().expect("it goes on");
         assert_eq!(later.after(), 7);
         deltas.push(&path, 1, "!");
         let ended = Event::StepFinished { output: None, usage: None, memory: Vec::new() };
-        publisher.publish(&[Arc::new(Record { attempt: 1, event: ended, ..(*record(8)).clone() })]);
+        publisher.publish_records(&[Arc::new(Record { attempt: 1, event: ended, ..(*make_record(8)).clone() })]);
         let mut last = listen.subscribe().expect("it goes on");
         drop((publisher, deltas));
         let heard = |subscription: &mut Subscription| {
             let mut context = std::task::Context::from_waker(Waker::noop());
             match std::pin::pin!(subscription.next()).poll(&mut context) {
-                Poll::Ready(Some(Heard::Signal(Signal::Delta { offset, text, .. }))) => {
+                Poll::Ready(Some(Delivery::Update(RunUpdate::Delta { offset, text, .. }))) => {
                     Some((offset, text.to_string()))
                 }
-                Poll::Ready(Some(Heard::Signal(Signal::Event(record)))) => Some((record.seq, String::new())),
+                Poll::Ready(Some(Delivery::Update(RunUpdate::Event(record)))) => Some((record.seq, String::new())),
                 _ => None,
             }
         };

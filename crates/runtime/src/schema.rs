@@ -3,10 +3,10 @@
 use flowloom_core::value::{Map, Value};
 
 /// Maximum number of validation errors reported for one value.
-const MOST_COMPLAINTS: usize = 5;
+const MAX_VALIDATION_ERRORS: usize = 5;
 
 /// The reasons why `value` does not match `schema`; `None` if it does, or if the schema is not valid.
-pub fn complaints(schema: &Value, value: &Value) -> Option<String> {
+pub fn validation_errors(schema: &Value, value: &Value) -> Option<String> {
     let is_empty = schema.as_map().is_none_or(Map::is_empty);
     if is_empty {
         return None;
@@ -15,7 +15,7 @@ pub fn complaints(schema: &Value, value: &Value) -> Option<String> {
     let validator = jsonschema::validator_for(&schema).ok()?;
     let complaints: Vec<_> = validator
         .iter_errors(&value)
-        .take(MOST_COMPLAINTS)
+        .take(MAX_VALIDATION_ERRORS)
         .map(|error| match error.instance_path().to_string() {
             path if path.is_empty() => error.to_string(),
             path => format!("{path}: {error}"),
@@ -25,10 +25,10 @@ pub fn complaints(schema: &Value, value: &Value) -> Option<String> {
 }
 
 /// The reason why `schema` is not a valid JSON Schema. External references are not fetched.
-pub fn invalid(schema: &Value) -> Option<String> {
+pub fn find_schema_error(schema: &Value) -> Option<String> {
     let read = match serde_json::to_value(schema) {
         Ok(read @ (serde_json::Value::Object(_) | serde_json::Value::Bool(_))) => read,
-        _ => return Some(format!("it is {}, not an object", schema.kind())),
+        _ => return Some(format!("it is {}, not an object", schema.kind_name())),
     };
     jsonschema::validator_for(&read).err().map(|error| error.to_string())
 }

@@ -11,17 +11,17 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 /// Children that run concurrently, each with an index.
-pub(crate) struct Scope<F: Future + Unpin> {
+pub(crate) struct ChildScope<F: Future + Unpin> {
     children: FuturesUnordered<Indexed<F>>,
 }
 
-impl<F: Future + Unpin> Scope<F> {
-    pub(crate) fn new() -> Scope<F> {
-        Scope { children: FuturesUnordered::new() }
+impl<F: Future + Unpin> ChildScope<F> {
+    pub(crate) fn new() -> ChildScope<F> {
+        ChildScope { children: FuturesUnordered::new() }
     }
 
     /// Adds a child.
-    pub(crate) fn start(&mut self, index: usize, child: F) {
+    pub(crate) fn start_child(&mut self, index: usize, child: F) {
         self.children.push(Indexed { index, child });
     }
 
@@ -32,8 +32,8 @@ impl<F: Future + Unpin> Scope<F> {
 }
 
 /// The outputs of all children, in order. A child that is ready at once is never queued.
-pub(crate) async fn all<F: Future + Unpin>(children: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut scope = Scope::new();
+pub(crate) async fn join_all<F: Future + Unpin>(children: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut scope = ChildScope::new();
     let mut outputs: Vec<Option<F::Output>> = Vec::with_capacity(children.size_hint().0);
     let mut children = children.enumerate();
     poll_fn(|context| {
@@ -42,7 +42,7 @@ pub(crate) async fn all<F: Future + Unpin>(children: impl Iterator<Item = F>) ->
                 Poll::Ready(output) => outputs.push(Some(output)),
                 Poll::Pending => {
                     outputs.push(None);
-                    scope.start(index, child);
+                    scope.start_child(index, child);
                 }
             }
         }
@@ -56,7 +56,7 @@ pub(crate) async fn all<F: Future + Unpin>(children: impl Iterator<Item = F>) ->
 }
 
 /// The output of `work`, or `None` if `limit` completes first; the work is then dropped.
-pub(crate) async fn race<T>(
+pub(crate) async fn run_until<T>(
     work: impl Future<Output = T> + Unpin,
     limit: impl Future<Output = ()> + Unpin,
 ) -> Option<T> {

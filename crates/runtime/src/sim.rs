@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::effects::{Boxed, Clock};
+use crate::effects::{BoxFuture, Clock};
 
 /// A clock that advances only when everything waits for it.
 #[derive(Clone)]
 pub struct SimClock {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ClockState>>,
 }
 
-struct State {
+struct ClockState {
     now_ms: u64,
     next: u64,
     sleepers: BTreeMap<(u64, u64), Waker>,
@@ -24,10 +24,10 @@ struct State {
 impl SimClock {
     /// A clock that starts at `now_ms`.
     pub fn new(now_ms: u64) -> SimClock {
-        SimClock { state: Arc::new(Mutex::new(State { now_ms, next: 0, sleepers: BTreeMap::new() })) }
+        SimClock { state: Arc::new(Mutex::new(ClockState { now_ms, next: 0, sleepers: BTreeMap::new() })) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, ClockState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -43,14 +43,14 @@ impl SimClock {
                 return Some(output);
             }
             while !flag.0.swap(false, Ordering::Relaxed) {
-                self.advance()?;
+                self.advance_to_next()?;
             }
         }
     }
 
     /// Advances the clock to the next sleeper and wakes it.
-    fn advance(&self) -> Option<()> {
-        let mut state = self.state();
+    fn advance_to_next(&self) -> Option<()> {
+        let mut state = self.lock_state();
         let ((at, _), waker) = state.sleepers.pop_first()?;
         state.now_ms = state.now_ms.max(at);
         drop(state);
@@ -61,27 +61,27 @@ impl SimClock {
 
 impl Clock for SimClock {
     fn now_ms(&self) -> u64 {
-        self.state().now_ms
+        self.lock_state().now_ms
     }
 
-    fn sleep_until(&self, at_ms: u64) -> Boxed<'static, ()> {
-        let mut state = self.state();
+    fn sleep_until(&self, at_ms: u64) -> BoxFuture<'static, ()> {
+        let mut state = self.lock_state();
         state.next += 1;
         let key = (at_ms, state.next);
-        Box::pin(Sleep { clock: self.clone(), key })
+        Box::pin(SimSleep { clock: self.clone(), key })
     }
 }
 
-struct Sleep {
+struct SimSleep {
     clock: SimClock,
     key: (u64, u64),
 }
 
-impl Future for Sleep {
+impl Future for SimSleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.clock.state();
+        let mut state = self.clock.lock_state();
         if state.now_ms >= self.key.0 {
             return Poll::Ready(());
         }
@@ -90,10 +90,10 @@ impl Future for Sleep {
     }
 }
 
-impl Drop for Sleep {
+impl Drop for SimSleep {
     fn drop(&mut self) {
         // A timer that lost its race must not move the clock.
-        self.clock.state().sleepers.remove(&self.key);
+        self.clock.lock_state().sleepers.remove(&self.key);
     }
 }
 

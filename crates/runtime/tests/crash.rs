@@ -15,9 +15,9 @@ use flowloom_core::plan::Plan;
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::journal::{Journal as _, Wish};
+use flowloom_runtime::journal::{Journal as _, Signal};
 use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::{Engine, Outcome, Start};
+use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 use world::World;
 
 struct Trial {
@@ -31,71 +31,71 @@ impl Trial {
     fn new(seed: u64, plan: Plan) -> Trial {
         let world = World::new(seed);
         let journal = Arc::new(MemoryJournal::new());
-        let engine = Engine::new(world.effects(), journal.clone()).with_ids(|| RunId::new(1, [7; 10]));
+        let engine = Engine::new(world.make_effects(), journal.clone()).with_ids(|| RunId::new(1, [7; 10]));
         Trial { world, journal, engine, plan: Arc::new(plan) }
     }
 
-    fn start(&self) -> Outcome {
-        self.start_keeping(None)
+    fn start_run(&self) -> RunOutcome {
+        self.start_with_thread(None)
     }
 
-    fn start_keeping(&self, keep: Option<&str>) -> Outcome {
-        let start = Start {
+    fn start_with_thread(&self, keep: Option<&str>) -> RunOutcome {
+        let start = StartOptions {
             plan: self.plan.clone(),
-            bundle: Hash::of(b"bundle"),
+            bundle: Hash::of_bytes(b"bundle"),
             inputs: Value::Null,
-            owner: "local".into(),
+            user: "local".into(),
             agent: None,
             limits: self.plan.limits.clone(),
             depth: 0,
             workflow: None,
-            keep: keep.map(str::to_owned),
+            thread_key: keep.map(str::to_owned),
             id: None,
         };
-        let run = self.engine.start(start).expect("accepted");
-        self.world.clock.block_on(run.drive()).expect("no deadlock")
+        let run = self.engine.start_run(start).expect("accepted");
+        self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
     }
 
-    fn resume(&self, run: RunId) -> Outcome {
+    fn resume_run(&self, run: RunId) -> RunOutcome {
         let plan = self.plan.clone();
-        let resumed = self.engine.resume(run, async |_| Ok(plan));
+        let resumed = self.engine.resume_run(run, async |_| Ok(plan));
         let run = self.world.clock.block_on(resumed).expect("no deadlock").expect("resumable");
-        self.world.clock.block_on(run.drive()).expect("no deadlock")
+        self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
     }
 
     /// Answers questions and resolves uncertain effects until the run ends.
-    fn finish(&self, mut outcome: Outcome) -> Outcome {
+    fn answer_until_end(&self, mut outcome: RunOutcome) -> RunOutcome {
         for _ in 0..10 {
             let wish = match outcome.state.status {
-                Status::Waiting | Status::Uncertain | Status::Running => open_wish(&outcome),
+                Status::Waiting | Status::Uncertain | Status::Running => open_signal(&outcome),
                 _ => return outcome,
             };
             if let Some(wish) = wish {
-                let posted = self.engine.post(outcome.id, wish);
+                let posted = self.engine.post_signal(outcome.id, wish);
                 self.world.clock.block_on(posted).expect("no deadlock").expect("accepted");
             }
-            outcome = self.resume(outcome.id);
+            outcome = self.resume_run(outcome.id);
         }
         panic!("the run does not end: {:?}", outcome.state.status)
     }
 }
 
-fn open_wish(outcome: &Outcome) -> Option<Wish> {
+fn open_signal(outcome: &RunOutcome) -> Option<Signal> {
     let by = "me".to_owned();
     outcome.state.steps().iter().find_map(|step| match step.phase {
         Phase::Waiting if step.question.is_some() => {
-            Some(Wish::Answer { path: step.path.clone(), value: "yes".into(), by: by.clone() })
+            Some(Signal::Answer { path: step.path.clone(), value: "yes".into(), by: by.clone() })
         }
         Phase::Uncertain => {
-            let how = Resolution::Value(supplied(&step.path));
-            Some(Wish::Resolve { path: step.path.clone(), how, by: by.clone() })
+            let how = Resolution::Value(expected_answer(&step.path));
+            Some(Signal::Resolve { path: step.path.clone(), how, by: by.clone() })
         }
         _ => None,
     })
 }
 
 /// The result that the effect at this path would have returned.
-fn supplied(path: &Path) -> Value {
+fn expected_answer(path: &Path) -> Value {
     match path.as_str() {
         "/fan/post" => Value::map([("to", Value::from("http://example.test/a"))]),
         path => format!("once:{path}").into(),
@@ -103,7 +103,7 @@ fn supplied(path: &Path) -> Value {
 }
 
 /// The outputs of all steps, by path.
-fn outputs(outcome: &Outcome) -> Vec<(String, Option<Value>)> {
+fn sorted_outputs(outcome: &RunOutcome) -> Vec<(String, Option<Value>)> {
     let mut outputs: Vec<_> =
         outcome.state.steps().iter().map(|step| (step.path.to_string(), step.output.clone())).collect();
     outputs.sort_by(|a, b| a.0.cmp(&b.0));
@@ -111,38 +111,38 @@ fn outputs(outcome: &Outcome) -> Vec<(String, Option<Value>)> {
 }
 
 /// The progress events of functions, in order.
-fn told(outcome: &Outcome) -> Vec<(String, Event)> {
-    let told = outcome.records.iter().filter(|record| matches!(record.event, Event::Told { .. }));
+fn progress_events(outcome: &RunOutcome) -> Vec<(String, Event)> {
+    let told = outcome.records.iter().filter(|record| matches!(record.event, Event::Progress { .. }));
     told.map(|record| (record.path.to_string(), record.event.clone())).collect()
 }
 
 /// The final variables, conversations and transcript.
-fn left(outcome: &Outcome) -> String {
-    format!("{:?} {:?} {:?}", outcome.env.vars.map(), outcome.env.threads, outcome.env.transcript)
+fn final_state_text(outcome: &RunOutcome) -> String {
+    format!("{:?} {:?} {:?}", outcome.env.vars.as_map(), outcome.env.threads, outcome.env.transcript)
 }
 
 /// One schedule: one complete run, then a crash after every event. Sent effects are checked against the journal.
 fn crash_everywhere(seed: u64, plan: fn() -> Plan) -> usize {
     let calm = Trial::new(seed, plan());
-    let expected = calm.finish(calm.start());
+    let expected = calm.answer_until_end(calm.start_run());
     assert_eq!(expected.state.status, Status::Succeeded, "{:?}", expected.state.error);
     let events = expected.records.len();
     let mut crashes = 0;
     for cut in 0..events {
         let trial = Trial::new(seed, plan());
         trial.journal.crash_after(cut);
-        let broken = trial.start();
-        let recorded = trial.journal.records(broken.id);
-        trial.journal.recover();
+        let broken = trial.start_run();
+        let recorded = trial.journal.run_records(broken.id);
+        trial.journal.end_crash();
         if recorded.is_empty() {
             continue;
         }
         let sent_before = trial.world.sent.lock().expect("not poisoned").clone();
-        let outcome = trial.finish(trial.resume(broken.id));
+        let outcome = trial.answer_until_end(trial.resume_run(broken.id));
         assert_eq!(outcome.state.status, Status::Succeeded, "seed {seed}, cut {cut}: {:?}", outcome.state.error);
-        assert_eq!(outputs(&outcome), outputs(&expected), "seed {seed}, cut {cut}");
-        assert_eq!(left(&outcome), left(&expected), "seed {seed}, cut {cut}");
-        assert_eq!(told(&outcome), told(&expected), "seed {seed}, cut {cut}");
+        assert_eq!(sorted_outputs(&outcome), sorted_outputs(&expected), "seed {seed}, cut {cut}");
+        assert_eq!(final_state_text(&outcome), final_state_text(&expected), "seed {seed}, cut {cut}");
+        assert_eq!(progress_events(&outcome), progress_events(&expected), "seed {seed}, cut {cut}");
         check_sends(&trial, &sent_before, seed, cut);
         check_replay(&trial, &outcome);
         crashes += 1;
@@ -158,25 +158,25 @@ fn check_sends(trial: &Trial, before: &std::collections::BTreeMap<String, u32>, 
     }
 }
 
-fn check_replay(trial: &Trial, outcome: &Outcome) {
+fn check_replay(trial: &Trial, outcome: &RunOutcome) {
     let sent = trial.world.sent.lock().expect("not poisoned").clone();
-    let replay = trial.engine.replay(outcome.records.clone(), trial.plan.clone());
+    let replay = trial.engine.replay_run(outcome.records.clone(), trial.plan.clone());
     let replayed = trial.world.clock.block_on(replay).expect("no deadlock").expect("no divergence");
-    assert_eq!(text(&replayed), text(outcome));
-    assert_eq!(left(&replayed), left(outcome));
+    assert_eq!(records_text(&replayed), records_text(outcome));
+    assert_eq!(final_state_text(&replayed), final_state_text(outcome));
     assert_eq!(*trial.world.sent.lock().expect("not poisoned"), sent, "replay sent something");
 }
 
-fn text(outcome: &Outcome) -> String {
+fn records_text(outcome: &RunOutcome) -> String {
     let lines: Vec<_> =
         outcome.records.iter().map(|record| serde_json::to_string(&**record).expect("serialisable")).collect();
     lines.join("\n")
 }
 
 /// A quarter of the thousand schedules; four tests share the machine's cores.
-fn schedules(seeds: std::ops::Range<u64>) {
+fn run_schedules(seeds: std::ops::Range<u64>) {
     for seed in seeds {
-        let plan = if seed % 2 == 0 { plans::everything } else { plans::conversations };
+        let plan = if seed % 2 == 0 { plans::full_plan } else { plans::conversation_plan };
         let crashes = crash_everywhere(seed, plan);
         assert!(crashes > 40, "seed {seed} crashed {crashes} times");
     }
@@ -184,72 +184,72 @@ fn schedules(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn schedules_to_250_crashed_at_every_event() {
-    schedules(0..250);
+    run_schedules(0..250);
 }
 
 #[test]
 fn schedules_to_500_crashed_at_every_event() {
-    schedules(250..500);
+    run_schedules(250..500);
 }
 
 #[test]
 fn schedules_to_750_crashed_at_every_event() {
-    schedules(500..750);
+    run_schedules(500..750);
 }
 
 #[test]
 fn schedules_to_1000_crashed_at_every_event() {
-    schedules(750..1000);
+    run_schedules(750..1000);
 }
 
 #[test]
 fn effects_that_must_not_be_sent_twice_are_not() {
     for seed in 0..50 {
-        let expected = crash_everywhere(seed, plans::delicate);
+        let expected = crash_everywhere(seed, plans::at_most_once_plan);
         assert!(expected > 10);
     }
 }
 
 #[test]
 fn events_survive_their_text_form() {
-    let trial = Trial::new(3, plans::everything());
-    let outcome = trial.start();
+    let trial = Trial::new(3, plans::full_plan());
+    let outcome = trial.start_run();
     for record in &outcome.records {
         let json = serde_json::to_string(&**record).expect("serialisable");
         let read: flowloom_core::Record = serde_json::from_str(&json).expect("readable");
         assert_eq!(read, **record, "{json}");
-        let data = record.event.data().expect("serialisable");
+        let data = record.event.data_json().expect("serialisable");
         let again = Event::from_parts(record.event.name(), data.as_deref()).expect("readable");
         assert_eq!(again, record.event);
     }
 }
 
 /// The user's stored conversation.
-fn kept(trial: &Trial) -> Option<Value> {
-    let holder = flowloom_runtime::journal::thread_holder("local");
-    let read = async { trial.journal.memory(&holder, "desk").await.expect("readable") };
+fn stored_thread(trial: &Trial) -> Option<Value> {
+    let holder = flowloom_runtime::journal::thread_namespace("local");
+    let read = async { trial.journal.read_memory(&holder, "desk").await.expect("readable") };
     trial.world.clock.block_on(read).expect("no deadlock")
 }
 
 #[test]
 fn a_conversation_is_kept_with_the_end_of_its_run_or_not_at_all() {
-    let plan = || Plan { thread: Some("chat".into()), ..plans::conversations() };
+    let plan = || Plan { thread: Some("chat".into()), ..plans::conversation_plan() };
     let calm = Trial::new(7, plan());
-    let whole = calm.finish(calm.start_keeping(Some("desk")));
-    let expected = kept(&calm).expect("kept");
-    let said = whole.env.thread("chat").messages().len();
+    let whole = calm.answer_until_end(calm.start_with_thread(Some("desk")));
+    let expected = stored_thread(&calm).expect("kept");
+    let said = whole.env.find_thread("chat").messages().len();
     assert_eq!(expected.as_list().map(<[Value]>::len), Some(said));
     for cut in 0..whole.records.len() {
         let trial = Trial::new(7, plan());
         trial.journal.crash_after(cut);
-        let broken = trial.start_keeping(Some("desk"));
+        let broken = trial.start_with_thread(Some("desk"));
         let ended =
-            trial.journal.records(broken.id).iter().any(|record| matches!(record.event, Event::RunFinished { .. }));
-        assert_eq!(kept(&trial).is_some(), ended, "cut {cut}");
-        trial.journal.recover();
-        if !trial.journal.records(broken.id).is_empty() {
-            let outcome = trial.finish(trial.resume(broken.id));
-            assert_eq!(kept(&trial).as_ref(), Some(&expected), "cut {cut}");
+            trial.journal.run_records(broken.id).iter().any(|record| matches!(record.event, Event::RunFinished { .. }));
+        assert_eq!(stored_thread(&trial).is_some(), ended, "cut {cut}");
+        trial.journal.end_crash();
+        if !trial.journal.run_records(broken.id).is_empty() {
+            let outcome = trial.answer_until_end(trial.resume_run(broken.id));
+            assert_eq!(stored_thread(&trial).as_ref(), Some(&expected), "cut {cut}");
             check_replay(&trial, &outcome);
         }
     }

@@ -18,11 +18,11 @@ use flowloom_core::plan::*;
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::{Effects, NoCode};
-use flowloom_runtime::journal::Wish;
+use flowloom_runtime::effects::{Effects, NoCodeRunner};
+use flowloom_runtime::journal::Signal;
 use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::{Engine, Outcome, Start};
-use plans::{RULES, call, plan, sequence, step, text};
+use flowloom_runtime::{Engine, RunOutcome, StartOptions};
+use plans::{RULES, call_step, make_plan, make_step, sequence_step, variable_text};
 use world::World;
 
 /// A run of one plan with its own effects.
@@ -36,55 +36,55 @@ struct Trial {
 
 impl Trial {
     fn new(root: Step) -> Trial {
-        Trial::of(plan(root), |_| {})
+        Trial::with_effects(make_plan(root), |_| {})
     }
 
-    fn of(plan: Plan, change: impl FnOnce(&mut Effects)) -> Trial {
+    fn with_effects(plan: Plan, change: impl FnOnce(&mut Effects)) -> Trial {
         let (world, journal) = (World::new(1), Arc::new(MemoryJournal::new()));
-        let mut effects = world.effects();
+        let mut effects = world.make_effects();
         change(&mut effects);
         let engine = Engine::new(effects, journal.clone());
         Trial { world, journal, engine, plan: Arc::new(plan), limits: Limits::default() }
     }
 
-    fn within(mut self, limits: Limits) -> Trial {
+    fn with_limits(mut self, limits: Limits) -> Trial {
         self.limits = limits;
         self
     }
 
-    fn begin(&self) -> Result<flowloom_runtime::Run, flowloom_core::StepError> {
-        self.engine.start(Start {
+    fn start_run(&self) -> Result<flowloom_runtime::Run, flowloom_core::StepError> {
+        self.engine.start_run(StartOptions {
             plan: self.plan.clone(),
-            bundle: Hash::of(b"bundle"),
+            bundle: Hash::of_bytes(b"bundle"),
             inputs: Value::Null,
-            owner: "local".into(),
+            user: "local".into(),
             agent: None,
             limits: self.limits.clone(),
             depth: 0,
             workflow: None,
-            keep: None,
+            thread_key: None,
             id: None,
         })
     }
 
-    fn run(&self) -> Outcome {
-        let run = self.begin().expect("accepted");
-        self.world.clock.block_on(run.drive()).expect("no deadlock")
+    fn run(&self) -> RunOutcome {
+        let run = self.start_run().expect("accepted");
+        self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
     }
 
     #[track_caller]
-    fn fails(&self, status: Status, code: Code) {
+    fn assert_failure(&self, status: Status, code: Code) {
         let outcome = self.run();
         let error = outcome.state.error.as_ref().map(|error| error.code);
         assert_eq!((outcome.state.status, error), (status, Some(code)), "{:?}", outcome.state.error);
         // A replay of the record reproduces the failure.
-        let replay = self.engine.replay(outcome.records.clone(), self.plan.clone());
+        let replay = self.engine.replay_run(outcome.records.clone(), self.plan.clone());
         let replayed = self.world.clock.block_on(replay).expect("no deadlock").expect("no divergence");
         assert_eq!(replayed.state.status, status);
     }
 }
 
-fn rounds(body: Step, exhausted: Exhausted) -> Step {
+fn loop_step(body: Step, exhausted: Exhausted) -> Step {
     let looped = Loop {
         body: Box::new(body),
         until: None,
@@ -96,7 +96,7 @@ fn rounds(body: Step, exhausted: Exhausted) -> Step {
         scripts: Vec::new(),
         output: LoopOutput::Last,
     };
-    step("rounds", Composite::Loop(looped))
+    make_step("rounds", Composite::Loop(looped))
 }
 
 fn ask_model() -> Step {
@@ -104,79 +104,83 @@ fn ask_model() -> Step {
         model: None,
         system: None,
         thread: None,
-        messages: vec![(Role::User, Data::Text(text("last")))],
+        messages: vec![(Role::User, Data::Text(variable_text("last")))],
         schema: None,
         options: GenerateOptions::default(),
         computed: None,
     };
-    step("say", Leaf::Generate(generate))
+    make_step("say", Leaf::Generate(generate))
 }
 
-fn nested(depth: u32) -> Step {
-    (0..depth).fold(call("leaf", "f"), |inner, level| sequence(&format!("l{level}"), vec![inner]))
+fn nested_steps(depth: u32) -> Step {
+    (0..depth).fold(call_step("leaf", "f"), |inner, level| sequence_step(&format!("l{level}"), vec![inner]))
 }
 
-fn workflows(depth: u32) -> Step {
-    (0..depth).fold(call("leaf", "f"), |inner, level| {
-        let inner = Subflow { plan: Arc::new(plan(inner)), inputs: Data::Constant(Value::Null) };
-        step(&format!("w{level}"), Composite::Subflow(inner))
+fn nested_workflows(depth: u32) -> Step {
+    (0..depth).fold(call_step("leaf", "f"), |inner, level| {
+        let inner = Subflow { plan: Arc::new(make_plan(inner)), inputs: Data::Constant(Value::Null) };
+        make_step(&format!("w{level}"), Composite::Subflow(inner))
     })
 }
 
 #[test]
 fn every_limit_ends_the_run_with_its_code() {
     let one = Limits { steps: 1, ..Limits::default() };
-    let two_calls = || sequence("s", vec![call("a", "f"), call("b", "f")]);
-    Trial::new(two_calls()).within(one).fails(Status::Failed, Code::LimitSteps);
-    Trial::new(rounds(call("a", "f"), Exhausted::Fail)).fails(Status::Failed, Code::LimitIterations);
+    let two_calls = || sequence_step("s", vec![call_step("a", "f"), call_step("b", "f")]);
+    Trial::new(two_calls()).with_limits(one).assert_failure(Status::Failed, Code::LimitSteps);
+    Trial::new(loop_step(call_step("a", "f"), Exhausted::Fail)).assert_failure(Status::Failed, Code::LimitIterations);
     let few = Limits { iterations: 2, ..Limits::default() };
-    Trial::new(rounds(call("a", "f"), Exhausted::Succeed)).within(few).fails(Status::Failed, Code::LimitIterations);
-    Trial::new(nested(100)).fails(Status::Failed, Code::LimitNesting);
-    Trial::new(workflows(9)).fails(Status::Failed, Code::LimitSubflow);
+    Trial::new(loop_step(call_step("a", "f"), Exhausted::Succeed))
+        .with_limits(few)
+        .assert_failure(Status::Failed, Code::LimitIterations);
+    Trial::new(nested_steps(100)).assert_failure(Status::Failed, Code::LimitNesting);
+    Trial::new(nested_workflows(9)).assert_failure(Status::Failed, Code::LimitSubflow);
     let small = Limits { output_bytes: 100, ..Limits::default() };
-    Trial::new(call("a", "big")).within(small).fails(Status::Failed, Code::LimitOutput);
+    Trial::new(call_step("a", "big")).with_limits(small).assert_failure(Status::Failed, Code::LimitOutput);
     let short = Limits { time_ms: Some(1000), ..Limits::default() };
-    Trial::new(call("a", "hang")).within(short).fails(Status::TimedOut, Code::LimitTime);
+    Trial::new(call_step("a", "hang")).with_limits(short).assert_failure(Status::TimedOut, Code::LimitTime);
 }
 
 #[test]
 fn every_budget_ends_the_run_with_its_code() {
     let tokens = Limits { tokens: Some(5), ..Limits::default() };
-    Trial::new(ask_model()).within(tokens).fails(Status::BudgetExceeded, Code::BudgetTokens);
+    Trial::new(ask_model()).with_limits(tokens).assert_failure(Status::BudgetExceeded, Code::BudgetTokens);
     let money = Limits { micro_usd: Some(1), ..Limits::default() };
-    Trial::new(ask_model()).within(money).fails(Status::BudgetExceeded, Code::BudgetMoney);
+    Trial::new(ask_model()).with_limits(money).assert_failure(Status::BudgetExceeded, Code::BudgetMoney);
     let less = Limits { tokens: Some(5), ..Limits::default() };
-    Trial::new(call("asker", "asks")).within(less).fails(Status::BudgetExceeded, Code::BudgetTokens);
+    Trial::new(call_step("asker", "asks")).with_limits(less).assert_failure(Status::BudgetExceeded, Code::BudgetTokens);
 }
 
 #[test]
 fn a_step_has_a_time_limit() {
-    let mut slow = call("a", "hang");
+    let mut slow = call_step("a", "hang");
     slow.policy.timeout_ms = Some(50);
-    Trial::new(slow).fails(Status::Failed, Code::StepTimeout);
+    Trial::new(slow).assert_failure(Status::Failed, Code::StepTimeout);
 }
 
 #[test]
 fn a_machine_needs_an_edge_to_go_on() {
     let edges = vec![Edge { from: 0, to: None, condition: Some(flowloom_core::expr::Expr::Constant(false.into())) }];
-    let machine = Machine { nodes: vec![call("a", "f")], entry: 0, edges, max_visits: 3, resets: Vec::new() };
-    Trial::new(step("walk", Composite::Machine(machine))).fails(Status::Failed, Code::MachineStuck);
+    let machine = Machine { nodes: vec![call_step("a", "f")], entry: 0, edges, max_visits: 3, resets: Vec::new() };
+    Trial::new(make_step("walk", Composite::Machine(machine))).assert_failure(Status::Failed, Code::MachineStuck);
 }
 
 #[test]
 fn a_reference_without_a_value_fails_where_the_format_says_so() {
     let rules = TextRules { missing: Missing::Error, ..RULES };
-    Trial::of(Plan { text: rules, ..plan(call("a", "f")) }, |_| {}).fails(Status::Failed, Code::MissingValue);
+    Trial::with_effects(Plan { text: rules, ..make_plan(call_step("a", "f")) }, |_| {})
+        .assert_failure(Status::Failed, Code::MissingValue);
 }
 
 #[test]
 fn code_is_not_run_without_a_sandbox() {
-    let python = step("p", Leaf::Block(block()));
-    Trial::of(plan(python), |effects| effects.code = Arc::new(NoCode)).fails(Status::Failed, Code::NoSandbox);
+    let python = make_step("p", Leaf::Block(python_block()));
+    Trial::with_effects(make_plan(python), |effects| effects.code = Arc::new(NoCodeRunner))
+        .assert_failure(Status::Failed, Code::NoSandbox);
 }
 
 /// A block with the output `{inputs, body, said, before}`.
-fn block() -> Block {
+fn python_block() -> Block {
     Block {
         id: "b".into(),
         code: BlockCode::Python { source: "code".into(), effect: EffectClass::AtLeastOnce },
@@ -187,30 +191,30 @@ fn block() -> Block {
     }
 }
 
-fn schema(text: &str) -> Option<Value> {
+fn parse_schema(text: &str) -> Option<Value> {
     Some(flowloom_core::json::parse_value(text).expect("valid"))
 }
 
 #[test]
 fn a_block_is_held_to_its_schemas() {
-    let input_schema = schema(r#"{"properties": {"n": {"type": "number"}}}"#);
-    let strict = Block { input_schema, ..block() };
-    Trial::new(step("p", Leaf::Block(strict))).fails(Status::Failed, Code::BlockInput);
-    let output_schema = schema(r#"{"required": ["total"]}"#);
-    let wrong = Block { output_schema, ..block() };
-    Trial::new(step("p", Leaf::Block(wrong))).fails(Status::Failed, Code::BlockOutput);
-    let failing = Block { failure: Some("said".into()), ..block() };
-    Trial::new(step("p", Leaf::Block(failing))).fails(Status::Failed, Code::BlockError);
+    let input_schema = parse_schema(r#"{"properties": {"n": {"type": "number"}}}"#);
+    let strict = Block { input_schema, ..python_block() };
+    Trial::new(make_step("p", Leaf::Block(strict))).assert_failure(Status::Failed, Code::BlockInput);
+    let output_schema = parse_schema(r#"{"required": ["total"]}"#);
+    let wrong = Block { output_schema, ..python_block() };
+    Trial::new(make_step("p", Leaf::Block(wrong))).assert_failure(Status::Failed, Code::BlockOutput);
+    let failing = Block { failure: Some("said".into()), ..python_block() };
+    Trial::new(make_step("p", Leaf::Block(failing))).assert_failure(Status::Failed, Code::BlockError);
 }
 
 #[test]
 fn a_pipeline_fails_when_all_that_can_run_has_run() {
-    let mut bad = call("bad", "broken");
+    let mut bad = call_step("bad", "broken");
     bad.policy.on_error = OnError::Continue;
     let node = |step, needs| DagNode { step, needs };
-    let nodes = vec![node(bad, vec![]), node(call("good", "f"), vec![]), node(call("after", "f"), vec![0])];
-    let trial = Trial::new(step("dag", Composite::Dag(Dag { nodes, fails: true, skip_reason: "{} failed" })));
-    trial.fails(Status::Failed, Code::NodesFailed);
+    let nodes = vec![node(bad, vec![]), node(call_step("good", "f"), vec![]), node(call_step("after", "f"), vec![0])];
+    let trial = Trial::new(make_step("dag", Composite::Dag(Dag { nodes, fails: true, skip_reason: "{} failed" })));
+    trial.assert_failure(Status::Failed, Code::NodesFailed);
     let outcome = trial.run();
     let phase =
         |key: &str| outcome.state.steps().iter().find(|step| step.path.as_str().ends_with(key)).map(|s| s.phase);
@@ -220,12 +224,16 @@ fn a_pipeline_fails_when_all_that_can_run_has_run() {
 
 #[test]
 fn an_answer_must_fit_its_question() {
-    let ask = Kind::Leaf(Leaf::Ask { question: Template::literal("Sure?"), schema: schema(r#"{"type": "boolean"}"#) });
-    let trial = Trial::new(step("ask", ask));
+    let ask = StepKind::Leaf(Leaf::Ask {
+        question: Template::from_literal("Sure?"),
+        schema: parse_schema(r#"{"type": "boolean"}"#),
+    });
+    let trial = Trial::new(make_step("ask", ask));
     let outcome = trial.run();
     let path = outcome.state.steps()[0].path.clone();
-    let answer = |value: Value| Wish::Answer { path: path.clone(), value, by: "me".into() };
-    let post = |value| trial.world.clock.block_on(trial.engine.post(outcome.id, answer(value))).expect("no deadlock");
+    let answer = |value: Value| Signal::Answer { path: path.clone(), value, by: "me".into() };
+    let post =
+        |value| trial.world.clock.block_on(trial.engine.post_signal(outcome.id, answer(value))).expect("no deadlock");
     assert_eq!(post("perhaps".into()).expect_err("refused").code, Code::AnswerInvalid);
     assert!(post(true.into()).is_ok());
 }
@@ -234,45 +242,45 @@ fn an_answer_must_fit_its_question() {
 fn a_required_input_is_asked_for_before_anything_is_recorded() {
     let input = Input { name: "city".into(), required: true, ..Input::default() };
     let inputs = Inputs::Named { declared: vec![input], defaults: Map::new() };
-    let trial = Trial::of(Plan { inputs, ..plan(call("a", "f")) }, |_| {});
-    assert_eq!(trial.begin().map(|_| ()).expect_err("refused").code, Code::InputMissing);
+    let trial = Trial::with_effects(Plan { inputs, ..make_plan(call_step("a", "f")) }, |_| {});
+    assert_eq!(trial.start_run().map(|_| ()).expect_err("refused").code, Code::InputMissing);
 }
 
 #[test]
 fn a_cancelled_run_says_so() {
-    let trial = Trial::new(call("a", "hang"));
-    let run = trial.begin().expect("accepted");
-    run.control().cancel("me");
-    let outcome = trial.world.clock.block_on(run.drive()).expect("no deadlock");
+    let trial = Trial::new(call_step("a", "hang"));
+    let run = trial.start_run().expect("accepted");
+    run.control().cancel_run("me");
+    let outcome = trial.world.clock.block_on(run.drive_to_end()).expect("no deadlock");
     let error = outcome.state.error.map(|error| error.code);
     assert_eq!((outcome.state.status, error), (Status::Cancelled, Some(Code::Cancelled)));
 }
 
 #[test]
 fn a_journal_that_fails_stops_the_run() {
-    let trial = Trial::new(call("a", "f"));
+    let trial = Trial::new(call_step("a", "f"));
     trial.journal.crash_after(1);
     assert_eq!(trial.run().broken.map(|error| error.code), Some(Code::StoreFailed));
 }
 
 /// Replays the record of one plan with another plan, or a changed record.
-fn replay(trial: &Trial, records: Vec<Arc<Record>>, plan: Plan) -> Code {
-    let replay = trial.engine.replay(records, Arc::new(plan));
+fn replay_code(trial: &Trial, records: Vec<Arc<Record>>, plan: Plan) -> Code {
+    let replay = trial.engine.replay_run(records, Arc::new(plan));
     trial.world.clock.block_on(replay).expect("no deadlock").expect_err("it differs").code
 }
 
 #[test]
 fn a_record_is_followed_only_by_what_made_it() {
-    let trial = Trial::new(sequence("s", vec![call("a", "f")]));
+    let trial = Trial::new(sequence_step("s", vec![call_step("a", "f")]));
     let records = trial.run().records;
-    let other = plan(sequence("s", vec![call("a", "g")]));
-    assert_eq!(replay(&trial, records.clone(), other), Code::ReplayDivergence);
-    let shorter = plan(sequence("s", Vec::new()));
-    assert_eq!(replay(&trial, records.clone(), shorter), Code::ReplayDivergence);
+    let other = make_plan(sequence_step("s", vec![call_step("a", "g")]));
+    assert_eq!(replay_code(&trial, records.clone(), other), Code::ReplayDivergence);
+    let shorter = make_plan(sequence_step("s", Vec::new()));
+    assert_eq!(replay_code(&trial, records.clone(), shorter), Code::ReplayDivergence);
     let mut newer = records;
     let Event::RunCreated(created) = &newer[0].event else { panic!("the first event") };
     let mut created = created.clone();
     created.engine_semantics += 1;
     newer[0] = Arc::new(Record { event: Event::RunCreated(created), ..(*newer[0]).clone() });
-    assert_eq!(replay(&trial, newer, plan(call("a", "f"))), Code::EngineTooOld);
+    assert_eq!(replay_code(&trial, newer, make_plan(call_step("a", "f"))), Code::EngineTooOld);
 }

@@ -18,9 +18,9 @@ use flowloom_core::plan::Plan;
 use flowloom_core::state::{Phase, RunState, Violation};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::journal::Wish;
+use flowloom_runtime::journal::Signal;
 use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::{Engine, Outcome, Start};
+use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 use proptest::prelude::*;
 use world::World;
 
@@ -36,57 +36,57 @@ enum Mutation {
 fn journal(seed: u64, plan: Plan, cut: usize, is_cancelled: bool) -> Vec<Arc<Record>> {
     let world = World::new(seed);
     let journal = Arc::new(MemoryJournal::new());
-    let engine = Engine::new(world.effects(), journal.clone()).with_ids(|| RunId::new(1, [7; 10]));
+    let engine = Engine::new(world.make_effects(), journal.clone()).with_ids(|| RunId::new(1, [7; 10]));
     let plan = Arc::new(plan);
-    let start = Start {
+    let start = StartOptions {
         plan: plan.clone(),
-        bundle: Hash::of(b"bundle"),
+        bundle: Hash::of_bytes(b"bundle"),
         inputs: Value::Null,
-        owner: "local".into(),
+        user: "local".into(),
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
         workflow: None,
-        keep: None,
+        thread_key: None,
         id: None,
     };
     journal.crash_after(cut);
-    let run = engine.start(start).expect("accepted");
+    let run = engine.start_run(start).expect("accepted");
     let id = run.id();
-    world.clock.block_on(run.drive()).expect("no deadlock");
-    journal.recover();
+    world.clock.block_on(run.drive_to_end()).expect("no deadlock");
+    journal.end_crash();
     for _ in 0..10 {
-        if journal.records(id).is_empty() {
+        if journal.run_records(id).is_empty() {
             break;
         }
-        let resumed = engine.resume(id, async |_| Ok(plan.clone()));
+        let resumed = engine.resume_run(id, async |_| Ok(plan.clone()));
         let Ok(run) = world.clock.block_on(resumed).expect("no deadlock") else { break };
         if is_cancelled {
-            run.control().cancel("me");
+            run.control().cancel_run("me");
         }
-        let outcome = world.clock.block_on(run.drive()).expect("no deadlock");
-        let Some(wish) = open_wish(&outcome) else { continue };
-        world.clock.block_on(engine.post(id, wish)).expect("no deadlock").expect("accepted");
+        let outcome = world.clock.block_on(run.drive_to_end()).expect("no deadlock");
+        let Some(wish) = open_signal(&outcome) else { continue };
+        world.clock.block_on(engine.post_signal(id, wish)).expect("no deadlock").expect("accepted");
     }
-    journal.records(id)
+    journal.run_records(id)
 }
 
-fn open_wish(outcome: &Outcome) -> Option<Wish> {
+fn open_signal(outcome: &RunOutcome) -> Option<Signal> {
     if outcome.state.status.is_final() {
         return None;
     }
     let by = "me".to_owned();
     outcome.state.steps().iter().find_map(|step| match step.phase {
         Phase::Waiting if step.question.is_some() => {
-            Some(Wish::Answer { path: step.path.clone(), value: "yes".into(), by: by.clone() })
+            Some(Signal::Answer { path: step.path.clone(), value: "yes".into(), by: by.clone() })
         }
-        Phase::Uncertain => Some(Wish::Resolve { path: step.path.clone(), how: Resolution::Resend, by: by.clone() }),
+        Phase::Uncertain => Some(Signal::Resolve { path: step.path.clone(), how: Resolution::Resend, by: by.clone() }),
         _ => None,
     })
 }
 
 fn fold(records: &[Record]) -> Result<RunState, StepError> {
-    Ok(RunState::of(records)?)
+    Ok(RunState::from_records(records)?)
 }
 
 fn mutate(records: &mut Vec<Record>, mutation: Mutation, at: usize) {
@@ -106,7 +106,7 @@ fn mutate(records: &mut Vec<Record>, mutation: Mutation, at: usize) {
 }
 
 fn any_journal() -> impl Strategy<Value = Vec<Record>> {
-    let plans = [plans::everything as fn() -> Plan, plans::conversations, plans::delicate];
+    let plans = [plans::full_plan as fn() -> Plan, plans::conversation_plan, plans::at_most_once_plan];
     (any::<u64>(), 0..plans.len(), 2..80usize, proptest::bool::weighted(0.1)).prop_map(
         move |(seed, plan, cut, is_cancelled)| {
             journal(seed, plans[plan](), cut, is_cancelled).iter().map(|record| (**record).clone()).collect()
@@ -143,7 +143,7 @@ proptest! {
 /// Of an uninterrupted run, every change at every place: how many are rejected.
 fn rejected(mutation: Mutation) -> (usize, usize) {
     let records: Vec<Record> =
-        journal(3, plans::everything(), usize::MAX, false).iter().map(|record| (**record).clone()).collect();
+        journal(3, plans::full_plan(), usize::MAX, false).iter().map(|record| (**record).clone()).collect();
     let is_rejected = |at: &usize| {
         let mut changed = records.clone();
         mutate(&mut changed, mutation, *at);
@@ -164,9 +164,9 @@ fn most_changes_are_rejected() {
 /// The violation of a whole run's journal after `change`.
 fn violation(change: impl Fn(&mut Vec<Record>)) -> Option<Violation> {
     let mut records: Vec<Record> =
-        journal(3, plans::everything(), usize::MAX, false).iter().map(|record| (**record).clone()).collect();
+        journal(3, plans::full_plan(), usize::MAX, false).iter().map(|record| (**record).clone()).collect();
     change(&mut records);
-    RunState::of(&records).err().map(|illegal| illegal.reason)
+    RunState::from_records(&records).err().map(|illegal| illegal.reason)
 }
 
 #[test]
@@ -192,11 +192,11 @@ fn each_rule_has_its_violation() {
 
 #[test]
 fn an_illegal_journal_is_not_resumed() {
-    let records = journal(3, plans::everything(), usize::MAX, false);
+    let records = journal(3, plans::full_plan(), usize::MAX, false);
     let broken: Vec<_> = records.into_iter().filter(|record| record.seq != 3).collect();
     let world = World::new(3);
-    let engine = Engine::new(world.effects(), Arc::new(MemoryJournal::new()));
-    let replay = engine.replay(broken, Arc::new(plans::everything()));
+    let engine = Engine::new(world.make_effects(), Arc::new(MemoryJournal::new()));
+    let replay = engine.replay_run(broken, Arc::new(plans::full_plan()));
     let error = world.clock.block_on(replay).expect("no deadlock").expect_err("rejected");
     assert_eq!(error.code, Code::StoreCorrupt, "{}", error.message);
     assert!(error.message.contains("its position should be 3"), "{}", error.message);

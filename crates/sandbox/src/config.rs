@@ -32,7 +32,7 @@ pub enum Isolation {
 }
 
 /// Factor between the CPU time limit of an expression and its limit in real time, because the machine may be busy.
-pub(crate) const PATIENCE: u32 = 10;
+pub(crate) const REAL_TIME_FACTOR: u32 = 10;
 
 /// Limits of an expression.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ impl SandboxConfig {
     }
 }
 
-fn cores() -> usize {
+fn core_count() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
 
@@ -90,7 +90,7 @@ impl Default for ScriptLimits {
             timeout: Duration::from_millis(100),
             memory_bytes: 32 << 20,
             output_bytes: 8 << 20,
-            workers: cores(),
+            workers: core_count(),
         }
     }
 }
@@ -104,14 +104,14 @@ impl Default for PythonLimits {
             log_bytes: 64 << 10,
             requests: 1000,
             blocks: 16,
-            warm: cores().min(4),
+            warm: core_count().min(4),
         }
     }
 }
 
 /// Which kinds of code can run on this machine: a description, or what is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Available {
+pub struct Availability {
     /// JavaScript expressions.
     pub script: Result<String, String>,
     /// Python blocks.

@@ -8,44 +8,44 @@ use std::io::{self, Read, Write};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The mark of a channel.
-pub(crate) type Mark = [u8; 16];
+pub(crate) type FrameMark = [u8; 16];
 
 /// The mark of channels that no block can write to: those of expression workers, and the first frame of every channel.
-pub(crate) const PLAIN: Mark = *b"flowloom channel";
+pub(crate) const PLAIN_MARK: FrameMark = *b"flowloom channel";
 
-const HEAD: usize = 20;
+const HEAD_BYTES: usize = 20;
 
 /// Appends one frame to a buffer.
-pub(crate) fn push(out: &mut Vec<u8>, mark: &Mark, payload: &[u8]) {
-    out.reserve(HEAD + payload.len());
+pub(crate) fn push_frame(out: &mut Vec<u8>, mark: &FrameMark, payload: &[u8]) {
+    out.reserve(HEAD_BYTES + payload.len());
     out.extend_from_slice(mark);
     out.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
     out.extend_from_slice(payload);
 }
 
 /// Writes and flushes one frame.
-pub(crate) fn write(mut to: impl Write, mark: &Mark, payload: &[u8]) -> io::Result<()> {
+pub(crate) fn write_frame(mut to: impl Write, mark: &FrameMark, payload: &[u8]) -> io::Result<()> {
     let mut out = Vec::new();
-    push(&mut out, mark, payload);
+    push_frame(&mut out, mark, payload);
     to.write_all(&out)?;
     to.flush()
 }
 
 /// Reads exactly one frame; `None` at the end of the stream. Fails with `InvalidData` if the mark is wrong or the frame
 /// is larger than `cap` bytes.
-pub(crate) fn read(mut from: impl Read, mark: &Mark, cap: usize) -> io::Result<Option<Vec<u8>>> {
-    let mut head = [0; HEAD];
+pub(crate) fn read_frame(mut from: impl Read, mark: &FrameMark, cap: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut head = [0; HEAD_BYTES];
     match from.read_exact(&mut head) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
     }
-    let length = length(&head, mark, cap)?;
+    let length = parse_length(&head, mark, cap)?;
     let mut payload = vec![0; length];
     from.read_exact(&mut payload)?;
     Ok(Some(payload))
 }
 
-fn length(head: &[u8; HEAD], mark: &Mark, cap: usize) -> io::Result<usize> {
+fn parse_length(head: &[u8; HEAD_BYTES], mark: &FrameMark, cap: usize) -> io::Result<usize> {
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     if head[..16] != mark[..] {
         return Err(invalid("the data is not a frame"));
@@ -55,27 +55,27 @@ fn length(head: &[u8; HEAD], mark: &Mark, cap: usize) -> io::Result<usize> {
 }
 
 /// Reads frames as they arrive. Cancelling a read loses no data.
-pub(crate) struct Frames<R> {
+pub(crate) struct FrameReader<R> {
     from: R,
-    mark: Mark,
+    mark: FrameMark,
     cap: usize,
     buffer: Vec<u8>,
 }
 
-impl<R: AsyncRead + Unpin> Frames<R> {
-    pub(crate) fn new(from: R, mark: Mark, cap: usize) -> Frames<R> {
-        Frames { from, mark, cap, buffer: Vec::new() }
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    pub(crate) fn new(from: R, mark: FrameMark, cap: usize) -> FrameReader<R> {
+        FrameReader { from, mark, cap, buffer: Vec::new() }
     }
 
     /// The next frame; `None` at the end of the stream, also within a frame.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) async fn next_frame(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
-            if let Some(head) = self.buffer.first_chunk::<HEAD>() {
-                let end = HEAD + length(head, &self.mark, self.cap)?;
+            if let Some(head) = self.buffer.first_chunk::<HEAD_BYTES>() {
+                let end = HEAD_BYTES + parse_length(head, &self.mark, self.cap)?;
                 if self.buffer.len() >= end {
                     let rest = self.buffer.split_off(end);
                     let mut frame = std::mem::replace(&mut self.buffer, rest);
-                    frame.drain(..HEAD);
+                    frame.drain(..HEAD_BYTES);
                     return Ok(Some(frame));
                 }
             }
@@ -93,30 +93,30 @@ mod tests {
     #[test]
     fn a_frame_comes_back_and_garbage_does_not() {
         let mut wire = Vec::new();
-        write(&mut wire, &PLAIN, b"one").unwrap();
-        write(&mut wire, &PLAIN, b"").unwrap();
+        write_frame(&mut wire, &PLAIN_MARK, b"one").unwrap();
+        write_frame(&mut wire, &PLAIN_MARK, b"").unwrap();
         let mut from = &wire[..];
-        assert_eq!(read(&mut from, &PLAIN, 3).unwrap(), Some(b"one".to_vec()));
-        assert_eq!(read(&mut from, &PLAIN, 3).unwrap(), Some(Vec::new()));
-        assert_eq!(read(&mut from, &PLAIN, 3).unwrap(), None);
-        assert!(read(&wire[..], &PLAIN, 2).is_err());
-        assert!(read(&wire[..], &[0; 16], 3).is_err());
+        assert_eq!(read_frame(&mut from, &PLAIN_MARK, 3).unwrap(), Some(b"one".to_vec()));
+        assert_eq!(read_frame(&mut from, &PLAIN_MARK, 3).unwrap(), Some(Vec::new()));
+        assert_eq!(read_frame(&mut from, &PLAIN_MARK, 3).unwrap(), None);
+        assert!(read_frame(&wire[..], &PLAIN_MARK, 2).is_err());
+        assert!(read_frame(&wire[..], &[0; 16], 3).is_err());
     }
 
     #[tokio::test]
     async fn frames_come_in_pieces() {
         let mut wire = Vec::new();
-        write(&mut wire, &PLAIN, b"first").unwrap();
-        write(&mut wire, &PLAIN, b"second").unwrap();
-        wire.extend_from_slice(&PLAIN[..7]);
+        write_frame(&mut wire, &PLAIN_MARK, b"first").unwrap();
+        write_frame(&mut wire, &PLAIN_MARK, b"second").unwrap();
+        wire.extend_from_slice(&PLAIN_MARK[..7]);
         for piece in [1, 7, 20, 1000] {
             let (mut to, from) = tokio::io::duplex(piece);
             let wire = wire.clone();
             let sender = tokio::spawn(async move { tokio::io::AsyncWriteExt::write_all(&mut to, &wire).await });
-            let mut frames = Frames::new(from, PLAIN, 6);
-            assert_eq!(frames.next().await.unwrap(), Some(b"first".to_vec()));
-            assert_eq!(frames.next().await.unwrap(), Some(b"second".to_vec()));
-            assert_eq!(frames.next().await.unwrap(), None);
+            let mut frames = FrameReader::new(from, PLAIN_MARK, 6);
+            assert_eq!(frames.next_frame().await.unwrap(), Some(b"first".to_vec()));
+            assert_eq!(frames.next_frame().await.unwrap(), Some(b"second".to_vec()));
+            assert_eq!(frames.next_frame().await.unwrap(), None);
             sender.await.unwrap().unwrap();
         }
     }

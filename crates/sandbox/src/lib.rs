@@ -22,13 +22,13 @@ mod sandbox;
 mod script;
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-mod elsewhere;
+mod unsupported;
 
-pub use config::{Available, Isolation, PythonLimits, SandboxConfig, ScriptLimits};
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-pub use elsewhere::{Sandbox, worker_main};
+pub use config::{Availability, Isolation, PythonLimits, SandboxConfig, ScriptLimits};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use sandbox::{Sandbox, worker_main};
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub use unsupported::{Sandbox, worker_main};
 
 /// Argument that makes the program a worker for expressions.
 pub const SCRIPT_WORKER: &str = "__worker-js";

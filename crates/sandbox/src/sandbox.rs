@@ -6,29 +6,32 @@ use std::sync::Arc;
 
 use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::{Code, Context, Host, Reply};
+use flowloom_runtime::effects::{CodeRunner, EffectContext, EffectFuture, SandboxHost};
 
-use crate::config::{Available, SandboxConfig};
-use crate::python::Blocks;
-use crate::script::Scripts;
+use crate::config::{Availability, SandboxConfig};
+use crate::python::BlockRunner;
+use crate::script::WorkerPool;
 use crate::{PYTHON_WORKER, SCRIPT_WORKER, python, script};
 
 /// Runs untrusted code in separate processes. Workers start when they are first needed and end when this is dropped.
 pub struct Sandbox {
-    scripts: Scripts,
-    blocks: Blocks,
+    scripts: WorkerPool,
+    blocks: BlockRunner,
 }
 
 impl Sandbox {
     /// A sandbox without any started workers.
     pub fn new(config: SandboxConfig) -> Sandbox {
         let config = Arc::new(config);
-        Sandbox { scripts: Scripts::new(config.clone()), blocks: Blocks::new(config) }
+        Sandbox { scripts: WorkerPool::new(config.clone()), blocks: BlockRunner::new(config) }
     }
 
     /// Determines which kinds of code can run, by starting a worker of each.
-    pub async fn available(&self) -> Available {
-        Available { script: self.scripts.available().await, python: self.blocks.available().await }
+    pub async fn check_availability(&self) -> Availability {
+        Availability {
+            script: self.scripts.describe_availability().await,
+            python: self.blocks.describe_availability().await,
+        }
     }
 }
 
@@ -37,25 +40,29 @@ impl Sandbox {
 pub fn worker_main(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let kind = arguments.into_iter().nth(1)?;
     if kind == SCRIPT_WORKER {
-        Some(script::worker())
+        Some(script::run_worker())
     } else if kind == PYTHON_WORKER {
-        Some(python::launch())
+        Some(python::run_launcher())
     } else {
         None
     }
 }
 
-impl Code for Sandbox {
-    fn python<'a>(
+impl CodeRunner for Sandbox {
+    fn run_python<'a>(
         &'a self,
         request: &'a PythonRequest,
-        host: &'a dyn Host,
-        context: &'a Context,
-    ) -> Reply<'a, PythonReply> {
-        Box::pin(self.blocks.run(request, host, context))
+        host: &'a dyn SandboxHost,
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, PythonReply> {
+        Box::pin(self.blocks.run_block(request, host, context))
     }
 
-    fn script<'a>(&'a self, request: &'a ScriptRequest, context: &'a Context) -> Reply<'a, Option<Value>> {
-        Box::pin(self.scripts.evaluate(request, &context.owner))
+    fn evaluate_script<'a>(
+        &'a self,
+        request: &'a ScriptRequest,
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, Option<Value>> {
+        Box::pin(self.scripts.evaluate_expression(request, &context.user))
     }
 }

@@ -8,11 +8,11 @@ mod support;
 use std::time::{Duration, Instant};
 
 use flowloom_core::Code;
-use support::attack::{again_as_an_ordinary_user, guarded};
-use support::body;
+use support::attack::{again_as_an_ordinary_user, guarded_sandboxes};
+use support::execute_body;
 
 /// The real modules, which no filter of names hides from Python: the attacks start behind the replacements.
-const REAL: &str = "\
+const REAL_MODULES: &str = "\
 sys = json.codecs.sys\n\
 load = json.codecs.builtins.__import__\n\
 real = sys.modules['os']\n\
@@ -22,8 +22,8 @@ def tried(what, *args, **kwargs):\n\
 \x20   except BaseException as error:\n\
 \x20       return type(error).__name__\n";
 
-fn attack(lines: &str) -> String {
-    body(&format!("{REAL}{lines}"))
+fn attack_source(lines: &str) -> String {
+    execute_body(&format!("{REAL_MODULES}{lines}"))
 }
 
 #[test]
@@ -33,9 +33,9 @@ fn as_an_ordinary_user() {
 
 #[tokio::test]
 async fn p01_walks_through_objects() {
-    for guarded in guarded(|_| ()).await {
+    for guarded in guarded_sandboxes(|_| ()).await {
         let output = guarded
-            .attack(&attack(
+            .run_attack(&attack_source(
                 "found = [c for c in ().__class__.__base__.__subclasses__() if c.__name__ == '_wrap_close']\n\
                  spaces = [c.__init__.__globals__ for c in found]\n\
                  def frames():\n\
@@ -59,13 +59,13 @@ async fn p01_walks_through_objects() {
             .await
             .expect("it may run");
         assert!(output.contains("\"walked\":1"), "{output}");
-        guarded.serves().await;
+        guarded.check_next_block().await;
     }
 }
 
 #[tokio::test]
 async fn p02_imports() {
-    for guarded in guarded(|_| ()).await {
+    for guarded in guarded_sandboxes(|_| ()).await {
         for source in [
             "import subprocess",
             "import json, subprocess as json",
@@ -77,42 +77,42 @@ async fn p02_imports() {
             "eval(\"__import__('ctypes')\")",
             "exec('import sys')",
         ] {
-            let error = guarded.attack(&body(&format!("{source}\nreturn {{}}"))).await.unwrap_err();
+            let error = guarded.run_attack(&execute_body(&format!("{source}\nreturn {{}}"))).await.unwrap_err();
             assert_eq!(error.code, Code::BlockFailed, "{source}");
             assert!(error.message.contains("is not allowed"), "{source}: {}", error.message);
         }
         // Letters that are normalised to others form a name, but not a keyword. A replacement under another name is
         // still one.
-        assert!(guarded.attack("ᵢmport os\nasync def execute(i, c):\n    return {}\n").await.is_err());
-        let source = body("import json, os as json\nreturn {'has': hasattr(json, 'system')}");
-        assert_eq!(guarded.attack(&source).await.as_deref(), Ok("{\"has\":false}"));
-        guarded.serves().await;
+        assert!(guarded.run_attack("ᵢmport os\nasync def execute(i, c):\n    return {}\n").await.is_err());
+        let source = execute_body("import json, os as json\nreturn {'has': hasattr(json, 'system')}");
+        assert_eq!(guarded.run_attack(&source).await.as_deref(), Ok("{\"has\":false}"));
+        guarded.check_next_block().await;
     }
 }
 
 #[tokio::test]
 async fn p03_environments() {
-    for guarded in guarded(|_| ()).await {
-        let source = attack(
+    for guarded in guarded_sandboxes(|_| ()).await {
+        let source = attack_source(
             "import io\n\
              places = ['/proc/self/environ', '/proc/1/environ', f'/proc/{real.getppid()}/environ', '/proc/self/mem',\n\
              \x20   f'/proc/{real.getppid()}/mem', '/proc/self/root/proc/1/environ', '/dev/mem', '/proc/kcore']\n\
              return {'own': dict(real.environ), 'native': tried(load('posix').environ.copy),\n\
              \x20   'read': [tried(lambda: io.open(place, 'rb').read(100)) for place in places]}",
         );
-        let output = guarded.attack(&source).await.expect("it may run");
+        let output = guarded.run_attack(&source).await.expect("it may run");
         // The environment of the interpreter's own start: the library path.
         assert!(output.contains("\"own\":{}"), "{output}");
         let refused = output.matches("FileNotFoundError").count() + output.matches("PermissionError").count();
         assert_eq!(refused, 8, "{output}");
-        guarded.serves().await;
+        guarded.check_next_block().await;
     }
 }
 
 #[tokio::test]
 async fn p04_files() {
-    for guarded in guarded(|_| ()).await {
-        let source = attack(
+    for guarded in guarded_sandboxes(|_| ()).await {
+        let source = attack_source(
             "import io\n\
              places = [inputs['file'], '/etc/passwd', '/etc/shadow', '../../../../etc/hosts', '/root/.bashrc', '/home',\n\
              \x20   '/proc/self/root' + inputs['file'], '/var', '/sys/kernel', '/dev/null', '/bin/sh', '/tmp']\n\
@@ -124,20 +124,20 @@ async fn p04_files() {
              \x20   tried(real.chroot, '/'), tried(real.mkfifo, '/tmp/f')]\n\
              return {'out': out, 'lists': lists, 'made': made, 'me': [real.getuid(), real.geteuid(), real.getgid()]}",
         );
-        let output = guarded.attack(&source).await.expect("it may run");
+        let output = guarded.run_attack(&source).await.expect("it may run");
         assert!(!output.contains("root:"), "{output}");
         assert!(!output.contains("\"me\":[0,"), "{output}");
         let refused = ["FileNotFoundError", "PermissionError", "NotADirectoryError", "OSError"];
         let count: usize = refused.iter().map(|word| output.matches(word).count()).sum();
         assert_eq!(count, 12 + 12 + 8, "{output}");
-        guarded.serves().await;
+        guarded.check_next_block().await;
     }
 }
 
 #[tokio::test]
 async fn p05_sockets() {
-    for guarded in guarded(|_| ()).await {
-        let source = attack(
+    for guarded in guarded_sandboxes(|_| ()).await {
+        let source = attack_source(
             "s = load('socket')\n\
              out = [tried(s.create_connection, ('127.0.0.1', inputs['port']), 1), tried(s.socketpair),\n\
              \x20   tried(s.getaddrinfo, 'localhost', inputs['port'])]\n\
@@ -148,17 +148,17 @@ async fn p05_sockets() {
              out.append(tried(lambda: s.socket(fileno=3).getpeername()))\n\
              return {'out': out, 'own': tried(load('urllib.request').request.urlopen, f\"http://127.0.0.1:{inputs['port']}\")}",
         );
-        let output = guarded.attack(&source).await.expect("it may run");
+        let output = guarded.run_attack(&source).await.expect("it may run");
         assert!(output.matches("PermissionError").count() >= 8, "{output}");
         assert!(!output.contains("<socket"), "{output}");
-        guarded.serves().await;
+        guarded.check_next_block().await;
     }
 }
 
 #[tokio::test]
 async fn p06_other_programs() {
-    for guarded in guarded(|_| ()).await {
-        let source = attack(
+    for guarded in guarded_sandboxes(|_| ()).await {
+        let source = attack_source(
             "run = load('subprocess').run\n\
              touch = ['/usr/bin/touch', inputs['file'] + '.made']\n\
              out = [tried(run, ['/usr/bin/id']), tried(run, 'id', shell=True), tried(real.system, 'id'),\n\
@@ -169,18 +169,18 @@ async fn p06_other_programs() {
              \x20   tried(lambda: load('ctypes').CDLL(None).execv(b'/bin/sh', None) or 1 / 0)]\n\
              return {'out': out}",
         );
-        let output = guarded.attack(&source).await.expect("it may run");
+        let output = guarded.run_attack(&source).await.expect("it may run");
         assert!(!output.contains("uid="), "{output}");
         assert!(!output.contains("CompletedProcess"), "{output}");
         assert!(output.matches("PermissionError").count() >= 7, "{output}");
-        guarded.serves().await;
+        guarded.check_next_block().await;
     }
 }
 
 #[tokio::test]
 async fn p07_processes_and_threads() {
-    for guarded in guarded(|config| config.python.timeout = Duration::from_secs(2)).await {
-        let source = attack(
+    for guarded in guarded_sandboxes(|config| config.python.timeout = Duration::from_secs(2)).await {
+        let source = attack_source(
             "threads = load('_thread')\n\
              def bomb():\n\
              \x20   pid = real.fork()\n\
@@ -191,15 +191,15 @@ async fn p07_processes_and_threads() {
              \x20   tried(threads.start_new_thread, print, ()), tried(real.kill, -1, 9), tried(real.kill, real.getppid(), 9)]\n\
              return {'out': out + [tried(real.fork) for _ in range(100)]}",
         );
-        let output = guarded.attack(&source).await.expect("it may run");
+        let output = guarded.run_attack(&source).await.expect("it may run");
         assert!(output.matches("PermissionError").count() >= 104, "{output}");
-        guarded.serves().await;
+        guarded.check_next_block().await;
     }
 }
 
 #[tokio::test]
 async fn p08_memory() {
-    for guarded in guarded(|config| config.python.timeout = Duration::from_millis(600)).await {
+    for guarded in guarded_sandboxes(|config| config.python.timeout = Duration::from_millis(600)).await {
         for (lines, code) in [
             ("return {'a': len([0] * 10 ** 10)}", Code::BlockLimit),
             ("a = []\nwhile True: a.append(bytes(1 << 20))", Code::BlockLimit),
@@ -211,17 +211,17 @@ async fn p08_memory() {
             ("return {'a': eval('(' * 10000 + ')' * 10000)}", Code::BlockFailed),
         ] {
             let since = Instant::now();
-            let error = guarded.attack(&attack(lines)).await.unwrap_err();
+            let error = guarded.run_attack(&attack_source(lines)).await.unwrap_err();
             assert_eq!(error.code, code, "{lines}: {}", error.message);
             assert!(since.elapsed() < Duration::from_secs(10), "{lines}: {:?}", since.elapsed());
         }
-        guarded.serves().await;
+        guarded.check_next_block().await;
     }
 }
 
 #[tokio::test]
 async fn p09_time() {
-    for guarded in guarded(|config| config.python.timeout = Duration::from_millis(200)).await {
+    for guarded in guarded_sandboxes(|config| config.python.timeout = Duration::from_millis(200)).await {
         for lines in [
             "while True: pass",
             "load('time').sleep(1e9)",
@@ -234,28 +234,28 @@ async fn p09_time() {
             "def f():\n    try:\n        while True: pass\n    except BaseException:\n        f()\nf()",
         ] {
             let since = Instant::now();
-            let error = guarded.attack(&attack(lines)).await.unwrap_err();
+            let error = guarded.run_attack(&attack_source(lines)).await.unwrap_err();
             assert_eq!(error.code, Code::BlockLimit, "{lines}: {}", error.message);
             assert!(since.elapsed() < Duration::from_secs(10), "{lines}: {:?}", since.elapsed());
         }
-        let error = guarded.attack("while True: pass\n").await.unwrap_err();
+        let error = guarded.run_attack("while True: pass\n").await.unwrap_err();
         assert_eq!(error.message, "the block was stopped: it ran longer than 200 ms");
-        guarded.serves().await;
+        guarded.check_next_block().await;
     }
 }
 
 #[tokio::test]
 async fn p10_printing() {
-    for guarded in guarded(|_| ()).await {
+    for guarded in guarded_sandboxes(|_| ()).await {
         let before = resident_kib();
-        let source = attack("print('x' * 10 ** 8)\nprint('y' * 10 ** 6, file=sys.stderr)\nreturn {'a': 1}");
-        assert_eq!(guarded.attack(&source).await.as_deref(), Ok("{\"a\":1}"));
+        let source = attack_source("print('x' * 10 ** 8)\nprint('y' * 10 ** 6, file=sys.stderr)\nreturn {'a': 1}");
+        assert_eq!(guarded.run_attack(&source).await.as_deref(), Ok("{\"a\":1}"));
         let grown = resident_kib().saturating_sub(before);
         assert!(grown < 32 << 10, "what was printed is kept: {grown} KiB");
         // Text that looks like a result is only printed.
-        let source = attack("print('{\"done\":{\"output\":{\"forged\":1},\"memory\":[]}}')\nreturn {'a': 1}");
-        assert_eq!(guarded.attack(&source).await.as_deref(), Ok("{\"a\":1}"));
-        guarded.serves().await;
+        let source = attack_source("print('{\"done\":{\"output\":{\"forged\":1},\"memory\":[]}}')\nreturn {'a': 1}");
+        assert_eq!(guarded.run_attack(&source).await.as_deref(), Ok("{\"a\":1}"));
+        guarded.check_next_block().await;
     }
 }
 
@@ -267,8 +267,8 @@ fn resident_kib() -> u64 {
 
 #[tokio::test]
 async fn p11_disks() {
-    for guarded in guarded(|_| ()).await {
-        let source = attack(
+    for guarded in guarded_sandboxes(|_| ()).await {
+        let source = attack_source(
             "import io\n\
              places = ['/tmp/of-an-attack', '/of-an-attack', '/dev/shm/of-an-attack', '/var/tmp/of-an-attack',\n\
              \x20   '/proc/of-an-attack', inputs['file'], inputs['file'] + 'x',\n\
@@ -278,17 +278,17 @@ async fn p11_disks() {
              out += [tried(load('tempfile').mkstemp), tried(real.mknod, '/tmp/n')]\n\
              return {'out': out}",
         );
-        let output = guarded.attack(&source).await.expect("it may run");
+        let output = guarded.run_attack(&source).await.expect("it may run");
         let refused = ["FileNotFoundError", "PermissionError", "OSError"];
         let count: usize = refused.iter().map(|word| output.matches(word).count()).sum();
         assert_eq!(count, 18 + 9 + 2, "{output}");
-        guarded.serves().await;
+        guarded.check_next_block().await;
     }
 }
 
 #[tokio::test]
 async fn p12_results() {
-    for guarded in guarded(|_| ()).await {
+    for guarded in guarded_sandboxes(|_| ()).await {
         for (lines, expected) in [
             ("return {'a': [1, {'b': float('nan')}]}", "the result['a'][1]['b'] is nan, which JSON cannot say"),
             ("return {'a': -float('inf')}", "the result['a'] is -inf"),
@@ -318,14 +318,14 @@ async fn p12_results() {
                 "not a known message",
             ),
         ] {
-            let error = guarded.attack(&attack(lines)).await.unwrap_err();
+            let error = guarded.run_attack(&attack_source(lines)).await.unwrap_err();
             assert_eq!(error.code, Code::BlockResult, "{lines}: {}", error.message);
             assert!(error.message.contains(expected), "{lines}: {}", error.message);
         }
         let kept = "return {'t': (1, 2), 1: 2.0, None: True, 'big': 10 ** 30, 'e': ''}";
         let expected = "{\"t\":[1,2],\"1\":2.0,\"null\":true,\"big\":1000000000000000000000000000000,\"e\":\"\"}";
-        assert_eq!(guarded.attack(&attack(kept)).await.as_deref(), Ok(expected));
-        guarded.serves().await;
+        assert_eq!(guarded.run_attack(&attack_source(kept)).await.as_deref(), Ok(expected));
+        guarded.check_next_block().await;
     }
 }
 
@@ -338,13 +338,15 @@ async fn p13_the_kernel() {
         .iter()
         .map(|folder| format!("{folder}/libffi.so.8"))
         .find(|path| std::fs::exists(path).is_ok_and(|is| is));
-    let Some(library) = library else { return support::skip("P-13: there is no libffi to make native calls with") };
+    let Some(library) = library else {
+        return support::skip_test("P-13: there is no libffi to make native calls with");
+    };
     let folder = tempfile::tempdir().expect("a folder");
     let python = folder.path().join("python3");
     let script = format!("#!/bin/sh\nLD_PRELOAD={library} exec /usr/bin/python3 \"$@\"\n");
-    support::attack::executable(&python, &script);
-    for guarded in guarded(|config| config.interpreters = vec![python.clone()]).await {
-        let source = attack(
+    support::attack::write_executable(&python, &script);
+    for guarded in guarded_sandboxes(|config| config.interpreters = vec![python.clone()]).await {
+        let source = attack_source(
             "c = load('ctypes')\n\
              libc = c.CDLL(None, use_errno=True)\n\
              def call(number, *args):\n\
@@ -359,16 +361,16 @@ async fn p13_the_kernel() {
              calls = names[real.uname().machine]\n\
              return {name: call(number, 0x10000000, 0, 0, 0, 0, 0) for name, number in calls.items()}",
         );
-        let output = guarded.attack(&source).await.expect("it may run");
+        let output = guarded.run_attack(&source).await.expect("it may run");
         assert_eq!(output.matches("[-1,1]").count(), 22, "{output}");
         assert!(output.contains("\"clone3\":[-1,38]"), "{output}");
-        guarded.serves().await;
+        guarded.check_next_block().await;
     }
 }
 
 #[tokio::test]
 async fn p14_ends() {
-    for guarded in guarded(|_| ()).await {
+    for guarded in guarded_sandboxes(|_| ()).await {
         for (lines, code, expected) in [
             ("sys.exit(3)", Code::BlockFailed, "SystemExit: 3"),
             ("raise KeyboardInterrupt", Code::BlockFailed, "KeyboardInterrupt"),
@@ -400,13 +402,13 @@ async fn p14_ends() {
                 "was ended by signal 11",
             ),
         ] {
-            let error = guarded.attack(&attack(lines)).await.unwrap_err();
+            let error = guarded.run_attack(&attack_source(lines)).await.unwrap_err();
             assert_eq!(error.code, code, "{lines}: {}", error.message);
             assert!(error.message.contains(expected), "{lines}: {}", error.message);
         }
         // A coroutine that is never awaited never runs.
-        let source = attack("call_llm('s', 'u')\nimport asyncio\nasyncio.sleep(1e9)\nreturn {'a': 1}");
-        assert_eq!(guarded.attack(&source).await.as_deref(), Ok("{\"a\":1}"));
-        guarded.serves().await;
+        let source = attack_source("call_llm('s', 'u')\nimport asyncio\nasyncio.sleep(1e9)\nreturn {'a': 1}");
+        assert_eq!(guarded.run_attack(&source).await.as_deref(), Ok("{\"a\":1}"));
+        guarded.check_next_block().await;
     }
 }

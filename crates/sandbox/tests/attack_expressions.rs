@@ -7,41 +7,41 @@ use std::time::{Duration, Instant};
 
 use flowloom_core::Code;
 use flowloom_core::error::StepError;
-use flowloom_runtime::effects::Code as _;
+use flowloom_runtime::effects::CodeRunner as _;
 use flowloom_sandbox::{Sandbox, SandboxConfig, ScriptLimits};
 use support::attack::again_as_an_ordinary_user;
-use support::{config, evaluate, evaluate_with, expression, run_of};
+use support::{context_of, evaluate_source, evaluate_with, script_request, test_config};
 
 /// The default limits, whatever the other tests allow.
-fn limited() -> SandboxConfig {
-    SandboxConfig { script: ScriptLimits::default(), ..config() }
+fn limited_config() -> SandboxConfig {
+    SandboxConfig { script: ScriptLimits::default(), ..test_config() }
 }
 
 /// Evaluates an attack and checks that it learned nothing, and that the next expression is served.
-async fn attack(sandbox: &Sandbox, source: &str) -> Result<String, StepError> {
+async fn attack_with(sandbox: &Sandbox, source: &str) -> Result<String, StepError> {
     let since = Instant::now();
-    let outcome = evaluate(sandbox, source).await;
+    let outcome = evaluate_source(sandbox, source).await;
     // The limit is 100 ms; the rest allows for a busy machine.
     assert!(since.elapsed() < Duration::from_secs(2), "{source}: {:?}", since.elapsed());
     let said = outcome.clone().unwrap_or_else(|error| error.message);
     for (key, value) in std::env::vars().filter(|(_, value)| value.len() > 8) {
         assert!(!said.contains(&value), "${key} was read: {source}\n{said}");
     }
-    assert_eq!(evaluate(sandbox, "1 + 1").await.as_deref(), Ok("2"), "after {source}");
+    assert_eq!(evaluate_source(sandbox, "1 + 1").await.as_deref(), Ok("2"), "after {source}");
     outcome
 }
 
-async fn fails(sandbox: &Sandbox, sources: &[&str], expected: &str) {
+async fn expect_failures(sandbox: &Sandbox, sources: &[&str], expected: &str) {
     for source in sources {
-        let error = attack(sandbox, source).await.expect_err(source);
+        let error = attack_with(sandbox, source).await.expect_err(source);
         assert_eq!(error.code, Code::ExpressionFailed, "{source}: {}", error.message);
         assert!(error.message.contains(expected), "{source}: {}", error.message);
     }
 }
 
-async fn is_stopped(sandbox: &Sandbox, sources: &[&str]) {
+async fn expect_stopped(sandbox: &Sandbox, sources: &[&str]) {
     for source in sources {
-        let error = attack(sandbox, source).await.expect_err(source);
+        let error = attack_with(sandbox, source).await.expect_err(source);
         assert_eq!(error.code, Code::ScriptLimit, "{source}: {}", error.message);
     }
 }
@@ -53,7 +53,7 @@ fn as_an_ordinary_user() {
 
 #[tokio::test]
 async fn x01_constructors_of_functions() {
-    let sandbox = Sandbox::new(limited());
+    let sandbox = Sandbox::new(limited_config());
     let sources = [
         "(() => {}).constructor('return this')()",
         "[].map.constructor('return 1')()",
@@ -66,15 +66,15 @@ async fn x01_constructors_of_functions() {
         "Math.max.constructor.call(null, 'return 1')()",
         "dedent.constructor('return process')()",
     ];
-    fails(&sandbox, &sources, "code from text is not evaluated").await;
-    fails(&sandbox, &["eval('1')", "Function('return 1')()", "new Function('1')"], "is not defined").await;
+    expect_failures(&sandbox, &sources, "code from text is not evaluated").await;
+    expect_failures(&sandbox, &["eval('1')", "Function('return 1')()", "new Function('1')"], "is not defined").await;
     let renamed = "(Object.defineProperty(Object.getPrototypeOf(() => 1), 'constructor', { value: 1 }), 1)";
-    fails(&sandbox, &[renamed], "TypeError").await;
+    expect_failures(&sandbox, &[renamed], "TypeError").await;
 }
 
 #[tokio::test]
 async fn x02_x03_prototypes_and_odd_syntax() {
-    let sandbox = Sandbox::new(limited());
+    let sandbox = Sandbox::new(limited_config());
     for source in [
         "({})['__pro' + 'to__']",
         "({})[['__proto__']]",
@@ -89,14 +89,19 @@ async fn x02_x03_prototypes_and_odd_syntax() {
         "{ get a() { return globalThis } }",
     ] {
         // It may run: there is nothing it could reach.
-        let _ = attack(&sandbox, source).await;
+        let _ = attack_with(&sandbox, source).await;
     }
-    fails(&sandbox, &["(() => { with ({}) {} })()", "import.meta", "a; b", "return 1", "", "}"], "SyntaxError").await;
+    expect_failures(
+        &sandbox,
+        &["(() => { with ({}) {} })()", "import.meta", "a; b", "return 1", "", "}"],
+        "SyntaxError",
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn x04_code_in_values() {
-    let sandbox = Sandbox::new(limited());
+    let sandbox = Sandbox::new(limited_config());
     for (source, expected) in [
         ("({ toJSON() { return Object.keys(globalThis) } })", "[]"),
         ("({ get a() { return typeof process } })", "{\"a\":\"undefined\"}"),
@@ -105,15 +110,15 @@ async fn x04_code_in_values() {
         ("(Object.prototype.toJSON = () => 'mine', { a: 1 })", "\"mine\""),
         ("(JSON.stringify = () => '{\"forged\":1}', { a: 1 })", "{\"a\":1}"),
     ] {
-        let outcome = attack(&sandbox, source).await.unwrap_or_else(|error| error.message);
+        let outcome = attack_with(&sandbox, source).await.unwrap_or_else(|error| error.message);
         assert_eq!(outcome, expected, "{source}");
     }
-    is_stopped(&sandbox, &["({ toJSON() { for (;;); } })", "({ get a() { while (true); } })"]).await;
+    expect_stopped(&sandbox, &["({ toJSON() { for (;;); } })", "({ get a() { while (true); } })"]).await;
 }
 
 #[tokio::test]
 async fn x05_loops() {
-    let sandbox = Sandbox::new(limited());
+    let sandbox = Sandbox::new(limited_config());
     let sources = [
         "(() => { while (true) {} })()",
         "(() => { for (;;) { try { for (;;) {} } catch (e) {} } })()",
@@ -121,16 +126,16 @@ async fn x05_loops() {
         "[1].map(function f() { for (;;); })",
         "(function* () { for (;;) yield 1 })().next().value + [...(function* () { for (;;) yield 1 })()]",
     ];
-    is_stopped(&sandbox, &sources).await;
+    expect_stopped(&sandbox, &sources).await;
     let sources = ["(() => { const f = () => f(); f() })()", "(() => { const a = () => b(), b = () => a(); a() })()"];
-    fails(&sandbox, &sources, "RangeError").await;
-    let error = evaluate(&sandbox, "(() => { for (;;); })()").await.unwrap_err();
+    expect_failures(&sandbox, &sources, "RangeError").await;
+    let error = evaluate_source(&sandbox, "(() => { for (;;); })()").await.unwrap_err();
     assert_eq!(error.message, "the expression was stopped: it ran longer than 100 ms: (() => { for (;;); })()");
 }
 
 #[tokio::test]
 async fn x06_bombs() {
-    let sandbox = Sandbox::new(limited());
+    let sandbox = Sandbox::new(limited_config());
     for source in [
         "Array(2 ** 28).join('x')",
         "'x'.repeat(2 ** 30)",
@@ -150,20 +155,20 @@ async fn x06_bombs() {
         "'x'.repeat(9e6)",
         "String.raw({ raw: { length: 2 ** 53 - 1 } })",
     ] {
-        attack(&sandbox, source).await.expect_err(source);
+        attack_with(&sandbox, source).await.expect_err(source);
     }
 }
 
 #[tokio::test]
 async fn x07_patterns() {
-    let sandbox = Sandbox::new(limited());
+    let sandbox = Sandbox::new(limited_config());
     let sources = [
         "/^(a+)+$/.test('a'.repeat(40) + 'b')",
         "/(.*)*x/.test('a'.repeat(1e4))",
         "/(a|a)*$/.test('a'.repeat(50) + 'b')",
     ];
     for source in sources {
-        let outcome = attack(&sandbox, source).await;
+        let outcome = attack_with(&sandbox, source).await;
         // An engine may optimise one of them and return a value.
         let stopped = outcome.as_ref().is_err_and(|error| error.code == Code::ScriptLimit);
         assert!(stopped || outcome.as_deref() == Ok("false"), "{source}: {outcome:?}");
@@ -172,7 +177,7 @@ async fn x07_patterns() {
 
 #[tokio::test]
 async fn x08_numbers() {
-    let sandbox = Sandbox::new(limited());
+    let sandbox = Sandbox::new(limited_config());
     for (source, expected) in [
         ("1e400", "\"Infinity\""),
         ("-0", "0"),
@@ -181,22 +186,22 @@ async fn x08_numbers() {
         ("[1e21, 1e-7, 123456789012345680000, 5e-324]", "[1e+21,1e-7,123456789012345680000,5e-324]"),
         ("0x10 + 0b11 + 0o7", "26"),
     ] {
-        assert_eq!(attack(&sandbox, source).await.as_deref(), Ok(expected), "{source}");
+        assert_eq!(attack_with(&sandbox, source).await.as_deref(), Ok(expected), "{source}");
     }
-    attack(&sandbox, "(2n ** (2n ** 24n)).toString()").await.unwrap_err();
-    attack(&sandbox, "Number(2n ** (2n ** 40n))").await.unwrap_err();
+    attack_with(&sandbox, "(2n ** (2n ** 24n)).toString()").await.unwrap_err();
+    attack_with(&sandbox, "Number(2n ** (2n ** 40n))").await.unwrap_err();
 }
 
 #[tokio::test]
 async fn x09_pollution() {
-    let sandbox = Sandbox::new(limited());
+    let sandbox = Sandbox::new(limited_config());
     for (source, expected) in [
         ("JSON.parse('{\"__proto__\":{\"admin\":1}}').admin", "undefined"),
         ("Object.assign({}, JSON.parse('{\"__proto__\":{\"admin\":1}}')).admin && ({}).admin", "undefined"),
         ("({ ...JSON.parse('{\"__proto__\":{\"admin\":1}}') })", "{\"__proto__\":{\"admin\":1}}"),
         ("({}).admin", "undefined"),
     ] {
-        assert_eq!(attack(&sandbox, source).await.as_deref(), Ok(expected), "{source}");
+        assert_eq!(attack_with(&sandbox, source).await.as_deref(), Ok(expected), "{source}");
     }
     let names =
         ["__proto__", "constructor", "hasOwnProperty", "toString", "$", "this", "prototype", "globalThis", "Object"];
@@ -209,7 +214,7 @@ async fn x09_pollution() {
 
 #[tokio::test]
 async fn x10_nothing_stays_behind() {
-    let sandbox = Sandbox::new(limited());
+    let sandbox = Sandbox::new(limited_config());
     for source in [
         "(Array.prototype.map = () => 'mine', 1)",
         "(Object.prototype.admin = 1, 1)",
@@ -217,22 +222,22 @@ async fn x10_nothing_stays_behind() {
         "(Math.max = () => 'mine', Date.now = () => 0, 1)",
         "(Object.freeze(Object.prototype), String.prototype.trim = null, 1)",
     ] {
-        assert_eq!(attack(&sandbox, source).await.as_deref(), Ok("1"), "{source}");
+        assert_eq!(attack_with(&sandbox, source).await.as_deref(), Ok("1"), "{source}");
         for owner in ["local", "other"] {
-            let probe = expression(
+            let probe = script_request(
                 "[[1].map((x) => x)[0], typeof ({}).admin, typeof globalThis.left, Math.max(1, 2), Date.now(), ' a'.trim()]",
                 &[],
             );
-            let value = sandbox.script(&probe, &run_of(owner)).await.unwrap().unwrap();
+            let value = sandbox.evaluate_script(&probe, &context_of(owner)).await.unwrap().unwrap();
             let expected = "[1,\"undefined\",\"undefined\",2,1700000000000,\"a\"]";
-            assert_eq!(flowloom_core::json::write(&value), expected, "{source}");
+            assert_eq!(flowloom_core::json::write_json(&value), expected, "{source}");
         }
     }
 }
 
 #[tokio::test]
 async fn x11_hosts() {
-    let sandbox = Sandbox::new(limited());
+    let sandbox = Sandbox::new(limited_config());
     let names = [
         "process",
         "require",
@@ -265,11 +270,11 @@ async fn x11_hosts() {
         "eval",
     ];
     for name in names {
-        let error = attack(&sandbox, &format!("{name}.env")).await.expect_err(name);
+        let error = attack_with(&sandbox, &format!("{name}.env")).await.expect_err(name);
         assert_eq!(error.message, format!("ReferenceError: {name} is not defined"));
     }
-    let globals = attack(&sandbox, "Object.getOwnPropertyNames(globalThis).sort().join(' ')").await.unwrap();
+    let globals = attack_with(&sandbox, "Object.getOwnPropertyNames(globalThis).sort().join(' ')").await.unwrap();
     let expected = "Array Boolean Error Infinity JSON Math NaN Number Object RegExp String globalThis undefined";
     assert_eq!(globals, format!("\"{expected}\""));
-    assert_eq!(attack(&sandbox, "globalThis").await.as_deref(), Ok("{}"));
+    assert_eq!(attack_with(&sandbox, "globalThis").await.as_deref(), Ok("{}"));
 }

@@ -3,25 +3,25 @@
 mod support;
 
 use flowloom_core::{Code, json};
-use flowloom_runtime::effects::Code as _;
+use flowloom_runtime::effects::CodeRunner as _;
 use flowloom_sandbox::{Sandbox, SandboxConfig};
-use support::{Run, block, body, config, run, run_of};
+use support::{AnsweringRun, context_of, execute_body, python_request, run_block, test_config};
 
 #[tokio::test]
 async fn a_block_returns_a_dict() {
-    let sandbox = Sandbox::new(config());
-    let request = block(
-        &body("return {'sum': sum(inputs['of']), 'text': inputs['text']}"),
+    let sandbox = Sandbox::new(test_config());
+    let request = python_request(
+        &execute_body("return {'sum': sum(inputs['of']), 'text': inputs['text']}"),
         "{\"of\":[1,2],\"text\":\"é\\u0000\"}",
     );
-    let reply = sandbox.python(&request, &Run::default(), &run_of("local")).await.unwrap();
-    assert_eq!(json::write(&reply.output), "{\"sum\":3,\"text\":\"é\\u0000\"}");
+    let reply = sandbox.run_python(&request, &AnsweringRun::default(), &context_of("local")).await.unwrap();
+    assert_eq!(json::write_json(&reply.output), "{\"sum\":3,\"text\":\"é\\u0000\"}");
     assert_eq!(reply.memory, []);
 }
 
 #[tokio::test]
 async fn ordinary_python_works() {
-    let sandbox = Sandbox::new(config());
+    let sandbox = Sandbox::new(test_config());
     let source = r#"
 from __future__ import annotations
 import asyncio, base64, copy, hashlib, heapq, html, operator, string, textwrap, time, urllib.parse, uuid
@@ -81,35 +81,37 @@ def execute(inputs, context):
         r#""hash":"2d711642","b64":"aGk=","url":"a%20b","html":"&lt;","dedent":"a","uuid":36,"bisect":1,"heap":[5],"#,
         r#""matched":true,"tuple":[1,2],"letters":"abc","eval":2,"zone":"2020-01-01T00:00:00+00:00"}"#,
     );
-    assert_eq!(run(&sandbox, source).await.as_deref(), Ok(expected));
+    assert_eq!(run_block(&sandbox, source).await.as_deref(), Ok(expected));
 }
 
 #[tokio::test]
 async fn the_context_has_the_user_and_the_memory() {
-    let sandbox = Sandbox::new(config());
-    let source = body(
+    let sandbox = Sandbox::new(test_config());
+    let source = execute_body(
         "memory = context['memory']\nmemory['visits'] += 1\nmemory['new'] = {'a': [1]}\ndel memory['old']\n\
          assert memory['kept'] == [1.5, {'a': None}] and not context.get('supabase')\n\
          return {'user': context['user']['name'], 'id': context.user_id, 'keys': list(context)}",
     );
-    let reply = sandbox.python(&block(&source, "{}"), &Run::default(), &run_of("ada")).await.unwrap();
+    let reply =
+        sandbox.run_python(&python_request(&source, "{}"), &AnsweringRun::default(), &context_of("ada")).await.unwrap();
     let keys = "[\"user\",\"memory\",\"user_id\",\"supabase\"]";
-    assert_eq!(json::write(&reply.output), format!("{{\"user\":\"Ada\",\"id\":\"ada\",\"keys\":{keys}}}"));
+    assert_eq!(json::write_json(&reply.output), format!("{{\"user\":\"Ada\",\"id\":\"ada\",\"keys\":{keys}}}"));
     let memory: Vec<String> = reply
         .memory
         .iter()
-        .map(|(key, value)| format!("{key}={}", value.as_ref().map_or("-".into(), json::write)))
+        .map(|(key, value)| format!("{key}={}", value.as_ref().map_or("-".into(), json::write_json)))
         .collect();
     assert_eq!(memory, ["new={\"a\":[1]}", "old=-", "visits=2"]);
-    let error = run(&sandbox, &body("context['supabase'].table('x').select('*')\nreturn {}")).await.unwrap_err();
+    let error =
+        run_block(&sandbox, &execute_body("context['supabase'].table('x').select('*')\nreturn {}")).await.unwrap_err();
     assert!(error.message.contains("context[\"memory\"]"), "{}", error.message);
 }
 
 #[tokio::test]
 async fn a_block_asks_its_run() {
-    let sandbox = Sandbox::new(config());
-    let run = Run::answering(&["Sure: {\"a\": 1} done", "two"]);
-    let source = body(
+    let sandbox = Sandbox::new(test_config());
+    let run = AnsweringRun::with_answers(&["Sure: {\"a\": 1} done", "two"]);
+    let source = execute_body(
         "first = parse_json_output(await call_llm(system='s', user='u'))\n\
          second = await call_llm_messages([{'role': 'user', 'content': 'm'}])\n\
          got = httpx.get('http://a.test/x', params={'q': 'a b', 'n': [1, True]}, headers={'X-Key': '1'})\n\
@@ -129,14 +131,14 @@ async fn a_block_asks_its_run() {
          \x20   'type': got.headers['Content-Type'], 'json': got.json(), 'text': posted.text == posted.content.decode(),\n\
          \x20   'missing': missing, 'denied': denied, 'raw': parse_json_output('none {')}",
     );
-    let reply = sandbox.python(&block(&source, "{}"), &run, &run_of("local")).await.unwrap();
+    let reply = sandbox.run_python(&python_request(&source, "{}"), &run, &context_of("local")).await.unwrap();
     let expected = concat!(
         r#"{"first":{"a":1},"second":"two","status":200,"ok":true,"type":"application/json","#,
         r#""json":{"line":"GET http://a.test/x?q=a+b&n=1&n=true [x-key: 1]"},"text":true,"#,
         r#""missing":"Client error '404 Not Found' for url 'http://a.test/missing' 404","#,
         r#""denied":"ConnectError: the address is not allowed","raw":{"raw":"none {"}}"#
     );
-    assert_eq!(json::write(&reply.output), expected);
+    assert_eq!(json::write_json(&reply.output), expected);
     let asked = run.asked.lock().unwrap().clone();
     assert_eq!(
         asked,
@@ -155,9 +157,9 @@ async fn a_block_asks_its_run() {
 
 #[tokio::test]
 async fn requests_overlap_where_the_block_gathers() {
-    let sandbox = Sandbox::new(config());
-    let run = Run::default();
-    let source = body(
+    let sandbox = Sandbox::new(test_config());
+    let run = AnsweringRun::default();
+    let source = execute_body(
         "import asyncio\n\
          async def one(i):\n\
          \x20   async with httpx.AsyncClient() as client:\n\
@@ -173,9 +175,9 @@ async fn requests_overlap_where_the_block_gathers() {
          async with asyncio.Semaphore(2):\n\
          \x20   return {'many': sum(many), 'task': await task, 'late': late, 'failed': [type(failed[0]).__name__, failed[1]]}",
     );
-    let reply = sandbox.python(&block(&source, "{}"), &run, &run_of("local")).await.unwrap();
+    let reply = sandbox.run_python(&python_request(&source, "{}"), &run, &context_of("local")).await.unwrap();
     assert_eq!(
-        json::write(&reply.output),
+        json::write_json(&reply.output),
         "{\"many\":4190,\"task\":300,\"late\":true,\"failed\":[\"TypeError\",\"fine\"]}"
     );
     assert!(run.together.lock().unwrap().1 >= 20, "{:?}", run.together);
@@ -183,29 +185,29 @@ async fn requests_overlap_where_the_block_gathers() {
 
 #[tokio::test]
 async fn a_plain_function_may_ask_too() {
-    let sandbox = Sandbox::new(config());
-    let run = Run::answering(&["{\"x\": 2}", "b"]);
+    let sandbox = Sandbox::new(test_config());
+    let run = AnsweringRun::with_answers(&["{\"x\": 2}", "b"]);
     let source = "import asyncio\ndef execute(inputs, context):\n    text = call_llm('s', 'u')\n    \
                   return {**parse_json_output(text), 'b': asyncio.run(later())}\n\
                   async def later():\n    return await call_llm('s', 'u')\n";
-    let reply = sandbox.python(&block(source, "{}"), &run, &run_of("local")).await.unwrap();
-    assert_eq!(json::write(&reply.output), "{\"x\":2,\"b\":\"b\"}");
+    let reply = sandbox.run_python(&python_request(source, "{}"), &run, &context_of("local")).await.unwrap();
+    assert_eq!(json::write_json(&reply.output), "{\"x\":2,\"b\":\"b\"}");
 }
 
 #[tokio::test]
 async fn errors_name_the_type_and_the_line() {
-    let sandbox = Sandbox::new(config());
+    let sandbox = Sandbox::new(test_config());
     for (source, code, expected) in [
         (
-            body("x = 1\nreturn {'a': x / 0}"),
+            execute_body("x = 1\nreturn {'a': x / 0}"),
             Code::BlockFailed,
             "ZeroDivisionError: division by zero (line 3 of the block)",
         ),
-        (body("raise KeyError('k')"), Code::BlockFailed, "KeyError: 'k' (line 2 of the block)"),
-        (body("return {'a': json.loads('{')}"), Code::BlockFailed, "JSONDecodeError: Expecting property name"),
+        (execute_body("raise KeyError('k')"), Code::BlockFailed, "KeyError: 'k' (line 2 of the block)"),
+        (execute_body("return {'a': json.loads('{')}"), Code::BlockFailed, "JSONDecodeError: Expecting property name"),
         ("def execute(:\n".into(), Code::BlockFailed, "SyntaxError: invalid syntax (line 1 of the block)"),
         (
-            body("import subprocess\nreturn {}"),
+            execute_body("import subprocess\nreturn {}"),
             Code::BlockFailed,
             "ImportError: Module 'subprocess' is not allowed. Available: __future__, abc",
         ),
@@ -215,11 +217,11 @@ async fn errors_name_the_type_and_the_line() {
             "ImportError: Module 'requests' is not allowed.",
         ),
         ("x = 1\n".into(), Code::BlockResult, "the block defines no execute(inputs, context)"),
-        (body("return open('/etc/hosts').read()"), Code::BlockFailed, "NameError: name 'open' is not defined"),
-        (body("return {'x': os.system('id')}"), Code::BlockFailed, "AttributeError: os.system is not here"),
-        (body("raise RuntimeError"), Code::BlockFailed, "RuntimeError (line 2 of the block)"),
+        (execute_body("return open('/etc/hosts').read()"), Code::BlockFailed, "NameError: name 'open' is not defined"),
+        (execute_body("return {'x': os.system('id')}"), Code::BlockFailed, "AttributeError: os.system is not here"),
+        (execute_body("raise RuntimeError"), Code::BlockFailed, "RuntimeError (line 2 of the block)"),
     ] {
-        let error = run(&sandbox, &source).await.unwrap_err();
+        let error = run_block(&sandbox, &source).await.unwrap_err();
         assert_eq!(error.code, code, "{source}: {}", error.message);
         assert!(error.message.starts_with(expected), "{source}: {}", error.message);
     }
@@ -228,22 +230,22 @@ async fn errors_name_the_type_and_the_line() {
 #[tokio::test]
 async fn the_environment_is_what_was_configured() {
     let environment = vec![("SERPER_API_KEY".to_owned(), "key".to_owned())];
-    let sandbox = Sandbox::new(SandboxConfig { environment, ..config() });
-    let source = body(
+    let sandbox = Sandbox::new(SandboxConfig { environment, ..test_config() });
+    let source = execute_body(
         "import os\nfrom os import getenv\n\
          return {'all': dict(os.environ), 'one': getenv('SERPER_API_KEY'), 'none': os.getenv('HOME', 'none')}",
     );
     let expected = "{\"all\":{\"SERPER_API_KEY\":\"key\"},\"one\":\"key\",\"none\":\"none\"}";
-    assert_eq!(run(&sandbox, &source).await.as_deref(), Ok(expected));
+    assert_eq!(run_block(&sandbox, &source).await.as_deref(), Ok(expected));
 }
 
 #[tokio::test]
 async fn without_python_blocks_are_refused() {
-    let none = Sandbox::new(SandboxConfig { interpreters: Vec::new(), ..config() });
-    let error = run(&none, &body("return {}")).await.unwrap_err();
+    let none = Sandbox::new(SandboxConfig { interpreters: Vec::new(), ..test_config() });
+    let error = run_block(&none, &execute_body("return {}")).await.unwrap_err();
     assert_eq!(error.code, Code::NoSandbox);
     assert!(error.message.contains("python3 was not found"), "{}", error.message);
-    let wrong = Sandbox::new(SandboxConfig { interpreters: vec!["/bin/true".into()], ..config() });
-    let missing = wrong.available().await.python.unwrap_err();
+    let wrong = Sandbox::new(SandboxConfig { interpreters: vec!["/bin/true".into()], ..test_config() });
+    let missing = wrong.check_availability().await.python.unwrap_err();
     assert!(missing.contains("not a usable Python"), "{missing}");
 }

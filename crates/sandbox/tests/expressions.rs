@@ -3,13 +3,13 @@
 mod support;
 
 use flowloom_core::Code;
-use flowloom_runtime::effects::Code as _;
+use flowloom_runtime::effects::CodeRunner as _;
 use flowloom_sandbox::Sandbox;
-use support::{config, evaluate, evaluate_with, expression, run_of};
+use support::{context_of, evaluate_source, evaluate_with, script_request, test_config};
 
 #[tokio::test]
 async fn expressions_give_json() {
-    let sandbox = Sandbox::new(config());
+    let sandbox = Sandbox::new(test_config());
     for (source, expected) in [
         ("1 + 2", "3"),
         ("'a' + 'b' // a comment", "\"ab\""),
@@ -35,13 +35,13 @@ async fn expressions_give_json() {
         ("[new Error('x').message, typeof dedent, typeof Math.random()]", "[\"x\",\"function\",\"number\"]"),
         ("'\\ud800'.length", "1"),
     ] {
-        assert_eq!(evaluate(&sandbox, source).await.as_deref(), Ok(expected), "{source}");
+        assert_eq!(evaluate_source(&sandbox, source).await.as_deref(), Ok(expected), "{source}");
     }
 }
 
 #[tokio::test]
 async fn names_are_plain_names() {
-    let sandbox = Sandbox::new(config());
+    let sandbox = Sandbox::new(test_config());
     let names = [
         ("a", Some("{\"b\":[1,{\"c\":\"é\"}]}")),
         ("nothing", None),
@@ -64,13 +64,13 @@ async fn names_are_plain_names() {
     ] {
         assert_eq!(evaluate_with(&sandbox, source, &names).await.as_deref(), Ok(expected), "{source}");
     }
-    let error = evaluate(&sandbox, "a").await.unwrap_err();
+    let error = evaluate_source(&sandbox, "a").await.unwrap_err();
     assert_eq!((error.code, error.message.as_str()), (Code::ExpressionFailed, "ReferenceError: a is not defined"));
 }
 
 #[tokio::test]
 async fn dedent_takes_the_common_indent() {
-    let sandbox = Sandbox::new(config());
+    let sandbox = Sandbox::new(test_config());
     for (source, expected) in [
         ("dedent`\n    one\n      two\n    three\n  `", "\"one\\n  two\\nthree\""),
         ("dedent('\\n  a\\n  b')", "\"a\\nb\""),
@@ -78,13 +78,13 @@ async fn dedent_takes_the_common_indent() {
         ("dedent`\n  a\n    ${'x\\ny'}\n`", "\"a\\n  x\\n  y\""),
         ("dedent`plain`", "\"plain\""),
     ] {
-        assert_eq!(evaluate(&sandbox, source).await.as_deref(), Ok(expected), "{source}");
+        assert_eq!(evaluate_source(&sandbox, source).await.as_deref(), Ok(expected), "{source}");
     }
 }
 
 #[tokio::test]
 async fn errors_say_what_was_thrown() {
-    let sandbox = Sandbox::new(config());
+    let sandbox = Sandbox::new(test_config());
     for (source, expected) in [
         ("nope.x", "ReferenceError: nope is not defined"),
         ("null.x", "TypeError: cannot read property 'x' of null"),
@@ -94,7 +94,7 @@ async fn errors_say_what_was_thrown() {
         ("1n", "TypeError: "),
         ("(() => { const a = {}; a.a = a; return a })()", "TypeError: circular reference"),
     ] {
-        let error = evaluate(&sandbox, source).await.unwrap_err();
+        let error = evaluate_source(&sandbox, source).await.unwrap_err();
         assert_eq!(error.code, Code::ExpressionFailed, "{source}");
         assert!(error.message.starts_with(expected), "{source}: {}", error.message);
     }
@@ -102,23 +102,23 @@ async fn errors_say_what_was_thrown() {
 
 #[tokio::test]
 async fn chance_and_time_are_given() {
-    let sandbox = Sandbox::new(config());
-    let context = run_of("local");
-    let mut request = expression("[Math.random(), Math.random()]", &[]);
-    let first = sandbox.script(&request, &context).await.unwrap();
-    assert_eq!(sandbox.script(&request, &context).await.unwrap(), first);
+    let sandbox = Sandbox::new(test_config());
+    let context = context_of("local");
+    let mut request = script_request("[Math.random(), Math.random()]", &[]);
+    let first = sandbox.evaluate_script(&request, &context).await.unwrap();
+    assert_eq!(sandbox.evaluate_script(&request, &context).await.unwrap(), first);
     request.seed = 8;
-    assert_ne!(sandbox.script(&request, &context).await.unwrap(), first);
+    assert_ne!(sandbox.evaluate_script(&request, &context).await.unwrap(), first);
     request.seed = 7 << 40;
-    assert_ne!(sandbox.script(&request, &context).await.unwrap(), first);
+    assert_ne!(sandbox.evaluate_script(&request, &context).await.unwrap(), first);
 }
 
 #[tokio::test]
 async fn many_at_the_same_time_take_turns() {
-    let sandbox = Sandbox::new(config());
+    let sandbox = Sandbox::new(test_config());
     let sums = futures_util::future::join_all((0..200).map(|i| {
         let sandbox = &sandbox;
-        async move { evaluate(sandbox, &format!("{i} * 2")).await.unwrap() }
+        async move { evaluate_source(sandbox, &format!("{i} * 2")).await.unwrap() }
     }));
     let expected: Vec<String> = (0..200).map(|i| (i * 2).to_string()).collect();
     assert_eq!(sums.await, expected);
@@ -126,9 +126,9 @@ async fn many_at_the_same_time_take_turns() {
 
 #[tokio::test]
 async fn without_a_worker_code_is_refused() {
-    let sandbox = Sandbox::new(flowloom_sandbox::SandboxConfig { worker: "/nowhere/at/all".into(), ..config() });
-    let error = evaluate(&sandbox, "1").await.unwrap_err();
+    let sandbox = Sandbox::new(flowloom_sandbox::SandboxConfig { worker: "/nowhere/at/all".into(), ..test_config() });
+    let error = evaluate_source(&sandbox, "1").await.unwrap_err();
     assert_eq!(error.code, Code::NoSandbox);
     assert!(error.message.contains("/nowhere/at/all"), "{}", error.message);
-    assert!(sandbox.available().await.script.is_err());
+    assert!(sandbox.check_availability().await.script.is_err());
 }

@@ -7,59 +7,60 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use flowloom_core::chat::Message;
-use flowloom_core::effect::{Generated, HttpReply, HttpRequest};
+use flowloom_core::effect::{GenerateReply, HttpReply, HttpRequest};
 use flowloom_core::{Code, json};
-use flowloom_runtime::effects::{Code as _, Host, Reply};
+use flowloom_runtime::effects::{CodeRunner as _, EffectFuture, SandboxHost};
 use flowloom_sandbox::{PythonLimits, Sandbox, SandboxConfig};
-use support::attack::{guarded, processes_with, wait_for_none};
-use support::{Run, block, body, config, run, run_of};
+use support::attack::{guarded_sandboxes, processes_with, wait_for_none};
+use support::{AnsweringRun, context_of, execute_body, python_request, run_block, test_config};
 
 /// A run that never answers, and notifies when it receives a request.
-struct Silent(tokio::sync::Notify);
+struct SilentRun(tokio::sync::Notify);
 
-impl Host for Silent {
-    fn http<'a>(&'a self, _request: HttpRequest) -> Reply<'a, HttpReply> {
+impl SandboxHost for SilentRun {
+    fn send_http<'a>(&'a self, _request: HttpRequest) -> EffectFuture<'a, HttpReply> {
         self.0.notify_one();
         Box::pin(std::future::pending())
     }
 
-    fn generate<'a>(&'a self, _messages: Vec<Message>) -> Reply<'a, Generated> {
+    fn generate_reply<'a>(&'a self, _messages: Vec<Message>) -> EffectFuture<'a, GenerateReply> {
         Box::pin(std::future::pending())
     }
 }
 
 #[tokio::test]
 async fn a_dropped_block_is_killed() {
-    for guarded in guarded(|_| ()).await {
-        let silent = Silent(tokio::sync::Notify::new());
-        let request = block(&body("httpx.get('http://a.test')\nreturn {}"), "{}");
-        let context = run_of("local");
-        let mut running = guarded.sandbox.python(&request, &silent, &context);
+    for guarded in guarded_sandboxes(|_| ()).await {
+        let silent = SilentRun(tokio::sync::Notify::new());
+        let request = python_request(&execute_body("httpx.get('http://a.test')\nreturn {}"), "{}");
+        let context = context_of("local");
+        let mut running = guarded.sandbox.run_python(&request, &silent, &context);
         tokio::select! {
             done = &mut running => panic!("it waits for ever: {done:?}"),
             () = silent.0.notified() => {}
         }
         assert_eq!(processes_with(guarded.memory_bytes()).len(), 1);
         drop(running);
-        guarded.nobody_is_left("a dropped block");
+        guarded.wait_until_gone("a dropped block");
     }
 }
 
 #[tokio::test]
 async fn waiting_for_the_run_is_not_the_blocks_time() {
     let python = PythonLimits { timeout: Duration::from_millis(100), warm: 0, ..PythonLimits::default() };
-    let sandbox = Sandbox::new(SandboxConfig { python, ..config() });
+    let sandbox = Sandbox::new(SandboxConfig { python, ..test_config() });
     // Fifty answers of 5 ms each, one after another, take longer than the block may run.
-    let source = body("for i in range(50): httpx.get(f'http://a.test/{i}')\nreturn {'done': True}");
-    let reply = sandbox.python(&block(&source, "{}"), &Run::default(), &run_of("local")).await;
-    assert_eq!(reply.map(|reply| json::write(&reply.output)).as_deref(), Ok("{\"done\":true}"));
+    let source = execute_body("for i in range(50): httpx.get(f'http://a.test/{i}')\nreturn {'done': True}");
+    let reply =
+        sandbox.run_python(&python_request(&source, "{}"), &AnsweringRun::default(), &context_of("local")).await;
+    assert_eq!(reply.map(|reply| json::write_json(&reply.output)).as_deref(), Ok("{\"done\":true}"));
 }
 
 #[tokio::test]
 async fn a_block_asks_so_often_and_no_more() {
     let python = PythonLimits { requests: 10, warm: 0, ..PythonLimits::default() };
-    let sandbox = Sandbox::new(SandboxConfig { python, ..config() });
-    let error = run(&sandbox, &body("while True: httpx.get('http://a.test')")).await.unwrap_err();
+    let sandbox = Sandbox::new(SandboxConfig { python, ..test_config() });
+    let error = run_block(&sandbox, &execute_body("while True: httpx.get('http://a.test')")).await.unwrap_err();
     assert_eq!(
         (error.code, error.message.as_str()),
         (Code::BlockLimit, "the block made more than 10 requests to its run")
@@ -68,46 +69,47 @@ async fn a_block_asks_so_often_and_no_more() {
 
 #[tokio::test]
 async fn large_things_cross_both_ways_at_once() {
-    let sandbox = Sandbox::new(config());
-    let source = body(
+    let sandbox = Sandbox::new(test_config());
+    let source = execute_body(
         "import asyncio\n\
          async def one(i):\n\
          \x20   async with httpx.AsyncClient() as client:\n\
          \x20       return len((await client.post(f'http://a.test/{i}', content='x' * (2 << 20))).text)\n\
          return {'sizes': min(await asyncio.gather(*[one(i) for i in range(8)])) > 2 << 20}",
     );
-    assert_eq!(run(&sandbox, &source).await.as_deref(), Ok("{\"sizes\":true}"));
+    assert_eq!(run_block(&sandbox, &source).await.as_deref(), Ok("{\"sizes\":true}"));
 }
 
 #[tokio::test]
 async fn many_blocks_at_the_same_time() {
     let python = PythonLimits { blocks: 4, ..PythonLimits::default() };
-    let sandbox = Sandbox::new(SandboxConfig { python, ..config() });
-    let source = body("import os\nreturn {'a': inputs}");
+    let sandbox = Sandbox::new(SandboxConfig { python, ..test_config() });
+    let source = execute_body("import os\nreturn {'a': inputs}");
     let all = futures_util::future::join_all((0..20).map(|i| {
-        let (sandbox, request) = (&sandbox, block(&source, &format!("{{\"i\":{i}}}")));
+        let (sandbox, request) = (&sandbox, python_request(&source, &format!("{{\"i\":{i}}}")));
         async move {
-            let reply = sandbox.python(&request, &Run::default(), &run_of(&format!("owner {i}"))).await;
-            json::write(&reply.unwrap().output)
+            let reply =
+                sandbox.run_python(&request, &AnsweringRun::default(), &context_of(&format!("owner {i}"))).await;
+            json::write_json(&reply.unwrap().output)
         }
     }));
     let expected: Vec<String> = (0..20).map(|i| format!("{{\"a\":{{\"i\":{i}}}}}")).collect();
     assert_eq!(all.await, expected);
 }
 
-const CHILD: &str = "SANDBOX_TEST_CHILD";
+const CHILD_VARIABLE: &str = "SANDBOX_TEST_CHILD";
 
 /// Not a test by itself: the process that the next test kills.
 #[tokio::test]
 async fn a_process_that_waits_for_ever() {
-    let Some(bytes) = std::env::var(CHILD).ok().and_then(|bytes| bytes.parse().ok()) else { return };
+    let Some(bytes) = std::env::var(CHILD_VARIABLE).ok().and_then(|bytes| bytes.parse().ok()) else { return };
     let python = PythonLimits { memory_bytes: bytes, warm: 2, ..PythonLimits::default() };
-    let sandbox = Sandbox::new(SandboxConfig { python, ..config() });
-    run(&sandbox, &body("return {}")).await.expect("an ordinary block");
-    let silent = Silent(tokio::sync::Notify::new());
-    let request = block(&body("httpx.get('http://a.test')\nreturn {}"), "{}");
-    let context = run_of("local");
-    let running = sandbox.python(&request, &silent, &context);
+    let sandbox = Sandbox::new(SandboxConfig { python, ..test_config() });
+    run_block(&sandbox, &execute_body("return {}")).await.expect("an ordinary block");
+    let silent = SilentRun(tokio::sync::Notify::new());
+    let request = python_request(&execute_body("httpx.get('http://a.test')\nreturn {}"), "{}");
+    let context = context_of("local");
+    let running = sandbox.run_python(&request, &silent, &context);
     tokio::pin!(running);
     tokio::select! {
         _ = &mut running => {}
@@ -118,12 +120,12 @@ async fn a_process_that_waits_for_ever() {
 
 #[tokio::test]
 async fn nothing_outlives_a_killed_parent() {
-    if let Err(missing) = Sandbox::new(config()).available().await.python {
-        return support::skip(&missing);
+    if let Err(missing) = Sandbox::new(test_config()).check_availability().await.python {
+        return support::skip_test(&missing);
     }
     let bytes = (600 << 20) + (u64::from(std::process::id()) << 12);
     let mut command = Command::new(std::env::current_exe().expect("this file"));
-    command.args(["--exact", "a_process_that_waits_for_ever", "--nocapture"]).env(CHILD, bytes.to_string());
+    command.args(["--exact", "a_process_that_waits_for_ever", "--nocapture"]).env(CHILD_VARIABLE, bytes.to_string());
     let mut parent = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let said = BufReader::new(parent.stdout.take().expect("a pipe")).lines();
     assert!(said.map_while(Result::ok).any(|line| line == "it waits"), "the block did not start");

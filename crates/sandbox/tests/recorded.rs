@@ -4,37 +4,45 @@ mod support;
 
 use std::sync::Arc;
 
-use flowloom_core::effect::{CallRequest, GenerateRequest, Generated, HttpReply, HttpRequest, ScrapeRequest};
+use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, ScrapeRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::event::Event;
 use flowloom_core::expr::{Data, Missing, TextRules};
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Block, BlockCode, Composite, EffectClass, Format, Inputs, Kind, Leaf, Plan, Step, Write};
-use flowloom_core::render::Style;
+use flowloom_core::plan::{
+    Block, BlockCode, Composite, EffectClass, Format, Inputs, Leaf, Plan, Step, StepKind, Write,
+};
+use flowloom_core::render::TextStyle;
 use flowloom_core::{Code, Map, Status, Value};
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Context, Effects, Functions, Http, Model, NoCode, Price, Reply, Scraper, Substeps};
+use flowloom_runtime::effects::{
+    ChildEffects, EffectContext, EffectFuture, Effects, Functions, HttpSender, Model, NoCodeRunner, Price, Scraper,
+};
 use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::{Engine, Start};
+use flowloom_runtime::{Engine, StartOptions};
 use flowloom_sandbox::Sandbox;
-use support::{body, config};
+use support::{execute_body, test_config};
 
 /// Answers with the request itself.
-struct Echo;
+struct EchoEffects;
 
-impl Model for Echo {
+impl Model for EchoEffects {
     fn resolve(&self, _named: Option<&str>) -> Result<String, StepError> {
         Ok("test:echo".to_owned())
     }
 
-    fn generate<'a>(&'a self, request: &'a GenerateRequest, _context: &'a Context) -> Reply<'a, Generated> {
+    fn generate_reply<'a>(
+        &'a self,
+        request: &'a GenerateRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply> {
         let said = request.messages.last().map(|message| message.content.clone());
-        Box::pin(async move { Ok(Generated { text: said, ..Generated::default() }) })
+        Box::pin(async move { Ok(GenerateReply { text: said, ..GenerateReply::default() }) })
     }
 
-    fn window(&self, _model: &str) -> u64 {
+    fn context_window(&self, _model: &str) -> u64 {
         1000
     }
 
@@ -46,58 +54,62 @@ impl Model for Echo {
         100
     }
 
-    fn price(&self, _model: &str) -> Option<Price> {
+    fn find_price(&self, _model: &str) -> Option<Price> {
         None
     }
 }
 
-impl Http for Echo {
-    fn send<'a>(&'a self, request: &'a HttpRequest, _context: &'a Context) -> Reply<'a, HttpReply> {
+impl HttpSender for EchoEffects {
+    fn send_request<'a>(
+        &'a self,
+        request: &'a HttpRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, HttpReply> {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            Ok(HttpReply { status: 200, headers: Vec::new(), body: request.url.names_only() })
+            Ok(HttpReply { status: 200, headers: Vec::new(), body: request.url.to_redacted_text() })
         })
     }
 }
 
-impl Scraper for Echo {
-    fn fetch<'a>(&'a self, _request: &'a ScrapeRequest, _context: &'a Context) -> Reply<'a, String> {
+impl Scraper for EchoEffects {
+    fn fetch_page<'a>(&'a self, _request: &'a ScrapeRequest, _context: &'a EffectContext) -> EffectFuture<'a, String> {
         Box::pin(async { Ok("page".to_owned()) })
     }
 
-    fn select(&self, _html: &str, _selector: &str) -> Result<Vec<String>, StepError> {
+    fn select_html(&self, _html: &str, _selector: &str) -> Result<Vec<String>, StepError> {
         Ok(Vec::new())
     }
 }
 
-impl Functions for Echo {
-    fn class(&self, _request: &CallRequest) -> EffectClass {
+impl Functions for EchoEffects {
+    fn effect_class(&self, _request: &CallRequest) -> EffectClass {
         EffectClass::AtLeastOnce
     }
 
-    fn permit(&self, _agent: &str, _function: &str) -> Result<(), StepError> {
+    fn check_permission(&self, _agent: &str, _function: &str) -> Result<(), StepError> {
         Ok(())
     }
 
-    fn call<'a>(
+    fn call_function<'a>(
         &'a self,
         _request: &'a CallRequest,
-        _context: &'a Context,
-        _below: &'a dyn Substeps,
-    ) -> Reply<'a, Value> {
+        _context: &'a EffectContext,
+        _below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
         Box::pin(async { Ok(Value::Null) })
     }
 }
 
 /// A plan that consists of one block in a sequence.
-fn plan(source: &str) -> Arc<Plan> {
-    plan_of(Step::new(Key::named("all").expect("clean"), Composite::Sequence(vec![block_step(source)])))
+fn sequence_plan(source: &str) -> Arc<Plan> {
+    plan_with_root(Step::new(Key::from_name("all").expect("clean"), Composite::Sequence(vec![block_step(source)])))
 }
 
 fn block_step(source: &str) -> Step {
     let inputs = Data::Constant(Map::new().into());
     let code = BlockCode::Python { source: source.into(), effect: EffectClass::AtLeastOnce };
-    let kind = Kind::Leaf(Leaf::Block(Block {
+    let kind = StepKind::Leaf(Leaf::Block(Block {
         id: "block".into(),
         code,
         inputs,
@@ -105,19 +117,19 @@ fn block_step(source: &str) -> Step {
         output_schema: None,
         failure: None,
     }));
-    let mut step = Step::new(Key::named("block").expect("clean"), kind);
-    step.writes = vec![Write::to("block")];
+    let mut step = Step::new(Key::from_name("block").expect("clean"), kind);
+    step.writes = vec![Write::to_variable("block")];
     step
 }
 
-fn plan_of(root: Step) -> Arc<Plan> {
+fn plan_with_root(root: Step) -> Arc<Plan> {
     Arc::new(Plan {
         format: Format::new("steps"),
         id: None,
         name: "test".into(),
         description: String::new(),
         inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
-        text: TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::Json, keeps_type: false },
+        text: TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::Json, keeps_type: false },
         limits: Limits::default(),
         functions: Vec::new(),
         thread: None,
@@ -125,31 +137,31 @@ fn plan_of(root: Step) -> Arc<Plan> {
     })
 }
 
-fn engine(code: Arc<dyn flowloom_runtime::effects::Code>) -> Engine {
-    let echo = Arc::new(Echo);
+fn new_engine(code: Arc<dyn flowloom_runtime::effects::CodeRunner>) -> Engine {
+    let echo = Arc::new(EchoEffects);
     let (model, http, scraper, functions) = (echo.clone(), echo.clone(), echo.clone(), echo);
     let effects = Effects { model, http, scraper, functions, code, clock: Arc::new(SystemClock) };
     Engine::new(effects, Arc::new(MemoryJournal::new()))
 }
 
-fn start(plan: &Arc<Plan>) -> Start {
-    Start {
+fn start_settings(plan: &Arc<Plan>) -> StartOptions {
+    StartOptions {
         plan: plan.clone(),
-        bundle: Hash::of(b"bundle"),
+        bundle: Hash::of_bytes(b"bundle"),
         inputs: Map::new().into(),
-        owner: "local".to_owned(),
+        user: "local".to_owned(),
         agent: None,
         limits: Limits::default(),
         depth: 0,
         workflow: None,
-        keep: None,
+        thread_key: None,
         id: None,
     }
 }
 
 #[tokio::test]
 async fn what_a_block_asks_is_recorded_and_replayed() {
-    let plan = plan(&body(
+    let plan = sequence_plan(&execute_body(
         "import asyncio\n\
          async def one(i):\n\
          \x20   async with httpx.AsyncClient() as client:\n\
@@ -159,8 +171,8 @@ async fn what_a_block_asks_is_recorded_and_replayed() {
          context['memory']['seen'] = len(pages)\n\
          return {'last': pages[-1], 'said': said}",
     ));
-    let engine = engine(Arc::new(Sandbox::new(config())));
-    let outcome = engine.start(start(&plan)).expect("it starts").drive().await;
+    let engine = new_engine(Arc::new(Sandbox::new(test_config())));
+    let outcome = engine.start_run(start_settings(&plan)).expect("it starts").drive_to_end().await;
     assert_eq!(outcome.state.status, Status::Succeeded, "{:?}", outcome.state.error);
     let started = |path: &str| {
         outcome
@@ -173,27 +185,29 @@ async fn what_a_block_asks_is_recorded_and_replayed() {
         assert!(started(path), "{path}: {paths:?}");
     }
     // A replay uses the recorded results; nothing runs code.
-    let replayed = self::engine(Arc::new(NoCode)).replay(outcome.records.clone(), plan).await.expect("it follows");
+    let replayed =
+        new_engine(Arc::new(NoCodeRunner)).replay_run(outcome.records.clone(), plan).await.expect("it follows");
     assert_eq!((replayed.state.status, replayed.broken), (Status::Succeeded, None));
     assert_eq!(replayed.records.len(), outcome.records.len());
 }
 
 #[tokio::test]
 async fn a_block_can_be_the_whole_plan() {
-    let plan = plan_of(block_step(&body("return {'said': await call_llm(system='s', user='hello')}")));
-    let engine = engine(Arc::new(Sandbox::new(config())));
-    let outcome = engine.start(start(&plan)).expect("it starts").drive().await;
+    let plan = plan_with_root(block_step(&execute_body("return {'said': await call_llm(system='s', user='hello')}")));
+    let engine = new_engine(Arc::new(Sandbox::new(test_config())));
+    let outcome = engine.start_run(start_settings(&plan)).expect("it starts").drive_to_end().await;
     assert_eq!(outcome.state.status, Status::Succeeded, "{:?}", outcome.state.error);
-    let replayed = self::engine(Arc::new(NoCode)).replay(outcome.records.clone(), plan).await.expect("it follows");
+    let replayed =
+        new_engine(Arc::new(NoCodeRunner)).replay_run(outcome.records.clone(), plan).await.expect("it follows");
     assert_eq!((replayed.state.status, replayed.broken), (Status::Succeeded, None));
     assert_eq!(replayed.records.len(), outcome.records.len());
 }
 
 #[tokio::test]
 async fn a_failed_block_fails_its_step() {
-    let plan = plan(&body("raise ValueError('no')"));
-    let engine = engine(Arc::new(Sandbox::new(config())));
-    let outcome = engine.start(start(&plan)).expect("it starts").drive().await;
+    let plan = sequence_plan(&execute_body("raise ValueError('no')"));
+    let engine = new_engine(Arc::new(Sandbox::new(test_config())));
+    let outcome = engine.start_run(start_settings(&plan)).expect("it starts").drive_to_end().await;
     let error = outcome.state.error.expect("an error");
     assert_eq!((error.code, error.message.as_str()), (Code::BlockFailed, "ValueError: no (line 2 of the block)"));
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use flowloom_app::keys::{PREFIX, Scope, hash};
+use flowloom_app::keys::{PREFIX, Scope, hash_secret};
 use flowloom_core::code::Code;
 
 use crate::problem::Problem;
-use crate::rate::Who;
+use crate::rate::RateKey;
 use crate::state::Server;
 
 /// The authenticated caller of a request.
@@ -25,17 +25,17 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// The caller for requests made by this process itself.
-    pub(crate) fn own(user: &str) -> Caller {
-        Caller { user: Some(user.to_owned()), ..Caller::anyone() }
+    pub(crate) fn local(user: &str) -> Caller {
+        Caller { user: Some(user.to_owned()), ..Caller::anonymous() }
     }
 
     /// The caller of a server that requires no key.
-    fn anyone() -> Caller {
+    fn anonymous() -> Caller {
         Caller { user: None, key: None, scopes: vec![Scope::Admin] }
     }
 
     /// Fails with `ScopeMissing` if the caller lacks a scope.
-    pub(crate) fn may(&self, scope: Scope) -> Result<(), Problem> {
+    pub(crate) fn require_scope(&self, scope: Scope) -> Result<(), Problem> {
         let allows =
             |held: &Scope| *held == scope || *held == Scope::Admin || (scope == Scope::Read && *held == Scope::Write);
         match self.scopes.iter().any(allows) {
@@ -48,21 +48,21 @@ impl Caller {
     }
 
     /// The user who owns objects that the request creates.
-    pub(crate) fn holder(&self) -> &str {
+    pub(crate) fn user_id(&self) -> &str {
         self.user.as_deref().unwrap_or("local")
     }
 
     /// Resolves the user of a request that names `named`. Fails with `NotThere` if the key belongs to another user.
-    pub(crate) fn acts_for(&self, named: Option<String>) -> Result<String, Problem> {
+    pub(crate) fn resolve_user(&self, named: Option<String>) -> Result<String, Problem> {
         match (&self.user, named) {
-            (Some(user), Some(other)) if *user != other => Err(Problem::not_there("user", &other)),
+            (Some(user), Some(other)) if *user != other => Err(Problem::not_found("user", &other)),
             (Some(user), _) => Ok(user.clone()),
-            (None, other) => Ok(other.unwrap_or_else(|| self.holder().to_owned())),
+            (None, other) => Ok(other.unwrap_or_else(|| self.user_id().to_owned())),
         }
     }
 
     /// Whether the caller may access objects of the given user.
-    pub(crate) fn owns(&self, holder: &str) -> bool {
+    pub(crate) fn can_access(&self, holder: &str) -> bool {
         self.user.as_deref().is_none_or(|user| user == holder)
     }
 }
@@ -75,32 +75,32 @@ impl FromRequestParts<Server> for Caller {
         if let Some(known) = parts.extensions.get::<Caller>() {
             return Ok(known.clone());
         }
-        let peer = parts.extensions.get().map(|ConnectInfo::<SocketAddr>(peer)| Who::Address(peer.ip()));
+        let peer = parts.extensions.get().map(|ConnectInfo::<SocketAddr>(peer)| RateKey::Address(peer.ip()));
         let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let given = given.and_then(|text| text.split_once(' '));
         let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, key)| key.trim());
         match given {
             // The lookup compares hashes of 256 random bits through an index; its timing reveals nothing about the key.
-            Some(secret) => match server.app.store.key(&hash(secret))? {
+            Some(secret) => match server.app.store.get_key(&hash_secret(secret))? {
                 Some(row) => {
                     let key = Some(row.id.as_str().into());
-                    server.rates.take(Who::Key(row.id))?;
-                    Ok(Caller { user: row.holder, key, scopes: Scope::parse(&row.scopes)? })
+                    server.rates.take_token(RateKey::Key(row.id))?;
+                    Ok(Caller { user: row.user, key, scopes: Scope::parse(&row.scopes)? })
                 }
                 // Requests without a valid key are counted by address, which limits guessing.
                 None => {
-                    peer.map_or(Ok(()), |peer| server.rates.take(peer))?;
+                    peer.map_or(Ok(()), |peer| server.rates.take_token(peer))?;
                     // Clients of other systems always send some key. A key with our prefix was meant to be valid.
                     if server.is_open && !secret.starts_with(PREFIX) {
-                        return Ok(Caller::anyone());
+                        return Ok(Caller::anonymous());
                     }
                     Err(Problem::new(Code::KeyUnknown, "the API key is unknown or revoked"))
                 }
             },
             None => {
-                peer.map_or(Ok(()), |peer| server.rates.take(peer))?;
+                peer.map_or(Ok(()), |peer| server.rates.take_token(peer))?;
                 match server.is_open {
-                    true => Ok(Caller::anyone()),
+                    true => Ok(Caller::anonymous()),
                     false => Err(Problem::new(Code::KeyMissing, "an API key is required: Authorization: Bearer fl_…")),
                 }
             }

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tower_http::cors::CorsLayer;
 
 /// How long a browser may remember what it was allowed.
-const MAX_AGE: Duration = Duration::from_secs(600);
+const MAX_AGE_SECONDS: Duration = Duration::from_secs(600);
 
 /// Headers that pages may send.
 const SENT: [HeaderName; 8] = [
@@ -22,7 +22,8 @@ const SENT: [HeaderName; 8] = [
 ];
 
 /// Headers of answers that pages may read.
-const SHOWN: [HeaderName; 3] = [header::LOCATION, header::RETRY_AFTER, HeaderName::from_static("mcp-session-id")];
+const EXPOSED_HEADERS: [HeaderName; 3] =
+    [header::LOCATION, header::RETRY_AFTER, HeaderName::from_static("mcp-session-id")];
 
 /// What lets pages of the listed origins call; `None` if there are none.
 pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
@@ -34,8 +35,8 @@ pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
         .allow_origin(origins)
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
         .allow_headers(SENT)
-        .expose_headers(SHOWN)
-        .max_age(MAX_AGE)
+        .expose_headers(EXPOSED_HEADERS)
+        .max_age(MAX_AGE_SECONDS)
         .vary([header::ORIGIN]);
     Some(layer)
 }

@@ -9,38 +9,38 @@ use serde_json::{Value, json};
 use crate::openai;
 
 /// Shared responses: the condition, the status and the description.
-const SHARED: [(When, &str, &str); 12] = [
-    (When::Given, "400", "A parameter or the body is malformed"),
-    (When::Secured, "401", "The API key is missing or unknown"),
-    (When::Secured, "403", "The key lacks the required scope, or the request comes from another site"),
-    (When::Always, "403", "The request comes from another site"),
-    (When::Posted, "408", "The body was not received in time"),
-    (When::Posted, "413", "The body is too large"),
-    (When::Posted, "415", "The body is not application/json"),
-    (When::Posted, "422", "The request was rejected"),
-    (When::Secured, "429", "Too many requests, or too many concurrent runs"),
-    (When::Secured, "500", "The database failed"),
-    (When::Secured, "503", "The database is locked"),
-    (When::Posted, "507", "The disk is full"),
+const SHARED_RESPONSES: [(ResponseCondition, &str, &str); 12] = [
+    (ResponseCondition::HasInput, "400", "A parameter or the body is malformed"),
+    (ResponseCondition::RequiresKey, "401", "The API key is missing or unknown"),
+    (ResponseCondition::RequiresKey, "403", "The key lacks the required scope, or the request comes from another site"),
+    (ResponseCondition::Always, "403", "The request comes from another site"),
+    (ResponseCondition::ChangesState, "408", "The body was not received in time"),
+    (ResponseCondition::ChangesState, "413", "The body is too large"),
+    (ResponseCondition::ChangesState, "415", "The body is not application/json"),
+    (ResponseCondition::ChangesState, "422", "The request was rejected"),
+    (ResponseCondition::RequiresKey, "429", "Too many requests, or too many concurrent runs"),
+    (ResponseCondition::RequiresKey, "500", "The database failed"),
+    (ResponseCondition::RequiresKey, "503", "The database is locked"),
+    (ResponseCondition::ChangesState, "507", "The disk is full"),
 ];
 
 /// Routes of an original system whose errors keep the form that its clients expect.
-const OWN_ERRORS: &str = "/api/agent-flows";
+const AGENT_FLOWS_ROUTES: &str = "/api/agent-flows";
 
 /// Condition under which an operation can return a response.
 #[derive(Clone, Copy)]
-enum When {
+enum ResponseCondition {
     Always,
     /// Operations with a parameter or a body.
-    Given,
+    HasInput,
     /// Operations that accept a body or change something.
-    Posted,
+    ChangesState,
     /// Operations that require a key.
-    Secured,
+    RequiresKey,
 }
 
 /// The scope that each operation requires, by path and method. The OpenAPI document is the authority.
-pub(crate) fn scopes(document: &Value) -> HashMap<String, Vec<(Method, Scope)>> {
+pub(crate) fn collect_scopes(document: &Value) -> HashMap<String, Vec<(Method, Scope)>> {
     let scope = |(method, operation): (&String, &Value)| {
         let names = operation["security"][0]["key"][0].as_str()?;
         Some((Method::from_bytes(method.to_uppercase().as_bytes()).ok()?, Scope::parse(names).ok()?.pop()?))
@@ -52,25 +52,25 @@ pub(crate) fn scopes(document: &Value) -> HashMap<String, Vec<(Method, Scope)>> 
 }
 
 /// Completes an OpenAPI document.
-pub(crate) fn complete(mut document: Value) -> Value {
+pub(crate) fn complete_document(mut document: Value) -> Value {
     document["components"]["securitySchemes"] = json!({
         "key": {"type": "http", "scheme": "bearer", "description": "An API key created with `flowloom keys create`. The names in `security` are the scopes that an operation requires."}
     });
     for (path, item) in document["paths"].as_object_mut().into_iter().flatten() {
         let operations = item.as_object_mut().into_iter().flatten();
-        operations.for_each(|(method, operation)| answers(path, method, operation));
+        operations.for_each(|(method, operation)| add_responses(path, method, operation));
     }
     document
 }
 
-fn answers(path: &str, method: &str, operation: &mut Value) {
+fn add_responses(path: &str, method: &str, operation: &mut Value) {
     let applies = |when| match when {
-        When::Always => true,
-        When::Given => operation.get("parameters").is_some() || operation.get("requestBody").is_some(),
-        When::Posted => method != "get" && method != "delete",
-        When::Secured => operation["security"][0]["key"].is_array(),
+        ResponseCondition::Always => true,
+        ResponseCondition::HasInput => operation.get("parameters").is_some() || operation.get("requestBody").is_some(),
+        ResponseCondition::ChangesState => method != "get" && method != "delete",
+        ResponseCondition::RequiresKey => operation["security"][0]["key"].is_array(),
     };
-    let shared: Vec<_> = SHARED.iter().filter(|(when, ..)| applies(*when)).collect();
+    let shared: Vec<_> = SHARED_RESPONSES.iter().filter(|(when, ..)| applies(*when)).collect();
     let Some(responses) = operation["responses"].as_object_mut() else { return };
     for (_, status, description) in shared {
         responses.entry(*status).or_insert_with(|| json!({"description": description}));
@@ -82,11 +82,11 @@ fn answers(path: &str, method: &str, operation: &mut Value) {
         }
         if status.as_str() >= "400" {
             let problem = json!({"schema": {"$ref": "#/components/schemas/Problem"}});
-            response["content"] = match path.starts_with(openai::names::ROUTES) {
+            response["content"] = match path.starts_with(openai::names::ROUTE_PREFIX) {
                 true => json!({"application/json": {"schema": {"$ref": "#/components/schemas/OpenAiError"}}}),
                 false => json!({"application/problem+json": problem}),
             };
-            if path.starts_with(OWN_ERRORS) {
+            if path.starts_with(AGENT_FLOWS_ROUTES) {
                 response["content"]["application/json"] = json!({});
             }
         }

@@ -10,30 +10,30 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
 
-use crate::body::BODY;
+use crate::body::MAX_BODY_BYTES;
 use crate::caller::Caller;
-use crate::definitions::upload::Kind as Upload;
+use crate::definitions::upload::BodyKind as Upload;
 use crate::problem::Problem;
 use crate::state::Server;
 use crate::{cors, openai};
 
-pub(crate) async fn guard(State(server): State<Server>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard_request(State(server): State<Server>, request: Request, next: Next) -> Response {
     if !tracing::enabled!(tracing::Level::INFO) {
-        return answer(server, request, next).await;
+        return handle_request(server, request, next).await;
     }
     let (begun, method, path) = (Instant::now(), request.method().clone(), request.uri().path().to_owned());
-    let answer = answer(server, request, next).await;
+    let answer = handle_request(server, request, next).await;
     let (status, ms) = (answer.status().as_u16(), begun.elapsed().as_secs_f64() * 1e3);
     tracing::info!(%method, path, status, ms, "call");
     answer
 }
 
-async fn answer(server: Server, request: Request, next: Next) -> Response {
-    let is_openai = request.uri().path().starts_with(openai::names::ROUTES);
+async fn handle_request(server: Server, request: Request, next: Next) -> Response {
+    let is_openai = request.uri().path().starts_with(openai::names::ROUTE_PREFIX);
     let (parts, body) = request.into_parts();
     let is_listed = cors::is_listed(&server.cors, &parts.headers);
     let is_preflight = is_listed && cors::is_preflight(&parts.method, &parts.headers);
-    let mut answer = match check(&server, &parts, is_listed) {
+    let mut answer = match check_request(&server, &parts, is_listed) {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(problem) => problem.into_response(),
     };
@@ -41,38 +41,38 @@ async fn answer(server: Server, request: Request, next: Next) -> Response {
         *answer.status_mut() = StatusCode::NO_CONTENT;
     }
     if is_openai {
-        openai::failure::reshape(&mut answer);
+        openai::failure::convert_problem(&mut answer);
     }
-    harden(answer.headers_mut());
+    add_security_headers(answer.headers_mut());
     answer
 }
 
 /// Lets a call through whose key allows it. A stream that answers it ends with the key.
 pub(crate) async fn authorize(State(server): State<Server>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    if let Err(problem) = admit(&server, &mut parts).await {
+    if let Err(problem) = authenticate(&server, &mut parts).await {
         return problem.into_response();
     }
     let key = parts.extensions.get::<Caller>().and_then(|caller| caller.key.clone());
     let answer = next.run(Request::from_parts(parts, body)).await;
-    server.streams.bind(key, answer)
+    server.streams.bind_to_key(key, answer)
 }
 
 /// Authenticates the caller before the body is read. The required scope comes from the operation's OpenAPI description.
 /// Handlers find the caller in the request extensions and check what depends on the body.
-async fn admit(server: &Server, request: &mut Parts) -> Result<(), Problem> {
+async fn authenticate(server: &Server, request: &mut Parts) -> Result<(), Problem> {
     let path = request.extensions.get::<MatchedPath>().and_then(|path| server.scopes.get(path.as_str()));
     let scope = path.and_then(|scopes| scopes.iter().find(|(method, _)| *method == request.method));
     if let Some((_, scope)) = scope {
         let caller = Caller::from_request_parts(request, server).await?;
-        caller.may(*scope)?;
+        caller.require_scope(*scope)?;
         request.extensions.insert(caller);
     }
     Ok(())
 }
 
 /// Adds security headers: no content sniffing, no caching, no embedding in other pages.
-fn harden(answer: &mut HeaderMap) {
+fn add_security_headers(answer: &mut HeaderMap) {
     let all = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CACHE_CONTROL, "no-store"),
@@ -83,12 +83,12 @@ fn harden(answer: &mut HeaderMap) {
     }
 }
 
-fn check(server: &Server, request: &Parts, is_listed: bool) -> Result<(), Problem> {
+fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<(), Problem> {
     let headers = &request.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     // An authority in the request line takes precedence over the Host header.
     let host = request.uri.authority().map(|host| host.as_str()).or_else(|| text(header::HOST)).unwrap_or_default();
-    if !server.answers_to(host) {
+    if !server.is_own_host(host) {
         let message = format!("unknown host {host:?}; accept it with --host");
         return Err(Problem::new(Code::OriginRefused, message));
     }
@@ -101,12 +101,12 @@ fn check(server: &Server, request: &Parts, is_listed: bool) -> Result<(), Proble
         );
         return Err(Problem::new(Code::OriginRefused, message));
     }
-    is_taken(request)
+    check_content(request)
 }
 
 /// Rejects requests that a page of another site made a browser send. A cross-site GET is only recognisable by this
 /// header, which matters where a GET changes something.
-pub(crate) fn from_here(headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn reject_cross_site(headers: &HeaderMap) -> Result<(), Problem> {
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
     match site.is_none_or(|site| matches!(site, "same-origin" | "none")) {
         true => Ok(()),
@@ -115,7 +115,7 @@ pub(crate) fn from_here(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// Checks content type and length. Forms of another site can be sent without preflight, but never with the type JSON.
-fn is_taken(request: &Parts) -> Result<(), Problem> {
+fn check_content(request: &Parts) -> Result<(), Problem> {
     let Parts { method, uri, headers, .. } = request;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let changes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
@@ -123,13 +123,13 @@ fn is_taken(request: &Parts) -> Result<(), Problem> {
     // A chunked body has no declared length.
     let has_body = length.map_or_else(|| headers.contains_key(header::TRANSFER_ENCODING), |length| length > 0);
     let kind = text(header::CONTENT_TYPE).unwrap_or_default();
-    let is_taken = Upload::of(kind).is_some_and(|kind| kind.is_taken(method, uri));
+    let is_taken = Upload::from_content_type(kind).is_some_and(|kind| kind.is_accepted(method, uri));
     if changes && !is_taken && (has_body || headers.contains_key(header::CONTENT_TYPE)) {
         let message = format!("the body must be application/json, not {kind:?}");
         return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
-    if length.is_some_and(|length| length > BODY as u64) {
-        let message = format!("the body exceeds {BODY} bytes");
+    if length.is_some_and(|length| length > MAX_BODY_BYTES as u64) {
+        let message = format!("the body exceeds {MAX_BODY_BYTES} bytes");
         return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
     }
     Ok(())

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
-use flowloom_app::blocks::Registry;
+use flowloom_app::blocks::BlockRegistry;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -18,31 +18,31 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::caller::Caller;
-use crate::params::At;
-use crate::problem::{Answer, Problem};
+use crate::params::PathParam;
+use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
 /// Returns 200 while the routes.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
-        .routes(routes!(health))
-        .routes(routes!(live))
-        .routes(routes!(ready))
-        .routes(routes!(metrics))
-        .routes(routes!(explain))
+        .routes(routes!(get_health))
+        .routes(routes!(get_live))
+        .routes(routes!(get_ready))
+        .routes(routes!(get_metrics))
+        .routes(routes!(get_error_page))
 }
 
 /// Returns 200 while the process is running.
 #[utoipa::path(get, path = "/health/live", tag = "health", operation_id = "is_live",
     responses((status = 200, description = "The process is running", body = String, content_type = "text/plain")))]
-pub(crate) async fn live() -> &'static str {
+pub(crate) async fn get_live() -> &'static str {
     "ok"
 }
 
 /// Returns the health in AgentFlow's form; `embeddings` is `failing` while block search uses full text only.
 #[utoipa::path(get, path = "/health", tag = "health", operation_id = "health",
     responses((status = 200, description = "`{status: \"ok\", embeddings: \"ok\" | \"failing\"}`")))]
-pub(crate) async fn health(State(blocks): State<Arc<Registry>>) -> Json<serde_json::Value> {
+pub(crate) async fn get_health(State(blocks): State<Arc<BlockRegistry>>) -> Json<serde_json::Value> {
     let embeddings = if blocks.embedding_failure().is_some() { "failing" } else { "ok" };
     Json(serde_json::json!({"status": "ok", "embeddings": embeddings}))
 }
@@ -51,22 +51,27 @@ pub(crate) async fn health(State(blocks): State<Arc<Registry>>) -> Json<serde_js
 #[utoipa::path(get, path = "/health/ready", tag = "health", operation_id = "is_ready",
     responses((status = 200, description = "The server is ready", body = String, content_type = "text/plain"),
         (status = 500, description = "The database is not available")))]
-pub(crate) async fn ready(State(store): State<Arc<Store>>) -> Answer<&'static str> {
-    crate::blocking::blocking(move || store.runs(1)).await??;
+pub(crate) async fn get_ready(State(store): State<Arc<Store>>) -> ApiResult<&'static str> {
+    crate::blocking::run_blocking(move || store.list_runs(1)).await??;
     Ok("ok")
 }
 
 /// Returns metrics in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics", security(("key" = ["read"])),
     responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
-pub(crate) async fn metrics(State(server): State<Server>, caller: Caller) -> Answer<Response> {
-    caller.may(Scope::Read)?;
+pub(crate) async fn get_metrics(State(server): State<Server>, caller: Caller) -> ApiResult<Response> {
+    caller.require_scope(Scope::Read)?;
     // The server itself holds one reference.
     let without_vectors = u64::from(server.app.blocks.embedding_failure().is_some());
-    let (live, followers) = (server.live.count(), Arc::strong_count(&server.followers) - 1);
-    let (bytes, commits, counts, oldest) = crate::blocking::blocking(move || {
+    let (live, followers) = (server.supervisor.count(), Arc::strong_count(&server.followers) - 1);
+    let (bytes, commits, counts, oldest) = crate::blocking::run_blocking(move || {
         let store = &server.app.store;
-        Ok::<_, StepError>((store.bytes()?, store.commits(), store.counts()?, store.oldest_unfinished()?))
+        Ok::<_, StepError>((
+            store.size_bytes()?,
+            store.commit_count(),
+            store.count_by_status()?,
+            store.oldest_unfinished_at()?,
+        ))
     })
     .await??;
     let mut text = String::new();
@@ -95,8 +100,8 @@ pub(crate) async fn metrics(State(server): State<Server>, caller: Caller) -> Ans
     params(("code" = String, Path)),
     responses((status = 200, description = "Markdown page", body = String, content_type = "text/markdown"),
         (status = 404, description = "Unknown error code")))]
-pub(crate) async fn explain(At(code): At<String>) -> Answer<Response> {
-    let page = Code::parse(&code).and_then(flowloom_app::error_pages::page);
-    let page = page.ok_or_else(|| Problem::not_there("code", &code))?;
+pub(crate) async fn get_error_page(PathParam(code): PathParam<String>) -> ApiResult<Response> {
+    let page = Code::parse(&code).and_then(flowloom_app::error_pages::find_page);
+    let page = page.ok_or_else(|| Problem::not_found("code", &code))?;
     Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], page).into_response())
 }

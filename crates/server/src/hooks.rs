@@ -8,9 +8,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
-use flowloom_app::keys::{Scope, hash};
-use flowloom_app::runs::service::NewRun;
-use flowloom_app::wiring::secret;
+use flowloom_app::keys::{Scope, hash_secret};
+use flowloom_app::runs::service::StartRunRequest;
+use flowloom_app::wiring::read_secret;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Map;
@@ -22,32 +22,32 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::body::{Body, text};
+use crate::body::{JsonBody, read_text};
 use crate::caller::Caller;
-use crate::definitions::change::{Whose, holder};
-use crate::params::{At, Params};
-use crate::problem::{Answer, Document, Problem};
-use crate::runs::start::Call;
+use crate::definitions::change::{OwnerQuery, writable_user};
+use crate::params::{PathParam, QueryParams};
+use crate::problem::{ApiResult, Problem, ProblemDocument};
+use crate::runs::start::StartContext;
 use crate::state::Server;
 
 /// The routes of the OpenAI-compatible API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(put, remove)).routes(routes!(call))
+    OpenApiRouter::new().routes(routes!(list_hooks)).routes(routes!(put_hook, delete_hook)).routes(routes!(call_hook))
 }
 
 /// Header with the secret.
-const SECRET: HeaderName = HeaderName::from_static("x-hook-secret");
+const SECRET_HEADER: HeaderName = HeaderName::from_static("x-hook-secret");
 
 /// Header with `sha256=` and the HMAC-SHA256 of the body under the secret, in hex.
-const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
+const SIGNATURE_HEADER: HeaderName = HeaderName::from_static("x-hub-signature-256");
 
 /// Headers that identify a delivery: a repeated delivery does not start another run.
-const DELIVERY: [&str; 3] = ["idempotency-key", "webhook-id", "x-github-delivery"];
+const DELIVERY_HEADERS: [&str; 3] = ["idempotency-key", "webhook-id", "x-github-delivery"];
 
 /// The settings of a webhook.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NewHook {
+pub(crate) struct HookRequest {
     /// Id of the workflow to run.
     workflow: String,
     /// Name of a secret (`FLOWLOOM_SECRET_<NAME>` on the server) with which callers sign the body. Without it, a secret
@@ -58,7 +58,7 @@ pub(crate) struct NewHook {
 
 /// A webhook.
 #[derive(Serialize, ToSchema)]
-pub struct Hook {
+pub struct HookInfo {
     id: String,
     user: String,
     workflow: String,
@@ -71,62 +71,62 @@ pub struct Hook {
     secret: Option<String>,
 }
 
-impl Hook {
+impl HookInfo {
     /// The hook of a row; `secret` if it was made just now.
-    pub fn of(row: HookRow, secret: Option<String>) -> Hook {
+    pub fn from_row(row: HookRow, secret: Option<String>) -> HookInfo {
         let path = format!("/hooks/{}", row.id);
-        Hook { id: row.id, user: row.holder, workflow: row.workflow, path, secret_name: row.secret_name, secret }
+        HookInfo { id: row.id, user: row.user, workflow: row.workflow, path, secret_name: row.secret_name, secret }
     }
 }
 
 /// Webhooks, sorted by id.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Hooks {
-    items: Vec<Hook>,
+pub(crate) struct HookList {
+    items: Vec<HookInfo>,
 }
 
 /// Lists webhooks.
-#[utoipa::path(get, path = "/api/v1/hooks", operation_id = "list_hooks", tag = "hooks", security(("key" = ["read"])), responses((status = 200, body = Hooks)))]
-pub(crate) async fn list(State(store): State<Arc<Store>>, caller: Caller) -> Answer<Json<Hooks>> {
-    caller.may(Scope::Read)?;
-    let rows = crate::blocking::blocking(move || store.hooks(caller.user.as_deref())).await??;
-    Ok(Json(Hooks { items: rows.into_iter().map(|row| Hook::of(row, None)).collect() }))
+#[utoipa::path(get, path = "/api/v1/hooks", operation_id = "list_hooks", tag = "hooks", security(("key" = ["read"])), responses((status = 200, body = HookList)))]
+pub(crate) async fn list_hooks(State(store): State<Arc<Store>>, caller: Caller) -> ApiResult<Json<HookList>> {
+    caller.require_scope(Scope::Read)?;
+    let rows = crate::blocking::run_blocking(move || store.list_hooks(caller.user.as_deref())).await??;
+    Ok(Json(HookList { items: rows.into_iter().map(|row| HookInfo::from_row(row, None)).collect() }))
 }
 
 /// Creates or replaces the webhook with this id and generates a new secret.
-#[utoipa::path(put, path = "/api/v1/hooks/{id}", operation_id = "put_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), Whose), request_body = NewHook,
-    responses((status = 200, body = Hook), (status = 404, description = "The workflow does not exist", body = Document)))]
-pub(crate) async fn put(
+#[utoipa::path(put, path = "/api/v1/hooks/{id}", operation_id = "put_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery), request_body = HookRequest,
+    responses((status = 200, body = HookInfo), (status = 404, description = "The workflow does not exist", body = ProblemDocument)))]
+pub(crate) async fn put_hook(
     State(server): State<Server>,
     caller: Caller,
-    At(id): At<String>,
-    Params(whose): Params<Whose>,
-    Body(new, _): Body<NewHook>,
-) -> Answer<Json<Hook>> {
-    let user = holder(&caller, whose.user, &id)?;
-    Call::of(&server, &user).definition(&new.workflow).await?;
-    let (row, secret) = flowloom_app::hooks::row(user, id, new.workflow, new.secret_name);
+    PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+    JsonBody(new, _): JsonBody<HookRequest>,
+) -> ApiResult<Json<HookInfo>> {
+    let user = writable_user(&caller, whose.user, &id)?;
+    StartContext::for_user(&server, &user).find_definition(&new.workflow).await?;
+    let (row, secret) = flowloom_app::hooks::new_hook_row(user, id, new.workflow, new.secret_name);
     server.app.store.put_hook(row.clone()).await?;
-    Ok(Json(Hook::of(row, secret)))
+    Ok(Json(HookInfo::from_row(row, secret)))
 }
 
 /// Deletes a webhook.
-#[utoipa::path(delete, path = "/api/v1/hooks/{id}", operation_id = "delete_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), Whose),
-    responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
-pub(crate) async fn remove(
+#[utoipa::path(delete, path = "/api/v1/hooks/{id}", operation_id = "delete_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery),
+    responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn delete_hook(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At(id): At<String>,
-    Params(whose): Params<Whose>,
-) -> Answer<StatusCode> {
-    caller.may(Scope::Write)?;
-    store.delete_hook(&caller.acts_for(whose.user)?, &id).await?;
+    PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+) -> ApiResult<StatusCode> {
+    caller.require_scope(Scope::Write)?;
+    store.delete_hook(&caller.resolve_user(whose.user)?, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// The run that a request started.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Taken {
+pub(crate) struct HookRun {
     run_id: String,
 }
 
@@ -135,47 +135,48 @@ pub(crate) struct Taken {
 #[utoipa::path(post, path = "/hooks/{id}", operation_id = "call_hook", tag = "hooks", params(("id" = String, Path),
     ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run; `Webhook-Id` and `X-GitHub-Delivery` work, too")),
     request_body = Object,
-    responses((status = 202, description = "The run was started", body = Taken), (status = 400, body = Document), (status = 401, description = "The secret is missing or wrong, or the webhook does not exist", body = Document),
-        (status = 409, body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
-pub(crate) async fn call(
+    responses((status = 202, description = "The run was started", body = HookRun), (status = 400, body = ProblemDocument), (status = 401, description = "The secret is missing or wrong, or the webhook does not exist", body = ProblemDocument),
+        (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument), (status = 429, body = ProblemDocument)))]
+pub(crate) async fn call_hook(
     State(server): State<Server>,
-    At(id): At<String>,
+    PathParam(id): PathParam<String>,
     headers: HeaderMap,
     request: axum::extract::Request,
-) -> Answer<(StatusCode, Json<Taken>)> {
-    let body = text(&server, request).await?;
+) -> ApiResult<(StatusCode, Json<HookRun>)> {
+    let body = read_text(&server, request).await?;
     let shared = server.clone();
-    let found = crate::blocking::blocking(move || shared.app.store.hook(&id)).await??;
+    let found = crate::blocking::run_blocking(move || shared.app.store.get_hook(&id)).await??;
     let refused = || Problem::new(Code::KeyUnknown, "the webhook does not exist, or its secret is missing or wrong");
-    let hook = found.filter(|hook| is_known(hook, &headers, &body)).ok_or_else(refused)?;
-    server.live.admit()?;
+    let hook = found.filter(|hook| is_authenticated(hook, &headers, &body)).ok_or_else(refused)?;
+    server.supervisor.check_capacity()?;
     let inputs = match body.trim() {
         "" => Map::new().into(),
         _ => parse_value(&body)
             .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
     };
-    let call = Call::of(&server, &hook.holder).with_key(delivery(&headers));
+    let call = StartContext::for_user(&server, &hook.user).with_key(delivery(&headers));
     let request = format!("{}\n{body}", hook.id);
-    let run = call.once(&request, async |id| {
-        let definition = call.definition(&hook.workflow).await?;
-        call.begin(&definition, NewRun { id, ..NewRun::with(inputs) }).await
+    let run = call.start_once(&request, async |id| {
+        let definition = call.find_definition(&hook.workflow).await?;
+        call.start_run(&definition, StartRunRequest { id, ..StartRunRequest::with_inputs(inputs) }).await
     });
     let run = run.await?.id;
     // Respond only after the start of the run is stored.
-    server.live.begun(run).await;
-    Ok((StatusCode::ACCEPTED, Json(Taken { run_id: run.to_string() })))
+    server.supervisor.wait_until_stored(run).await;
+    Ok((StatusCode::ACCEPTED, Json(HookRun { run_id: run.to_string() })))
 }
 
 /// Whether a request is authenticated by the hook's secret. Compares hashes, or signatures in constant time, so that
 /// timing reveals nothing.
-fn is_known(hook: &HookRow, headers: &HeaderMap, body: &str) -> bool {
+fn is_authenticated(hook: &HookRow, headers: &HeaderMap, body: &str) -> bool {
     let sent = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(kept) = &hook.secret_hash {
         let bearer = || sent(&header::AUTHORIZATION)?.strip_prefix("Bearer ");
-        return sent(&SECRET).or_else(bearer).is_some_and(|sent| hash(sent) == *kept);
+        return sent(&SECRET_HEADER).or_else(bearer).is_some_and(|sent| hash_secret(sent) == *kept);
     }
-    let Some(secret) = hook.secret_name.as_deref().and_then(secret) else { return false };
-    let Some(signed) = sent(&SIGNATURE).and_then(|text| text.strip_prefix("sha256=")).and_then(bytes) else {
+    let Some(secret) = hook.secret_name.as_deref().and_then(read_secret) else { return false };
+    let Some(signed) = sent(&SIGNATURE_HEADER).and_then(|text| text.strip_prefix("sha256=")).and_then(decode_hex)
+    else {
         return false;
     };
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return false };
@@ -184,13 +185,13 @@ fn is_known(hook: &HookRow, headers: &HeaderMap, body: &str) -> bool {
 }
 
 /// Decodes hex digits.
-fn bytes(hex: &str) -> Option<Vec<u8>> {
+fn decode_hex(hex: &str) -> Option<Vec<u8>> {
     let pairs = hex.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
     pairs.collect::<Option<Vec<u8>>>().filter(|_| hex.len().is_multiple_of(2))
 }
 
 /// The name of a delivery, which is the key under which it starts one run.
 fn delivery(headers: &HeaderMap) -> Option<String> {
-    let key = DELIVERY.iter().find_map(|name| headers.get(*name))?;
+    let key = DELIVERY_HEADERS.iter().find_map(|name| headers.get(*name))?;
     Some(key.to_str().unwrap_or_default().to_owned())
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
-use flowloom_app::config::server::Settings;
+use flowloom_app::config::server::ServerSettings;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -25,25 +25,33 @@ use tokio_util::task::TaskTracker;
 use tower_service::Service as _;
 
 /// Maximum size of a request head, and of buffered output per connection, in bytes.
-const HEAD: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Number of file descriptors reserved for the database, sandboxes and outgoing requests.
-const FILES: u64 = 512;
+const RESERVED_FILES: u64 = 512;
 
 /// Delay before accepting again after a failure, for example when no file descriptors are left.
-const AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves connections until the server is stopped, then until pending responses are sent.
-pub(crate) async fn listen(listener: TcpListener, router: Router, settings: &Settings, told: CancellationToken) {
+pub(crate) async fn serve_connections(
+    listener: TcpListener,
+    router: Router,
+    settings: &ServerSettings,
+    told: CancellationToken,
+) {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(settings.head_timeout()).max_header_size(HEAD).max_buf_size(HEAD);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(settings.head_timeout())
+        .max_header_size(MAX_HEAD_BYTES)
+        .max_buf_size(MAX_HEAD_BYTES);
     let patience = settings.send_timeout();
-    let seats = Arc::new(Semaphore::new(seats(settings.connections)));
+    let seats = Arc::new(Semaphore::new(connection_limit(settings.connections)));
     let connections = TaskTracker::new();
-    while let Some((stream, peer, seat)) = next(&listener, &seats, &told).await {
+    while let Some((stream, peer, seat)) = accept_next(&listener, &seats, &told).await {
         let (http, router, told) = (http.clone(), router.clone(), told.clone());
         connections.spawn(async move {
-            serve(&http, Patient { stream, patience, stuck: None }, peer, router, told).await;
+            serve_connection(&http, TimeoutStream { stream, patience, write_timer: None }, peer, router, told).await;
             drop(seat);
         });
     }
@@ -53,7 +61,7 @@ pub(crate) async fn listen(listener: TcpListener, router: Router, settings: &Set
 }
 
 /// Accepts the next connection once a slot is free; `None` when the server stops.
-async fn next(
+async fn accept_next(
     listener: &TcpListener,
     seats: &Arc<Semaphore>,
     told: &CancellationToken,
@@ -64,7 +72,7 @@ async fn next(
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => return Some((stream, peer, seat)),
-                Err(_) => sleep(AGAIN).await,
+                Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     };
@@ -74,7 +82,13 @@ async fn next(
     }
 }
 
-async fn serve(http: &http1::Builder, stream: Patient, peer: SocketAddr, router: Router, told: CancellationToken) {
+async fn serve_connection(
+    http: &http1::Builder,
+    stream: TimeoutStream,
+    peer: SocketAddr,
+    router: Router,
+    told: CancellationToken,
+) {
     // Events are small and should be sent immediately; without TCP_NODELAY they are sent a little later.
     let _ = stream.stream.set_nodelay(true);
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -94,41 +108,41 @@ async fn serve(http: &http1::Builder, stream: Patient, peer: SocketAddr, router:
 
 /// The number of connections: as configured, limited by the available file descriptors. Raises the soft limit to the
 /// hard limit.
-fn seats(wished: usize) -> usize {
+fn connection_limit(wished: usize) -> usize {
     let mut files = getrlimit(Resource::Nofile);
     let raised = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
     if setrlimit(Resource::Nofile, raised).is_ok() {
         files = raised;
     }
-    let possible = files.current.map_or(u64::MAX, |files| files.saturating_sub(FILES).max(FILES / 2));
+    let possible = files.current.map_or(u64::MAX, |files| files.saturating_sub(RESERVED_FILES).max(RESERVED_FILES / 2));
     wished.min(usize::try_from(possible).unwrap_or(usize::MAX)).clamp(1, Semaphore::MAX_PERMITS)
 }
 
 /// A connection that breaks if its client accepts no data for too long. Buffered data is bounded: 64 KiB and one
 /// event here, plus the queue of each subscription.
-struct Patient {
+struct TimeoutStream {
     stream: TcpStream,
     patience: Duration,
     /// Timer that runs while the client does not accept data.
-    stuck: Option<Pin<Box<Sleep>>>,
+    write_timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
-    fn sent(&mut self, context: &mut Context<'_>, sent: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+impl TimeoutStream {
+    fn check_write(&mut self, context: &mut Context<'_>, sent: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if sent.is_ready() {
-            self.stuck = None;
+            self.write_timer = None;
             return sent;
         }
         let patience = self.patience;
-        ready!(self.stuck.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(context));
+        ready!(self.write_timer.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimeoutStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let sent = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.sent(context, sent)
+        self.check_write(context, sent)
     }
 
     fn poll_write_vectored(
@@ -137,7 +151,7 @@ impl AsyncWrite for Patient {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let sent = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.sent(context, sent)
+        self.check_write(context, sent)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -153,7 +167,7 @@ impl AsyncWrite for Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -13,18 +13,18 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::caller::Caller;
-use crate::problem::Answer;
+use crate::problem::ApiResult;
 use crate::state::Server;
 
 /// The routes of the OpenAI-compatible API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
-    OpenApiRouter::new().routes(routes!(list))
+    OpenApiRouter::new().routes(routes!(list_models))
 }
 
 /// Lists local models and providers, as printed by `flowloom models list --json`.
 #[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, providers}`")))]
-pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer<Json<serde_json::Value>> {
-    caller.may(Scope::Read)?;
-    let shown = crate::blocking::blocking(move || flowloom_app::wiring::model_list(&app.config)).await?;
+pub(crate) async fn list_models(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<serde_json::Value>> {
+    caller.require_scope(Scope::Read)?;
+    let shown = crate::blocking::run_blocking(move || flowloom_app::wiring::model_list(&app.config)).await?;
     Ok(Json(shown))
 }

@@ -9,29 +9,29 @@ use crate::problem::Problem;
 use crate::state::Server;
 
 /// The query parameters.
-pub(crate) struct Params<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
 /// The parameters in the path.
-pub(crate) struct At<T>(pub(crate) T);
+pub(crate) struct PathParam<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequestParts<Server> for Params<T> {
+impl<T: DeserializeOwned> FromRequestParts<Server> for QueryParams<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Params<T>, Problem> {
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<QueryParams<T>, Problem> {
         let read = Query::from_request_parts(parts, server).await;
-        read.map(|Query(given)| Params(given)).map_err(|refused| invalid(&refused.body_text()))
+        read.map(|Query(given)| QueryParams(given)).map_err(|refused| invalid_request(&refused.body_text()))
     }
 }
 
-impl<T: DeserializeOwned + Send> FromRequestParts<Server> for At<T> {
+impl<T: DeserializeOwned + Send> FromRequestParts<Server> for PathParam<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<At<T>, Problem> {
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<PathParam<T>, Problem> {
         let read = Path::from_request_parts(parts, server).await;
-        read.map(|Path(given)| At(given)).map_err(|refused| invalid(&refused.body_text()))
+        read.map(|Path(given)| PathParam(given)).map_err(|refused| invalid_request(&refused.body_text()))
     }
 }
 
-fn invalid(why: &str) -> Problem {
+fn invalid_request(why: &str) -> Problem {
     Problem::new(Code::RequestInvalid, format!("invalid URL: {why}"))
 }

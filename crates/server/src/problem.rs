@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use flowloom_app::blocks::Refused;
+use flowloom_app::blocks::RejectedBlocks;
 use flowloom_app::runs::service::NotStarted;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -22,7 +22,7 @@ pub(crate) struct Problem {
 /// The problem document as it is sent.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
-pub(crate) struct Document {
+pub(crate) struct ProblemDocument {
     /// URL of the error code's page on this server.
     #[serde(rename = "type")]
     kind: String,
@@ -41,11 +41,11 @@ pub(crate) struct Document {
 }
 
 /// The result of a handler.
-pub(crate) type Answer<T> = Result<T, Problem>;
+pub(crate) type ApiResult<T> = Result<T, Problem>;
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
-        Problem { code, status: status_of(code), detail: detail.into(), errors: Vec::new() }
+        Problem { code, status: http_status(code), detail: detail.into(), errors: Vec::new() }
     }
 
     /// Replaces the status, for codes with several.
@@ -73,13 +73,13 @@ impl Problem {
     }
 
     /// The error for objects that do not exist or belong to another user.
-    pub(crate) fn not_there(what: &str, name: &str) -> Problem {
+    pub(crate) fn not_found(what: &str, name: &str) -> Problem {
         Problem::new(Code::NotThere, format!("there is no {what} {name}"))
     }
 }
 
-impl From<Refused> for Problem {
-    fn from(refused: Refused) -> Problem {
+impl From<RejectedBlocks> for Problem {
+    fn from(refused: RejectedBlocks) -> Problem {
         let errors = refused.problems.iter().map(|problem| serde_json::json!({"message": problem})).collect();
         Problem::from(refused.error).with_errors(errors)
     }
@@ -101,8 +101,14 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let Problem { code, status, detail, errors } = self.clone();
         let kind = format!("/errors/{code}");
-        let document =
-            Document { kind, title: code.title(), status: status.as_u16(), code: code.to_string(), detail, errors };
+        let document = ProblemDocument {
+            kind,
+            title: code.title(),
+            status: status.as_u16(),
+            code: code.to_string(),
+            detail,
+            errors,
+        };
         let mut response = (status, Json(document)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -119,7 +125,7 @@ impl IntoResponse for Problem {
 }
 
 /// The HTTP status of an error outside of a run.
-fn status_of(code: Code) -> StatusCode {
+fn http_status(code: Code) -> StatusCode {
     match code {
         Code::KeyMissing | Code::KeyUnknown => StatusCode::UNAUTHORIZED,
         Code::ScopeMissing | Code::OriginRefused | Code::CapabilityDenied => StatusCode::FORBIDDEN,

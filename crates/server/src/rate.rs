@@ -5,44 +5,44 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use flowloom_core::code::Code;
+use governor::Quota;
 use governor::clock::DefaultClock;
 use governor::state::keyed::HashMapStateStore;
-use governor::{Quota, RateLimiter};
 
-use crate::problem::{Answer, Problem};
+use crate::problem::{ApiResult, Problem};
 
 /// Number of tracked callers at which idle ones are removed.
-const CALLERS: usize = 10_000;
+const MAX_TRACKED_CALLERS: usize = 10_000;
 
 /// The longest time between two calls of one caller that can be configured.
 const LONGEST_PERIOD: Duration = Duration::from_secs(86_400);
 
 /// A caller: a key, or the address of a request without a valid key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Who {
+pub(crate) enum RateKey {
     Key(String),
     Address(IpAddr),
 }
 
 /// What every caller has left. Calls that are left grow by the rate, up to two seconds' worth.
-pub(crate) struct Rates {
+pub(crate) struct RateLimiter {
     per_second: f64,
-    limiter: Option<RateLimiter<Who, HashMapStateStore<Who>, DefaultClock>>,
+    limiter: Option<governor::RateLimiter<RateKey, HashMapStateStore<RateKey>, DefaultClock>>,
 }
 
-impl Rates {
+impl RateLimiter {
     /// Limits requests per second of each caller; `None` means unlimited.
-    pub(crate) fn new(per_second: Option<f64>) -> Rates {
-        Rates {
+    pub(crate) fn new(per_second: Option<f64>) -> RateLimiter {
+        RateLimiter {
             per_second: per_second.unwrap_or_default(),
-            limiter: per_second.and_then(quota).map(RateLimiter::hashmap),
+            limiter: per_second.and_then(quota).map(governor::RateLimiter::hashmap),
         }
     }
 
     /// Counts a request. Fails with `TooManyCalls` if none is left.
-    pub(crate) fn take(&self, who: Who) -> Answer<()> {
+    pub(crate) fn take_token(&self, who: RateKey) -> ApiResult<()> {
         let Some(limiter) = &self.limiter else { return Ok(()) };
-        if limiter.len() >= CALLERS {
+        if limiter.len() >= MAX_TRACKED_CALLERS {
             limiter.retain_recent();
         }
         limiter.check_key(&who).map_err(|_| {
@@ -65,19 +65,19 @@ mod tests {
 
     #[test]
     fn each_caller_has_calls_of_its_own() {
-        let rates = Rates::new(Some(1.0));
-        let (ann, bob) = (Who::Key("ann".to_owned()), Who::Address(IpAddr::from([127, 0, 0, 1])));
-        let taken = |who: &Who| rates.take(who.clone()).is_ok();
+        let rates = RateLimiter::new(Some(1.0));
+        let (ann, bob) = (RateKey::Key("ann".to_owned()), RateKey::Address(IpAddr::from([127, 0, 0, 1])));
+        let taken = |who: &RateKey| rates.take_token(who.clone()).is_ok();
         assert_eq!([taken(&ann), taken(&ann), taken(&ann), taken(&bob)], [true, true, false, true]);
-        assert!((0..1000).all(|_| Rates::new(None).take(ann.clone()).is_ok()));
+        assert!((0..1000).all(|_| RateLimiter::new(None).take_token(ann.clone()).is_ok()));
     }
 
     #[test]
     fn callers_who_were_quiet_are_forgotten() {
-        let rates = Rates::new(Some(1e9));
-        for caller in 0..3 * CALLERS {
-            rates.take(Who::Key(caller.to_string())).expect("the first call of each");
+        let rates = RateLimiter::new(Some(1e9));
+        for caller in 0..3 * MAX_TRACKED_CALLERS {
+            rates.take_token(RateKey::Key(caller.to_string())).expect("the first call of each");
         }
-        assert!(rates.limiter.as_ref().is_some_and(|limiter| limiter.len() <= CALLERS));
+        assert!(rates.limiter.as_ref().is_some_and(|limiter| limiter.len() <= MAX_TRACKED_CALLERS));
     }
 }

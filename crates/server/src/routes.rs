@@ -10,7 +10,7 @@ use crate::state::Server;
 use crate::{agents, compat, definitions, docs, health, hooks, models, openai, problem, runs, schedules, threads};
 
 /// The routes and their OpenAPI document.
-pub(crate) fn routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
+pub(crate) fn build_routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
     #[derive(OpenApi)]
     #[openapi(
         info(
@@ -18,11 +18,11 @@ pub(crate) fn routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
             description = "Runs agent workflows in six formats.",
             license(name = "MIT OR Apache-2.0")
         ),
-        components(schemas(problem::Document, openai::failure::Failure))
+        components(schemas(problem::ProblemDocument, openai::failure::OpenAiError))
     )]
     struct Api;
     OpenApiRouter::with_openapi(Api::openapi())
-        .routes(routes!(description))
+        .routes(routes!(get_openapi))
         .merge(definitions::routes())
         .merge(runs::routes())
         .merge(threads::routes())
@@ -32,7 +32,7 @@ pub(crate) fn routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
         .merge(hooks::routes())
         .merge(health::routes())
         .merge(docs::routes())
-        .merge(openai::routes())
+        .merge(openai::openai_routes())
         .merge(compat::routes())
         .split_for_parts()
 }
@@ -40,6 +40,6 @@ pub(crate) fn routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
 /// Returns this OpenAPI document.
 #[utoipa::path(get, path = "/openapi.json", tag = "about", operation_id = "describe",
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
-async fn description(State(server): State<Server>) -> Json<serde_json::Value> {
+async fn get_openapi(State(server): State<Server>) -> Json<serde_json::Value> {
     Json(server.openapi.clone())
 }

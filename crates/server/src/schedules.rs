@@ -10,9 +10,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::service::NewRun;
-use flowloom_app::schedules::Times;
-use flowloom_app::tools::workflows::id_of;
+use flowloom_app::runs::service::StartRunRequest;
+use flowloom_app::schedules::CronTimes;
+use flowloom_app::tools::workflows::derive_run_id;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
@@ -27,32 +27,32 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::body::Body;
+use crate::body::JsonBody;
 use crate::caller::Caller;
-use crate::definitions::change::{Whose, holder};
-use crate::params::{At, Params};
-use crate::problem::{Answer, Document};
-use crate::runs::start::Call;
+use crate::definitions::change::{OwnerQuery, writable_user};
+use crate::params::{PathParam, QueryParams};
+use crate::problem::{ApiResult, ProblemDocument};
+use crate::runs::start::StartContext;
 use crate::state::Server;
 
 /// The routes of the OpenAI-compatible API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(put, remove))
+    OpenApiRouter::new().routes(routes!(list_schedules)).routes(routes!(put_schedule, delete_schedule))
 }
 
 /// Interval of polling for due schedules.
-const TICK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Delay in milliseconds up to which a run counts as on time rather than missed.
-const LATE: u64 = 60_000;
+const MAX_DELAY_MS: u64 = 60_000;
 
 /// Time in milliseconds after which a run that another server claimed but did not start is started here.
-const CLAIMED: u64 = 10_000;
+const CLAIM_TIMEOUT_MS: u64 = 10_000;
 
 /// The settings of a schedule.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NewSchedule {
+pub(crate) struct ScheduleRequest {
     /// Id of the workflow to run.
     workflow: String,
     /// Cron expression such as `0 6 * * 1-5`; a sixth, leading field means seconds.
@@ -67,13 +67,13 @@ pub(crate) struct NewSchedule {
     /// Policy for times missed while no server was running: `once` (default; one run replaces all missed ones) or
     /// `skip`.
     #[serde(default)]
-    missed: Missed,
+    missed: MissedPolicy,
 }
 
 /// Policy for missed times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Missed {
+pub(crate) enum MissedPolicy {
     /// Start one run for all missed times
     #[default]
     Once,
@@ -91,7 +91,7 @@ pub struct Schedule {
     timezone: String,
     #[schema(value_type = Object)]
     inputs: Value,
-    missed: Missed,
+    missed: MissedPolicy,
     /// Next due time in milliseconds since the Unix epoch.
     next_at: u64,
     /// Last due time in milliseconds since the Unix epoch.
@@ -102,12 +102,12 @@ pub struct Schedule {
 
 impl Schedule {
     /// The schedule of a row.
-    pub fn of(row: ScheduleRow) -> Schedule {
+    pub fn from_row(row: ScheduleRow) -> Schedule {
         Schedule {
             inputs: parse_value(&row.inputs).unwrap_or_default(),
-            missed: if row.catches_up { Missed::Once } else { Missed::Skip },
+            missed: if row.catches_up { MissedPolicy::Once } else { MissedPolicy::Skip },
             id: row.id,
-            user: row.holder,
+            user: row.user,
             workflow: row.workflow,
             cron: row.cron,
             timezone: row.timezone,
@@ -120,30 +120,30 @@ impl Schedule {
 
 /// Schedules, sorted by id.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Schedules {
+pub(crate) struct ScheduleList {
     items: Vec<Schedule>,
 }
 
 /// Lists schedules.
-#[utoipa::path(get, path = "/api/v1/schedules", operation_id = "list_schedules", tag = "schedules", security(("key" = ["read"])), responses((status = 200, body = Schedules)))]
-pub(crate) async fn list(State(store): State<Arc<Store>>, caller: Caller) -> Answer<Json<Schedules>> {
-    caller.may(Scope::Read)?;
-    let rows = crate::blocking::blocking(move || store.schedules(caller.user.as_deref())).await??;
-    Ok(Json(Schedules { items: rows.into_iter().map(Schedule::of).collect() }))
+#[utoipa::path(get, path = "/api/v1/schedules", operation_id = "list_schedules", tag = "schedules", security(("key" = ["read"])), responses((status = 200, body = ScheduleList)))]
+pub(crate) async fn list_schedules(State(store): State<Arc<Store>>, caller: Caller) -> ApiResult<Json<ScheduleList>> {
+    caller.require_scope(Scope::Read)?;
+    let rows = crate::blocking::run_blocking(move || store.list_schedules(caller.user.as_deref())).await??;
+    Ok(Json(ScheduleList { items: rows.into_iter().map(Schedule::from_row).collect() }))
 }
 
 /// Creates or replaces the schedule with this id.
-#[utoipa::path(put, path = "/api/v1/schedules/{id}", operation_id = "put_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), Whose), request_body = NewSchedule,
-    responses((status = 200, body = Schedule), (status = 404, description = "The workflow does not exist", body = Document), (status = 422, body = Document)))]
-pub(crate) async fn put(
+#[utoipa::path(put, path = "/api/v1/schedules/{id}", operation_id = "put_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery), request_body = ScheduleRequest,
+    responses((status = 200, body = Schedule), (status = 404, description = "The workflow does not exist", body = ProblemDocument), (status = 422, body = ProblemDocument)))]
+pub(crate) async fn put_schedule(
     State(server): State<Server>,
     caller: Caller,
-    At(id): At<String>,
-    Params(whose): Params<Whose>,
-    Body(new, _): Body<NewSchedule>,
-) -> Answer<Json<Schedule>> {
-    let user = holder(&caller, whose.user, &id)?;
-    Call::of(&server, &user).definition(&new.workflow).await?;
+    PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+    JsonBody(new, _): JsonBody<ScheduleRequest>,
+) -> ApiResult<Json<Schedule>> {
+    let user = writable_user(&caller, whose.user, &id)?;
+    StartContext::for_user(&server, &user).find_definition(&new.workflow).await?;
     let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
     let schedule = flowloom_app::schedules::NewSchedule {
         user,
@@ -152,51 +152,55 @@ pub(crate) async fn put(
         inputs,
         cron: new.cron,
         timezone: new.timezone,
-        catches_up: new.missed == Missed::Once,
+        catches_up: new.missed == MissedPolicy::Once,
     };
     let row = schedule.into_row()?;
     server.app.store.put_schedule(row.clone()).await?;
-    Ok(Json(Schedule::of(row)))
+    Ok(Json(Schedule::from_row(row)))
 }
 
 /// Deletes a schedule. Its runs continue.
-#[utoipa::path(delete, path = "/api/v1/schedules/{id}", operation_id = "delete_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), Whose),
-    responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
-pub(crate) async fn remove(
+#[utoipa::path(delete, path = "/api/v1/schedules/{id}", operation_id = "delete_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery),
+    responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn delete_schedule(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At(id): At<String>,
-    Params(whose): Params<Whose>,
-) -> Answer<StatusCode> {
-    caller.may(Scope::Write)?;
-    store.delete_schedule(&caller.acts_for(whose.user)?, &id).await?;
+    PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+) -> ApiResult<StatusCode> {
+    caller.require_scope(Scope::Write)?;
+    store.delete_schedule(&caller.resolve_user(whose.user)?, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// The scheduler: starts due schedules until the server stops.
-pub(crate) async fn keep_time(server: Server, told: CancellationToken) {
+pub(crate) async fn run_scheduler(server: Server, told: CancellationToken) {
     loop {
         // Failures of the database are transient and retried.
-        if let Err(error) = start_due(&server).await
+        if let Err(error) = start_due_schedules(&server).await
             && error.code != Code::StoreFailed
         {
             tracing::warn!("cannot read the schedules: {error}");
         }
-        if told.run_until_cancelled(tokio::time::sleep(TICK)).await.is_none() {
+        if told.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_none() {
             return;
         }
     }
 }
 
-async fn start_due(server: &Server) -> Result<(), StepError> {
+async fn start_due_schedules(server: &Server) -> Result<(), StepError> {
     let now = SystemClock.now_ms();
     let store = server.app.store.clone();
-    let Ok(due) = crate::blocking::blocking(move || store.due(now)).await else { return Ok(()) };
+    let Ok(due) = crate::blocking::run_blocking(move || store.list_due_schedules(now)).await else { return Ok(()) };
     for row in due? {
-        if server.live.admit().is_err() {
+        if server.supervisor.check_capacity().is_err() {
             return Ok(());
         }
-        match if row.is_pending { settle(server, &row, now).await } else { claim(server, row.clone(), now).await } {
+        match if row.is_pending {
+            start_claimed(server, &row, now).await
+        } else {
+            claim_and_start(server, row.clone(), now).await
+        } {
             Ok(()) => {}
             Err(error) if error.code == Code::RunOwned => {}
             Err(error) if error.code == Code::StoreFailed => return Err(error),
@@ -207,44 +211,45 @@ async fn start_due(server: &Server) -> Result<(), StepError> {
 }
 
 /// Claims the run of a due schedule and starts it.
-async fn claim(server: &Server, mut row: ScheduleRow, now: u64) -> Result<(), StepError> {
-    let times = Times::parse(&row.cron, &row.timezone)?;
+async fn claim_and_start(server: &Server, mut row: ScheduleRow, now: u64) -> Result<(), StepError> {
+    let times = CronTimes::parse(&row.cron, &row.timezone)?;
     // Of several missed times, the last one counts.
-    let at = times.last(now).map_or(row.next_at, |last| last.max(row.next_at));
-    let is_missed = now.saturating_sub(at) > LATE;
-    let next_at = times.next(now)?;
+    let at = times.last_before(now).map_or(row.next_at, |last| last.max(row.next_at));
+    let is_missed = now.saturating_sub(at) > MAX_DELAY_MS;
+    let next_at = times.next_after(now)?;
     if is_missed && !row.catches_up {
-        return server.app.store.claim_due(&row, next_at, None).await;
+        return server.app.store.claim_schedule(&row, next_at, None).await;
     }
     // The run id is derived from the schedule and the time, so that every server would start the same run.
-    let run = id_of(&format!("{}\n{}\n{at}", row.holder, row.id), at);
-    server.app.store.claim_due(&row, next_at, Some((run, at))).await?;
+    let run = derive_run_id(&format!("{}\n{}\n{at}", row.user, row.id), at);
+    server.app.store.claim_schedule(&row, next_at, Some((run, at))).await?;
     row.last_run = Some(run.to_string());
-    begin(server, &row, run).await
+    start_run(server, &row, run).await
 }
 
 /// Starts a run that was claimed by a server that ended before starting it.
-async fn settle(server: &Server, row: &ScheduleRow, now: u64) -> Result<(), StepError> {
+async fn start_claimed(server: &Server, row: &ScheduleRow, now: u64) -> Result<(), StepError> {
     let run = row.last_run.as_deref().and_then(RunId::parse);
-    let Some(run) = run.filter(|run| !matches!(server.app.store.run(*run), Ok(Some(_)))) else {
-        return server.app.store.claim_settled(row).await;
+    let Some(run) = run.filter(|run| !matches!(server.app.store.get_run(*run), Ok(Some(_)))) else {
+        return server.app.store.settle_claim(row).await;
     };
-    if server.live.control(run).is_some() || now.saturating_sub(row.last_at.unwrap_or(0)) < CLAIMED {
+    if server.supervisor.find_control(run).is_some() || now.saturating_sub(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS
+    {
         return Ok(());
     }
-    begin(server, row, run).await
+    start_run(server, row, run).await
 }
 
-async fn begin(server: &Server, row: &ScheduleRow, run: RunId) -> Result<(), StepError> {
-    let call = Call::of(server, &row.holder);
+async fn start_run(server: &Server, row: &ScheduleRow, run: RunId) -> Result<(), StepError> {
+    let call = StartContext::for_user(server, &row.user);
     let inputs = parse_value(&row.inputs).unwrap_or_default();
     let begun = async {
-        let definition = call.definition(&row.workflow).await?;
-        call.begin(&definition, NewRun { id: Some(run), ..NewRun::with(inputs) }).await
+        let definition = call.find_definition(&row.workflow).await?;
+        call.start_run(&definition, StartRunRequest { id: Some(run), ..StartRunRequest::with_inputs(inputs) }).await
     };
     if let Err(problem) = begun.await {
         tracing::warn!("the schedule {} cannot start {}: {}", row.id, row.workflow, problem.detail());
-        return server.app.store.claim_settled(row).await;
+        return server.app.store.settle_claim(row).await;
     }
     Ok(())
 }

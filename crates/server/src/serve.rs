@@ -7,29 +7,29 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::{Router, middleware};
-use flowloom_app::definitions::catalog::Definition;
+use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::engines::App;
-use flowloom_app::runs::supervisor::Live;
-use flowloom_app::telemetry::Telemetry;
+use flowloom_app::runs::supervisor::RunSupervisor;
+use flowloom_app::telemetry::TraceExporter;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_store::SHARED;
+use flowloom_store::SHARED_USER;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::problem::Problem;
-use crate::rate::Rates;
-use crate::state::{GRACE, Server, Shared};
-use crate::takeup::TakeUp;
-use crate::{cors, describe, guard, listen, mcp, revoked, routes, schedules, sweep};
+use crate::rate::RateLimiter;
+use crate::recovery::RecoveryTask;
+use crate::state::{SHUTDOWN_TIMEOUT, Server, Shared};
+use crate::{cors, describe, guard, listen, mcp, retention, revoked, routes, schedules};
 
 /// How long answers may take to be sent when the server stops.
-const LAST: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Options of a server.
-pub struct Options {
+pub struct ServerOptions {
     /// Folder of the definitions.
     pub folder: PathBuf,
     /// Address to listen on.
@@ -41,7 +41,7 @@ pub struct Options {
 }
 
 /// A server that listens; it answers once it is run.
-pub struct Serving {
+pub struct RunningServer {
     address: SocketAddr,
     listener: TcpListener,
     server: Server,
@@ -49,10 +49,10 @@ pub struct Serving {
     signals: [Signal; 2],
     told: CancellationToken,
     keepers: TaskTracker,
-    _alone: Option<flowloom_store::Alone>,
+    _alone: Option<flowloom_store::ServerLock>,
 }
 
-impl Serving {
+impl RunningServer {
     /// Address to listen on.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -64,39 +64,39 @@ impl Serving {
     }
 
     /// The definitions that everyone can run. Reads the folder.
-    pub fn definitions(&self) -> Result<Vec<Arc<Definition>>, StepError> {
-        self.server.catalog.list(SHARED)
+    pub fn definitions(&self) -> Result<Vec<Arc<CatalogEntry>>, StepError> {
+        self.server.catalog.list_definitions(SHARED_USER)
     }
 
     /// Answers calls until the program is told to stop; how many runs go on when it is started again.
     pub async fn run(self) -> usize {
-        let Serving { listener, server, router, signals, told, keepers, _alone, .. } = self;
+        let RunningServer { listener, server, router, signals, told, keepers, _alone, .. } = self;
         let settings = server.app.config.server.clone();
-        let (live, store) = (server.live.clone(), server.app.store.clone());
-        let router = complete(router, server);
-        let mut serving = std::pin::pin!(listen::listen(listener, router, &settings, told.clone()));
-        let mut stopping = std::pin::pin!(stop(&live, signals, told));
+        let (live, store) = (server.supervisor.clone(), server.app.store.clone());
+        let router = complete_document(router, server);
+        let mut serving = std::pin::pin!(listen::serve_connections(listener, router, &settings, told.clone()));
+        let mut stopping = std::pin::pin!(wait_for_shutdown(&live, signals, told));
         tokio::select! {
             // All connections are closed; live runs still get their time.
             () = &mut serving => stopping.await,
             () = &mut stopping => {
                 // Requests that wait for a run receive their response.
-                let _ = tokio::time::timeout(LAST, &mut serving).await;
+                let _ = tokio::time::timeout(DRAIN_TIMEOUT, &mut serving).await;
             }
         }
         // Background tasks hold the store, which marks this worker as ended when it is dropped.
-        let _ = tokio::time::timeout(LAST, keepers.wait()).await;
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, keepers.wait()).await;
         // If this fails, other workers notice by the expired lease.
-        let _ = store.leave().await;
+        let _ = store.announce_shutdown().await;
         tracing::info!(unfinished = live.count(), "stopped");
         live.count()
     }
 }
 
 /// Listens, takes up what was left, and starts what a server does besides answering.
-pub async fn serve(app: App, options: Options) -> Result<Serving, StepError> {
+pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, StepError> {
     let is_local = options.bind.ip().is_loopback();
-    let has_keys = app.store.keys()?.iter().any(|key| key.revoked_at.is_none());
+    let has_keys = app.store.list_keys()?.iter().any(|key| key.revoked_at.is_none());
     if !is_local && !has_keys {
         let message = format!(
             "{} is reachable from other machines, but there is no API key; create one with flowloom keys create",
@@ -107,37 +107,37 @@ pub async fn serve(app: App, options: Options) -> Result<Serving, StepError> {
     let refused = |error| StepError::new(Code::BindRefused, format!("cannot listen on {}: {error}", options.bind));
     let listener = TcpListener::bind(options.bind).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
-    let _alone = app.store.serve_alone()?;
-    let (router, openapi) = routes::routes();
+    let _alone = app.store.lock_for_server()?;
+    let (router, openapi) = routes::build_routes();
     let app = Arc::new(app);
     let mut hosts: Vec<String> = options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
     hosts.push(address.ip().to_string());
     let settings = app.config.server.clone();
-    let telemetry = app.config.telemetry.otlp.as_deref().map(Telemetry::start).transpose()?;
-    let openapi = describe::complete(serde_json::to_value(openapi).unwrap_or_default());
+    let telemetry = app.config.telemetry.otlp.as_deref().map(TraceExporter::start).transpose()?;
+    let openapi = describe::complete_document(serde_json::to_value(openapi).unwrap_or_default());
     let server = Server::new(Shared {
         is_open: !has_keys,
-        rates: Rates::new(settings.rate(is_local)),
+        rates: RateLimiter::new(settings.rate_limit(is_local)),
         cors: settings.cors.clone(),
         hosts,
-        scopes: describe::scopes(&openapi),
+        scopes: describe::collect_scopes(&openapi),
         openapi,
-        ..Shared::private(app, options.folder, Live::new(options.max_runs, telemetry))
+        ..Shared::local(app, options.folder, RunSupervisor::new(options.max_runs, telemetry))
     });
     // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
     let signals =
         [signal(SignalKind::interrupt()).map_err(refused)?, signal(SignalKind::terminate()).map_err(refused)?];
     let told = CancellationToken::new();
-    let keepers = keepers(&server, &told).await?;
+    let keepers = start_background_tasks(&server, &told).await?;
     tracing::info!(%address, "serving");
-    Ok(Serving { address, listener, server, router, signals, told, keepers, _alone })
+    Ok(RunningServer { address, listener, server, router, signals, told, keepers, _alone })
 }
 
 /// The routes with what stands around all of them.
-fn complete(router: Router<Server>, server: Server) -> Router {
+fn complete_document(router: Router<Server>, server: Server) -> Router {
     let origins = cors::layer(&server.cors);
     let router = router
-        .route(mcp::http::PATH, mcp::http::route(&server))
+        .route(mcp::http::MCP_PATH, mcp::http::mcp_route(&server))
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; for a list: GET /openapi.json"))
         .method_not_allowed_fallback(async || {
             let message = "this route does not support the method; for its methods: GET /openapi.json";
@@ -149,29 +149,34 @@ fn complete(router: Router<Server>, server: Server) -> Router {
         Some(origins) => router.layer(origins),
         None => router,
     };
-    router.layer(middleware::from_fn_with_state(server.clone(), guard::guard)).with_state(server)
+    router.layer(middleware::from_fn_with_state(server.clone(), guard::guard_request)).with_state(server)
 }
 
 /// Reclaims abandoned runs and starts the background tasks, which run until the server stops.
-async fn keepers(server: &Server, told: &CancellationToken) -> Result<TaskTracker, StepError> {
-    let mut take_up = TakeUp::new(server.clone());
-    take_up.look().await?;
+async fn start_background_tasks(server: &Server, told: &CancellationToken) -> Result<TaskTracker, StepError> {
+    let mut take_up = RecoveryTask::new(server.clone());
+    take_up.reclaim_runs().await?;
     let keepers = TaskTracker::new();
-    keepers.spawn(take_up.keep_looking(told.clone()));
-    keepers.spawn(sweep::keep_sweeping(server.app.store.clone(), server.app.config.retention.clone(), told.clone()));
-    keepers.spawn(schedules::keep_time(server.clone(), told.clone()));
-    keepers.spawn(revoked::keep_looking(server.streams.clone(), server.app.store.clone(), told.clone()));
+    keepers.spawn(take_up.run_periodically(told.clone()));
+    keepers.spawn(retention::run_retention_task(
+        server.app.store.clone(),
+        server.app.config.retention.clone(),
+        told.clone(),
+    ));
+    keepers.spawn(schedules::run_scheduler(server.clone(), told.clone()));
+    keepers.spawn(revoked::run_revocation_task(server.streams.clone(), server.app.store.clone(), told.clone()));
     let (shared, told) = (server.clone(), told.clone());
     keepers.spawn(async move {
-        told.run_until_cancelled(shared.app.blocks.keep_embedding()).await;
+        told.run_until_cancelled(shared.app.blocks.run_embedding_task()).await;
     });
     keepers.close();
     Ok(keepers)
 }
 
 /// Resolves when the program is stopped and live runs have had their time. Unfinished runs are reclaimed at the next
+///
 /// start.
-async fn stop(live: &Live, mut signals: [Signal; 2], told: CancellationToken) {
+async fn wait_for_shutdown(live: &RunSupervisor, mut signals: [Signal; 2], told: CancellationToken) {
     let [interrupt, terminate] = &mut signals;
     tokio::select! {
         _ = interrupt.recv() => {}
@@ -180,10 +185,10 @@ async fn stop(live: &Live, mut signals: [Signal; 2], told: CancellationToken) {
     live.close();
     told.cancel();
     let all = async {
-        for id in live.ids() {
-            live.wait(id).await;
+        for id in live.run_ids() {
+            live.wait_for_run(id).await;
         }
     };
     // Unfinished runs are left to the next start.
-    let _ = tokio::time::timeout(GRACE, all).await;
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await;
 }

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use axum::extract::FromRef;
 use axum::http::Method;
-use flowloom_app::blocks::Registry;
+use flowloom_app::blocks::BlockRegistry;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::service::Runs;
-use flowloom_app::runs::supervisor::Live;
-use flowloom_app::runs::turns::Busy;
+use flowloom_app::runs::service::RunService;
+use flowloom_app::runs::supervisor::RunSupervisor;
+use flowloom_app::runs::turns::BusyThreads;
 use flowloom_store::Store;
 
-use crate::rate::Rates;
-use crate::revoked::Streams;
+use crate::rate::RateLimiter;
+use crate::revoked::KeyStreams;
 
 /// How long live runs may take to reach their next step when the server stops.
-pub(crate) const GRACE: Duration = Duration::from_secs(10);
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What handlers share: a handle, of which each call has its own.
 #[derive(Clone)]
@@ -60,8 +60,8 @@ impl FromRef<Server> for Arc<Catalog> {
     }
 }
 
-impl FromRef<Server> for Arc<Registry> {
-    fn from_ref(server: &Server) -> Arc<Registry> {
+impl FromRef<Server> for Arc<BlockRegistry> {
+    fn from_ref(server: &Server) -> Arc<BlockRegistry> {
         server.app.blocks.clone()
     }
 }
@@ -70,18 +70,18 @@ impl FromRef<Server> for Arc<Registry> {
 pub(crate) struct Shared {
     pub(crate) app: Arc<App>,
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) supervisor: Arc<RunSupervisor>,
     /// Starts runs.
-    pub(crate) runs: Runs,
+    pub(crate) runs: RunService,
     /// Each follower of a run holds a clone; the reference count is their number.
     pub(crate) followers: Arc<()>,
     /// Threads with a turn in progress.
-    pub(crate) busy: Arc<Busy>,
+    pub(crate) busy_threads: Arc<BusyThreads>,
     /// Whether requests without a key are accepted: no keys exist, and only this machine can connect.
     pub(crate) is_open: bool,
-    pub(crate) rates: Rates,
+    pub(crate) rates: RateLimiter,
     /// Open streams, by the key that opened them.
-    pub(crate) streams: Arc<Streams>,
+    pub(crate) streams: Arc<KeyStreams>,
     /// Origins of other sites whose pages may send requests.
     pub(crate) cors: Vec<String>,
     pub(crate) hosts: Vec<String>,
@@ -92,16 +92,16 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// A server without network access, for use inside this process.
-    pub(crate) fn private(app: Arc<App>, folder: PathBuf, live: Arc<Live>) -> Shared {
+    pub(crate) fn local(app: Arc<App>, folder: PathBuf, live: Arc<RunSupervisor>) -> Shared {
         let catalog = Arc::new(Catalog::new(folder, app.clone()));
         Shared {
-            runs: Runs::new(app.clone(), catalog.clone(), live.clone()),
-            busy: Arc::new(Busy::new(app.clone(), live.clone())),
+            runs: RunService::new(app.clone(), catalog.clone(), live.clone()),
+            busy_threads: Arc::new(BusyThreads::new(app.clone(), live.clone())),
             catalog,
-            live,
+            supervisor: live,
             followers: Arc::default(),
             is_open: true,
-            rates: Rates::new(None),
+            rates: RateLimiter::new(None),
             streams: Arc::default(),
             cors: Vec::new(),
             hosts: Vec::new(),
@@ -112,7 +112,7 @@ impl Shared {
     }
 
     /// Whether `host` (with or without a port) is a name of this server.
-    pub(crate) fn answers_to(&self, host: &str) -> bool {
+    pub(crate) fn is_own_host(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
             _ => host,

@@ -5,22 +5,22 @@ use std::path::Path;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 
-use crate::db::Connection;
+use crate::db::DbConnection;
 use crate::db::sqlite::Sqlite;
-use crate::owner::locks;
-use crate::{FILE, Store};
+use crate::worker::locks;
+use crate::{DATABASE_FILE, Store};
 
 impl Store {
     /// Writes a copy of the whole database to `file` while runs continue. Fails with `UsageInvalid` if `file` exists or
     /// the database is Postgres.
-    pub fn backup(&self, file: &Path) -> Result<(), StepError> {
+    pub fn back_up(&self, file: &Path) -> Result<(), StepError> {
         if file.exists() {
             let message = format!("{} already exists; a backup does not overwrite files", file.display());
             return Err(StepError::new(Code::UsageInvalid, message));
         }
         self.read_with(|connection| match connection {
-            Connection::Sqlite(sqlite) => sqlite.copy_to(file),
-            Connection::Postgres(_) => Err(of_postgres().into()),
+            DbConnection::Sqlite(sqlite) => sqlite.copy_to(file),
+            DbConnection::Postgres(_) => Err(postgres_error().into()),
         })
     }
 }
@@ -28,13 +28,13 @@ impl Store {
 /// Restores a backup into a data folder. Fails with `StoreCorrupt` if the backup is damaged, with `StoreLocked` if a
 /// process drives runs in the folder, and with `UsageInvalid` if a database exists and `replaces` is `false`. The
 /// replaced database is kept as `flowloom.db.replaced`.
-pub fn restore(folder: &Path, file: &Path, replaces: bool) -> Result<(), StepError> {
+pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<(), StepError> {
     let failed =
         |error: std::io::Error| StepError::new(Code::StoreFailed, format!("cannot restore the backup: {error}"));
     if !file.is_file() {
         return Err(StepError::new(Code::UsageInvalid, format!("the backup {} does not exist", file.display())));
     }
-    let target = folder.join(FILE);
+    let target = folder.join(DATABASE_FILE);
     if target.exists() && !replaces {
         let message = format!("{} already exists; pass --replace to replace it with the backup", target.display());
         return Err(StepError::new(Code::UsageInvalid, message));
@@ -47,14 +47,14 @@ pub fn restore(folder: &Path, file: &Path, replaces: bool) -> Result<(), StepErr
     // Copy next to the database, then rename: after an interruption either the old or the new database is there.
     let beside = folder.join("flowloom.db.restored");
     std::fs::copy(file, &beside).map_err(failed)?;
-    let checked = Sqlite::open(&beside).and_then(|sqlite| sqlite.check());
+    let checked = Sqlite::open(&beside).and_then(|sqlite| sqlite.check_integrity());
     if let Err(error) = checked {
         let _ = std::fs::remove_file(&beside);
         return Err(error.into());
     }
     if target.exists() {
         let old = folder.join("flowloom.db.replaced");
-        let fold = Sqlite::open(&target).and_then(|sqlite| sqlite.run("PRAGMA wal_checkpoint(TRUNCATE)"));
+        let fold = Sqlite::open(&target).and_then(|sqlite| sqlite.run_script("PRAGMA wal_checkpoint(TRUNCATE)"));
         // A damaged database is moved away as it is.
         drop(fold);
         std::fs::rename(&target, &old).map_err(failed)?;
@@ -68,6 +68,6 @@ pub fn restore(folder: &Path, file: &Path, replaces: bool) -> Result<(), StepErr
     std::fs::rename(&beside, &target).map_err(failed)
 }
 
-fn of_postgres() -> StepError {
+fn postgres_error() -> StepError {
     StepError::new(Code::UsageInvalid, "the database is Postgres; use pg_dump and pg_restore instead")
 }

@@ -7,11 +7,11 @@ use flowloom_core::error::StepError;
 use flowloom_core::event::{MemoryWrite, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_runtime::journal::Wish;
+use flowloom_runtime::journal::Signal;
 
-use crate::db::{Connection, Error, Param, Row, params};
-use crate::owner::Living;
-use crate::{Store, rows, wishes};
+use crate::db::{DbConnection, DbError, DbRow, Param, params};
+use crate::worker::LivingWorkers;
+use crate::{Store, rows, signals};
 
 /// A run as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub struct RunRow {
     /// Id of the workflow, if the run was started from a stored one.
     pub workflow: Option<String>,
     /// User that owns the run.
-    pub holder: String,
+    pub user: String,
     /// Key of the conversation in the user's memory, if the run is a turn of one.
-    pub keep: Option<String>,
+    pub thread_key: Option<String>,
     /// Name of the status. A run with the status `running` and no living worker was interrupted.
     pub status: String,
     /// Whether a living process drives the run.
@@ -42,7 +42,7 @@ pub struct RunRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
     /// Runs of this user.
-    pub holder: Option<String>,
+    pub user: Option<String>,
     /// Runs with this status.
     pub status: Option<String>,
     /// Runs of definitions with this name.
@@ -50,7 +50,7 @@ pub struct RunFilter {
     /// Runs of the workflow with this id, or of definitions with this name that have no id.
     pub workflow: Option<String>,
     /// Turns of the conversation stored under this key.
-    pub keep: Option<String>,
+    pub thread_key: Option<String>,
     /// Runs of definitions in this format.
     pub format: Option<String>,
     /// Runs created before this one.
@@ -64,104 +64,104 @@ pub struct RunFilter {
 const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner, holder, workflow, keep";
 
 /// SQL condition of a [`RunFilter`]; parameters `$1` to `$7`.
-const FILTER: &str = "(holder = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
+const FILTER_SQL: &str = "(holder = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
                       and (keep = $6 or $6 is null) and (id < $7 or $7 is null)";
 
 impl Store {
     /// Holds a bundle for a run that is about to start. It is stored in the transaction of the run's first event.
-    pub fn keep_bundle(&self, content: &str) -> Hash {
-        let hash = Hash::of(content.as_bytes());
-        self.keep_hashed(hash, &content.into());
+    pub fn hold_bundle(&self, content: &str) -> Hash {
+        let hash = Hash::of_bytes(content.as_bytes());
+        self.hold_hashed_bundle(hash, &content.into());
         hash
     }
 
     /// Same as [`Store::keep_bundle`], for a bundle whose hash is already known.
-    pub fn keep_hashed(&self, hash: Hash, content: &Arc<str>) {
-        self.bundles().insert(hash, content.clone());
+    pub fn hold_hashed_bundle(&self, hash: Hash, content: &Arc<str>) {
+        self.lock_bundles().insert(hash, content.clone());
     }
 
     /// Reads a bundle by its hash. Fails with `StoreCorrupt` if it is missing.
-    pub fn bundle(&self, hash: Hash) -> Result<Arc<str>, StepError> {
-        if let Some(waiting) = self.bundles().get(&hash) {
+    pub fn read_bundle(&self, hash: Hash) -> Result<Arc<str>, StepError> {
+        if let Some(waiting) = self.lock_bundles().get(&hash) {
             return Ok(waiting.clone());
         }
         let sql = "select content from bundle where hash = $1";
         let content: Option<String> =
-            self.read_with(|db| db.first(sql, params![&hash.to_string()], |row| row.get(0)))?;
+            self.read_with(|db| db.query_first(sql, params![&hash.to_string()], |row| row.get(0)))?;
         content.map(Into::into).ok_or_else(|| {
             StepError::new(Code::StoreCorrupt, format!("the bundle {hash} is missing from the database"))
         })
     }
 
     /// The `limit` newest runs, newest first.
-    pub fn runs(&self, limit: u32) -> Result<Vec<RunRow>, StepError> {
-        self.runs_of(&RunFilter { limit, ..RunFilter::default() })
+    pub fn list_runs(&self, limit: u32) -> Result<Vec<RunRow>, StepError> {
+        self.list_runs_matching(&RunFilter { limit, ..RunFilter::default() })
     }
 
     /// The runs that match a filter, newest first.
-    pub fn runs_of(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StepError> {
+    pub fn list_runs_matching(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StepError> {
         if let Some(runs) = &self.runs {
-            return Ok(runs.runs_of(filter).into_iter().map(|row| self.driven(row)).collect());
+            return Ok(runs.list_runs_matching(filter).into_iter().map(|row| self.with_is_driven(row)).collect());
         }
-        let sql = format!("select {RUN_COLUMNS} from run where {FILTER} order by id desc limit $8 offset $9");
-        let RunFilter { holder, status, name, workflow, format, keep, before, limit, offset } = filter;
+        let sql = format!("select {RUN_COLUMNS} from run where {FILTER_SQL} order by id desc limit $8 offset $9");
+        let RunFilter { user, status, name, workflow, format, thread_key, before, limit, offset } = filter;
         let before = before.map(|id| id.to_string());
-        self.select_runs(&sql, params![holder, status, name, workflow, format, keep, &before, *limit, *offset])
+        self.select_runs(&sql, params![user, status, name, workflow, format, thread_key, &before, *limit, *offset])
     }
 
     /// Number of runs that match a filter, ignoring its `limit` and `offset`.
     pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StepError> {
         if let Some(runs) = &self.runs {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
-            return Ok(runs.runs_of(&all).len() as u64);
+            return Ok(runs.list_runs_matching(&all).len() as u64);
         }
-        let RunFilter { holder, status, name, workflow, format, keep, before, .. } = filter;
+        let RunFilter { user, status, name, workflow, format, thread_key, before, .. } = filter;
         let before = before.map(|id| id.to_string());
-        let sql = format!("select count(*) from run where {FILTER}");
-        let params = params![holder, status, name, workflow, format, keep, &before];
-        Ok(self.read_with(|db| db.first(&sql, params, |row| row.count(0)))?.unwrap_or_default())
+        let sql = format!("select count(*) from run where {FILTER_SQL}");
+        let params = params![user, status, name, workflow, format, thread_key, &before];
+        Ok(self.read_with(|db| db.query_first(&sql, params, |row| row.get_count(0)))?.unwrap_or_default())
     }
 
     /// The run with this id, if it exists.
-    pub fn run(&self, id: RunId) -> Result<Option<RunRow>, StepError> {
+    pub fn get_run(&self, id: RunId) -> Result<Option<RunRow>, StepError> {
         if let Some(runs) = &self.runs {
-            return Ok(runs.run(id).map(|row| self.driven(row)));
+            return Ok(runs.get_run(id).map(|row| self.with_is_driven(row)));
         }
         let sql = format!("select {RUN_COLUMNS} from run where id = $1");
         Ok(self.select_runs(&sql, params![&id.to_string()])?.pop())
     }
 
     /// Creation time of the oldest unfinished run, in milliseconds since the Unix epoch.
-    pub fn oldest_unfinished(&self) -> Result<Option<u64>, StepError> {
+    pub fn oldest_unfinished_at(&self) -> Result<Option<u64>, StepError> {
         if let Some(runs) = &self.runs {
-            return Ok(runs.oldest_unfinished());
+            return Ok(runs.oldest_unfinished_at());
         }
         let sql = "select created_at from run where finished_at is null order by created_at limit 1";
-        self.read_with(|db| db.first(sql, &[], |row| row.count(0)))
+        self.read_with(|db| db.query_first(sql, &[], |row| row.get_count(0)))
     }
 
     /// Events of a run with a sequence number above `after`, at most `most`.
-    pub fn events(&self, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, StepError> {
+    pub fn read_events(&self, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, StepError> {
         match &self.runs {
             // Records are shared, so returning all of them costs no more than returning one.
-            Some(runs) => runs.read(run, after),
-            None => self.read_with(|db| rows::read(db, run, after, most)),
+            Some(runs) => runs.read_records(run, after),
+            None => self.read_with(|db| rows::read_events(db, run, after, most)),
         }
     }
 
     /// Number of runs by status.
-    pub fn counts(&self) -> Result<Vec<(String, u64)>, StepError> {
+    pub fn count_by_status(&self) -> Result<Vec<(String, u64)>, StepError> {
         if let Some(runs) = &self.runs {
-            return Ok(runs.counts());
+            return Ok(runs.count_by_status());
         }
         let sql = "select status, count(*) from run group by status order by status";
-        self.read_with(|db| db.query(sql, &[], |row| Ok((row.get(0)?, row.count(1)?))))
+        self.read_with(|db| db.query_rows(sql, &[], |row| Ok((row.get(0)?, row.get_count(1)?))))
     }
 
     /// Finds a run by id, by a unique prefix of an id, or by the word `last`. Fails with `RunNotFound` or
     /// `RunAmbiguous`.
-    pub fn find(&self, name: &str) -> Result<RunRow, StepError> {
+    pub fn find_run(&self, name: &str) -> Result<RunRow, StepError> {
         let sql = match name {
             "last" => format!("select {RUN_COLUMNS} from run where $1 <> '' order by id desc limit 1"),
             _ => format!("select {RUN_COLUMNS} from run where substr(id, 1, length($1)) = $1 order by id limit 4"),
@@ -183,51 +183,54 @@ impl Store {
     }
 
     /// Sets `is_driven` on a row of a run in memory.
-    fn driven(&self, row: RunRow) -> RunRow {
-        RunRow { is_driven: row.finished_at.is_none() && self.owner.holds(row.id), ..row }
+    fn with_is_driven(&self, row: RunRow) -> RunRow {
+        RunRow { is_driven: row.finished_at.is_none() && self.worker.is_driving(row.id), ..row }
     }
 
     fn select_runs(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<RunRow>, StepError> {
         let rows = self.read_with(|db| {
-            let living = self.owner.living(db)?;
-            db.query(sql, params, |row| self.run_row(row, &living))
+            let living = self.worker.living_workers(db)?;
+            db.query_rows(sql, params, |row| self.parse_run_row(row, &living))
         })?;
         Ok(rows.into_iter().flatten().collect())
     }
 
-    fn run_row(&self, row: &Row<'_>, living: &Living) -> Result<Option<RunRow>, Error> {
+    fn parse_run_row(&self, row: &DbRow<'_>, living: &LivingWorkers) -> Result<Option<RunRow>, DbError> {
         let Some(id) = RunId::parse(&row.get::<String>(0)?) else { return Ok(None) };
         let finished_at: Option<i64> = row.get(2)?;
         let owner: Option<String> = row.get(6)?;
-        let is_driven = finished_at.is_none() && owner.is_some_and(|owner| self.owner.drives(&owner, id, living));
+        let is_driven =
+            finished_at.is_none() && owner.is_some_and(|owner| self.worker.is_driven_by(&owner, id, living));
         Ok(Some(RunRow {
             id,
-            created_at: row.count(1)?,
+            created_at: row.get_count(1)?,
             finished_at: finished_at.map(|at| at as u64),
             format: row.get(3)?,
             name: row.get(4)?,
             workflow: row.get(8)?,
-            holder: row.get(7)?,
-            keep: row.get(9)?,
+            user: row.get(7)?,
+            thread_key: row.get(9)?,
             status: row.get(5)?,
             is_driven,
         }))
     }
 
     /// Stores a signal for the process that drives the run.
-    pub async fn leave_wish(&self, run: RunId, wish: Wish) -> Result<(), StepError> {
-        let body = wishes::encode(wish).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?;
-        let leave = move |connection: &Connection| {
-            connection.put("insert into wish (run, body) values ($1, $2)", params![&run.to_string(), &body])
+    pub async fn send_signal(&self, run: RunId, wish: Signal) -> Result<(), StepError> {
+        let body =
+            signals::encode_signal(wish).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?;
+        let leave = move |connection: &DbConnection| {
+            connection
+                .execute_unchecked("insert into wish (run, body) values ($1, $2)", params![&run.to_string(), &body])
         };
-        self.writer.submit(Box::new(leave)).await
+        self.writer.submit_job(Box::new(leave)).await
     }
 
     /// Writes to a user's memory, as a step with memory writes does.
-    pub async fn remember(&self, holder: String, writes: Vec<MemoryWrite>) -> Result<(), StepError> {
-        let remember = move |connection: &Connection| {
-            writes.iter().try_for_each(|write| crate::journal::remember(connection, &holder, write))
+    pub async fn write_memory(&self, holder: String, writes: Vec<MemoryWrite>) -> Result<(), StepError> {
+        let remember = move |connection: &DbConnection| {
+            writes.iter().try_for_each(|write| crate::journal::write_memory(connection, &holder, write))
         };
-        self.writer.submit(Box::new(remember)).await
+        self.writer.submit_job(Box::new(remember)).await
     }
 }

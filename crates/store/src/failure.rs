@@ -6,7 +6,7 @@ use rusqlite::ErrorCode;
 use tokio_postgres::error::SqlState;
 
 /// Converts a SQLite error.
-pub(crate) fn of_sqlite(error: &rusqlite::Error) -> StepError {
+pub(crate) fn from_sqlite(error: &rusqlite::Error) -> StepError {
     let (code, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => (Code::StoreFull, "free some space and resume the run"),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
@@ -20,11 +20,11 @@ pub(crate) fn of_sqlite(error: &rusqlite::Error) -> StepError {
         }
         _ => (Code::StoreFailed, "see the message of the database"),
     };
-    StepError::passing(code, format!("{}: {error}; {advice}", code.title()))
+    StepError::new_retryable(code, format!("{}: {error}; {advice}", code.title()))
 }
 
 /// Converts a Postgres error.
-pub(crate) fn of_postgres(error: &tokio_postgres::Error) -> StepError {
+pub(crate) fn from_postgres(error: &tokio_postgres::Error) -> StepError {
     let (code, advice) = match error.code() {
         Some(&SqlState::DISK_FULL) => (Code::StoreFull, "free some space and resume the run"),
         Some(&SqlState::INSUFFICIENT_PRIVILEGE | &SqlState::READ_ONLY_SQL_TRANSACTION) => {
@@ -45,5 +45,5 @@ pub(crate) fn of_postgres(error: &tokio_postgres::Error) -> StepError {
         (None, Some(cause)) => format!("{error}: {cause}"),
         (None, None) => error.to_string(),
     };
-    StepError::passing(code, format!("{}: {why}; {advice}", code.title()))
+    StepError::new_retryable(code, format!("{}: {why}; {advice}", code.title()))
 }

@@ -4,7 +4,7 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 
 use crate::Store;
-use crate::db::{Connection, Error, Row, params};
+use crate::db::{DbConnection, DbError, DbRow, params};
 
 /// A webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct HookRow {
     /// Id of the hook, part of its address.
     pub id: String,
     /// User that owns the runs it starts.
-    pub holder: String,
+    pub user: String,
     /// Id of the workflow.
     pub workflow: String,
     /// SHA-256 of the secret that callers send, in hex.
@@ -23,57 +23,61 @@ pub struct HookRow {
     pub created_at: u64,
 }
 
-const COLUMNS: &str = "id, holder, workflow, secret_hash, secret_name, created_at";
+const HOOK_COLUMNS: &str = "id, holder, workflow, secret_hash, secret_name, created_at";
 
 impl Store {
     /// Creates or replaces the hook with this id. Fails with `NotThere` if the id belongs to another user.
     pub async fn put_hook(&self, new: HookRow) -> Result<(), StepError> {
-        let put = move |connection: &Connection| {
-            let HookRow { id, holder, workflow, secret_hash, secret_name, created_at } = &new;
+        let put = move |connection: &DbConnection| {
+            let HookRow { id, user, workflow, secret_hash, secret_name, created_at } = &new;
             let sql = "insert into hook values ($1, $2, $3, $4, $5, $6) on conflict (id) do update set \
                        workflow = excluded.workflow, secret_hash = excluded.secret_hash, \
                        secret_name = excluded.secret_name where hook.holder = excluded.holder";
-            connection.change(sql, params![id, holder, workflow, secret_hash, secret_name, *created_at], missing(id))
+            connection.execute_required(
+                sql,
+                params![id, user, workflow, secret_hash, secret_name, *created_at],
+                hook_not_found(id),
+            )
         };
-        self.writer.submit(Box::new(put)).await
+        self.writer.submit_job(Box::new(put)).await
     }
 
     /// The hooks of one user, or of all users, ordered by id.
-    pub fn hooks(&self, holder: Option<&str>) -> Result<Vec<HookRow>, StepError> {
-        let sql = format!("select {COLUMNS} from hook where (holder = $1 or $1 is null) order by id");
-        self.read_with(|db| db.query(&sql, params![holder], row_of))
+    pub fn list_hooks(&self, holder: Option<&str>) -> Result<Vec<HookRow>, StepError> {
+        let sql = format!("select {HOOK_COLUMNS} from hook where (holder = $1 or $1 is null) order by id");
+        self.read_with(|db| db.query_rows(&sql, params![holder], parse_hook_row))
     }
 
     /// The hook with this id, if it exists.
-    pub fn hook(&self, id: &str) -> Result<Option<HookRow>, StepError> {
-        let sql = format!("select {COLUMNS} from hook where id = $1");
-        self.read_with(|db| db.first(&sql, params![id], row_of))
+    pub fn get_hook(&self, id: &str) -> Result<Option<HookRow>, StepError> {
+        let sql = format!("select {HOOK_COLUMNS} from hook where id = $1");
+        self.read_with(|db| db.query_first(&sql, params![id], parse_hook_row))
     }
 
     /// Deletes a hook. Fails with `NotThere` if the user has no hook with this id.
     pub async fn delete_hook(&self, holder: &str, id: &str) -> Result<(), StepError> {
         let (holder, id) = (holder.to_owned(), id.to_owned());
-        let delete = move |connection: &Connection| match connection
-            .execute("delete from hook where holder = $1 and id = $2", params![&holder, &id])?
+        let delete = move |connection: &DbConnection| match connection
+            .execute_sql("delete from hook where holder = $1 and id = $2", params![&holder, &id])?
         {
             0 => Err(StepError::new(Code::NotThere, format!("there is no hook {id}")).into()),
             _ => Ok(()),
         };
-        self.writer.submit(Box::new(delete)).await
+        self.writer.submit_job(Box::new(delete)).await
     }
 }
 
-fn missing(id: &str) -> StepError {
+fn hook_not_found(id: &str) -> StepError {
     StepError::new(Code::NotThere, format!("there is no hook {id}"))
 }
 
-fn row_of(row: &Row<'_>) -> Result<HookRow, Error> {
+fn parse_hook_row(row: &DbRow<'_>) -> Result<HookRow, DbError> {
     Ok(HookRow {
         id: row.get(0)?,
-        holder: row.get(1)?,
+        user: row.get(1)?,
         workflow: row.get(2)?,
         secret_hash: row.get(3)?,
         secret_name: row.get(4)?,
-        created_at: row.count(5)?,
+        created_at: row.get_count(5)?,
     })
 }

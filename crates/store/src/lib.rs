@@ -3,25 +3,25 @@
 //! One thread owns the write connection. All jobs queued during a commit form the next commit. [`Durability`]
 //! determines what an acknowledged write survives.
 
+mod abandoned;
 mod backup;
 mod catalog;
 mod db;
 mod definitions;
 mod failure;
 mod hooks;
+mod idempotency;
 mod journal;
 mod keys;
-mod memory;
+mod memory_runs;
 mod notifications;
-mod orphans;
-mod owner;
 mod prune;
 mod readers;
 mod rows;
 mod schedules;
 mod search;
-mod started;
-mod wishes;
+mod signals;
+mod worker;
 mod writer;
 
 use std::collections::HashMap;
@@ -34,26 +34,29 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 
-pub use backup::restore;
+pub use abandoned::AbandonedRun;
+pub use backup::restore_backup;
 pub use catalog::{RunFilter, RunRow};
 pub use db::postgres::Database;
-use db::postgres::{Postgres, Process, blocking};
+use db::postgres::{Postgres, WorkerIdentity, run_blocking};
 use db::sqlite::Sqlite;
-use db::{Connection, Error, Source};
-pub use definitions::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, SHARED, VersionRow};
+use db::{DbConnection, DbError, DbSource};
+pub use definitions::{
+    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, SHARED_USER,
+    VersionRow,
+};
 pub use hooks::HookRow;
+pub use idempotency::IdempotentStart;
 pub use keys::KeyRow;
-use memory::MemoryRuns;
+use memory_runs::MemoryRuns;
 pub use notifications::{NewNotification, NotificationRow};
-pub use orphans::Orphan;
-pub use owner::Alone;
-use owner::Owner;
-pub use prune::Old;
+pub use prune::PruneFilter;
 use readers::Readers;
 pub use schedules::ScheduleRow;
-pub use search::{BROUGHT, BlockQuery, FoundBlock, Unembedded};
-pub use started::Started;
-use wishes::Mailboxes;
+pub use search::{BUILTIN_USER, BlockQuery, FoundBlock, UnembeddedText};
+use signals::Mailboxes;
+use worker::LocalWorker;
+pub use worker::ServerLock;
 use writer::Writer;
 
 /// What an acknowledged write survives.
@@ -93,7 +96,7 @@ impl Durability {
 
 /// Settings of a store.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct StoreSettings {
     /// The data folder: SQLite's file, and other files of the program.
     pub folder: PathBuf,
     /// What an acknowledged write survives. SQLite only: Postgres commits as its server is configured.
@@ -104,28 +107,28 @@ pub struct Settings {
     pub lease: Duration,
 }
 
-impl Settings {
+impl StoreSettings {
     /// Settings for SQLite in a data folder.
-    pub fn of(folder: &Path, durability: Durability) -> Settings {
-        Settings { folder: folder.to_owned(), durability, database: None, lease: LEASE }
+    pub fn for_folder(folder: &Path, durability: Durability) -> StoreSettings {
+        StoreSettings { folder: folder.to_owned(), durability, database: None, lease: DEFAULT_LEASE }
     }
 }
 
 /// Default duration of a lease.
-pub const LEASE: Duration = Duration::from_secs(15);
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 
 /// Name of SQLite's file in the data folder.
-pub(crate) const FILE: &str = "flowloom.db";
+pub(crate) const DATABASE_FILE: &str = "flowloom.db";
 
 /// A database with all its runs, definitions and users' data.
 pub struct Store {
     folder: PathBuf,
     writer: Writer,
     readers: Readers,
-    owner: Arc<Owner>,
+    worker: Arc<LocalWorker>,
     is_leaving: AtomicBool,
     mailboxes: Arc<Mailboxes>,
-    vectors: search::Vectors,
+    vectors: search::VectorCache,
     /// The runs, if they are stored in memory.
     runs: Option<MemoryRuns>,
     /// Bundles waiting to be stored in the transaction of their run's first event. Bundles of runs in memory stay here.
@@ -135,18 +138,18 @@ pub struct Store {
 impl Store {
     /// Opens SQLite in the data folder, creating both if necessary.
     pub fn open(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
-        Store::open_with(&Settings::of(folder, durability))
+        Store::open_with(&StoreSettings::for_folder(folder, durability))
     }
 
     /// Opens the configured database and migrates its schema. Fails with `StoreReadOnly`, `StoreNewer` or
     /// `StoreFailed`.
-    pub fn open_with(settings: &Settings) -> Result<Arc<Store>, StepError> {
+    pub fn open_with(settings: &StoreSettings) -> Result<Arc<Store>, StepError> {
         let folder = &settings.folder;
         let made = std::fs::create_dir_all(folder);
         match (&settings.database, made) {
             // Postgres does not need the data folder.
-            (Some(database), _) => Store::on_postgres(folder, database, settings.lease),
-            (None, Ok(())) => Store::on_sqlite(folder, settings.durability),
+            (Some(database), _) => Store::open_postgres(folder, database, settings.lease),
+            (None, Ok(())) => Store::open_sqlite(folder, settings.durability),
             (None, Err(error)) => {
                 let message = format!("cannot create the data folder {}: {error}", folder.display());
                 Err(StepError::new(Code::StoreReadOnly, message))
@@ -154,48 +157,60 @@ impl Store {
         }
     }
 
-    fn on_sqlite(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
-        let file = folder.join(FILE);
+    fn open_sqlite(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
+        let file = folder.join(DATABASE_FILE);
         let connection = Sqlite::open(&file)?;
-        connection.migrate(&file)?;
-        connection.endure(durability)?;
-        connection.without_checkpoints()?;
-        let connection = Connection::Sqlite(connection);
-        search::catch_up(&connection)?;
+        connection.migrate_schema(&file)?;
+        connection.set_durability(durability)?;
+        connection.disable_auto_checkpoints()?;
+        let connection = DbConnection::Sqlite(connection);
+        search::index_missing_blocks(&connection)?;
         let background = Sqlite::open(&file)?;
-        background.endure(durability)?;
+        background.set_durability(durability)?;
         let is_quick = durability != Durability::Full;
-        let writer = Writer::start(connection, Some(background), is_quick)?;
+        let writer = Writer::start_thread(connection, Some(background), is_quick)?;
         let runs = (durability == Durability::Memory).then(MemoryRuns::default);
-        Ok(Store::of(folder, writer, Source::Sqlite(file), Owner::with_lock(folder), runs))
+        Ok(Store::from_parts(folder, writer, DbSource::Sqlite(file), LocalWorker::with_lock(folder), runs))
     }
 
-    fn on_postgres(folder: &Path, database: &Database, lease: Duration) -> Result<Arc<Store>, StepError> {
-        blocking(|| db::postgres::migrate(database))?;
-        let process = Process { name: owner::new_name(), lease };
-        let writer = Connection::Postgres(Box::new(Postgres::of(database, Some(process.clone()))));
-        let writer = Writer::start(writer, None, false)?;
-        Ok(Store::of(folder, writer, Source::Postgres(database.clone()), Owner::with_lease(database, process), None))
+    fn open_postgres(folder: &Path, database: &Database, lease: Duration) -> Result<Arc<Store>, StepError> {
+        run_blocking(|| db::postgres::migrate_schema(database))?;
+        let process = WorkerIdentity { name: worker::new_worker_name(), lease };
+        let writer = DbConnection::Postgres(Box::new(Postgres::for_worker(database, Some(process.clone()))));
+        let writer = Writer::start_thread(writer, None, false)?;
+        Ok(Store::from_parts(
+            folder,
+            writer,
+            DbSource::Postgres(database.clone()),
+            LocalWorker::with_lease(database, process),
+            None,
+        ))
     }
 
-    fn of(folder: &Path, writer: Writer, source: Source, owner: Owner, runs: Option<MemoryRuns>) -> Arc<Store> {
+    fn from_parts(
+        folder: &Path,
+        writer: Writer,
+        source: DbSource,
+        owner: LocalWorker,
+        runs: Option<MemoryRuns>,
+    ) -> Arc<Store> {
         Arc::new(Store {
             folder: folder.to_owned(),
             writer,
             readers: Readers::new(source.clone()),
-            owner: Arc::new(owner),
+            worker: Arc::new(owner),
             is_leaving: AtomicBool::new(false),
             runs,
             mailboxes: Arc::new(Mailboxes::new(source)),
-            vectors: search::Vectors::default(),
+            vectors: search::VectorCache::default(),
             bundles: Mutex::default(),
         })
     }
 
     /// Locks the data folder for one server; the lock is held as long as the returned value lives. Fails with
     /// `StoreLocked` if another server holds it. Returns `None` on Postgres, which servers may share.
-    pub fn serve_alone(&self) -> Result<Option<Alone>, StepError> {
-        if self.owner.is_leased() { Ok(None) } else { Alone::with(&self.folder).map(Some) }
+    pub fn lock_for_server(&self) -> Result<Option<ServerLock>, StepError> {
+        if self.worker.is_leased() { Ok(None) } else { ServerLock::acquire_in(&self.folder).map(Some) }
     }
 
     /// The data folder.
@@ -204,59 +219,59 @@ impl Store {
     }
 
     /// Number of commits so far, for benchmarks. Each is one fsync under [`Durability::Full`].
-    pub fn commits(&self) -> u64 {
-        self.writer.commits()
+    pub fn commit_count(&self) -> u64 {
+        self.writer.commit_count()
     }
 
     /// Marks this process as shutting down, so that others can reclaim its runs at once.
-    pub async fn leave(&self) -> Result<(), StepError> {
+    pub async fn announce_shutdown(&self) -> Result<(), StepError> {
         self.is_leaving.store(true, Ordering::Relaxed);
-        match self.owner.farewell() {
-            Some(job) => self.writer.submit(job).await,
+        match self.worker.shutdown_job() {
+            Some(job) => self.writer.submit_job(job).await,
             None => Ok(()),
         }
     }
 
     /// Whether this process is shutting down; its runs will continue in other processes.
-    pub fn is_leaving(&self) -> bool {
+    pub fn is_shutting_down(&self) -> bool {
         self.is_leaving.load(Ordering::Relaxed)
     }
 
     /// Name and version of the database, for people.
-    pub fn describe(&self) -> Result<String, StepError> {
-        self.read_with(Connection::describe)
+    pub fn describe_database(&self) -> Result<String, StepError> {
+        self.read_with(DbConnection::describe_database)
     }
 
     /// Size of the database in bytes.
-    pub fn bytes(&self) -> Result<u64, StepError> {
-        self.read_with(Connection::bytes)
+    pub fn size_bytes(&self) -> Result<u64, StepError> {
+        self.read_with(DbConnection::size_bytes)
     }
 
     /// Limits SQLite's file to a number of pages, to simulate a full disk in tests.
     pub fn limit_pages(&self, pages: u32) -> Result<(), StepError> {
         let set = format!("PRAGMA max_page_count={pages}");
-        Ok(self.writer.between(|connection| match connection {
-            Connection::Sqlite(sqlite) => sqlite.run(&set),
-            Connection::Postgres(_) => {
+        Ok(self.writer.with_connection(|connection| match connection {
+            DbConnection::Sqlite(sqlite) => sqlite.run_script(&set),
+            DbConnection::Postgres(_) => {
                 Err(StepError::new(Code::StoreFailed, "the page limit is supported on SQLite only").into())
             }
         })?)
     }
 
-    fn read_with<T: Send>(&self, read: impl Fn(&Connection) -> Result<T, Error> + Send) -> Result<T, StepError> {
-        self.readers.read(read)
+    fn read_with<T: Send>(&self, read: impl Fn(&DbConnection) -> Result<T, DbError> + Send) -> Result<T, StepError> {
+        self.readers.run_read(read)
     }
 
-    fn bundles(&self) -> MutexGuard<'_, HashMap<Hash, Arc<str>>> {
+    fn lock_bundles(&self) -> MutexGuard<'_, HashMap<Hash, Arc<str>>> {
         self.bundles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if let Some(job) = self.owner.farewell() {
+        if let Some(job) = self.worker.shutdown_job() {
             // The writer finishes its queue before it ends.
-            drop(self.writer.submit(job));
+            drop(self.writer.submit_job(job));
         }
     }
 }

@@ -4,7 +4,7 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 
 use crate::Store;
-use crate::db::{Connection, Error, Row, params};
+use crate::db::{DbConnection, DbError, DbRow, params};
 
 /// A notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct NotificationRow {
     /// Id, in ascending order of creation.
     pub id: i64,
     /// User that receives it.
-    pub holder: String,
+    pub user: String,
     /// Title, one line.
     pub title: String,
     /// Text.
@@ -31,7 +31,7 @@ pub struct NewNotification {
     /// Idempotency key: a second notification with the same key is ignored.
     pub key: String,
     /// User that receives it.
-    pub holder: String,
+    pub user: String,
     /// Title, one line.
     pub title: String,
     /// Text.
@@ -42,48 +42,49 @@ pub struct NewNotification {
     pub at: u64,
 }
 
-const COLUMNS: &str = "id, holder, title, body, metadata, at, read_at";
+const NOTIFICATION_COLUMNS: &str = "id, holder, title, body, metadata, at, read_at";
 
 impl Store {
     /// Creates a notification, unless one with its key exists.
-    pub async fn notify(&self, new: NewNotification) -> Result<(), StepError> {
+    pub async fn create_notification(&self, new: NewNotification) -> Result<(), StepError> {
         let sql = "insert into notification (key, holder, title, body, metadata, at) values ($1, $2, $3, $4, $5, $6) \
                    on conflict do nothing";
-        let job = move |connection: &Connection| {
-            let NewNotification { key, holder, title, body, metadata, at } = &new;
-            connection.put(sql, params![key, holder, title, body, metadata, *at])
+        let job = move |connection: &DbConnection| {
+            let NewNotification { key, user, title, body, metadata, at } = &new;
+            connection.execute_unchecked(sql, params![key, user, title, body, metadata, *at])
         };
-        self.writer.submit(Box::new(job)).await
+        self.writer.submit_job(Box::new(job)).await
     }
 
     /// Notifications of one user, or of all users, newest first.
-    pub fn notifications(&self, holder: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StepError> {
-        let sql =
-            format!("select {COLUMNS} from notification where (holder = $1 or $1 is null) order by id desc limit $2");
-        self.read_with(|db| db.query(&sql, params![holder, limit], row_of))
+    pub fn list_notifications(&self, holder: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StepError> {
+        let sql = format!(
+            "select {NOTIFICATION_COLUMNS} from notification where (holder = $1 or $1 is null) order by id desc limit $2"
+        );
+        self.read_with(|db| db.query_rows(&sql, params![holder, limit], parse_notification_row))
     }
 
     /// Marks a notification as read. Fails with `NotThere` if the user has no notification with this id.
-    pub async fn read_notification(&self, holder: Option<&str>, id: i64, at: u64) -> Result<(), StepError> {
+    pub async fn mark_notification_read(&self, holder: Option<&str>, id: i64, at: u64) -> Result<(), StepError> {
         let sql = "update notification set read_at = coalesce(read_at, $1) \
                    where id = $2 and (holder = $3 or $3 is null)";
         let holder = holder.map(str::to_owned);
-        let job = move |connection: &Connection| {
+        let job = move |connection: &DbConnection| {
             let missing = StepError::new(Code::NotThere, format!("there is no notification {id}"));
-            connection.change(sql, params![at, id, &holder], missing)
+            connection.execute_required(sql, params![at, id, &holder], missing)
         };
-        self.writer.submit(Box::new(job)).await
+        self.writer.submit_job(Box::new(job)).await
     }
 }
 
-fn row_of(row: &Row<'_>) -> Result<NotificationRow, Error> {
+fn parse_notification_row(row: &DbRow<'_>) -> Result<NotificationRow, DbError> {
     Ok(NotificationRow {
         id: row.get(0)?,
-        holder: row.get(1)?,
+        user: row.get(1)?,
         title: row.get(2)?,
         body: row.get(3)?,
         metadata: row.get(4)?,
-        at: row.count(5)?,
+        at: row.get_count(5)?,
         is_read: row.get::<Option<i64>>(6)?.is_some(),
     })
 }

@@ -4,64 +4,71 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::error::StepError;
 
-use crate::db::{Connection, Error, Source};
+use crate::db::{DbConnection, DbError, DbSource};
 
 /// Read connections of one database.
 pub(crate) struct Readers {
-    source: Source,
-    state: Mutex<State>,
+    source: DbSource,
+    state: Mutex<ReaderPool>,
     freed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    idle: Vec<Connection>,
+struct ReaderPool {
+    idle: Vec<DbConnection>,
     lent: usize,
 }
 
 /// A borrowed connection, returned when its reader finishes or panics.
-struct Lent<'a> {
+struct LentConnection<'a> {
     readers: &'a Readers,
-    connection: Option<Connection>,
+    connection: Option<DbConnection>,
 }
 
 impl Readers {
-    pub(crate) fn new(source: Source) -> Readers {
+    pub(crate) fn new(source: DbSource) -> Readers {
         Readers { source, state: Mutex::default(), freed: Condvar::new() }
     }
 
     /// Runs a read, and repeats it on a new connection if an idle one turns out to be lost.
-    pub(crate) fn read<T: Send>(&self, read: impl Fn(&Connection) -> Result<T, Error> + Send) -> Result<T, StepError> {
-        Ok(self.source.wait(move || self.lend().read(&self.source, &read))?)
+    pub(crate) fn run_read<T: Send>(
+        &self,
+        read: impl Fn(&DbConnection) -> Result<T, DbError> + Send,
+    ) -> Result<T, StepError> {
+        Ok(self.source.run_blocking(move || self.lend_connection().run_read(&self.source, &read))?)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, ReaderPool> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lend(&self) -> Lent<'_> {
-        let mut state = self.state();
-        while state.lent == self.source.readers() {
+    fn lend_connection(&self) -> LentConnection<'_> {
+        let mut state = self.lock_state();
+        while state.lent == self.source.max_readers() {
             state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.lent += 1;
-        Lent { readers: self, connection: state.idle.pop() }
+        LentConnection { readers: self, connection: state.idle.pop() }
     }
 }
 
-impl Lent<'_> {
-    fn read<T>(&mut self, source: &Source, read: impl Fn(&Connection) -> Result<T, Error>) -> Result<T, Error> {
+impl LentConnection<'_> {
+    fn run_read<T>(
+        &mut self,
+        source: &DbSource,
+        read: impl Fn(&DbConnection) -> Result<T, DbError>,
+    ) -> Result<T, DbError> {
         let is_new = self.connection.is_none();
-        let answer = self.connection(source).and_then(&read);
-        if !answer.as_ref().is_err_and(Error::is_lost) {
+        let answer = self.connect_if_needed(source).and_then(&read);
+        if !answer.as_ref().is_err_and(DbError::is_lost) {
             return answer;
         }
         self.connection = None;
         // An idle connection may have been lost long ago.
-        if is_new { answer } else { self.connection(source).and_then(read) }
+        if is_new { answer } else { self.connect_if_needed(source).and_then(read) }
     }
 
-    fn connection(&mut self, source: &Source) -> Result<&Connection, Error> {
+    fn connect_if_needed(&mut self, source: &DbSource) -> Result<&DbConnection, DbError> {
         match &mut self.connection {
             Some(connection) => Ok(connection),
             none => Ok(none.insert(source.connect()?)),
@@ -69,9 +76,9 @@ impl Lent<'_> {
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for LentConnection<'_> {
     fn drop(&mut self) {
-        let mut state = self.readers.state();
+        let mut state = self.readers.lock_state();
         state.lent -= 1;
         state.idle.extend(self.connection.take());
         self.readers.freed.notify_one();

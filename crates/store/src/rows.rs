@@ -13,17 +13,17 @@ use flowloom_core::plan::EffectClass;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 
-use crate::db::{Connection, Error, Row, params};
+use crate::db::{DbConnection, DbError, DbRow, params};
 
 /// Size in bytes from which an output is stored by its hash in a table of its own, so that equal outputs are stored
 /// once.
-const LARGE: usize = 4096;
+const LARGE_OUTPUT_BYTES: usize = 4096;
 
 /// Maximum number of events of a run; events are numbered `run.number * EVENTS + seq`.
-pub(crate) const EVENTS: i64 = 1 << 32;
+pub(crate) const MAX_EVENTS_PER_RUN: i64 = 1 << 32;
 
 /// An event in its stored form.
-pub(crate) struct Stored {
+pub(crate) struct EventRow {
     seq: u64,
     at: u64,
     path: Path,
@@ -33,11 +33,11 @@ pub(crate) struct Stored {
     blob: Option<(String, String)>,
 }
 
-impl Stored {
+impl EventRow {
     /// Serialises an event. Done before the writer's turn, so that the writer only binds and executes.
-    pub(crate) fn of(record: &Record) -> Result<Stored, StepError> {
+    pub(crate) fn from_record(record: &Record) -> Result<EventRow, StepError> {
         let invalid = |error: serde_json::Error| StepError::new(Code::StoreFailed, error.to_string());
-        let mut stored = Stored {
+        let mut stored = EventRow {
             seq: record.seq,
             at: record.at,
             path: record.path.clone(),
@@ -47,60 +47,68 @@ impl Stored {
             blob: None,
         };
         match &record.event {
-            Event::StepFinished { output: Some(output), usage, memory } if output.weight() >= LARGE => {
+            Event::StepFinished { output: Some(output), usage, memory }
+                if output.approximate_bytes() >= LARGE_OUTPUT_BYTES =>
+            {
                 let slim = Event::StepFinished { output: None, usage: *usage, memory: memory.clone() };
-                let content = render::json(output);
-                stored.data = slim.data().map_err(invalid)?;
-                stored.blob = Some((Hash::of(content.as_bytes()).to_string(), content));
+                let content = render::to_json(output);
+                stored.data = slim.data_json().map_err(invalid)?;
+                stored.blob = Some((Hash::of_bytes(content.as_bytes()).to_string(), content));
             }
             // Half of all rows; field names would be a third of what a small step stores.
             Event::StepStarted { kind, target, hash, class } => {
                 stored.data = Some(serde_json::to_string(&(kind, target, hash, class)).map_err(invalid)?);
             }
-            event => stored.data = event.data().map_err(invalid)?,
+            event => stored.data = event.data_json().map_err(invalid)?,
         }
         Ok(stored)
     }
 
-    pub(crate) fn insert(&self, connection: &Connection, run: i64) -> Result<(), Error> {
+    pub(crate) fn insert_into(&self, connection: &DbConnection, run: i64) -> Result<(), DbError> {
         if let Some((hash, content)) = &self.blob {
-            connection.put("insert into blob values ($1, $2) on conflict do nothing", params![hash, content])?;
+            connection
+                .execute_unchecked("insert into blob values ($1, $2) on conflict do nothing", params![hash, content])?;
         }
         let sql = "insert into event (id, at, path, attempt, kind, data, output) values ($1, $2, $3, $4, $5, $6, $7)";
-        let id = run * EVENTS + self.seq as i64;
+        let id = run * MAX_EVENTS_PER_RUN + self.seq as i64;
         let hash = self.blob.as_ref().map(|(hash, _)| hash.as_str());
         let path = self.path.as_str();
-        connection.put(sql, params![id, self.at, path, self.attempt, self.kind, &self.data, hash])
+        connection.execute_unchecked(sql, params![id, self.at, path, self.attempt, self.kind, &self.data, hash])
     }
 }
 
 /// The events of a run after `after`, at most `most`.
-pub(crate) fn read(connection: &Connection, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, Error> {
-    let number = number(connection, run)?;
+pub(crate) fn read_events(
+    connection: &DbConnection,
+    run: RunId,
+    after: u64,
+    most: u32,
+) -> Result<Vec<Arc<Record>>, DbError> {
+    let number = read_run_number(connection, run)?;
     let sql = "select event.id, at, path, attempt, kind, data, blob.content from event \
                left join blob on blob.hash = event.output where event.id > $1 and event.id < $2 order by event.id limit $3";
-    let bounds = params![number * EVENTS + after as i64, (number + 1) * EVENTS, most];
-    connection.query(sql, bounds, |row| record(row, run).map(Arc::new))
+    let bounds = params![number * MAX_EVENTS_PER_RUN + after as i64, (number + 1) * MAX_EVENTS_PER_RUN, most];
+    connection.query_rows(sql, bounds, |row| parse_record(row, run).map(Arc::new))
 }
 
-fn record(row: &Row<'_>, run: RunId) -> Result<Record, Error> {
-    let seq = (row.get::<i64>(0)? % EVENTS) as u64;
+fn parse_record(row: &DbRow<'_>, run: RunId) -> Result<Record, DbError> {
+    let seq = (row.get::<i64>(0)? % MAX_EVENTS_PER_RUN) as u64;
     let corrupt = |what: String| {
         let message = format!("event {seq} of run {run} is damaged: {what}; restore a backup");
         StepError::new(Code::StoreCorrupt, message)
     };
     let (path, kind): (String, String) = (row.get(2)?, row.get(4)?);
     let (data, blob): (Option<String>, Option<String>) = (row.get(5)?, row.get(6)?);
-    let mut event = event(&kind, data.as_deref()).map_err(|error| corrupt(error.to_string()))?;
+    let mut event = parse_event(&kind, data.as_deref()).map_err(|error| corrupt(error.to_string()))?;
     if let (Some(content), Event::StepFinished { output, .. }) = (blob, &mut event) {
         let value: Value = parse_value(&content).map_err(|error| corrupt(error.to_string()))?;
         *output = Some(value);
     }
     let path = Path::parse(&path).ok_or_else(|| corrupt(format!("{path:?} is no path")))?;
-    Ok(Record { run, seq, at: row.count(1)?, path, attempt: row.count(3)? as u32, event })
+    Ok(Record { run, seq, at: row.get_count(1)?, path, attempt: row.get_count(3)? as u32, event })
 }
 
-fn event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Error> {
+fn parse_event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Error> {
     match data {
         Some(data) if kind == "step_started" => {
             let (kind, target, hash, class) = serde_json::from_str::<(String, Arc<str>, Hash, EffectClass)>(data)?;
@@ -111,13 +119,13 @@ fn event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Error> {
 }
 
 /// Number of a run. Fails with `RunNotFound`.
-pub(crate) fn number(connection: &Connection, run: RunId) -> Result<i64, Error> {
+pub(crate) fn read_run_number(connection: &DbConnection, run: RunId) -> Result<i64, DbError> {
     let found =
-        connection.first("select number from run where id = $1", params![&run.to_string()], |row| row.get(0))?;
-    found.ok_or_else(|| unknown(run).into())
+        connection.query_first("select number from run where id = $1", params![&run.to_string()], |row| row.get(0))?;
+    found.ok_or_else(|| run_not_found(run).into())
 }
 
 /// Error for a run that does not exist.
-pub(crate) fn unknown(run: RunId) -> StepError {
+pub(crate) fn run_not_found(run: RunId) -> StepError {
     StepError::new(Code::RunNotFound, format!("there is no run {run}"))
 }

@@ -6,7 +6,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
 
 use crate::Store;
-use crate::db::{Connection, Error, Row, params};
+use crate::db::{DbConnection, DbError, DbRow, params};
 
 /// A schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct ScheduleRow {
     /// Id, unique per user.
     pub id: String,
     /// User that owns the runs it starts.
-    pub holder: String,
+    pub user: String,
     /// Id of the workflow.
     pub workflow: String,
     /// Cron expression with five or six fields, or seven with a year.
@@ -37,96 +37,105 @@ pub struct ScheduleRow {
     pub is_pending: bool,
 }
 
-const COLUMNS: &str = "id, holder, workflow, cron, timezone, inputs, catches_up, created_at, next_at, last_at, last_run, \
+const SCHEDULE_COLUMNS: &str = "id, holder, workflow, cron, timezone, inputs, catches_up, created_at, next_at, last_at, last_run, \
                        is_pending";
 
 impl Store {
     /// Creates or replaces the schedule with this id.
     pub async fn put_schedule(&self, new: ScheduleRow) -> Result<(), StepError> {
-        let put = move |connection: &Connection| {
+        let put = move |connection: &DbConnection| {
             let sql = "insert into schedule (id, holder, workflow, cron, timezone, inputs, catches_up, created_at, next_at) \
                        values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (holder, id) do update set \
                        workflow = excluded.workflow, cron = excluded.cron, timezone = excluded.timezone, \
                        inputs = excluded.inputs, catches_up = excluded.catches_up, next_at = excluded.next_at";
-            let ScheduleRow { id, holder, workflow, cron, timezone, inputs, catches_up, created_at, next_at, .. } =
-                &new;
+            let ScheduleRow { id, user, workflow, cron, timezone, inputs, catches_up, created_at, next_at, .. } = &new;
             let catches_up = i64::from(*catches_up);
-            let values = params![id, holder, workflow, cron, timezone, inputs, catches_up, *created_at, *next_at];
-            connection.put(sql, values)
+            let values = params![id, user, workflow, cron, timezone, inputs, catches_up, *created_at, *next_at];
+            connection.execute_unchecked(sql, values)
         };
-        self.writer.submit(Box::new(put)).await
+        self.writer.submit_job(Box::new(put)).await
     }
 
     /// The schedules of one user, or of all users, ordered by id.
-    pub fn schedules(&self, holder: Option<&str>) -> Result<Vec<ScheduleRow>, StepError> {
-        let sql = format!("select {COLUMNS} from schedule where (holder = $1 or $1 is null) order by id, holder");
-        self.read_with(|db| db.query(&sql, params![holder], row_of))
+    pub fn list_schedules(&self, holder: Option<&str>) -> Result<Vec<ScheduleRow>, StepError> {
+        let sql =
+            format!("select {SCHEDULE_COLUMNS} from schedule where (holder = $1 or $1 is null) order by id, holder");
+        self.read_with(|db| db.query_rows(&sql, params![holder], parse_schedule_row))
     }
 
     /// Schedules that are due at `now`, or whose claimed run has not started.
-    pub fn due(&self, now: u64) -> Result<Vec<ScheduleRow>, StepError> {
-        let sql = format!("select {COLUMNS} from schedule where next_at <= $1 or is_pending = 1 order by next_at");
-        self.read_with(|db| db.query(&sql, params![now], row_of))
+    pub fn list_due_schedules(&self, now: u64) -> Result<Vec<ScheduleRow>, StepError> {
+        let sql =
+            format!("select {SCHEDULE_COLUMNS} from schedule where next_at <= $1 or is_pending = 1 order by next_at");
+        self.read_with(|db| db.query_rows(&sql, params![now], parse_schedule_row))
     }
 
     /// Claims a due schedule: its next due time becomes `next_at`, and `run` is recorded as the run for its due time,
     /// if given. Fails with `RunOwned` if another server has claimed it already.
-    pub async fn claim_due(
+    pub async fn claim_schedule(
         &self,
         seen: &ScheduleRow,
         next_at: u64,
         run: Option<(RunId, u64)>,
     ) -> Result<(), StepError> {
-        let (holder, id, seen) = (seen.holder.clone(), seen.id.clone(), seen.next_at);
-        let claim = move |connection: &Connection| {
+        let (holder, id, seen) = (seen.user.clone(), seen.id.clone(), seen.next_at);
+        let claim = move |connection: &DbConnection| {
             let quicker = StepError::new(Code::RunOwned, "another server has already claimed the schedule");
             match run {
                 Some((run, at)) => {
                     let sql = "update schedule set next_at = $1, last_run = $2, last_at = $3, is_pending = 1 \
                                where holder = $4 and id = $5 and next_at = $6";
-                    connection.change(sql, params![next_at, &run.to_string(), at, &holder, &id, seen], quicker)
+                    connection.execute_required(
+                        sql,
+                        params![next_at, &run.to_string(), at, &holder, &id, seen],
+                        quicker,
+                    )
                 }
                 None => {
                     let sql = "update schedule set next_at = $1 where holder = $2 and id = $3 and next_at = $4";
-                    connection.change(sql, params![next_at, &holder, &id, seen], quicker)
+                    connection.execute_required(sql, params![next_at, &holder, &id, seen], quicker)
                 }
             }
         };
-        self.writer.submit(Box::new(claim)).await
+        self.writer.submit_job(Box::new(claim)).await
     }
 
     /// Records that the claimed run has started, or cannot start.
-    pub async fn claim_settled(&self, seen: &ScheduleRow) -> Result<(), StepError> {
-        let (holder, id, run) = (seen.holder.clone(), seen.id.clone(), seen.last_run.clone());
-        let settle = move |connection: &Connection| {
+    pub async fn settle_claim(&self, seen: &ScheduleRow) -> Result<(), StepError> {
+        let (holder, id, run) = (seen.user.clone(), seen.id.clone(), seen.last_run.clone());
+        let settle = move |connection: &DbConnection| {
             let sql = "update schedule set is_pending = 0 where holder = $1 and id = $2 and last_run = $3";
-            connection.put(sql, params![&holder, &id, &run])
+            connection.execute_unchecked(sql, params![&holder, &id, &run])
         };
-        self.writer.submit(Box::new(settle)).await
+        self.writer.submit_job(Box::new(settle)).await
     }
 
     /// Deletes a schedule. Fails with `NotThere` if the user has no schedule with this id.
     pub async fn delete_schedule(&self, holder: &str, id: &str) -> Result<(), StepError> {
         let (holder, id) = (holder.to_owned(), id.to_owned());
-        let delete = move |connection: &Connection| {
+        let delete = move |connection: &DbConnection| {
             let missing = StepError::new(Code::NotThere, format!("there is no schedule {id}"));
-            connection.change("delete from schedule where holder = $1 and id = $2", params![&holder, &id], missing)
+            connection.execute_required(
+                "delete from schedule where holder = $1 and id = $2",
+                params![&holder, &id],
+                missing,
+            )
         };
-        self.writer.submit(Box::new(delete)).await
+        self.writer.submit_job(Box::new(delete)).await
     }
 }
 
-fn row_of(row: &Row<'_>) -> Result<ScheduleRow, Error> {
+fn parse_schedule_row(row: &DbRow<'_>) -> Result<ScheduleRow, DbError> {
     Ok(ScheduleRow {
         id: row.get(0)?,
-        holder: row.get(1)?,
+        user: row.get(1)?,
         workflow: row.get(2)?,
         cron: row.get(3)?,
         timezone: row.get(4)?,
         inputs: row.get(5)?,
         catches_up: row.get::<i64>(6)? != 0,
-        created_at: row.count(7)?,
-        next_at: row.count(8)?,
+        created_at: row.get_count(7)?,
+        next_at: row.get_count(8)?,
         last_at: row.get::<Option<i64>>(9)?.map(|at| at as u64),
         last_run: row.get(10)?,
         is_pending: row.get::<i64>(11)? != 0,

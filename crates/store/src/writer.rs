@@ -14,37 +14,37 @@ use std::thread::JoinHandle;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_runtime::effects::Boxed;
-use flowloom_runtime::journal::Append;
+use flowloom_runtime::effects::BoxFuture;
+use flowloom_runtime::journal::AppendResult;
 use tokio::sync::oneshot;
 
 use crate::db::sqlite::Sqlite;
-use crate::db::{Connection, Job};
+use crate::db::{DbConnection, WriteJob};
 
 /// Number of commits between two checkpoints: a few megabytes of log.
-const CHECKPOINT_EVERY: u64 = 1000;
+const COMMITS_PER_CHECKPOINT: u64 = 1000;
 
-struct Queued {
-    job: Job,
+struct QueuedJob {
+    job: WriteJob,
     done: oneshot::Sender<Result<(), StepError>>,
 }
 
-enum Order {
-    Commit(Queued),
+enum WriterCommand {
+    Commit(QueuedJob),
     Checkpoint,
 }
 
 /// Handle of the writer thread.
 pub(crate) struct Writer {
-    queue: Option<Sender<Order>>,
+    queue: Option<Sender<WriterCommand>>,
     thread: Option<JoinHandle<()>>,
-    desk: Arc<Desk>,
+    desk: Arc<CommitDesk>,
     is_quick: bool,
 }
 
 /// The write connection; one thread at a time commits on it.
-struct Desk {
-    connection: Mutex<Connection>,
+struct CommitDesk {
+    connection: Mutex<DbConnection>,
     /// Jobs that are queued or being committed by the thread. While there are any, no job may overtake them.
     queued: AtomicUsize,
     commits: AtomicU64,
@@ -53,18 +53,18 @@ struct Desk {
 impl Writer {
     /// Starts the thread. `background` is a separate connection for checkpoints. `is_quick` states that a commit does
     /// not wait for the disk.
-    pub(crate) fn start(
-        connection: Connection,
+    pub(crate) fn start_thread(
+        connection: DbConnection,
         background: Option<Sqlite>,
         is_quick: bool,
     ) -> Result<Writer, StepError> {
         let (queue, orders) = channel();
         let connection = Mutex::new(connection);
-        let desk = Arc::new(Desk { connection, queued: AtomicUsize::new(0), commits: AtomicU64::new(0) });
+        let desk = Arc::new(CommitDesk { connection, queued: AtomicUsize::new(0), commits: AtomicU64::new(0) });
         let shared = desk.clone();
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || write(&shared, background.as_ref(), &orders))
+            .spawn(move || run_writer(&shared, background.as_ref(), &orders))
             .map_err(|error| {
                 StepError::new(
                     Code::StoreFailed,
@@ -74,36 +74,37 @@ impl Writer {
         Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick })
     }
 
-    pub(crate) fn commits(&self) -> u64 {
+    pub(crate) fn commit_count(&self) -> u64 {
         self.desk.commits.load(Ordering::Relaxed)
     }
 
     /// Uses the connection between two commits.
-    pub(crate) fn between<T>(&self, use_it: impl FnOnce(&Connection) -> T) -> T {
-        use_it(&self.desk.connection())
+    pub(crate) fn with_connection<T>(&self, use_it: impl FnOnce(&DbConnection) -> T) -> T {
+        use_it(&self.desk.lock_connection())
     }
 
     /// Commits a job at once if that is fast, otherwise queues it.
-    pub(crate) fn append(&self, mut job: Job) -> Append {
+    pub(crate) fn append_job(&self, mut job: WriteJob) -> AppendResult {
         match self.is_quick.then(|| self.desk.commit_now(&mut job)).flatten() {
             Some(result) => {
-                if self.commits().is_multiple_of(CHECKPOINT_EVERY)
+                if self.commit_count().is_multiple_of(COMMITS_PER_CHECKPOINT)
                     && let Some(queue) = &self.queue
                 {
                     // If the thread is gone, the store is closed.
-                    let _ = queue.send(Order::Checkpoint);
+                    let _ = queue.send(WriterCommand::Checkpoint);
                 }
-                Append::Done(result)
+                AppendResult::Done(result)
             }
-            None => Append::Later(self.submit(job)),
+            None => AppendResult::Later(self.submit_job(job)),
         }
     }
 
     /// Queues a job. The future completes when the job is committed or has failed.
-    pub(crate) fn submit(&self, job: Job) -> Boxed<'static, Result<(), StepError>> {
+    pub(crate) fn submit_job(&self, job: WriteJob) -> BoxFuture<'static, Result<(), StepError>> {
         let (done, committed) = oneshot::channel();
         self.desk.queued.fetch_add(1, Ordering::AcqRel);
-        let sent = self.queue.as_ref().is_some_and(|queue| queue.send(Order::Commit(Queued { job, done })).is_ok());
+        let sent =
+            self.queue.as_ref().is_some_and(|queue| queue.send(WriterCommand::Commit(QueuedJob { job, done })).is_ok());
         Box::pin(async move {
             let gone = || StepError::new(Code::StoreFailed, "the database is closed");
             if !sent {
@@ -123,59 +124,59 @@ impl Drop for Writer {
     }
 }
 
-impl Desk {
-    fn connection(&self) -> MutexGuard<'_, Connection> {
+impl CommitDesk {
+    fn lock_connection(&self) -> MutexGuard<'_, DbConnection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Commits a job on the caller's thread; `None` if it would have to wait for another job or process.
-    fn commit_now(&self, job: &mut Job) -> Option<Result<(), StepError>> {
+    fn commit_now(&self, job: &mut WriteJob) -> Option<Result<(), StepError>> {
         let connection = self.connection.try_lock().ok()?;
         if self.queued.load(Ordering::Acquire) > 0 {
             return None;
         }
-        let committed = connection.transact_at_once(job)?;
+        let committed = connection.try_transaction_now(job)?;
         self.commits.fetch_add(1, Ordering::Relaxed);
         Some(committed.map_err(StepError::from))
     }
 }
 
-fn write(desk: &Desk, background: Option<&Sqlite>, orders: &Receiver<Order>) {
+fn run_writer(desk: &CommitDesk, background: Option<&Sqlite>, orders: &Receiver<WriterCommand>) {
     while let Ok(first) = orders.recv() {
         let mut batch = Vec::new();
         let mut is_due = false;
         for order in std::iter::once(first).chain(orders.try_iter()) {
             match order {
-                Order::Commit(queued) => batch.push(queued),
-                Order::Checkpoint => is_due = true,
+                WriterCommand::Commit(queued) => batch.push(queued),
+                WriterCommand::Checkpoint => is_due = true,
             }
         }
         if !batch.is_empty() {
-            let results = commit(&desk.connection(), &mut batch);
+            let results = commit_batch(&desk.lock_connection(), &mut batch);
             desk.queued.fetch_sub(batch.len(), Ordering::AcqRel);
             let count = desk.commits.fetch_add(1, Ordering::Relaxed) + 1;
-            is_due |= count.is_multiple_of(CHECKPOINT_EVERY);
+            is_due |= count.is_multiple_of(COMMITS_PER_CHECKPOINT);
             for (queued, result) in batch.into_iter().zip(results) {
                 // The caller may be gone; the commit is valid anyway.
                 let _ = queued.done.send(result);
             }
         }
         if is_due
-            && background.is_some_and(Sqlite::checkpoint)
-            && let Connection::Sqlite(sqlite) = &*desk.connection()
+            && background.is_some_and(Sqlite::run_checkpoint)
+            && let DbConnection::Sqlite(sqlite) = &*desk.lock_connection()
         {
-            sqlite.truncate();
+            sqlite.truncate_log();
         }
     }
 }
 
 /// Commits a batch and returns the result of each job.
-fn commit(connection: &Connection, batch: &mut [Queued]) -> Vec<Result<(), StepError>> {
-    let mut jobs: Vec<&mut Job> = batch.iter_mut().map(|queued| &mut queued.job).collect();
-    match connection.transact(&mut jobs) {
+fn commit_batch(connection: &DbConnection, batch: &mut [QueuedJob]) -> Vec<Result<(), StepError>> {
+    let mut jobs: Vec<&mut WriteJob> = batch.iter_mut().map(|queued| &mut queued.job).collect();
+    match connection.run_transaction(&mut jobs) {
         Ok(()) => jobs.iter().map(|_| Ok(())).collect(),
         Err(error) if jobs.len() == 1 => vec![Err(error.into())],
         // At least one job fails. Committed one by one, only those that fail are refused.
-        Err(_) => jobs.iter_mut().map(|job| Ok(connection.transact(&mut [&mut **job])?)).collect(),
+        Err(_) => jobs.iter_mut().map(|job| Ok(connection.run_transaction(&mut [&mut **job])?)).collect(),
     }
 }

@@ -12,119 +12,124 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use flowloom_core::code::Code;
 use flowloom_core::event::Event;
 use flowloom_runtime::journal::Journal;
-use flowloom_store::{Database, Durability, Settings, Store};
+use flowloom_store::{Database, Durability, Store, StoreSettings};
 
-use support::{Place, append, created, finished, id, record};
+use support::{TestDatabase, append_records, created_event, finished_event, new_record, run_id};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_connection_is_made_again() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = TestDatabase::on_postgres() else { return };
     let database = place.postgres.as_ref().expect("a database");
     let store = place.open();
-    let lease = store.begin(id(1)).expect("new");
-    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
-    assert_eq!(store.runs(9).expect("readable").len(), 1);
-    database.disconnect();
-    append(&*store, lease, vec![record(id(1), 2, Event::StepUncertain)]).await.expect("stored on a new connection");
-    database.disconnect();
-    assert_eq!(store.read(id(1), 0).await.expect("readable").len(), 2);
+    let lease = store.begin_run(run_id(1)).expect("new");
+    append_records(&*store, lease, vec![new_record(run_id(1), 1, created_event(&store))]).await.expect("stored");
+    assert_eq!(store.list_runs(9).expect("readable").len(), 1);
+    database.close_connections();
+    append_records(&*store, lease, vec![new_record(run_id(1), 2, Event::StepUncertain)])
+        .await
+        .expect("stored on a new connection");
+    database.close_connections();
+    assert_eq!(store.read(run_id(1), 0).await.expect("readable").len(), 2);
 }
 
 #[tokio::test]
 async fn it_works_where_one_thread_does_everything() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = TestDatabase::on_postgres() else { return };
     let store = place.open();
-    let lease = store.begin(id(1)).expect("new");
-    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
-    assert_eq!(store.read(id(1), 0).await.expect("readable").len(), 1);
+    let lease = store.begin_run(run_id(1)).expect("new");
+    append_records(&*store, lease, vec![new_record(run_id(1), 1, created_event(&store))]).await.expect("stored");
+    assert_eq!(store.read(run_id(1), 0).await.expect("readable").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_whose_lease_ran_out_cannot_write() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = TestDatabase::on_postgres() else { return };
     let (paused, other) = (place.open(), place.open());
-    let lease = paused.begin(id(1)).expect("new");
-    append(&*paused, lease, vec![record(id(1), 1, created(&paused))]).await.expect("stored");
-    assert_eq!(other.claim(id(1)).await.expect_err("its owner lives").code, Code::RunOwned);
+    let lease = paused.begin_run(run_id(1)).expect("new");
+    append_records(&*paused, lease, vec![new_record(run_id(1), 1, created_event(&paused))]).await.expect("stored");
+    assert_eq!(other.claim_run(run_id(1)).await.expect_err("its owner lives").code, Code::RunOwned);
     // As if the process had been silent for a long time.
-    place.postgres.as_ref().expect("a database").run("update process set expires_at = now() - interval '1 second'");
-    assert_eq!(other.orphans(9).expect("readable"), []);
+    place.postgres.as_ref().expect("a database").run_sql("update process set expires_at = now() - interval '1 second'");
+    assert_eq!(other.abandoned_runs(9).expect("readable"), []);
     let start = Event::RunStarted { epoch: 1 };
-    append(&*paused, lease, vec![record(id(1), 2, start)]).await.expect("nobody has taken it, so it may");
-    assert_eq!(other.claim(id(1)).await.expect_err("a commit renews the lease").code, Code::RunOwned);
-    place.postgres.as_ref().expect("a database").run("update process set expires_at = now() - interval '1 second'");
-    assert_eq!(other.orphans(9).expect("readable").len(), 1);
-    let taken = other.claim(id(1)).await.expect("it is silent");
+    append_records(&*paused, lease, vec![new_record(run_id(1), 2, start)])
+        .await
+        .expect("nobody has taken it, so it may");
+    assert_eq!(other.claim_run(run_id(1)).await.expect_err("a commit renews the lease").code, Code::RunOwned);
+    place.postgres.as_ref().expect("a database").run_sql("update process set expires_at = now() - interval '1 second'");
+    assert_eq!(other.abandoned_runs(9).expect("readable").len(), 1);
+    let taken = other.claim_run(run_id(1)).await.expect("it is silent");
     assert_eq!(taken.epoch, 2);
-    let late = append(&*paused, lease, vec![record(id(1), 3, Event::StepUncertain)]).await;
+    let late = append_records(&*paused, lease, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await;
     assert_eq!(late.expect_err("another's now").code, Code::OwnershipLost);
-    append(&*other, taken, vec![record(id(1), 3, Event::StepUncertain)]).await.expect("stored");
+    append_records(&*other, taken, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await.expect("stored");
     // Releasing a lease that was lost has no effect.
-    paused.release(lease);
+    paused.release_run(lease);
     drop(paused);
-    assert!(other.run(id(1)).expect("readable").expect("there").is_driven);
+    assert!(other.get_run(run_id(1)).expect("readable").expect("there").is_driven);
 }
 
 #[test]
 fn servers_that_start_together_make_the_tables_once() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = TestDatabase::on_postgres() else { return };
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| place.open());
         }
     });
-    place.postgres.as_ref().expect("a database").run("update schema_version set version = 99");
+    place.postgres.as_ref().expect("a database").run_sql("update schema_version set version = 99");
     let url = &place.postgres.as_ref().expect("a database").url;
-    assert_eq!(refusal(url), (Code::StoreNewer, false));
+    assert_eq!(refusal_of(url), (Code::StoreNewer, false));
 }
 
 #[test]
 fn a_server_that_cannot_be_used_is_refused_without_a_secret() {
-    assert_eq!(refusal("postgres://ann:s3cret@127.0.0.1:1/flows"), (Code::StoreFailed, false));
-    let Some(place) = Place::postgres() else { return };
+    assert_eq!(refusal_of("postgres://ann:s3cret@127.0.0.1:1/flows"), (Code::StoreFailed, false));
+    let Some(place) = TestDatabase::on_postgres() else { return };
     let url = place.postgres.as_ref().expect("a database").url.replace("postgres@", "ann:s3cret@");
-    assert_eq!(refusal(&url), (Code::StoreFailed, false), "there is no such user");
+    assert_eq!(refusal_of(&url), (Code::StoreFailed, false), "there is no such user");
     // The server does not support TLS.
     let required = format!("{}&sslmode=require", url);
-    assert_eq!(refusal(&required), (Code::StoreFailed, false));
+    assert_eq!(refusal_of(&required), (Code::StoreFailed, false));
 }
 
 /// The error code with which a database is refused, and whether the message contains the password.
-fn refusal(url: &str) -> (Code, bool) {
+fn refusal_of(url: &str) -> (Code, bool) {
     let folder = tempfile::tempdir().expect("a folder");
     let database = Database::parse(url).expect("an address");
-    let settings = Settings { database: Some(database), ..Settings::of(folder.path(), Durability::Normal) };
+    let settings =
+        StoreSettings { database: Some(database), ..StoreSettings::for_folder(folder.path(), Durability::Normal) };
     let error = Store::open_with(&settings).map(|_| ()).expect_err("refused");
     (error.code, error.message.contains("s3cret"))
 }
 
 /// A proxy between a store and its server that drops a commit, or its acknowledgement, on request.
-struct Middle {
+struct DroppingProxy {
     port: u16,
     loses: Arc<AtomicU8>,
 }
 
 /// What the proxy drops next: nothing.
-const NOTHING: u8 = 0;
-const THE_ANSWER: u8 = 1;
-const THE_COMMIT: u8 = 2;
+const DROP_NOTHING: u8 = 0;
+const DROP_REPLY: u8 = 1;
+const DROP_COMMIT: u8 = 2;
 /// Accepts no connection.
-const ALL: u8 = 3;
+const DROP_ALL: u8 = 3;
 
-impl Middle {
-    fn start(socket: String) -> Middle {
+impl DroppingProxy {
+    fn start_proxy(socket: String) -> DroppingProxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let loses = Arc::new(AtomicU8::new(NOTHING));
+        let loses = Arc::new(AtomicU8::new(DROP_NOTHING));
         let shared = loses.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                if shared.load(Ordering::Acquire) == ALL {
+                if shared.load(Ordering::Acquire) == DROP_ALL {
                     continue;
                 }
                 let server = UnixStream::connect(&socket).expect("it listens");
                 let (loses, back) = (shared.clone(), (server.try_clone(), client.try_clone()));
-                std::thread::spawn(move || forward(client, server, &loses));
+                std::thread::spawn(move || forward_bytes(client, server, &loses));
                 if let (Ok(mut server), Ok(mut client)) = back {
                     std::thread::spawn(move || {
                         let _ = std::io::copy(&mut server, &mut client);
@@ -133,27 +138,27 @@ impl Middle {
                 }
             }
         });
-        Middle { port, loses }
+        DroppingProxy { port, loses }
     }
 }
 
-fn forward(mut client: TcpStream, mut server: UnixStream, loses: &AtomicU8) {
+fn forward_bytes(mut client: TcpStream, mut server: UnixStream, loses: &AtomicU8) {
     let mut buffer = [0; 65536];
     while let Ok(length @ 1..) = client.read(&mut buffer) {
         let part = &buffer[..length];
         let is_commit = part.windows(7).any(|window| window == b"COMMIT\0");
         let lost = match loses.load(Ordering::Acquire) {
-            lost @ (THE_ANSWER | THE_COMMIT) if is_commit => {
-                loses.store(NOTHING, Ordering::Release);
+            lost @ (DROP_REPLY | DROP_COMMIT) if is_commit => {
+                loses.store(DROP_NOTHING, Ordering::Release);
                 lost
             }
-            ALL => ALL,
-            _ => NOTHING,
+            DROP_ALL => DROP_ALL,
+            _ => DROP_NOTHING,
         };
-        if lost != NOTHING {
+        if lost != DROP_NOTHING {
             // From now on the client receives nothing.
             let _ = client.shutdown(Shutdown::Both);
-            if lost == THE_ANSWER {
+            if lost == DROP_REPLY {
                 let _ = server.write_all(part);
             } else {
                 let _ = server.shutdown(Shutdown::Both);
@@ -169,42 +174,45 @@ fn forward(mut client: TcpStream, mut server: UnixStream, loses: &AtomicU8) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_is_lost_or_whose_answer_is_happens_once() {
-    let Some(place) = Place::postgres() else { return };
-    let (middle, store) = through_the_middle(&place);
-    let lease = store.begin(id(1)).expect("new");
-    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
-    for (seq, lost) in [(2, THE_ANSWER), (3, THE_COMMIT), (4, THE_COMMIT), (5, THE_ANSWER)] {
+    let Some(place) = TestDatabase::on_postgres() else { return };
+    let (middle, store) = open_through_proxy(&place);
+    let lease = store.begin_run(run_id(1)).expect("new");
+    append_records(&*store, lease, vec![new_record(run_id(1), 1, created_event(&store))]).await.expect("stored");
+    for (seq, lost) in [(2, DROP_REPLY), (3, DROP_COMMIT), (4, DROP_COMMIT), (5, DROP_REPLY)] {
         middle.loses.store(lost, Ordering::Release);
-        append(&*store, lease, vec![record(id(1), seq, finished("x".into()))]).await.expect("stored, as it turns out");
-        assert_eq!(middle.loses.load(Ordering::Acquire), NOTHING, "it was lost");
+        append_records(&*store, lease, vec![new_record(run_id(1), seq, finished_event("x".into()))])
+            .await
+            .expect("stored, as it turns out");
+        assert_eq!(middle.loses.load(Ordering::Acquire), DROP_NOTHING, "it was lost");
     }
-    let numbers: Vec<u64> = place.open().read(id(1), 0).await.expect("readable").iter().map(|it| it.seq).collect();
+    let numbers: Vec<u64> = place.open().read(run_id(1), 0).await.expect("readable").iter().map(|it| it.seq).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_could_not_be_written_goes_on_when_the_server_is_back() {
-    let Some(place) = Place::postgres() else { return };
-    let (middle, store) = through_the_middle(&place);
-    let lease = store.begin(id(1)).expect("new");
-    let begun = vec![record(id(1), 1, created(&store)), record(id(1), 2, Event::RunStarted { epoch: 1 })];
-    append(&*store, lease, begun).await.expect("stored");
-    middle.loses.store(ALL, Ordering::Release);
-    let failed = append(&*store, lease, vec![record(id(1), 3, Event::StepUncertain)]).await;
+    let Some(place) = TestDatabase::on_postgres() else { return };
+    let (middle, store) = open_through_proxy(&place);
+    let lease = store.begin_run(run_id(1)).expect("new");
+    let begun =
+        vec![new_record(run_id(1), 1, created_event(&store)), new_record(run_id(1), 2, Event::RunStarted { epoch: 1 })];
+    append_records(&*store, lease, begun).await.expect("stored");
+    middle.loses.store(DROP_ALL, Ordering::Release);
+    let failed = append_records(&*store, lease, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await;
     assert_eq!(failed.expect_err("there is no server").code, Code::StoreFailed);
-    assert_eq!(store.runs(9).expect_err("there is no server").code, Code::StoreFailed);
+    assert_eq!(store.list_runs(9).expect_err("there is no server").code, Code::StoreFailed);
     // The row still names this process as the worker.
-    store.release(lease);
-    middle.loses.store(NOTHING, Ordering::Release);
-    assert_eq!(store.orphans(9).expect("readable").len(), 1);
-    let lease = store.claim(id(1)).await.expect("nobody drives it");
-    append(&*store, lease, vec![record(id(1), 3, Event::StepUncertain)]).await.expect("stored");
+    store.release_run(lease);
+    middle.loses.store(DROP_NOTHING, Ordering::Release);
+    assert_eq!(store.abandoned_runs(9).expect("readable").len(), 1);
+    let lease = store.claim_run(run_id(1)).await.expect("nobody drives it");
+    append_records(&*store, lease, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await.expect("stored");
 }
 
 /// A store whose connections pass through a [`Middle`].
-fn through_the_middle(place: &Place) -> (Middle, Arc<Store>) {
+fn open_through_proxy(place: &TestDatabase) -> (DroppingProxy, Arc<Store>) {
     let database = place.postgres.as_ref().expect("a database");
-    let middle = Middle::start(database.socket());
+    let middle = DroppingProxy::start_proxy(database.socket_path());
     let name = database.url.split('/').nth(3).and_then(|rest| rest.split('?').next()).expect("a name");
     let url = format!("postgres://postgres@127.0.0.1:{}/{name}", middle.port);
     let store = place.open_at(Some(&url), Durability::Normal);

@@ -7,15 +7,17 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_runtime::journal::Journal;
-use flowloom_store::{BlockQuery, Change, DefinitionKey, Durability, Kind, NewDefinition, Origin, Store};
+use flowloom_store::{
+    BlockQuery, DefinitionChange, DefinitionKey, DefinitionKind, Durability, NewDefinition, Origin, Store,
+};
 
-use support::{append, created, finished, id, record};
+use support::{append_records, created_event, finished_event, new_record, run_id};
 
-fn open(folder: &FilePath) -> Arc<Store> {
+fn open_store(folder: &FilePath) -> Arc<Store> {
     Store::open(folder, Durability::Normal).expect("it opens")
 }
 
-fn refusal(folder: &FilePath) -> Code {
+fn refusal_of(folder: &FilePath) -> Code {
     Store::open(folder, Durability::Normal).map(|_| ()).expect_err("refused").code
 }
 
@@ -24,49 +26,49 @@ fn an_unwell_database_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("flowloom.db");
     std::fs::write(&file, "this is no database, but long enough to look at as one ".repeat(100)).expect("written");
-    assert_eq!(refusal(folder.path()), Code::StoreCorrupt);
+    assert_eq!(refusal_of(folder.path()), Code::StoreCorrupt);
     let newer = tempfile::tempdir().expect("a folder");
-    drop(open(newer.path()));
+    drop(open_store(newer.path()));
     let connection = rusqlite::Connection::open(newer.path().join("flowloom.db")).expect("it opens");
     connection.execute_batch("PRAGMA user_version = 99").expect("set");
     drop(connection);
-    assert_eq!(refusal(newer.path()), Code::StoreNewer);
-    assert_eq!(refusal(FilePath::new("/proc/no/such/folder")), Code::StoreReadOnly);
+    assert_eq!(refusal_of(newer.path()), Code::StoreNewer);
+    assert_eq!(refusal_of(FilePath::new("/proc/no/such/folder")), Code::StoreReadOnly);
 }
 
 #[tokio::test]
 async fn blocks_of_a_database_from_before_the_search_are_found_after_it_is_opened() {
     let folder = tempfile::tempdir().expect("a folder");
-    let key = DefinitionKey { holder: "ann".into(), kind: Kind::Block, id: "x".into() };
+    let key = DefinitionKey { user: "ann".into(), kind: DefinitionKind::Block, id: "x".into() };
     let content = r#"{"id": "x", "description": "Fetches a page."}"#.into();
     let put = NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() };
-    open(folder.path()).change_definitions(vec![Change::Put(put)], 1).await.expect("made");
+    open_store(folder.path()).change_definitions(vec![DefinitionChange::Put(put)], 1).await.expect("made");
     let connection = rusqlite::Connection::open(folder.path().join("flowloom.db")).expect("it opens");
     let before = "drop table block_words; drop table block_card; drop table embedding; drop table block_state; \
                   PRAGMA user_version = 6";
     connection.execute_batch(before).expect("undone");
     drop(connection);
-    let query = BlockQuery { holder: "ann", words: "fetch", vector: None, limit: 5 };
-    let found = open(folder.path()).find_blocks(query).expect("readable");
+    let query = BlockQuery { user: "ann", words: "fetch", vector: None, limit: 5 };
+    let found = open_store(folder.path()).search_blocks(query).expect("readable");
     assert_eq!(found.iter().map(|found| &*found.id).collect::<Vec<_>>(), ["x"]);
 }
 
 #[tokio::test]
 async fn a_full_database_loses_nothing_that_was_acknowledged() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = open(folder.path());
-    let lease = store.begin(id(1)).expect("new");
-    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
+    let store = open_store(folder.path());
+    let lease = store.begin_run(run_id(1)).expect("new");
+    append_records(&*store, lease, vec![new_record(run_id(1), 1, created_event(&store))]).await.expect("stored");
     store.limit_pages(20).expect("limited");
     let mut acknowledged = 1;
     let error = loop {
-        let big = finished("x".repeat(3_000).into());
-        match append(&*store, lease, vec![record(id(1), acknowledged + 1, big)]).await {
+        let big = finished_event("x".repeat(3_000).into());
+        match append_records(&*store, lease, vec![new_record(run_id(1), acknowledged + 1, big)]).await {
             Ok(()) => acknowledged += 1,
             Err(error) => break error,
         }
     };
     assert_eq!(error.code, Code::StoreFull, "{error}");
-    let kept = open(folder.path()).read(id(1), 0).await.expect("readable");
+    let kept = open_store(folder.path()).read(run_id(1), 0).await.expect("readable");
     assert_eq!(kept.len() as u64, acknowledged);
 }

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// IPv4 blocks that are not on the public internet: (network, prefix length, description).
-const V4: [(Ipv4Addr, u32, &str); 18] = [
+const SPECIAL_V4_BLOCKS: [(Ipv4Addr, u32, &str); 18] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8, "this host"),
     (Ipv4Addr::new(10, 0, 0, 0), 8, "a private network"),
     (Ipv4Addr::new(100, 64, 0, 0), 10, "a carrier's shared network"),
@@ -28,7 +28,7 @@ const V4: [(Ipv4Addr, u32, &str); 18] = [
 ];
 
 /// IPv6 blocks that are refused although they are in public space or translate to it.
-const V6: [(Ipv6Addr, u32, &str); 11] = [
+const SPECIAL_V6_BLOCKS: [(Ipv6Addr, u32, &str); 11] = [
     (Ipv6Addr::UNSPECIFIED, 128, "this host"),
     (Ipv6Addr::LOCALHOST, 128, "loopback"),
     (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10, "link-local"),
@@ -44,26 +44,29 @@ const V6: [(Ipv6Addr, u32, &str); 11] = [
 ];
 
 /// Describes why `address` is not on the public internet; `None` if it is.
-pub fn special(address: IpAddr) -> Option<String> {
+pub fn describe_special(address: IpAddr) -> Option<String> {
     match address {
-        IpAddr::V4(v4) => special_v4(v4).map(str::to_owned),
-        IpAddr::V6(v6) => special_v6(v6),
+        IpAddr::V4(v4) => describe_special_v4(v4).map(str::to_owned),
+        IpAddr::V6(v6) => describe_special_v6(v6),
     }
 }
 
-fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
+fn describe_special_v4(address: Ipv4Addr) -> Option<&'static str> {
     let bits = address.to_bits();
-    V4.iter().find(|(net, length, _)| (bits ^ net.to_bits()) >> (32 - length) == 0).map(|(_, _, what)| *what)
+    SPECIAL_V4_BLOCKS
+        .iter()
+        .find(|(net, length, _)| (bits ^ net.to_bits()) >> (32 - length) == 0)
+        .map(|(_, _, what)| *what)
 }
 
-fn special_v6(address: Ipv6Addr) -> Option<String> {
+fn describe_special_v6(address: Ipv6Addr) -> Option<String> {
     let bits = address.to_bits();
-    let listed = V6.iter().find(|(net, length, _)| (bits ^ net.to_bits()) >> (128 - length) == 0);
+    let listed = SPECIAL_V6_BLOCKS.iter().find(|(net, length, _)| (bits ^ net.to_bits()) >> (128 - length) == 0);
     if let Some((_, _, what)) = listed {
         return Some((*what).to_owned());
     }
-    if let Some(inner) = translated(address) {
-        return special_v4(inner).map(|what| format!("{inner} in IPv6 form, {what}"));
+    if let Some(inner) = embedded_v4(address) {
+        return describe_special_v4(inner).map(|what| format!("{inner} in IPv6 form, {what}"));
     }
     // All routed addresses are in 2000::/3; the rest is unassigned, deprecated or local by definition.
     (bits >> 125 != 1).then(|| "outside the routed IPv6 space".to_owned())
@@ -71,7 +74,7 @@ fn special_v6(address: Ipv6Addr) -> Option<String> {
 
 /// The IPv4 address that packets to `address` are sent to, for forms that may also contain public addresses:
 /// IPv4-mapped addresses and NAT64's well-known prefix. (NAT64's local prefix, 6to4 and Teredo are always refused.)
-fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let low = Ipv4Addr::from_bits(address.to_bits() as u32);
     match address.segments() {
         [0, 0, 0, 0, 0, 0xffff, _, _] | [0x64, 0xff9b, 0, 0, 0, 0, _, _] => Some(low),

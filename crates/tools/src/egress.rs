@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_runtime::effects::Boxed;
+use flowloom_runtime::effects::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
@@ -85,43 +85,46 @@ pub enum Route {
 
 impl EgressPolicy {
     /// The default policy with `allow` entries as they are written in the configuration. Fails with `ConfigInvalid`.
-    pub fn allowing<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<EgressPolicy, StepError> {
+    pub fn with_allow_list<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<EgressPolicy, StepError> {
         let allow = entries.into_iter().map(|entry| HostPort::parse(entry.as_ref())).collect::<Result<_, _>>()?;
         Ok(EgressPolicy { allow, ..EgressPolicy::default() })
     }
 
     /// Checks whether a URL may be requested, and how. Fails with `EgressDenied`. Names are not resolved here, but
     /// once, when connecting.
-    pub fn vet(&self, url: &Url) -> Result<Route, StepError> {
+    pub fn check_url(&self, url: &Url) -> Result<Route, StepError> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(denied(format!("{}: only http and https URLs are supported", shown(url))));
+            return Err(egress_denied(format!("{}: only http and https URLs are supported", display_origin(url))));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(denied(format!("{}: a URL may not contain a user name or password", shown(url))));
+            return Err(egress_denied(format!(
+                "{}: a URL may not contain a user name or password",
+                display_origin(url)
+            )));
         }
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
-            return Err(denied(format!("{}: the URL has no host", shown(url))));
+            return Err(egress_denied(format!("{}: the URL has no host", display_origin(url))));
         };
         let place = HostPort { host: host.to_string(), port };
         if self.allow.contains(&place) {
             return Ok(Route::Allowed);
         }
-        if let Some(why) = special_host(&host) {
-            return Err(refusal(&place.to_string(), &why, Some(&place)));
+        if let Some(why) = describe_special_host(&host) {
+            return Err(refuse_host(&place.to_string(), &why, Some(&place)));
         }
         if !self.ports.contains(&port) {
-            let why = format!("port {port} is not one of {}", list(&self.ports));
-            return Err(refusal(&place.to_string(), &why, Some(&place)));
+            let why = format!("port {port} is not one of {}", join_ports(&self.ports));
+            return Err(refuse_host(&place.to_string(), &why, Some(&place)));
         }
         Ok(Route::Public)
     }
 }
 
 /// Why a host is refused without resolving it.
-fn special_host(host: &Host<&str>) -> Option<String> {
+fn describe_special_host(host: &Host<&str>) -> Option<String> {
     match host {
-        Host::Ipv4(v4) => address::special(IpAddr::V4(*v4)),
-        Host::Ipv6(v6) => address::special(IpAddr::V6(*v6)),
+        Host::Ipv4(v4) => address::describe_special(IpAddr::V4(*v4)),
+        Host::Ipv6(v6) => address::describe_special(IpAddr::V6(*v6)),
         Host::Domain(name) => {
             let name = name.trim_end_matches('.');
             let local = LOCAL_NAMES.contains(&name) || name.ends_with(".localhost");
@@ -131,7 +134,7 @@ fn special_host(host: &Host<&str>) -> Option<String> {
 }
 
 /// A URL for messages: scheme, host and port only.
-pub(crate) fn shown(url: &Url) -> String {
+pub(crate) fn display_origin(url: &Url) -> String {
     match url.host_str() {
         Some(host) => {
             let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
@@ -141,35 +144,35 @@ pub(crate) fn shown(url: &Url) -> String {
     }
 }
 
-fn list(ports: &[u16]) -> String {
+fn join_ports(ports: &[u16]) -> String {
     ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn denied(message: String) -> StepError {
+fn egress_denied(message: String) -> StepError {
     StepError::new(Code::EgressDenied, message)
 }
 
 /// The error for a refused host, with the configuration that would allow it.
-fn refusal(what: &str, why: &str, place: Option<&HostPort>) -> StepError {
+fn refuse_host(what: &str, why: &str, place: Option<&HostPort>) -> StepError {
     let hint = match place {
         Some(place) => format!("; to allow it, set egress.allow = [\"{place}\"]"),
         None => String::new(),
     };
-    denied(format!("{what} may not be reached: {why}{hint}"))
+    egress_denied(format!("{what} may not be reached: {why}{hint}"))
 }
 
 /// Resolves host names.
-pub trait Lookup: Send + Sync {
+pub trait HostResolver: Send + Sync {
     /// All addresses of `host`.
-    fn lookup<'a>(&'a self, host: &'a str) -> Boxed<'a, io::Result<Vec<IpAddr>>>;
+    fn lookup_host<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
 /// The operating system's resolver.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SystemLookup;
+pub struct SystemResolver;
 
-impl Lookup for SystemLookup {
-    fn lookup<'a>(&'a self, host: &'a str) -> Boxed<'a, io::Result<Vec<IpAddr>>> {
+impl HostResolver for SystemResolver {
+    fn lookup_host<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let found = tokio::net::lookup_host((host, 0)).await?;
             Ok(found.map(|address| address.ip()).collect())
@@ -178,52 +181,56 @@ impl Lookup for SystemLookup {
 }
 
 /// The connector's resolver; returns permitted addresses only.
-pub(crate) struct Resolver {
-    pub(crate) lookup: Arc<dyn Lookup>,
+pub(crate) struct GuardedResolver {
+    pub(crate) lookup: Arc<dyn HostResolver>,
     pub(crate) route: Route,
 }
 
 /// Why the resolver returned no address. It is recovered from the connector's error.
 #[derive(Debug)]
-pub(crate) enum Unresolved {
+pub(crate) enum ResolveError {
     /// Every address of the name is refused.
     Refused { host: String, address: IpAddr, why: String },
     /// The name has no address.
-    Nothing { host: String, why: String },
+    NoAddress { host: String, why: String },
 }
 
-impl fmt::Display for Unresolved {
+impl fmt::Display for ResolveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unresolved::Refused { host, address, why } => write!(f, "{host} resolves to {address}: {why}"),
-            Unresolved::Nothing { host, why } => write!(f, "no address found for {host} ({why})"),
+            ResolveError::Refused { host, address, why } => write!(f, "{host} resolves to {address}: {why}"),
+            ResolveError::NoAddress { host, why } => write!(f, "no address found for {host} ({why})"),
         }
     }
 }
 
-impl Error for Unresolved {}
+impl Error for ResolveError {}
 
-impl Unresolved {
+impl ResolveError {
     /// The step's error. `url` is the requested URL, because a resolver does not see the port.
-    pub(crate) fn step_error(&self, url: &Url) -> StepError {
+    pub(crate) fn to_step_error(&self, url: &Url) -> StepError {
         match self {
-            Unresolved::Refused { host, address, why } => {
+            ResolveError::Refused { host, address, why } => {
                 let place = url.port_or_known_default().map(|port| HostPort { host: host.clone(), port });
-                refusal(&format!("{host} (address {address})"), why, place.as_ref())
+                refuse_host(&format!("{host} (address {address})"), why, place.as_ref())
             }
-            Unresolved::Nothing { .. } => StepError::passing(Code::HttpFailed, self.to_string()),
+            ResolveError::NoAddress { .. } => StepError::new_retryable(Code::HttpFailed, self.to_string()),
         }
     }
 }
 
-impl Resolver {
+impl GuardedResolver {
     /// The addresses of `host` that may be dialled; at least one.
-    pub(crate) async fn vetted(lookup: &dyn Lookup, route: Route, host: &str) -> Result<Vec<IpAddr>, Unresolved> {
-        let nothing = |why: String| Unresolved::Nothing { host: host.to_owned(), why };
-        let mut found = lookup.lookup(host).await.map_err(|error| nothing(error.to_string()))?;
+    pub(crate) async fn permitted_addresses(
+        lookup: &dyn HostResolver,
+        route: Route,
+        host: &str,
+    ) -> Result<Vec<IpAddr>, ResolveError> {
+        let nothing = |why: String| ResolveError::NoAddress { host: host.to_owned(), why };
+        let mut found = lookup.lookup_host(host).await.map_err(|error| nothing(error.to_string()))?;
         let mut refused = None;
         if route == Route::Public {
-            found.retain(|address| match address::special(*address) {
+            found.retain(|address| match address::describe_special(*address) {
                 Some(why) => {
                     refused.get_or_insert((*address, why));
                     false
@@ -233,17 +240,17 @@ impl Resolver {
         }
         match refused {
             _ if !found.is_empty() => Ok(found),
-            Some((address, why)) => Err(Unresolved::Refused { host: host.to_owned(), address, why }),
+            Some((address, why)) => Err(ResolveError::Refused { host: host.to_owned(), address, why }),
             None => Err(nothing("the name has no address".to_owned())),
         }
     }
 }
 
-impl Resolve for Resolver {
+impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let (lookup, route) = (self.lookup.clone(), self.route);
         Box::pin(async move {
-            let addresses = Resolver::vetted(&*lookup, route, name.as_str()).await?;
+            let addresses = GuardedResolver::permitted_addresses(&*lookup, route, name.as_str()).await?;
             // Port 0 means the port of the URL.
             let addresses: Addrs = Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 0)));
             Ok(addresses)

@@ -16,9 +16,11 @@ pub mod secrets;
 #[cfg(test)]
 mod tests;
 
-pub use egress::{EgressPolicy, HostPort, Lookup, SystemLookup};
-pub use functions::{Capabilities, FunctionConfig, HttpFunction, NativeFunction, Registry, SearchProvider, WebSearch};
+pub use egress::{EgressPolicy, HostPort, HostResolver, SystemResolver};
+pub use functions::{
+    Capabilities, FunctionConfig, FunctionRegistry, HttpFunction, NativeFunction, SearchProvider, WebSearch,
+};
 pub use http::{HttpClient, HttpLimits};
-pub use mcp::{McpConfig, McpServer, Remote};
+pub use mcp::{McpConfig, McpServer, RemoteServer};
 pub use scrape::PageScraper;
 pub use secrets::Secrets;

@@ -6,24 +6,24 @@ use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::rich::{Piece, Rich};
+use flowloom_core::rich::{Rich, RichPiece};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A source of secret values.
 pub trait Secrets: Send + Sync {
     /// The value of the secret `name`; `None` if it is not set.
-    fn value(&self, name: &str) -> Option<String>;
+    fn secret_value(&self, name: &str) -> Option<String>;
 }
 
 impl Secrets for BTreeMap<String, String> {
-    fn value(&self, name: &str) -> Option<String> {
+    fn secret_value(&self, name: &str) -> Option<String> {
         self.get(name).cloned()
     }
 }
 
 /// How a value is encoded at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writing {
+pub enum SecretEncoding {
     /// Unchanged.
     Plain,
     /// Percent-encoded, for paths and queries.
@@ -35,19 +35,19 @@ pub enum Writing {
 }
 
 /// The characters that `encodeURIComponent` leaves unchanged, except those that some servers decode wrongly.
-const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const COMPONENT_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Minimum length in bytes of values that are redacted from responses; shorter ones occur there by chance.
-const SHORTEST_REDACTED: usize = 6;
+const MIN_REDACTED_BYTES: usize = 6;
 
-impl Writing {
-    fn of(self, value: &str) -> String {
+impl SecretEncoding {
+    fn encode_value(self, value: &str) -> String {
         match self {
-            Writing::Plain => value.to_owned(),
-            Writing::Url => utf8_percent_encode(value, COMPONENT).to_string(),
-            Writing::Form => url::form_urlencoded::byte_serialize(value.as_bytes()).collect(),
-            Writing::Json => {
-                let quoted = flowloom_core::render::json(&value.into());
+            SecretEncoding::Plain => value.to_owned(),
+            SecretEncoding::Url => utf8_percent_encode(value, COMPONENT_ESCAPES).to_string(),
+            SecretEncoding::Form => url::form_urlencoded::byte_serialize(value.as_bytes()).collect(),
+            SecretEncoding::Json => {
+                let quoted = flowloom_core::render::to_json(&value.into());
                 quoted[1..quoted.len() - 1].to_owned()
             }
         }
@@ -55,53 +55,53 @@ impl Writing {
 }
 
 /// The secrets that one request has used.
-pub(crate) struct Used<'a> {
+pub(crate) struct UsedSecrets<'a> {
     source: &'a dyn Secrets,
     values: BTreeMap<String, String>,
 }
 
-impl<'a> Used<'a> {
-    pub(crate) fn new(source: &'a dyn Secrets) -> Used<'a> {
-        Used { source, values: BTreeMap::new() }
+impl<'a> UsedSecrets<'a> {
+    pub(crate) fn new(source: &'a dyn Secrets) -> UsedSecrets<'a> {
+        UsedSecrets { source, values: BTreeMap::new() }
     }
 
     /// Replaces the secrets in a text with their values. Fails with `SecretUnknown`.
-    pub(crate) fn fill(&mut self, text: &Rich, writing: Writing) -> Result<String, StepError> {
+    pub(crate) fn fill_text(&mut self, text: &Rich, writing: SecretEncoding) -> Result<String, StepError> {
         for piece in text.pieces() {
-            if let Piece::Secret(name) = piece
+            if let RichPiece::Secret(name) = piece
                 && !self.values.contains_key(&**name)
             {
-                let value = self.source.value(name).ok_or_else(|| unknown(name))?;
+                let value = self.source.secret_value(name).ok_or_else(|| secret_unknown(name))?;
                 self.values.insert(name.to_string(), value);
             }
         }
-        Ok(text.fill(|name| self.values.get(name).map(|value| writing.of(value)).unwrap_or_default()))
+        Ok(text.fill_secrets(|name| self.values.get(name).map(|value| writing.encode_value(value)).unwrap_or_default()))
     }
 
     /// The value of a secret that was filled in before.
-    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+    pub(crate) fn value_of(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
 
     /// Redacts all secret values from `text`, for messages.
-    pub(crate) fn redact(&self, text: &str) -> String {
-        self.replace(text, 1)
+    pub(crate) fn redact_text(&self, text: &str) -> String {
+        self.replace_values(text, 1)
     }
 
     /// Redacts secret values from `text` that are long enough not to occur by chance. For responses: servers echo
     /// requests, and responses are recorded.
     pub(crate) fn redact_reply(&self, text: String) -> String {
-        if self.values.is_empty() { text } else { self.replace(&text, SHORTEST_REDACTED) }
+        if self.values.is_empty() { text } else { self.replace_values(&text, MIN_REDACTED_BYTES) }
     }
 
-    fn replace(&self, text: &str, shortest: usize) -> String {
+    fn replace_values(&self, text: &str, shortest: usize) -> String {
         let mut out = text.to_owned();
         // Longest first, so that no remainder is left of a secret that contains another one.
         let mut values: Vec<_> = self.values.iter().filter(|(_, value)| value.len() >= shortest).collect();
         values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         for (name, value) in values {
-            for writing in [Writing::Plain, Writing::Url, Writing::Form, Writing::Json] {
-                let written = writing.of(value);
+            for writing in [SecretEncoding::Plain, SecretEncoding::Url, SecretEncoding::Form, SecretEncoding::Json] {
+                let written = writing.encode_value(value);
                 if out.contains(&written) {
                     out = out.replace(&written, &format!("${{secret.{name}}}"));
                 }
@@ -111,13 +111,13 @@ impl<'a> Used<'a> {
     }
 }
 
-fn unknown(name: &str) -> StepError {
+fn secret_unknown(name: &str) -> StepError {
     let message = format!("the secret {name} is not set; set FLOWLOOM_SECRET_{name}");
     StepError::new(Code::SecretUnknown, message)
 }
 
 /// Parses configured text in which `${secret.NAME}` stands for a secret.
-pub fn read_text(text: &str) -> Rich {
+pub fn parse_secret_text(text: &str) -> Rich {
     let mut rich = Rich::default();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${secret.") {

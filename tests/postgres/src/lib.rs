@@ -5,70 +5,70 @@ mod server;
 
 use std::sync::OnceLock;
 
-use server::Server;
+use server::PostgresServer;
 
 /// The server that this process uses, held until the process ends.
-static SERVER: OnceLock<Option<Server>> = OnceLock::new();
+static SHARED_SERVER: OnceLock<Option<PostgresServer>> = OnceLock::new();
 
 /// The database of one test.
-pub struct Database {
+pub struct TestDatabase {
     /// URL of the database.
     pub url: String,
     admin: String,
 }
 
-impl Database {
+impl TestDatabase {
     /// Creates an empty database. Without a Postgres installation it prints the reason and returns `None`, or panics if
     /// `FLOWLOOM_REQUIRE_POSTGRES` is set.
-    pub fn create() -> Option<Database> {
-        let server = SERVER.get_or_init(|| match Server::shared() {
+    pub fn create_database() -> Option<TestDatabase> {
+        let server = SHARED_SERVER.get_or_init(|| match PostgresServer::shared_server() {
             Ok(server) => Some(server),
             Err(why) if std::env::var_os("FLOWLOOM_REQUIRE_POSTGRES").is_some() => panic!("{why}"),
             Err(why) => {
-                skip(&why);
+                print_skip(&why);
                 None
             }
         });
         let server = server.as_ref()?;
         let name = format!("t{}", uuid::Uuid::new_v4().simple());
-        let admin = server.url("postgres");
-        run(&admin, &format!("create database {name}"));
-        Some(Database { url: server.url(&name), admin })
+        let admin = server.database_url("postgres");
+        run_sql(&admin, &format!("create database {name}"));
+        Some(TestDatabase { url: server.database_url(&name), admin })
     }
 
     /// Runs statements in this database.
-    pub fn run(&self, sql: &str) {
-        run(&self.url, sql);
+    pub fn run_sql(&self, sql: &str) {
+        run_sql(&self.url, sql);
     }
 
     /// The first column of a query's rows.
-    pub fn texts(&self, sql: &str) -> Vec<String> {
-        run(&self.url, sql)
+    pub fn query_texts(&self, sql: &str) -> Vec<String> {
+        run_sql(&self.url, sql)
     }
 
     /// Closes every connection to this database, as a restart of the server would.
-    pub fn disconnect(&self) {
+    pub fn close_connections(&self) {
         let name = self.url.rsplit('/').next().unwrap_or_default().split('?').next().unwrap_or_default();
-        run(
+        run_sql(
             &self.admin,
             &format!("select pg_terminate_backend(pid)::text from pg_stat_activity where datname = '{name}'"),
         );
     }
 
     /// Path of the server's socket.
-    pub fn socket(&self) -> String {
+    pub fn socket_path(&self) -> String {
         let folder = self.url.rsplit("host=").next().unwrap_or_default();
         format!("{folder}/.s.PGSQL.5432")
     }
 }
 
 #[allow(clippy::print_stderr)]
-fn skip(why: &str) {
+fn print_skip(why: &str) {
     eprintln!("SKIP: {why}");
 }
 
 /// Runs statements on a thread of its own, because the test may be an async task.
-fn run(url: &str, sql: &str) -> Vec<String> {
+fn run_sql(url: &str, sql: &str) -> Vec<String> {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Id of an unprivileged user, because Postgres refuses to run as root.
-const NOBODY: u32 = 65534;
+const NOBODY_ID: u32 = 65534;
 
 /// Stops the server when it is unused for a moment: test processes share the lock, the watcher needs it exclusively.
-const WATCH: &str = r#"
+const WATCH_SCRIPT: &str = r#"
 exec 9<"$1/users"
 while :; do
     flock -x 9; flock -u 9
@@ -27,36 +27,36 @@ done
 "#;
 
 /// The server, in use by this process.
-pub(crate) struct Server {
+pub(crate) struct PostgresServer {
     folder: PathBuf,
     /// Locked while the server is in use.
     _users: File,
 }
 
-impl Server {
+impl PostgresServer {
     /// The server of all test processes of this build folder, started if necessary.
-    pub(crate) fn shared() -> Result<Server, String> {
-        let programs = programs()?;
-        let folder = folder().map_err(|error| format!("cannot create the folder for Postgres: {error}"))?;
+    pub(crate) fn shared_server() -> Result<PostgresServer, String> {
+        let programs = find_programs()?;
+        let folder = server_folder().map_err(|error| format!("cannot create the folder for Postgres: {error}"))?;
         let starting = File::create(folder.join("starting")).map_err(|error| error.to_string())?;
         starting.lock().map_err(|error| error.to_string())?;
         // Waits for a watcher that is stopping the server.
         let users = File::create(folder.join("users")).map_err(|error| error.to_string())?;
         users.lock_shared().map_err(|error| error.to_string())?;
         if UnixStream::connect(folder.join(".s.PGSQL.5432")).is_err() {
-            start(&programs, &folder)?;
+            start_server(&programs, &folder)?;
         }
-        Ok(Server { folder, _users: users })
+        Ok(PostgresServer { folder, _users: users })
     }
 
     /// URL of a database.
-    pub(crate) fn url(&self, database: &str) -> String {
+    pub(crate) fn database_url(&self, database: &str) -> String {
         format!("postgres://postgres@/{database}?host={}", self.folder.display())
     }
 }
 
 /// The folder of Postgres's programs: as downloaded by `scripts/fetch-postgres.sh`, otherwise as installed.
-fn programs() -> Result<PathBuf, String> {
+fn find_programs() -> Result<PathBuf, String> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("FLOWLOOM_CACHE")
         .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("flowloom")))
@@ -72,45 +72,46 @@ fn programs() -> Result<PathBuf, String> {
 }
 
 /// The server's folder, one per build folder. Its path is short enough for a socket and accessible to an ordinary user.
-fn folder() -> io::Result<PathBuf> {
+fn server_folder() -> io::Result<PathBuf> {
     let build = std::env::current_exe()?;
     let build = build.ancestors().nth(3).unwrap_or(&build);
     let build = fs::metadata(build)?;
     let folder =
-        std::env::temp_dir().join(format!("flowloom-postgres-{}-{:x}-{:x}", owner()?, build.dev(), build.ino()));
+        std::env::temp_dir().join(format!("flowloom-postgres-{}-{:x}-{:x}", test_user_id()?, build.dev(), build.ino()));
     match fs::create_dir(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    if fs::symlink_metadata(&folder)?.uid() != owner()? && fs::symlink_metadata(&folder)?.uid() != user()?.unwrap_or(0)
+    if fs::symlink_metadata(&folder)?.uid() != test_user_id()?
+        && fs::symlink_metadata(&folder)?.uid() != server_user_id()?.unwrap_or(0)
     {
         return Err(io::Error::other(format!("{} belongs to another user", folder.display())));
     }
-    if let Some(user) = user()? {
+    if let Some(user) = server_user_id()? {
         chown(&folder, Some(user), Some(user))?;
     }
     Ok(folder)
 }
 
 /// The user that runs the tests.
-fn owner() -> io::Result<u32> {
+fn test_user_id() -> io::Result<u32> {
     Ok(fs::metadata("/proc/self")?.uid())
 }
 
 /// The user that runs the server, if it is not the one that runs the tests.
-fn user() -> io::Result<Option<u32>> {
-    Ok((owner()? == 0).then_some(NOBODY))
+fn server_user_id() -> io::Result<Option<u32>> {
+    Ok((test_user_id()? == 0).then_some(NOBODY_ID))
 }
 
-fn start(programs: &Path, folder: &Path) -> Result<(), String> {
+fn start_server(programs: &Path, folder: &Path) -> Result<(), String> {
     let failed = |error: io::Error| format!("cannot start Postgres: {error}");
     let data = folder.join("data");
     let _ = fs::remove_dir_all(&data);
-    let programs = reachable(programs, folder).map_err(failed)?;
+    let programs = copy_if_unreachable(programs, folder).map_err(failed)?;
     let program = |name: &str| -> io::Result<Command> {
         let mut command = Command::new(programs.join("bin").join(name));
         command.current_dir(folder).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8");
-        if let Some(user) = user()? {
+        if let Some(user) = server_user_id()? {
             command.uid(user).gid(user);
         }
         Ok(command)
@@ -135,14 +136,14 @@ fn start(programs: &Path, folder: &Path) -> Result<(), String> {
     let pid = fs::read_to_string(data.join("postmaster.pid")).map_err(failed)?;
     let pid = pid.lines().next().unwrap_or_default().to_owned();
     let mut watcher = Command::new("setsid");
-    watcher.args(["sh", "-c", WATCH, "watch"]).arg(folder).arg(pid).current_dir("/");
+    watcher.args(["sh", "-c", WATCH_SCRIPT, "watch"]).arg(folder).arg(pid).current_dir("/");
     watcher.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?;
     Ok(())
 }
 
 /// The programs in a folder that the server's user can access; it cannot access root's own folder.
-fn reachable(programs: &Path, folder: &Path) -> io::Result<PathBuf> {
-    if user()?.is_none() || programs.starts_with("/usr") {
+fn copy_if_unreachable(programs: &Path, folder: &Path) -> io::Result<PathBuf> {
+    if server_user_id()?.is_none() || programs.starts_with("/usr") {
         return Ok(programs.to_owned());
     }
     let copy = folder.join("programs");

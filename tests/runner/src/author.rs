@@ -7,11 +7,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_author::clarify::{Clarified, Conversation, Said, Speaker, clarify};
-use flowloom_author::rehearse::{Given, Prompts};
-use flowloom_author::wire::definition;
+use flowloom_author::clarify::{Clarification, Conversation, ConversationMessage, ConversationRole, clarify_goal};
+use flowloom_author::dry_run::{DryRunInputs, Prompts};
+use flowloom_author::wire::build_definition;
 use flowloom_author::{
-    Answer, Candidate, Draft, Event, Question, Rehearsal, Rehearser, Settings, Trial, Wanted, World, think,
+    Candidate, Draft, DryRun, DryRunner, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, PlannerSettings,
+    RequiredBlock, TrialOutcome, run_planner,
 };
 use flowloom_core::chat::Role;
 use flowloom_core::limits::Limits;
@@ -19,19 +20,19 @@ use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::Sources;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::Reply;
+use flowloom_runtime::effects::EffectFuture;
 
-use crate::expectation::Judge;
-use crate::pipeline::Answers;
+use crate::expectation::CaseJudge;
+use crate::pipeline::ScriptedAnswers;
 
 /// Similarity of a case's search results, which have no degrees.
-const FOUND: f32 = 1.0;
+const FOUND_SIMILARITY: f32 = 1.0;
 /// Maximum number of search results.
-const MOST_FOUND: usize = 5;
+const MAX_FOUND: usize = 5;
 
 /// The fields of each event that a case compares. Prompts, raw texts, definitions, times and texts for people are left
 /// out, and so are fields that the original system does not have.
-const COMPARED: [(&str, &[&str]); 16] = [
+const COMPARED_FIELDS: [(&str, &[&str]); 16] = [
     ("start", &["intent", "user_id"]),
     ("stage", &["stage", "status"]),
     ("llm_prompt", &["stage"]),
@@ -51,73 +52,73 @@ const COMPARED: [(&str, &[&str]); 16] = [
 ];
 
 /// Judges conversations, each with its own answers and expectation.
-pub(crate) fn judge_clarify(case: &Value, expectation: &Map, judge: &mut Judge) {
+pub(crate) fn judge_clarify(case: &Value, expectation: &Map, judge: &mut CaseJudge) {
     let cases = case.get("definition").and_then(|definition| definition.get("cases"));
     for (name, expected) in expectation {
         let (Some(case), Some(expected)) = (cases.and_then(|cases| cases.get(name)), expected.as_map()) else {
-            judge.fail(format!("the key {name:?} is not known"));
+            judge.add_failure(format!("the key {name:?} is not known"));
             continue;
         };
-        let world = Scripted::new(case.get("llm"), None);
-        let clarified = match crate::block_on(clarify(&world, &conversation(case))) {
+        let world = ScriptedWorld::new(case.get("llm"), None);
+        let clarified = match crate::block_on(clarify_goal(&world, &parse_conversation(case))) {
             Ok(clarified) => clarified,
-            Err(error) => return judge.fail(format!("{name}: {error}")),
+            Err(error) => return judge.add_failure(format!("{name}: {error}")),
         };
-        let asked = world.asked();
+        let asked = world.recorded_questions();
         for (key, expected) in expected {
             let actual = match &**key {
-                "result" => in_short(&clarified, expected),
+                "result" => clarification_value(&clarified, expected),
                 "llm_calls" => (asked.len() as i64).into(),
-                "last_call_roles" => asked.last().map(roles).unwrap_or_default(),
-                other => return judge.fail(format!("the key {other:?} is not known")),
+                "last_call_roles" => asked.last().map(message_roles).unwrap_or_default(),
+                other => return judge.add_failure(format!("the key {other:?} is not known")),
             };
-            judge.compare(&format!("{name}.{key}"), expected, Some(&actual));
+            judge.compare_key(&format!("{name}.{key}"), expected, Some(&actual));
         }
     }
 }
 
 /// The original system mostly omits fields without a value.
-fn in_short(clarified: &Clarified, expected: &Value) -> Value {
+fn clarification_value(clarified: &Clarification, expected: &Value) -> Value {
     let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let fields = [("refined_intent", text(&clarified.refined_intent)), ("question", text(&clarified.question))];
     let told = fields.into_iter().filter(|(key, value)| *value != Value::Null || expected.get(key).is_some());
     Value::map(std::iter::once(("ready", clarified.ready.into())).chain(told))
 }
 
-fn conversation(case: &Value) -> Conversation {
+fn parse_conversation(case: &Value) -> Conversation {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let said = |said: &Value| {
-        let role = if text(said, "role") == "assistant" { Speaker::Assistant } else { Speaker::User };
-        Said { role, content: text(said, "content") }
+        let role = if text(said, "role") == "assistant" { ConversationRole::Assistant } else { ConversationRole::User };
+        ConversationMessage { role, content: text(said, "content") }
     };
     let history = case.get("history").and_then(Value::as_list).unwrap_or_default().iter().map(said).collect();
     Conversation { message: text(case, "message"), history }
 }
 
-fn roles(question: &Question) -> Value {
+fn message_roles(question: &ModelQuestion) -> Value {
     let name = |role| if role == Role::Assistant { "assistant" } else { "user" };
     let said = question.messages.iter().map(|message| name(message.role));
     Value::list(std::iter::once("system").chain(said).map(Value::from).collect())
 }
 
 /// Judges the authoring of a pipeline.
-pub(crate) fn judge_think(case: &Value, expectation: &Map, judge: &mut Judge) {
+pub(crate) fn judge_authoring(case: &Value, expectation: &Map, judge: &mut CaseJudge) {
     let text = |key: &str| case.get("input").and_then(|input| input.get(key)).and_then(Value::as_str);
     let mut draft = Draft::new(text("intent").unwrap_or_default(), text("user_id").unwrap_or("u1"));
-    let world = Scripted::new(case.get("script"), case.get("definition").and_then(|given| given.get("registry")));
-    let settings = Settings::default();
+    let world = ScriptedWorld::new(case.get("script"), case.get("definition").and_then(|given| given.get("registry")));
+    let settings = PlannerSettings::default();
     // Only the events are compared: a client of the original event stream sees nothing else either.
-    let _ = crate::block_on(think(&world, &settings, &mut draft));
+    let _ = crate::block_on(run_planner(&world, &settings, &mut draft));
     let events = world.events.lock().unwrap_or_else(PoisonError::into_inner);
-    let names: Vec<&str> = events.iter().map(Event::name).collect();
-    known_names(expectation, judge);
-    judge.events(expectation, &names);
-    let asked = world.asked();
+    let names: Vec<&str> = events.iter().map(PlannerEvent::name).collect();
+    check_event_names(expectation, judge);
+    judge.compare_events(expectation, &names);
+    let asked = world.recorded_questions();
     for (key, expected) in expectation {
         let actual = match &**key {
             "includes" | "excludes" => continue,
             "event_types" => Value::list(names.iter().copied().map(Value::from).collect()),
-            "events_slim" => Value::list(events.iter().map(slim).collect()),
+            "events_slim" => Value::list(events.iter().map(compared_fields).collect()),
             // A failure is an event of the stream; the stream never ends without one.
             "raises" => Value::Null,
             "saved_blocks" => {
@@ -126,54 +127,54 @@ pub(crate) fn judge_think(case: &Value, expectation: &Map, judge: &mut Judge) {
             }
             "llm_calls" => (asked.len() as i64).into(),
             "create_user_prompts_mention_error" => Value::list(asked.iter().map(mentions_error).collect()),
-            other => return judge.fail(format!("the key {other:?} is not known")),
+            other => return judge.add_failure(format!("the key {other:?} is not known")),
         };
-        judge.compare(key, expected, Some(&actual));
+        judge.compare_key(key, expected, Some(&actual));
     }
 }
 
 /// Fails for an unknown event name, which `excludes` would never find.
-fn known_names(expectation: &Map, judge: &mut Judge) {
+fn check_event_names(expectation: &Map, judge: &mut CaseJudge) {
     for key in ["includes", "excludes"] {
         for name in expectation.get(key).and_then(Value::as_list).into_iter().flatten() {
-            if !COMPARED.iter().any(|(known, _)| Some(*known) == name.as_str()) {
-                judge.fail(format!("there is no event {}", render::json(name)));
+            if !COMPARED_FIELDS.iter().any(|(known, _)| Some(*known) == name.as_str()) {
+                judge.add_failure(format!("there is no event {}", render::to_json(name)));
             }
         }
     }
 }
 
-fn slim(event: &Event) -> Value {
-    let payload = event.payload();
-    let keys = COMPARED.iter().find(|(name, _)| *name == event.name()).map_or(&[][..], |(_, keys)| keys);
+fn compared_fields(event: &PlannerEvent) -> Value {
+    let payload = event.to_payload();
+    let keys = COMPARED_FIELDS.iter().find(|(name, _)| *name == event.name()).map_or(&[][..], |(_, keys)| keys);
     let told = keys.iter().filter_map(|key| Some((*key, payload.get(key)?.clone())));
     Value::map(std::iter::once(("type", Value::from(event.name()))).chain(told))
 }
 
-fn mentions_error(question: &Question) -> Value {
+fn mentions_error(question: &ModelQuestion) -> Value {
     let last = question.messages.last().map(|message| message.content.to_lowercase()).unwrap_or_default();
     last.contains("error").into()
 }
 
 /// Answers in the order of calls, a registry, and the sandbox.
-struct Scripted {
-    answers: Arc<Answers>,
+struct ScriptedWorld {
+    answers: Arc<ScriptedAnswers>,
     registry: Vec<Value>,
-    asked: Mutex<Vec<Question>>,
-    events: Mutex<Vec<Event>>,
+    asked: Mutex<Vec<ModelQuestion>>,
+    events: Mutex<Vec<PlannerEvent>>,
 }
 
-impl Scripted {
-    fn new(script: Option<&Value>, registry: Option<&Value>) -> Scripted {
-        Scripted {
-            answers: Arc::new(Answers::new(script)),
+impl ScriptedWorld {
+    fn new(script: Option<&Value>, registry: Option<&Value>) -> ScriptedWorld {
+        ScriptedWorld {
+            answers: Arc::new(ScriptedAnswers::new(script)),
             registry: registry.and_then(Value::as_list).unwrap_or_default().to_vec(),
             asked: Mutex::default(),
             events: Mutex::default(),
         }
     }
 
-    fn asked(&self) -> Vec<Question> {
+    fn recorded_questions(&self) -> Vec<ModelQuestion> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -185,44 +186,46 @@ impl Scripted {
         words.any(|text| text.to_lowercase().contains(&query.to_lowercase()))
     }
 
-    fn rehearser(&self) -> Rehearser {
-        Rehearser {
+    fn new_dry_runner(&self) -> DryRunner {
+        DryRunner {
             model: self.answers.clone(),
             named: None,
-            code: crate::code(),
+            code: crate::shared_sandbox(),
             clock: Arc::new(SystemClock),
             sources: Sources::default(),
             limits: Limits::default(),
-            owner: "u1".to_owned(),
+            user: "u1".to_owned(),
         }
     }
 }
 
-impl World for Scripted {
-    fn ask<'a>(&'a self, question: &'a Question) -> Reply<'a, Answer> {
+impl PlannerEnv for ScriptedWorld {
+    fn ask_model<'a>(&'a self, question: &'a ModelQuestion) -> EffectFuture<'a, ModelAnswer> {
         Box::pin(async move {
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(question.clone());
-            Ok(Answer { text: self.answers.next()?, elapsed: 0.0 })
+            Ok(ModelAnswer { text: self.answers.next_answer()?, elapsed: 0.0 })
         })
     }
 
-    fn find<'a>(&'a self, wanted: &'a Wanted) -> Reply<'a, Vec<Candidate>> {
-        let found = self.registry.iter().filter(|block| Scripted::is_found(block, &wanted.description));
-        let found =
-            found.take(MOST_FOUND).map(|block| Candidate { block: block.clone(), similarity: Some(FOUND) }).collect();
+    fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {
+        let found = self.registry.iter().filter(|block| ScriptedWorld::is_found(block, &wanted.description));
+        let found = found
+            .take(MAX_FOUND)
+            .map(|block| Candidate { block: block.clone(), similarity: Some(FOUND_SIMILARITY) })
+            .collect();
         Box::pin(async move { Ok(found) })
     }
 
-    fn attempt<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> Reply<'a, Trial> {
-        Box::pin(async move { Ok(self.rehearser().attempt(block, inputs).await?.into_trial()) })
+    fn try_block<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> EffectFuture<'a, TrialOutcome> {
+        Box::pin(async move { Ok(self.new_dry_runner().try_block(block, inputs).await?.into_trial()) })
     }
 
-    fn rehearse<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> Reply<'a, Rehearsal> {
-        let given = Given { prompts: Prompts::Played, ..Given::default() };
-        Box::pin(async move { self.rehearser().rehearse(&definition(pipeline, blocks), &given).await })
+    fn dry_run<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> EffectFuture<'a, DryRun> {
+        let given = DryRunInputs { prompts: Prompts::Mocked, ..DryRunInputs::default() };
+        Box::pin(async move { self.new_dry_runner().dry_run(&build_definition(pipeline, blocks), &given).await })
     }
 
-    fn tell(&self, event: Event) {
+    fn emit_event(&self, event: PlannerEvent) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 }

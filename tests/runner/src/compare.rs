@@ -1,13 +1,13 @@
 //! Compares JSON exactly, except that numbers are compared numerically, and that `ours` may use operators.
 
-use flowloom_core::render::js_number;
+use flowloom_core::render::format_js_number;
 use flowloom_core::value::{Map, Value};
 
 /// Appended to texts by the self-test. A number, so that it is also a fact of an error text.
-const CHANGE: &str = " 84370";
+const CHANGE_MARK: &str = " 84370";
 
 /// Collects the differences between `actual` and `expected`; `text` compares strings.
-pub(crate) fn differences(
+pub(crate) fn collect_differences(
     expected: &Value,
     actual: Option<&Value>,
     path: &str,
@@ -15,11 +15,11 @@ pub(crate) fn differences(
     out: &mut Vec<String>,
 ) {
     let different = |out: &mut Vec<String>| {
-        let actual = actual.map_or_else(|| "nothing".to_owned(), shorten);
-        out.push(format!("{path}: expected {}, got {actual}", shorten(expected)));
+        let actual = actual.map_or_else(|| "nothing".to_owned(), shorten_value);
+        out.push(format!("{path}: expected {}, got {actual}", shorten_value(expected)));
     };
-    if let Some(operator) = operator(expected) {
-        if !operator.holds(actual) {
+    if let Some(operator) = parse_operator(expected) {
+        if !operator.is_met_by(actual) {
             different(out);
         }
         return;
@@ -27,10 +27,10 @@ pub(crate) fn differences(
     match (expected, actual) {
         (Value::Map(expected), Some(Value::Map(actual))) => {
             for (key, value) in &**expected {
-                differences(value, actual.get(key), &format!("{path}.{key}"), text, out);
+                collect_differences(value, actual.get(key), &format!("{path}.{key}"), text, out);
             }
             for (key, value) in actual.iter().filter(|(key, _)| !expected.contains_key(*key)) {
-                out.push(format!("{path}.{key}: not expected, got {}", shorten(value)));
+                out.push(format!("{path}.{key}: not expected, got {}", shorten_value(value)));
             }
         }
         (Value::List(expected), Some(Value::List(actual))) => {
@@ -38,11 +38,11 @@ pub(crate) fn differences(
                 out.push(format!("{path}: expected {} items, got {}", expected.len(), actual.len()));
             }
             for (index, (expected, actual)) in expected.iter().zip(&**actual).enumerate() {
-                differences(expected, Some(actual), &format!("{path}[{index}]"), text, out);
+                collect_differences(expected, Some(actual), &format!("{path}[{index}]"), text, out);
             }
         }
         (Value::Number(expected), Some(Value::Number(actual))) => {
-            if js_number(expected.as_f64()) != js_number(actual.as_f64()) {
+            if format_js_number(expected.as_f64()) != format_js_number(actual.as_f64()) {
                 different(out);
             }
         }
@@ -56,34 +56,34 @@ pub(crate) fn differences(
     }
 }
 
-enum Operator<'a> {
+enum CompareOperator<'a> {
     Contains(&'a str),
     Any(bool),
 }
 
-fn operator(expected: &Value) -> Option<Operator<'_>> {
+fn parse_operator(expected: &Value) -> Option<CompareOperator<'_>> {
     let map = expected.as_map().filter(|map| map.len() == 1)?;
     match map.first()? {
-        (key, Value::String(text)) if &**key == "$contains" => Some(Operator::Contains(text)),
-        (key, Value::Bool(present)) if &**key == "$any" => Some(Operator::Any(*present)),
+        (key, Value::String(text)) if &**key == "$contains" => Some(CompareOperator::Contains(text)),
+        (key, Value::Bool(present)) if &**key == "$any" => Some(CompareOperator::Any(*present)),
         _ => None,
     }
 }
 
-impl Operator<'_> {
-    fn holds(&self, actual: Option<&Value>) -> bool {
+impl CompareOperator<'_> {
+    fn is_met_by(&self, actual: Option<&Value>) -> bool {
         match self {
-            Operator::Contains(text) => {
+            CompareOperator::Contains(text) => {
                 let found = actual.and_then(Value::as_str).unwrap_or_default();
                 found.to_lowercase().contains(&text.to_lowercase())
             }
-            Operator::Any(present) => actual.is_some() == *present,
+            CompareOperator::Any(present) => actual.is_some() == *present,
         }
     }
 }
 
-fn shorten(value: &Value) -> String {
-    let text = flowloom_core::render::json(value);
+fn shorten_value(value: &Value) -> String {
+    let text = flowloom_core::render::to_json(value);
     match text.char_indices().nth(160) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
@@ -91,12 +91,12 @@ fn shorten(value: &Value) -> String {
 }
 
 /// Every leaf of a value (empty lists and objects are leaves): its path, and the whole value with that leaf changed.
-pub fn leaves(value: &Value) -> Vec<(Vec<String>, Value)> {
+pub fn changed_leaves(value: &Value) -> Vec<(Vec<String>, Value)> {
     match value {
         Value::Map(map) if !map.is_empty() => map
             .iter()
             .flat_map(|(key, inner)| {
-                leaves(inner).into_iter().map(move |(mut path, changed)| {
+                changed_leaves(inner).into_iter().map(move |(mut path, changed)| {
                     path.insert(0, key.to_string());
                     let mut copy: Map = (**map).clone();
                     copy.insert(key.clone(), changed);
@@ -106,7 +106,7 @@ pub fn leaves(value: &Value) -> Vec<(Vec<String>, Value)> {
             .collect(),
         Value::List(items) if !items.is_empty() => (0..items.len())
             .flat_map(|index| {
-                leaves(&items[index]).into_iter().map(move |(mut path, changed)| {
+                changed_leaves(&items[index]).into_iter().map(move |(mut path, changed)| {
                     path.insert(0, index.to_string());
                     let mut copy = items.to_vec();
                     copy[index] = changed;
@@ -114,20 +114,20 @@ pub fn leaves(value: &Value) -> Vec<(Vec<String>, Value)> {
                 })
             })
             .collect(),
-        leaf => vec![(Vec::new(), change(leaf))],
+        leaf => vec![(Vec::new(), change_leaf(leaf))],
     }
 }
 
-fn change(leaf: &Value) -> Value {
+fn change_leaf(leaf: &Value) -> Value {
     match leaf {
-        Value::Null => CHANGE.into(),
+        Value::Null => CHANGE_MARK.into(),
         Value::Bool(value) => (!value).into(),
         Value::Number(number) => {
             let changed = flowloom_core::value::Number::from_f64(number.as_f64() * 2.0 + 1.0);
             changed.map_or(Value::Null, Value::Number)
         }
-        Value::String(text) => format!("{text}{CHANGE}").into(),
-        Value::List(_) => Value::list(vec![CHANGE.into()]),
-        Value::Map(_) | Value::Blob(_) => Value::map([("changed", Value::from(CHANGE))]),
+        Value::String(text) => format!("{text}{CHANGE_MARK}").into(),
+        Value::List(_) => Value::list(vec![CHANGE_MARK.into()]),
+        Value::Map(_) | Value::Blob(_) => Value::map([("changed", Value::from(CHANGE_MARK))]),
     }
 }

@@ -3,93 +3,93 @@
 use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::value::{Map, Value};
 
-use crate::compare::differences;
+use crate::compare::collect_differences;
 
 /// The judgement of one case.
-pub(crate) struct Judge {
+pub(crate) struct CaseJudge {
     failures: Vec<String>,
     compared: usize,
     /// Error texts that the case's own script raises; they must occur wherever they are expected.
     scripted: Vec<String>,
 }
 
-impl Judge {
-    pub(crate) fn new(case: &Value) -> Judge {
+impl CaseJudge {
+    pub(crate) fn new(case: &Value) -> CaseJudge {
         let mut scripted = Vec::new();
-        scripted_errors(case, &mut scripted);
-        Judge { failures: Vec::new(), compared: 0, scripted }
+        collect_scripted_errors(case, &mut scripted);
+        CaseJudge { failures: Vec::new(), compared: 0, scripted }
     }
 
-    pub(crate) fn fail(&mut self, why: impl Into<String>) {
+    pub(crate) fn add_failure(&mut self, why: impl Into<String>) {
         self.failures.push(why.into());
     }
 
     /// Compares one key of the expectation.
-    pub(crate) fn compare(&mut self, key: &str, expected: &Value, actual: Option<&Value>) {
+    pub(crate) fn compare_key(&mut self, key: &str, expected: &Value, actual: Option<&Value>) {
         self.compared += 1;
         let scripted = &self.scripted;
         let text = |path: &str, expected: &str, actual: &str| {
             if is_error_text(path, expected) { has_facts(expected, actual, scripted) } else { expected == actual }
         };
-        differences(expected, actual, key, &text, &mut self.failures);
+        collect_differences(expected, actual, key, &text, &mut self.failures);
     }
 
     /// Compares the diagnostics of a definition. Returns `true` if the definition is rejected and nothing else can be
     /// compared.
-    pub(crate) fn check(&mut self, expectation: &Map, diagnostics: &[Diagnostic]) -> bool {
+    pub(crate) fn check_diagnostics(&mut self, expectation: &Map, diagnostics: &[Diagnostic]) -> bool {
         let refused = diagnostics.iter().any(Diagnostic::is_error);
         if let Some(expected) = expectation.get("refused") {
-            self.compare("refused", expected, Some(&refused.into()));
+            self.compare_key("refused", expected, Some(&refused.into()));
         } else if refused {
             let errors: Vec<_> = diagnostics.iter().filter(|d| d.is_error()).map(|d| d.message.as_str()).collect();
-            self.fail(format!("refused: {}", errors.join("; ")));
+            self.add_failure(format!("refused: {}", errors.join("; ")));
         }
         for name in expectation.get("names").and_then(Value::as_list).into_iter().flatten() {
             let name = name.as_str().unwrap_or_default();
             let named = diagnostics.iter().any(|d| d.message.contains(name) || d.help.iter().any(|h| h.contains(name)));
-            self.compare("names", &true.into(), Some(&named.into()));
+            self.compare_key("names", &true.into(), Some(&named.into()));
             if !named {
-                self.fail(format!("no diagnostic contains {name:?}"));
+                self.add_failure(format!("no diagnostic contains {name:?}"));
             }
         }
         if let Some(expected) = expectation.get("warns") {
             let warns = diagnostics.iter().any(|diagnostic| !diagnostic.is_error());
-            self.compare("warns", expected, Some(&warns.into()));
+            self.compare_key("warns", expected, Some(&warns.into()));
         }
         refused || expectation.contains_key("refused")
     }
 
     /// Compares which events occurred.
-    pub(crate) fn events(&mut self, expectation: &Map, names: &[&str]) {
+    pub(crate) fn compare_events(&mut self, expectation: &Map, names: &[&str]) {
         for (key, wanted) in [("includes", true), ("excludes", false)] {
             for name in expectation.get(key).and_then(Value::as_list).into_iter().flatten() {
                 let occurred = names.contains(&name.as_str().unwrap_or_default());
-                self.compare(key, &wanted.into(), Some(&occurred.into()));
+                self.compare_key(key, &wanted.into(), Some(&occurred.into()));
             }
         }
     }
 
     /// The reasons why the case fails; empty if it passes.
-    pub(crate) fn finish(mut self) -> Vec<String> {
+    pub(crate) fn finish_case(mut self) -> Vec<String> {
         if self.compared == 0 && self.failures.is_empty() {
-            self.fail("nothing was compared");
+            self.add_failure("nothing was compared");
         }
         self.failures
     }
 }
 
-fn scripted_errors(value: &Value, out: &mut Vec<String>) {
+fn collect_scripted_errors(value: &Value, out: &mut Vec<String>) {
     match value {
         Value::Map(map) => {
             for (key, inner) in &**map {
                 match (&**key, inner) {
                     ("throw" | "error", Value::String(text)) => out.push(text.to_string()),
                     ("expect" | "expected" | "ours", _) => {}
-                    _ => scripted_errors(inner, out),
+                    _ => collect_scripted_errors(inner, out),
                 }
             }
         }
-        Value::List(items) => items.iter().for_each(|item| scripted_errors(item, out)),
+        Value::List(items) => items.iter().for_each(|item| collect_scripted_errors(item, out)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Blob(_) => {}
     }
 }
@@ -106,12 +106,12 @@ fn is_error_text(path: &str, expected: &str) -> bool {
 fn has_facts(expected: &str, actual: &str, scripted: &[String]) -> bool {
     let raised = scripted.iter().filter(|text| !text.is_empty() && expected.contains(text.as_str()));
     !actual.is_empty() && raised.into_iter().all(|text| actual.contains(text.as_str())) && {
-        facts(expected).into_iter().all(|fact| actual.contains(&fact))
+        extract_facts(expected).into_iter().all(|fact| actual.contains(&fact))
     }
 }
 
 /// Numbers, quoted words, and names: words with a capital after the first letter, a digit, `_` or `::`.
-fn facts(text: &str) -> Vec<String> {
+fn extract_facts(text: &str) -> Vec<String> {
     let mut facts = Vec::new();
     let mut quoted = text.split(['\'', '"', '`']);
     quoted.next();

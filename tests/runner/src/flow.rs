@@ -7,104 +7,104 @@ use flowloom_core::hash::Hash;
 use flowloom_core::plan::Plan;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::{Compiled, Sources, compile, flow, present};
+use flowloom_formats::{Compiled, Sources, compile, flow, render_result};
 use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::{Engine, Outcome, Start};
+use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
-use crate::expectation::Judge;
-use crate::world::{Trace, World};
+use crate::expectation::CaseJudge;
+use crate::world::{CaseWorld, WorldTrace};
 
 /// The id under which the recorded flows were stored.
-const UUID: &str = "00000000-0000-4000-8000-000000000001";
+const FLOW_UUID: &str = "00000000-0000-4000-8000-000000000001";
 
-pub(crate) fn judge(case: &Value, expectation: &Map, judge: &mut Judge) {
-    let definition = case.get("flow").map(render::json).unwrap_or_default();
-    let compiled = check(&definition);
-    if judge.check(expectation, &compiled.diagnostics) {
+pub(crate) fn judge_flow(case: &Value, expectation: &Map, judge: &mut CaseJudge) {
+    let definition = case.get("flow").map(render::to_json).unwrap_or_default();
+    let compiled = compile_flow(&definition);
+    if judge.check_diagnostics(expectation, &compiled.diagnostics) {
         return;
     }
-    let Some(plan) = compiled.plan.map(Arc::new) else { return judge.fail("there is no plan") };
-    let world = World::new(case);
+    let Some(plan) = compiled.plan.map(Arc::new) else { return judge.add_failure("there is no plan") };
+    let world = CaseWorld::new(case);
     let inputs = case.get("args").cloned().unwrap_or_default();
-    let Some(outcome) = run(&world, plan.clone(), inputs, None) else {
-        return judge.fail("the run never ends");
+    let Some(outcome) = run_plan(&world, plan.clone(), inputs, None) else {
+        return judge.add_failure("the run never ends");
     };
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(error) => return judge.fail(format!("the run does not start: {error}")),
+        Err(error) => return judge.add_failure(format!("the run does not start: {error}")),
     };
     let trace = world.trace();
     let saved = !compiled.diagnostics.iter().any(|diagnostic| diagnostic.code == Code::UnknownBlock);
-    let facts = Facts { plan: &plan, outcome: &outcome, trace: &trace, saved };
+    let facts = FlowFacts { plan: &plan, outcome: &outcome, trace: &trace, saved };
     for (key, expected) in expectation {
         match &**key {
             "introspections" | "warns" | "names" | "run_unserialisable" | "includes" | "excludes" => {}
-            _ => match facts.of(key, expected) {
-                Ok(actual) => judge.compare(key, expected, actual.as_ref()),
-                Err(why) => judge.fail(why),
+            _ => match facts.actual_value(key, expected) {
+                Ok(actual) => judge.compare_key(key, expected, actual.as_ref()),
+                Err(why) => judge.add_failure(why),
             },
         }
     }
     let names: Vec<_> = outcome.records.iter().map(|record| record.event.name()).collect();
-    judge.events(expectation, &names);
+    judge.compare_events(expectation, &names);
 }
 
-pub(crate) fn check(definition: &str) -> Compiled {
+pub(crate) fn compile_flow(definition: &str) -> Compiled {
     let files = [("flow.json".to_owned(), definition.as_bytes().to_vec())].into();
     let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
     compile("flow.json", &sources, Some(flow::FORMAT))
 }
 
 /// Runs a plan in a world to its end; `None` if it would wait forever.
-pub(crate) fn run(
-    world: &Arc<World>,
+pub(crate) fn run_plan(
+    world: &Arc<CaseWorld>,
     plan: Arc<Plan>,
     inputs: Value,
     agent: Option<String>,
-) -> Option<Result<Outcome, flowloom_core::StepError>> {
-    let engine = Engine::new(world.effects(), Arc::new(MemoryJournal::new()));
+) -> Option<Result<RunOutcome, flowloom_core::StepError>> {
+    let engine = Engine::new(world.to_effects(), Arc::new(MemoryJournal::new()));
     let limits = plan.limits.clone();
-    let start = Start {
+    let start = StartOptions {
         plan,
-        bundle: Hash::of(b"case"),
+        bundle: Hash::of_bytes(b"case"),
         inputs,
-        owner: "local".into(),
+        user: "local".into(),
         agent,
         limits,
         depth: 0,
         workflow: None,
-        keep: None,
+        thread_key: None,
         id: None,
     };
-    match engine.start(start) {
+    match engine.start_run(start) {
         Err(error) => Some(Err(error)),
         Ok(run) => {
-            world.run();
-            world.clock.block_on(run.drive()).map(Ok)
+            world.mark_running();
+            world.clock.block_on(run.drive_to_end()).map(Ok)
         }
     }
 }
 
-struct Facts<'a> {
+struct FlowFacts<'a> {
     plan: &'a Plan,
-    outcome: &'a Outcome,
-    trace: &'a Trace,
+    outcome: &'a RunOutcome,
+    trace: &'a WorldTrace,
     saved: bool,
 }
 
-impl Facts<'_> {
+impl FlowFacts<'_> {
     /// The actual value for one key of the expectation.
-    fn of(&self, key: &str, expected: &Value) -> Result<Option<Value>, String> {
+    fn actual_value(&self, key: &str, expected: &Value) -> Result<Option<Value>, String> {
         let reply = || flow::tool_reply(self.plan, &self.outcome.state);
         Ok(Some(match key {
-            "run" => present(self.plan, &self.outcome.state, &self.outcome.env).result,
+            "run" => render_result(self.plan, &self.outcome.state, &self.outcome.env).result,
             "tool_result" => reply().text.into(),
             "skip_handle_execution" => reply().is_final.into(),
             "llm_prompts" => Value::list(self.trace.prompts.clone()),
             "scrapes" => Value::list(self.trace.scrapes.clone()),
-            "http_requests" => self.requests(expected),
+            "http_requests" => self.selected_requests(expected),
             "tool" => {
-                let tool = flow::tool(self.plan, UUID);
+                let tool = flow::flow_tool(self.plan, FLOW_UUID);
                 Value::map([
                     ("name", Value::from(tool.name)),
                     ("description", tool.description.into()),
@@ -119,7 +119,7 @@ impl Facts<'_> {
     }
 
     /// The requests, with the headers that the expectation selects.
-    fn requests(&self, expected: &Value) -> Value {
+    fn selected_requests(&self, expected: &Value) -> Value {
         let expected = expected.as_list().unwrap_or_default();
         let written = self.trace.requests.iter().enumerate().map(|(index, request)| {
             let selected = expected.get(index).and_then(|request| request.get("headers")).and_then(Value::as_map);
@@ -127,12 +127,12 @@ impl Facts<'_> {
                 .headers
                 .iter()
                 .filter(|(name, _)| selected.is_none_or(|selected| selected.contains_key(name.as_str())));
-            let headers = headers.map(|(name, value)| (name.as_str(), Value::from(value.names_only())));
+            let headers = headers.map(|(name, value)| (name.as_str(), Value::from(value.to_redacted_text())));
             Value::map([
                 ("method", Value::from(request.method.as_str())),
-                ("url", request.url.names_only().into()),
+                ("url", request.url.to_redacted_text().into()),
                 ("headers", Value::map(headers)),
-                ("body", request.body.as_ref().map(|body| body.names_only()).unwrap_or_default().into()),
+                ("body", request.body.as_ref().map(|body| body.to_redacted_text()).unwrap_or_default().into()),
             ])
         });
         Value::list(written.collect())

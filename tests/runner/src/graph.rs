@@ -6,66 +6,68 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flowloom_core::chat::{Role, ToolCall, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
-use flowloom_core::effect::{GenerateRequest, Generated, HttpReply, HttpRequest};
+use flowloom_core::effect::{GenerateReply, GenerateRequest, HttpReply, HttpRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Composite, Kind, Machine, Plan};
+use flowloom_core::plan::{Composite, Machine, Plan, StepKind};
 use flowloom_core::render;
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::{Compiled, Sources, compile, present};
-use flowloom_runtime::effects::{Clock as _, Context, Effects, Http, Model, NoCode, Price, Reply};
-use flowloom_runtime::journal::Wish;
+use flowloom_formats::{Compiled, Sources, compile, render_result};
+use flowloom_runtime::effects::{
+    Clock as _, EffectContext, EffectFuture, Effects, HttpSender, Model, NoCodeRunner, Price,
+};
+use flowloom_runtime::journal::Signal;
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::sim::SimClock;
-use flowloom_runtime::{Engine, Outcome, Start};
+use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
-use crate::expectation::Judge;
-use crate::world::World;
+use crate::expectation::CaseJudge;
+use crate::world::CaseWorld;
 
-pub(crate) fn judge(case: &Value, expectation: &Map, judge: &mut Judge) {
-    let compiled = check(case, false);
+pub(crate) fn judge_graph(case: &Value, expectation: &Map, judge: &mut CaseJudge) {
+    let compiled = compile_graph(case, false);
     let validates = case.get("input").and_then(|input| input.get("action")).and_then(Value::as_str) == Some("validate");
     if validates {
-        return validated(case, expectation, &compiled, judge);
+        return judge_validation(case, expectation, &compiled, judge);
     }
-    if judge.check(expectation, &compiled.diagnostics) {
+    if judge.check_diagnostics(expectation, &compiled.diagnostics) {
         return;
     }
-    let Some(plan) = compiled.plan.map(Arc::new) else { return judge.fail("there is no plan") };
-    let agents = Arc::new(Agents::new(case, &plan));
-    let outcomes = match run(case, &agents, plan.clone()) {
+    let Some(plan) = compiled.plan.map(Arc::new) else { return judge.add_failure("there is no plan") };
+    let agents = Arc::new(ScriptedAgents::new(case, &plan));
+    let outcomes = match run_turns(case, &agents, plan.clone()) {
         Ok(outcomes) => outcomes,
-        Err(why) => return judge.fail(why),
+        Err(why) => return judge.add_failure(why),
     };
-    let facts: Vec<Facts<'_>> = outcomes.iter().map(|outcome| Facts::new(&plan, outcome, &agents)).collect();
+    let facts: Vec<GraphFacts<'_>> = outcomes.iter().map(|outcome| GraphFacts::new(&plan, outcome, &agents)).collect();
     for (key, expected) in expectation {
         match &**key {
             "warns" | "names" | "includes" | "excludes" => {}
-            "turns" => turns(expected, &facts, judge),
-            key => match over_turns(key, expected, &facts) {
-                Some(actual) => judge.compare(key, expected, Some(&actual)),
-                None => judge.fail(format!("the key {key:?} is not known")),
+            "turns" => compare_turns(expected, &facts, judge),
+            key => match value_over_turns(key, expected, &facts) {
+                Some(actual) => judge.compare_key(key, expected, Some(&actual)),
+                None => judge.add_failure(format!("the key {key:?} is not known")),
             },
         }
     }
     let names: Vec<_> =
         outcomes.iter().flat_map(|outcome| &outcome.records).map(|record| record.event.name()).collect();
-    judge.events(expectation, &names);
+    judge.compare_events(expectation, &names);
 }
 
 /// Compares the expectations of each turn.
-fn turns(expected: &Value, facts: &[Facts<'_>], judge: &mut Judge) {
+fn compare_turns(expected: &Value, facts: &[GraphFacts<'_>], judge: &mut CaseJudge) {
     let expected = expected.as_list().unwrap_or_default();
-    judge.compare("turns", &(expected.len() as i64).into(), Some(&(facts.len() as i64).into()));
+    judge.compare_key("turns", &(expected.len() as i64).into(), Some(&(facts.len() as i64).into()));
     for (expected, facts) in expected.iter().zip(facts) {
         for (key, expected) in expected.as_map().into_iter().flat_map(|map| map.iter()) {
-            match facts.of(key) {
-                Some(actual) => judge.compare(&format!("turns.{key}"), expected, Some(&actual)),
-                None => judge.fail(format!("the key turns.{key} is not known")),
+            match facts.actual_value(key) {
+                Some(actual) => judge.compare_key(&format!("turns.{key}"), expected, Some(&actual)),
+                None => judge.add_failure(format!("the key turns.{key} is not known")),
             }
         }
     }
@@ -73,8 +75,8 @@ fn turns(expected: &Value, facts: &[Facts<'_>], judge: &mut Judge) {
 
 /// A fact over all turns: one value per turn if that is expected, the nodes of all turns as one list, otherwise the
 /// value of the last turn.
-fn over_turns(key: &str, expected: &Value, facts: &[Facts<'_>]) -> Option<Value> {
-    let each: Vec<Value> = facts.iter().map(|facts| facts.of(key)).collect::<Option<_>>()?;
+fn value_over_turns(key: &str, expected: &Value, facts: &[GraphFacts<'_>]) -> Option<Value> {
+    let each: Vec<Value> = facts.iter().map(|facts| facts.actual_value(key)).collect::<Option<_>>()?;
     let is_list = |value: &Value| value.as_list().is_some();
     let items = expected.as_list().unwrap_or_default();
     let is_each =
@@ -89,23 +91,23 @@ fn over_turns(key: &str, expected: &Value, facts: &[Facts<'_>]) -> Option<Value>
     }
 }
 
-fn check(case: &Value, is_lenient: bool) -> Compiled {
+fn compile_graph(case: &Value, is_lenient: bool) -> Compiled {
     let part = |key: &str| case.get(key).cloned().unwrap_or_default();
     let file = Value::map([("workflow", part("definition")), ("agents", part("agents"))]);
-    let files = [("graph.json".to_owned(), render::json(&file).into_bytes())].into();
+    let files = [("graph.json".to_owned(), render::to_json(&file).into_bytes())].into();
     let sources = Sources { files, is_lenient, source_bytes: 1 << 20, ..Sources::default() };
     compile("graph.json", &sources, Some(flowloom_formats::graph::FORMAT))
 }
 
 /// Runs every turn of a case. If the run waits for a person, the next message is its answer.
-fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Vec<Outcome>, String> {
-    let world = World::new(case);
+fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Result<Vec<RunOutcome>, String> {
+    let world = CaseWorld::new(case);
     let effects = Effects {
         model: agents.clone(),
         http: agents.clone(),
         scraper: world.clone(),
         functions: world,
-        code: Arc::new(NoCode),
+        code: Arc::new(NoCodeRunner),
         clock: Arc::new(agents.clock.clone()),
     };
     let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
@@ -113,41 +115,41 @@ fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Vec<Outcom
     let number = |key: &str| input.get(key).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
     let limits = Limits { time_ms: number("timeoutMs").or(plan.limits.time_ms), ..plan.limits.clone() };
     let mut plan = (*plan).clone();
-    if let (Some(most), Kind::Composite(Composite::Machine(machine))) = (number("maxSteps"), &mut plan.root.kind) {
+    if let (Some(most), StepKind::Composite(Composite::Machine(machine))) = (number("maxSteps"), &mut plan.root.kind) {
         machine.max_visits = most;
     }
     let plan = Arc::new(plan);
     let said = input.get("turns").or_else(|| case.get("turns")).and_then(Value::as_list).map(<[Value]>::to_vec);
-    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut outcomes: Vec<RunOutcome> = Vec::new();
     for turn in said.unwrap_or_else(|| vec![input.clone()]) {
-        let new = messages(&turn);
+        let new = turn_messages(&turn);
         let work = async {
             if let Some(last) = outcomes.last().filter(|last| last.state.status == Status::Waiting) {
                 let step = last.state.steps().iter().find(|step| step.phase == Phase::Waiting);
                 let path = step.map(|step| step.path.clone()).unwrap_or_else(Path::root);
                 let answer = new.last().and_then(|message| message.get("content")).cloned().unwrap_or_default();
-                engine.post(last.id, Wish::Answer { path, value: answer, by: "case".into() }).await?;
+                engine.post_signal(last.id, Signal::Answer { path, value: answer, by: "case".into() }).await?;
                 let plan = plan.clone();
-                return Ok(engine.resume(last.id, async |_| Ok(plan)).await?.drive().await);
+                return Ok(engine.resume_run(last.id, async |_| Ok(plan)).await?.drive_to_end().await);
             }
-            let before = outcomes.last().map(|last| present(&plan, &last.state, &last.env).result);
+            let before = outcomes.last().map(|last| render_result(&plan, &last.state, &last.env).result);
             let before = before.and_then(|result| result.get("messages")?.as_list().map(<[Value]>::to_vec));
             let messages: Vec<Value> = before.unwrap_or_default().into_iter().chain(new).collect();
-            let start = Start {
+            let start = StartOptions {
                 plan: plan.clone(),
-                bundle: Hash::of(b"case"),
+                bundle: Hash::of_bytes(b"case"),
                 inputs: Value::map([("messages", Value::list(messages))]),
-                owner: "local".into(),
+                user: "local".into(),
                 agent: None,
                 limits: limits.clone(),
                 depth: 0,
                 workflow: None,
-                keep: None,
+                thread_key: None,
                 id: None,
             };
-            Ok(engine.start(start)?.drive().await)
+            Ok(engine.start_run(start)?.drive_to_end().await)
         };
-        let ended: Result<Outcome, StepError> =
+        let ended: Result<RunOutcome, StepError> =
             agents.clock.block_on(work).ok_or_else(|| "the run never ends".to_owned())?;
         outcomes.push(ended.map_err(|error| format!("the run does not start: {error}"))?);
     }
@@ -155,14 +157,14 @@ fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Vec<Outcom
 }
 
 /// The user messages of a turn: a text, a message, messages, or an object that contains some.
-fn messages(turn: &Value) -> Vec<Value> {
+fn turn_messages(turn: &Value) -> Vec<Value> {
     match turn {
-        Value::List(messages) => messages.iter().flat_map(messages_of).collect(),
-        other => messages_of(other),
+        Value::List(messages) => messages.iter().flat_map(parse_messages).collect(),
+        other => parse_messages(other),
     }
 }
 
-fn messages_of(turn: &Value) -> Vec<Value> {
+fn parse_messages(turn: &Value) -> Vec<Value> {
     let user = |text: &Value| Value::map([("role", Value::from("user")), ("content", text.clone())]);
     match (turn.get("messages").and_then(Value::as_list), turn.get("role"), turn) {
         (Some(messages), ..) => messages.to_vec(),
@@ -175,71 +177,75 @@ fn messages_of(turn: &Value) -> Vec<Value> {
 }
 
 /// Compares the diagnostics of a definition that is not run.
-fn validated(case: &Value, expectation: &Map, compiled: &Compiled, judge: &mut Judge) {
+fn judge_validation(case: &Value, expectation: &Map, compiled: &Compiled, judge: &mut CaseJudge) {
     let messages = |keep: &dyn Fn(&Diagnostic) -> bool| -> Vec<Value> {
         compiled.diagnostics.iter().filter(|d| keep(d)).map(|d| d.message.as_str().into()).collect()
     };
     if expectation.contains_key("refused") {
         let kept = expectation.iter().filter(|(key, _)| matches!(&***key, "refused" | "names"));
-        judge.check(&kept.map(|(key, value)| (key.clone(), value.clone())).collect(), &compiled.diagnostics);
+        judge
+            .check_diagnostics(&kept.map(|(key, value)| (key.clone(), value.clone())).collect(), &compiled.diagnostics);
     }
     for (key, expected) in expectation {
         match &**key {
             "refused" | "names" => {}
-            "valid" => judge.compare(key, expected, Some(&compiled.plan.is_some().into())),
-            "errors" => texts(judge, expected, messages(&Diagnostic::is_error)),
+            "valid" => judge.compare_key(key, expected, Some(&compiled.plan.is_some().into())),
+            "errors" => compare_texts(judge, expected, messages(&Diagnostic::is_error)),
             // The original system's only warning is about unreachable nodes.
-            "warnings" => texts(judge, expected, messages(&|d| d.code == Code::Unreachable)),
-            "error_edges" => judge.compare(key, expected, Some(&dangling(&compiled.diagnostics))),
-            "lenient_load" => judge.compare(key, expected, Some(&lenient(case))),
-            other => judge.fail(format!("the key {other:?} is not known")),
+            "warnings" => compare_texts(judge, expected, messages(&|d| d.code == Code::Unreachable)),
+            "error_edges" => judge.compare_key(key, expected, Some(&dangling_edges(&compiled.diagnostics))),
+            "lenient_load" => judge.compare_key(key, expected, Some(&lenient_load(case))),
+            other => judge.add_failure(format!("the key {other:?} is not known")),
         }
     }
 }
 
 /// Compares the facts of texts, one by one.
-fn texts(judge: &mut Judge, expected: &Value, actual: Vec<Value>) {
+fn compare_texts(judge: &mut CaseJudge, expected: &Value, actual: Vec<Value>) {
     let expected = expected.as_list().unwrap_or_default();
-    judge.compare("count", &(expected.len() as i64).into(), Some(&(actual.len() as i64).into()));
+    judge.compare_key("count", &(expected.len() as i64).into(), Some(&(actual.len() as i64).into()));
     for (expected, actual) in expected.iter().zip(&actual) {
-        judge.compare("error", expected, Some(actual));
+        judge.compare_key("error", expected, Some(actual));
     }
 }
 
 /// Ids of the edges that lead nowhere.
-fn dangling(diagnostics: &[Diagnostic]) -> Value {
+fn dangling_edges(diagnostics: &[Diagnostic]) -> Value {
     let edges = diagnostics.iter().filter(|d| d.code == Code::DanglingEdge);
     Value::list(edges.filter_map(|d| d.message.split(' ').next()).map(Value::from).collect())
 }
 
 /// The part of a definition that a lenient load accepts.
-fn lenient(case: &Value) -> Value {
-    let compiled = check(case, true);
+fn lenient_load(case: &Value) -> Value {
+    let compiled = compile_graph(case, true);
     let names = compiled
         .plan
         .as_ref()
-        .and_then(machine)
+        .and_then(plan_machine)
         .map(|machine| Value::list(machine.nodes.iter().map(|node| node.title.as_str().into()).collect()));
-    Value::map([("dropped_edges", dangling(&compiled.diagnostics)), ("node_trace_possible", names.unwrap_or_default())])
+    Value::map([
+        ("dropped_edges", dangling_edges(&compiled.diagnostics)),
+        ("node_trace_possible", names.unwrap_or_default()),
+    ])
 }
 
-fn machine(plan: &Plan) -> Option<&Machine> {
-    if let Kind::Composite(Composite::Machine(machine)) = &plan.root.kind { Some(machine) } else { None }
+fn plan_machine(plan: &Plan) -> Option<&Machine> {
+    if let StepKind::Composite(Composite::Machine(machine)) = &plan.root.kind { Some(machine) } else { None }
 }
 
 /// Actual values, by the keys of expectations.
-struct Facts<'a> {
+struct GraphFacts<'a> {
     result: Value,
-    outcome: &'a Outcome,
-    agents: &'a Agents,
+    outcome: &'a RunOutcome,
+    agents: &'a ScriptedAgents,
 }
 
-impl<'a> Facts<'a> {
-    fn new(plan: &Plan, outcome: &'a Outcome, agents: &'a Agents) -> Facts<'a> {
-        Facts { result: present(plan, &outcome.state, &outcome.env).result, outcome, agents }
+impl<'a> GraphFacts<'a> {
+    fn new(plan: &Plan, outcome: &'a RunOutcome, agents: &'a ScriptedAgents) -> GraphFacts<'a> {
+        GraphFacts { result: render_result(plan, &outcome.state, &outcome.env).result, outcome, agents }
     }
 
-    fn of(&self, key: &str) -> Option<Value> {
+    fn actual_value(&self, key: &str) -> Option<Value> {
         if let Some(node) = key.strip_prefix("router_tool_enum_for_") {
             return Some(self.agents.router_enum(node));
         }
@@ -253,31 +259,36 @@ impl<'a> Facts<'a> {
                 Some(code) => code.to_string().into(),
                 None => Value::Null,
             },
-            "late_answer_discarded" => (!self.messages().iter().any(|message| role(message) == "assistant")).into(),
-            "tools_offered" => self.agents.offered(),
-            "system_prompt" => self.agents.state().system.clone().into(),
-            "tool_calls" => Value::list(self.executions().flat_map(|(_, results)| results).collect()),
+            "late_answer_discarded" => {
+                (!self.result_messages().iter().any(|message| message_role(message) == "assistant")).into()
+            }
+            "tools_offered" => self.agents.available_tools(),
+            "system_prompt" => self.agents.lock_state().system.clone().into(),
+            "tool_calls" => Value::list(self.executor_visits().flat_map(|(_, results)| results).collect()),
             "routing_uses_tool" => {
-                let tool = self.executions().last().map(|(tool, _)| render::text(&tool, render::Style::Json));
+                let tool =
+                    self.executor_visits().last().map(|(tool, _)| render::render_text(&tool, render::TextStyle::Json));
                 format!("{} (the last one in the answer)", tool.unwrap_or_default()).into()
             }
-            "messages_shape" => Value::list(self.messages().iter().map(|message| shape(message).into()).collect()),
-            "tool_message_order" => Value::list(self.answers().map(|message| call_id(&message)).collect()),
-            "tool_messages" => Value::list(self.answers().map(|message| tool_message(&message)).collect()),
+            "messages_shape" => {
+                Value::list(self.result_messages().iter().map(|message| message_shape(message).into()).collect())
+            }
+            "tool_message_order" => Value::list(self.tool_answers().map(|message| call_id(&message)).collect()),
+            "tool_messages" => Value::list(self.tool_answers().map(|message| tool_message(&message)).collect()),
             _ => return None,
         })
     }
 
-    fn messages(&self) -> Vec<Value> {
+    fn result_messages(&self) -> Vec<Value> {
         self.result.get("messages").and_then(Value::as_list).unwrap_or_default().to_vec()
     }
 
-    fn answers(&self) -> impl Iterator<Item = Value> {
-        self.messages().into_iter().filter(|message| role(message) == "tool")
+    fn tool_answers(&self) -> impl Iterator<Item = Value> {
+        self.result_messages().into_iter().filter(|message| message_role(message) == "tool")
     }
 
     /// Visits of the executor: the tool that decides on the next node, and all calls with their results.
-    fn executions(&self) -> impl Iterator<Item = (Value, Vec<Value>)> {
+    fn executor_visits(&self) -> impl Iterator<Item = (Value, Vec<Value>)> {
         self.outcome.env.vars.get("executed").and_then(Value::as_list).unwrap_or_default().iter().map(|output| {
             let results = output.get("results").and_then(Value::as_list).unwrap_or_default().to_vec();
             (output.get("tool").cloned().unwrap_or_default(), results)
@@ -285,7 +296,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn role(message: &Value) -> &str {
+fn message_role(message: &Value) -> &str {
     message.get("role").and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -293,8 +304,8 @@ fn call_id(message: &Value) -> Value {
     message.get("tool_call_id").cloned().unwrap_or_default()
 }
 
-fn shape(message: &Value) -> String {
-    match (role(message), message.get("tool_calls")) {
+fn message_shape(message: &Value) -> String {
+    match (message_role(message), message.get("tool_calls")) {
         ("assistant", Some(_)) => "assistant+tool_calls".to_owned(),
         ("tool", _) => format!("tool(call {})", call_id(message).as_str().unwrap_or_default()),
         (role, _) => role.to_owned(),
@@ -308,27 +319,27 @@ fn tool_message(message: &Value) -> Value {
 }
 
 /// The agents and tools of a case.
-struct Agents {
+struct ScriptedAgents {
     clock: SimClock,
     case: Value,
     /// Names of nodes by their key in paths.
     names: HashMap<String, String>,
-    state: Mutex<Asked>,
+    state: Mutex<AgentRequests>,
 }
 
 /// Requests that the agents received.
 #[derive(Default)]
-struct Asked {
+struct AgentRequests {
     turns: HashMap<String, usize>,
     system: String,
-    offered: Vec<(String, Vec<String>)>,
+    available: Vec<(String, Vec<String>)>,
     enums: HashMap<String, Value>,
 }
 
-impl Agents {
-    fn new(case: &Value, plan: &Plan) -> Agents {
-        let nodes = machine(plan).map(|machine| machine.nodes.as_slice()).unwrap_or_default();
-        Agents {
+impl ScriptedAgents {
+    fn new(case: &Value, plan: &Plan) -> ScriptedAgents {
+        let nodes = plan_machine(plan).map(|machine| machine.nodes.as_slice()).unwrap_or_default();
+        ScriptedAgents {
             clock: SimClock::new(1_700_000_000_000),
             case: case.clone(),
             names: nodes.iter().map(|node| (node.key.as_str().to_owned(), node.title.clone())).collect(),
@@ -336,44 +347,44 @@ impl Agents {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, Asked> {
+    fn lock_state(&self) -> MutexGuard<'_, AgentRequests> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn router_enum(&self, node: &str) -> Value {
-        self.state().enums.get(node).cloned().unwrap_or_default()
+        self.lock_state().enums.get(node).cloned().unwrap_or_default()
     }
 
     /// Tools by node; if there is only one node, the list itself.
-    fn offered(&self) -> Value {
-        let state = self.state();
+    fn available_tools(&self) -> Value {
+        let state = self.lock_state();
         let list = |names: &[String]| Value::list(names.iter().map(|name| name.as_str().into()).collect());
-        match state.offered.as_slice() {
+        match state.available.as_slice() {
             [(_, names)] if self.names.len() == 1 => list(names),
             all => Value::map(all.iter().map(|(node, names)| (node.as_str(), list(names)))),
         }
     }
 
     /// The next entry of a script: a list in order, or a single entry that is repeated.
-    fn next(&self, kind: &str, name: &str) -> Option<Value> {
+    fn next_entry(&self, kind: &str, name: &str) -> Option<Value> {
         let script = self.case.get("script")?.get(kind)?.get(name)?;
         if let Some(repeated) = script.get("repeat") {
             return Some(repeated.clone());
         }
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let turn = state.turns.entry(format!("{kind}/{name}")).or_default();
         *turn += 1;
         script.as_list()?.get(*turn - 1).cloned()
     }
 
-    fn note(&self, node: &str, request: &GenerateRequest) {
-        let mut state = self.state();
+    fn record_request(&self, node: &str, request: &GenerateRequest) {
+        let mut state = self.lock_state();
         if let Some(system) = request.messages.iter().find(|message| message.role == Role::System) {
             state.system = system.content.clone();
         }
-        if !state.offered.iter().any(|(name, _)| name == node) {
+        if !state.available.iter().any(|(name, _)| name == node) {
             let names = request.tools.iter().map(|tool| tool.name.clone()).collect();
-            state.offered.push((node.to_owned(), names));
+            state.available.push((node.to_owned(), names));
         }
         let router = request.tools.iter().find(|tool| tool.name == "router");
         let places = router.and_then(|tool| tool.parameters.get("properties")?.get("next_node")?.get("enum")).cloned();
@@ -381,17 +392,21 @@ impl Agents {
     }
 }
 
-impl Model for Agents {
+impl Model for ScriptedAgents {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
         Ok(named.unwrap_or("scripted:case").to_owned())
     }
 
-    fn generate<'a>(&'a self, request: &'a GenerateRequest, context: &'a Context) -> Reply<'a, Generated> {
+    fn generate_reply<'a>(
+        &'a self,
+        request: &'a GenerateRequest,
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
             let key = context.path.as_str().trim_start_matches('/').split(['#', '/']).next().unwrap_or_default();
             let node = self.names.get(key).cloned().unwrap_or_default();
-            self.note(&node, request);
-            let Some(answer) = self.next("llm", &node) else {
+            self.record_request(&node, request);
+            let Some(answer) = self.next_entry("llm", &node) else {
                 return Err(StepError::new(Code::ScriptExhausted, format!("{node} has no further answer")));
             };
             if let Some(delay) = answer.get("delay_ms").and_then(Value::as_i64) {
@@ -405,11 +420,11 @@ impl Model for Agents {
                 arguments: call.get("args").cloned().unwrap_or_default(),
             };
             let tool_calls = calls.iter().map(call).collect();
-            Ok(Generated { text: Some(text(&answer, "content")), tool_calls, usage: Usage::none() })
+            Ok(GenerateReply { text: Some(text(&answer, "content")), tool_calls, usage: Usage::none() })
         })
     }
 
-    fn window(&self, _model: &str) -> u64 {
+    fn context_window(&self, _model: &str) -> u64 {
         8192
     }
 
@@ -421,15 +436,19 @@ impl Model for Agents {
         1024
     }
 
-    fn price(&self, _model: &str) -> Option<Price> {
+    fn find_price(&self, _model: &str) -> Option<Price> {
         None
     }
 }
 
-impl Http for Agents {
-    fn send<'a>(&'a self, request: &'a HttpRequest, _context: &'a Context) -> Reply<'a, HttpReply> {
+impl HttpSender for ScriptedAgents {
+    fn send_request<'a>(
+        &'a self,
+        request: &'a HttpRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, HttpReply> {
         Box::pin(async move {
-            let url = request.url.names_only();
+            let url = request.url.to_redacted_text();
             let agents = self.case.get("agents").and_then(Value::as_list).unwrap_or_default();
             let tools = agents.iter().filter_map(|agent| agent.get("tools")?.as_list()).flatten();
             let of_path = |tool: &&Value| {
@@ -437,11 +456,11 @@ impl Http for Agents {
             };
             let tool = tools.into_iter().find(of_path);
             let name = tool.and_then(|tool| tool.get("name")?.as_str()).unwrap_or_default();
-            let result = self.next("tools", name).unwrap_or_default();
+            let result = self.next_entry("tools", name).unwrap_or_default();
             if let Some(message) = result.get("throw").and_then(Value::as_str) {
                 return Err(StepError::new(Code::HttpFailed, message));
             }
-            let body = render::text(&result, render::Style::Json);
+            let body = render::render_text(&result, render::TextStyle::Json);
             Ok(HttpReply { status: 200, headers: Vec::new(), body })
         })
     }

@@ -22,11 +22,11 @@ use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{self, Effects};
 use flowloom_sandbox::{Sandbox, SandboxConfig};
 
-pub use compare::leaves;
-use expectation::Judge;
+pub use compare::changed_leaves;
+use expectation::CaseJudge;
 
 /// A case file.
-pub struct Case {
+pub struct TestCase {
     /// Id of the case, or its file name.
     pub id: String,
     /// Content of the file.
@@ -34,16 +34,16 @@ pub struct Case {
 }
 
 /// All cases below some folders, ordered by path. An unreadable file is an error that names the file.
-pub fn load(folders: &[PathBuf]) -> Result<Vec<Case>, String> {
+pub fn load_cases(folders: &[PathBuf]) -> Result<Vec<TestCase>, String> {
     let mut files = Vec::new();
     for folder in folders {
-        collect(folder, &mut files)?;
+        collect_files(folder, &mut files)?;
     }
     files.sort();
-    files.iter().map(|file| read(file)).collect()
+    files.iter().map(|file| read_case(file)).collect()
 }
 
-fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+fn collect_files(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     if path.is_file() {
         files.push(path.to_owned());
         return Ok(());
@@ -52,29 +52,29 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     for entry in entries {
         let path = entry.map_err(|error| error.to_string())?.path();
         if path.is_dir() || path.extension().is_some_and(|extension| extension == "json") {
-            collect(&path, files)?;
+            collect_files(&path, files)?;
         }
     }
     Ok(())
 }
 
-fn read(file: &Path) -> Result<Case, String> {
+fn read_case(file: &Path) -> Result<TestCase, String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let content = parse_value(&text).map_err(|error| format!("{}: {error}", file.display()))?;
     let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let id = content.get("id").and_then(Value::as_str).unwrap_or(name).to_owned();
-    Ok(Case { id, content })
+    Ok(TestCase { id, content })
 }
 
-impl Case {
+impl TestCase {
     /// Runs the case and returns the reasons why it fails; empty if it passes.
-    pub fn judge(&self) -> Vec<String> {
-        let expectation = self.expectation();
+    pub fn judge_case(&self) -> Vec<String> {
+        let expectation = self.merged_expectation();
         self.judge_against(&expectation)
     }
 
     /// The expectation, with the values of `ours` taking precedence.
-    pub fn expectation(&self) -> Map {
+    pub fn merged_expectation(&self) -> Map {
         let expected = ["expect", "expected"].iter().find_map(|key| self.content.get(key)?.as_map());
         let mut overlaid = expected.cloned().unwrap_or_default();
         for (key, value) in self.content.get("ours").and_then(Value::as_map).into_iter().flatten() {
@@ -87,52 +87,52 @@ impl Case {
     }
 
     fn judge_against(&self, expectation: &Map) -> Vec<String> {
-        let mut judge = Judge::new(&self.content);
-        match self.kind() {
-            Kind::Flow => flow::judge(&self.content, expectation, &mut judge),
-            Kind::StepsRun => steps::judge_run(&self.content, expectation, &mut judge),
-            Kind::Pipeline => pipeline::judge(&self.content, expectation, &mut judge),
-            Kind::PipelineMulti => pipeline::judge_multi(&self.content, expectation, &mut judge),
-            Kind::Resolver => pipeline::judge_resolver(&self.content, expectation, &mut judge),
-            Kind::Sources => pipeline::judge_sources(&self.content, expectation, &mut judge),
-            Kind::Clarify => author::judge_clarify(&self.content, expectation, &mut judge),
-            Kind::Thinker => author::judge_think(&self.content, expectation, &mut judge),
-            Kind::Graph => graph::judge(&self.content, expectation, &mut judge),
-            Kind::MarkdownRun => markdown::judge_run(&self.content, expectation, &mut judge),
-            Kind::MarkdownCheck => markdown::judge_check(&self.content, expectation, &mut judge),
-            Kind::StepsPage => steps::judge_page(&self.content, expectation, &mut judge),
-            Kind::Unknown(kind) => judge.fail(format!("the kind {kind:?} is not known")),
+        let mut judge = CaseJudge::new(&self.content);
+        match self.case_kind() {
+            CaseKind::Flow => flow::judge_flow(&self.content, expectation, &mut judge),
+            CaseKind::StepsRun => steps::judge_run(&self.content, expectation, &mut judge),
+            CaseKind::Pipeline => pipeline::judge_pipeline(&self.content, expectation, &mut judge),
+            CaseKind::PipelineMulti => pipeline::judge_multi(&self.content, expectation, &mut judge),
+            CaseKind::Resolver => pipeline::judge_resolver(&self.content, expectation, &mut judge),
+            CaseKind::Sources => pipeline::judge_sources(&self.content, expectation, &mut judge),
+            CaseKind::Clarify => author::judge_clarify(&self.content, expectation, &mut judge),
+            CaseKind::Thinker => author::judge_authoring(&self.content, expectation, &mut judge),
+            CaseKind::Graph => graph::judge_graph(&self.content, expectation, &mut judge),
+            CaseKind::MarkdownRun => markdown::judge_run(&self.content, expectation, &mut judge),
+            CaseKind::MarkdownCheck => markdown::judge_check(&self.content, expectation, &mut judge),
+            CaseKind::StepsPage => steps::judge_page(&self.content, expectation, &mut judge),
+            CaseKind::Unknown(kind) => judge.add_failure(format!("the kind {kind:?} is not known")),
         }
-        judge.finish()
+        judge.finish_case()
     }
 
     /// Determines the kind: a flow case has a `flow`; the others state their system and kind.
-    fn kind(&self) -> Kind {
+    fn case_kind(&self) -> CaseKind {
         let text = |key: &str| self.content.get(key).and_then(Value::as_str).unwrap_or_default();
         match (text("system"), text("kind")) {
-            ("", "") if self.content.get("flow").is_some() => Kind::Flow,
-            ("agent-graph", "graph-run") => Kind::Graph,
-            ("agentflow", "clarify-table") => Kind::Clarify,
-            ("agentflow", "thinker") => Kind::Thinker,
-            ("agentflow", "doer") => Kind::Pipeline,
-            ("agentflow", "doer-multi") => Kind::PipelineMulti,
-            ("agentflow", "resolver") => Kind::Resolver,
-            ("agentflow", "sandbox-table") => Kind::Sources,
-            ("agentos-workflow", "workflow-run") => Kind::StepsRun,
-            ("agentos-workflow", "workflow-runs") => Kind::StepsPage,
-            ("markdown", "markdown-run") => Kind::MarkdownRun,
-            ("markdown", "markdown-check") => Kind::MarkdownCheck,
-            (system, kind) => Kind::Unknown(format!("{system} {kind}").trim().to_owned()),
+            ("", "") if self.content.get("flow").is_some() => CaseKind::Flow,
+            ("agent-graph", "graph-run") => CaseKind::Graph,
+            ("agentflow", "clarify-table") => CaseKind::Clarify,
+            ("agentflow", "thinker") => CaseKind::Thinker,
+            ("agentflow", "doer") => CaseKind::Pipeline,
+            ("agentflow", "doer-multi") => CaseKind::PipelineMulti,
+            ("agentflow", "resolver") => CaseKind::Resolver,
+            ("agentflow", "sandbox-table") => CaseKind::Sources,
+            ("agentos-workflow", "workflow-run") => CaseKind::StepsRun,
+            ("agentos-workflow", "workflow-runs") => CaseKind::StepsPage,
+            ("markdown", "markdown-run") => CaseKind::MarkdownRun,
+            ("markdown", "markdown-check") => CaseKind::MarkdownCheck,
+            (system, kind) => CaseKind::Unknown(format!("{system} {kind}").trim().to_owned()),
         }
     }
 
     /// Changes every compared leaf, one at a time. Returns the number of leaves, and the paths of those whose change
     /// was not noticed.
-    pub fn self_test(&self) -> (usize, Vec<String>) {
-        let expectation = Value::from(self.expectation());
+    pub fn check_judge(&self) -> (usize, Vec<String>) {
+        let expectation = Value::from(self.merged_expectation());
         let mut unnoticed = Vec::new();
         let mut count = 0;
-        for (path, changed) in leaves(&expectation) {
+        for (path, changed) in changed_leaves(&expectation) {
             if !self.is_compared(&path) {
                 continue;
             }
@@ -146,10 +146,10 @@ impl Case {
     }
 
     fn is_compared(&self, path: &[String]) -> bool {
-        if matches!(self.kind(), Kind::MarkdownRun | Kind::MarkdownCheck) {
+        if matches!(self.case_kind(), CaseKind::MarkdownRun | CaseKind::MarkdownCheck) {
             return true;
         }
-        let refused = self.expectation().get("refused") == Some(&Value::Bool(true));
+        let refused = self.merged_expectation().get("refused") == Some(&Value::Bool(true));
         match path.first().map(String::as_str) {
             Some("introspections" | "why" | "title" | "notes" | "run_unserialisable") => false,
             // A rejected definition has no other effects to compare.
@@ -160,24 +160,24 @@ impl Case {
 }
 
 /// The effects of a case's world, except time and the sandbox.
-pub fn effects(case: &Value) -> Effects {
-    world::World::new(case).effects()
+pub fn case_effects(case: &Value) -> Effects {
+    world::CaseWorld::new(case).to_effects()
 }
 
 /// The sandbox shared by all cases; its workers are this program.
-pub fn code() -> Arc<dyn effects::Code> {
-    static SHARED: OnceLock<Arc<Sandbox>> = OnceLock::new();
-    let sandbox = SHARED.get_or_init(|| {
+pub fn shared_sandbox() -> Arc<dyn effects::CodeRunner> {
+    static SHARED_INSTANCE: OnceLock<Arc<Sandbox>> = OnceLock::new();
+    let sandbox = SHARED_INSTANCE.get_or_init(|| {
         let interpreters = ["python3"].map(PathBuf::from).to_vec();
-        Arc::new(Sandbox::new(SandboxConfig::new(program(), interpreters)))
+        Arc::new(Sandbox::new(SandboxConfig::new(runner_program(), interpreters)))
     });
     sandbox.clone()
 }
 
 /// Runs on a real clock. There is one runtime, because a sandbox worker belongs to the runtime it was started on.
 pub fn block_on<F: Future>(work: F) -> F::Output {
-    static SHARED: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
-    let shared = SHARED.get_or_init(|| {
+    static SHARED_INSTANCE: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
+    let shared = SHARED_INSTANCE.get_or_init(|| {
         let built = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         built.unwrap_or_else(|error| panic!("no runtime: {error}"))
     });
@@ -185,21 +185,21 @@ pub fn block_on<F: Future>(work: F) -> F::Output {
 }
 
 /// Whether a value matches a schema; an error if the schema is invalid.
-fn fits(schema: &Value, value: &Value) -> Result<bool, StepError> {
-    let read = |value: &Value| serde_json::from_str::<serde_json::Value>(&render::json(value)).unwrap_or_default();
+fn matches_schema(schema: &Value, value: &Value) -> Result<bool, StepError> {
+    let read = |value: &Value| serde_json::from_str::<serde_json::Value>(&render::to_json(value)).unwrap_or_default();
     let validator = jsonschema::validator_for(&read(schema))
         .map_err(|error| StepError::new(Code::SchemaInvalid, error.to_string()))?;
     Ok(validator.is_valid(&read(value)))
 }
 
 /// The runner's own program; a test of this crate finds it in a folder above its own.
-fn program() -> PathBuf {
+fn runner_program() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     let beside = own.ancestors().skip(1).map(|folder| folder.join("conformance")).find(|file| file.is_file());
     beside.unwrap_or(own)
 }
 
-enum Kind {
+enum CaseKind {
     Flow,
     Graph,
     Pipeline,

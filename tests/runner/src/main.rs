@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use conformance::{Case, load};
+use conformance::{TestCase, load_cases};
 
 fn main() -> ExitCode {
     if let Some(exit) = flowloom_sandbox::worker_main(std::env::args_os()) {
@@ -20,20 +20,20 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let folders: Vec<PathBuf> = arguments.into_iter().map(PathBuf::from).collect();
-    match load(&folders) {
+    match load_cases(&folders) {
         Err(error) => {
             eprintln!("{error}");
             ExitCode::from(2)
         }
-        Ok(cases) if self_test => test_judge(&cases),
-        Ok(cases) => judge(&cases),
+        Ok(cases) if self_test => check_judge(&cases),
+        Ok(cases) => judge_cases(&cases),
     }
 }
 
-fn judge(cases: &[Case]) -> ExitCode {
+fn judge_cases(cases: &[TestCase]) -> ExitCode {
     let mut failed = 0;
     for case in cases {
-        let why = case.judge();
+        let why = case.judge_case();
         if why.is_empty() {
             println!("ok {}", case.id);
         } else {
@@ -45,10 +45,10 @@ fn judge(cases: &[Case]) -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-fn test_judge(cases: &[Case]) -> ExitCode {
+fn check_judge(cases: &[TestCase]) -> ExitCode {
     let (mut total, mut missed) = (0, 0);
     for case in cases {
-        let (count, unnoticed) = case.self_test();
+        let (count, unnoticed) = case.check_judge();
         total += count;
         missed += unnoticed.len();
         for path in unnoticed {

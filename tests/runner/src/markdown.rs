@@ -5,117 +5,127 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flowloom_core::chat::{Message, MessagePart, Role, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, line_column};
-use flowloom_core::effect::{GenerateRequest, Generated};
+use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::plan::{Plan, Step};
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::{Compiled, Sources, compile, markdown, present};
+use flowloom_formats::{Compiled, Sources, compile, markdown, render_result};
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Context, Effects, Model, Price, Reply};
+use flowloom_runtime::effects::{EffectContext, EffectFuture, Effects, Model, Price};
 use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::{Engine, Outcome, Start};
+use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
-use crate::expectation::Judge;
-use crate::world::World;
+use crate::expectation::CaseJudge;
+use crate::world::CaseWorld;
 
-const MAIN: &str = "main.mdx";
+const MAIN_FILE: &str = "main.mdx";
 
 /// Runs a case.
-pub(crate) fn judge_run(case: &Value, expectation: &Map, judge: &mut Judge) {
-    let compiled = check(case);
+pub(crate) fn judge_run(case: &Value, expectation: &Map, judge: &mut CaseJudge) {
+    let compiled = compile_case(case);
     let case_model =
-        Arc::new(Scripted { script: case.get("script").cloned().unwrap_or_default(), calls: Mutex::default() });
-    let ran = compiled.plan.clone().map(|plan| run(case, plan, &case_model));
-    let happened = Happened { case, compiled: &compiled, ran: ran.as_ref() };
+        Arc::new(ScriptedModel { script: case.get("script").cloned().unwrap_or_default(), calls: Mutex::default() });
+    let ran = compiled.plan.clone().map(|plan| run_case(case, plan, &case_model));
+    let happened = CaseResult { case, compiled: &compiled, ran: ran.as_ref() };
     for (key, expected) in expectation {
         match &**key {
-            "calls" => judge.compare(key, &tidy_calls(expected), Some(&tidy_calls(&case_model.calls()))),
-            "results" => happened.results(expected, expectation.contains_key("error"), judge),
-            "output" => judge.compare(key, &tidy_output(expected), Some(&tidy_output(&happened.presented("output")))),
+            "calls" => {
+                judge.compare_key(key, &normalize_calls(expected), Some(&normalize_calls(&case_model.recorded_calls())))
+            }
+            "results" => happened.compare_results(expected, expectation.contains_key("error"), judge),
+            "output" => judge.compare_key(
+                key,
+                &normalize_output(expected),
+                Some(&normalize_output(&happened.result_field("output"))),
+            ),
             "title" => {
                 let title = compiled.plan.as_ref().map(|plan| Value::from(plan.name.as_str()));
-                judge.compare(key, expected, title.as_ref());
+                judge.compare_key(key, expected, title.as_ref());
             }
-            "diagnostics" => diagnostics(expected, &compiled.diagnostics, case, judge),
-            "error" => happened.error(expected, judge),
-            other => judge.fail(format!("the key {other:?} is not known")),
+            "diagnostics" => compare_diagnostics(expected, &compiled.diagnostics, case, judge),
+            "error" => happened.compare_error(expected, judge),
+            other => judge.add_failure(format!("the key {other:?} is not known")),
         }
     }
     if !expectation.contains_key("error")
-        && let Some(why) = happened.failure()
+        && let Some(why) = happened.failure_message()
     {
-        judge.fail(why);
+        judge.add_failure(why);
     }
 }
 
 /// Checks a case, which must be rejected.
-pub(crate) fn judge_check(case: &Value, expectation: &Map, judge: &mut Judge) {
-    let compiled = check(case);
+pub(crate) fn judge_check(case: &Value, expectation: &Map, judge: &mut CaseJudge) {
+    let compiled = compile_case(case);
     if compiled.plan.is_some() {
-        judge.fail("the definition is not rejected");
+        judge.add_failure("the definition is not rejected");
     }
     for (key, expected) in expectation {
         match &**key {
-            "diagnostics" => diagnostics(expected, &compiled.diagnostics, case, judge),
-            other => judge.fail(format!("the key {other:?} is not known")),
+            "diagnostics" => compare_diagnostics(expected, &compiled.diagnostics, case, judge),
+            other => judge.add_failure(format!("the key {other:?} is not known")),
         }
     }
 }
 
-fn check(case: &Value) -> Compiled {
+fn compile_case(case: &Value) -> Compiled {
     let files = case.get("files").and_then(Value::as_map).cloned().unwrap_or_default();
     let bytes = |text: &Value| text.as_str().unwrap_or_default().as_bytes().to_vec();
     let files = files.iter().map(|(name, text)| (name.to_string(), bytes(text))).collect();
     let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
-    compile(MAIN, &sources, Some(markdown::FORMAT))
+    compile(MAIN_FILE, &sources, Some(markdown::FORMAT))
 }
 
-fn run(case: &Value, plan: Plan, model: &Arc<Scripted>) -> Result<(Arc<Plan>, Outcome), StepError> {
-    let world = World::new(case);
+fn run_case(case: &Value, plan: Plan, model: &Arc<ScriptedModel>) -> Result<(Arc<Plan>, RunOutcome), StepError> {
+    let world = CaseWorld::new(case);
     // The real sandbox evaluates expressions, so these cases use a real clock.
-    let effects =
-        Effects { model: model.clone(), code: crate::code(), clock: Arc::new(SystemClock), ..world.effects() };
+    let effects = Effects {
+        model: model.clone(),
+        code: crate::shared_sandbox(),
+        clock: Arc::new(SystemClock),
+        ..world.to_effects()
+    };
     let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
     let plan = Arc::new(plan);
-    let start = Start {
+    let start = StartOptions {
         plan: plan.clone(),
-        bundle: Hash::of(b"case"),
+        bundle: Hash::of_bytes(b"case"),
         inputs: case.get("inputs").cloned().unwrap_or_default().with_files(),
-        owner: "local".into(),
+        user: "local".into(),
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
         workflow: None,
-        keep: None,
+        thread_key: None,
         id: None,
     };
-    crate::block_on(async { Ok((plan, engine.start(start)?.drive().await)) })
+    crate::block_on(async { Ok((plan, engine.start_run(start)?.drive_to_end().await)) })
 }
 
 /// The result of a case.
-struct Happened<'a> {
+struct CaseResult<'a> {
     case: &'a Value,
     compiled: &'a Compiled,
-    ran: Option<&'a Result<(Arc<Plan>, Outcome), StepError>>,
+    ran: Option<&'a Result<(Arc<Plan>, RunOutcome), StepError>>,
 }
 
-impl Happened<'_> {
-    fn presented(&self, key: &str) -> Value {
+impl CaseResult<'_> {
+    fn result_field(&self, key: &str) -> Value {
         let Some(Ok((plan, outcome))) = self.ran else { return Value::Null };
-        present(plan, &outcome.state, &outcome.env).result.get(key).cloned().unwrap_or_default()
+        render_result(plan, &outcome.state, &outcome.env).result.get(key).cloned().unwrap_or_default()
     }
 
-    fn results(&self, expected: &Value, is_partial: bool, judge: &mut Judge) {
-        let mut actual = self.presented("results").as_map().cloned().unwrap_or_default();
+    fn compare_results(&self, expected: &Value, is_partial: bool, judge: &mut CaseJudge) {
+        let mut actual = self.result_field("results").as_map().cloned().unwrap_or_default();
         if is_partial {
             actual.retain(|name, _| expected.get(name).is_some());
         }
-        judge.compare("results", &without_nulls(expected), Some(&without_nulls(&actual.into())));
+        judge.compare_key("results", &remove_nulls(expected), Some(&remove_nulls(&actual.into())));
     }
 
-    fn failure(&self) -> Option<String> {
+    fn failure_message(&self) -> Option<String> {
         match self.ran {
             None => {
                 let errors = self.compiled.diagnostics.iter().filter(|d| d.is_error()).map(|d| d.message.as_str());
@@ -127,12 +137,12 @@ impl Happened<'_> {
     }
 
     /// The stage of the failure, the action, the messages, and the lines.
-    fn failed(&self) -> (&'static str, String, Vec<String>, Vec<i64>) {
+    fn failure_details(&self) -> (&'static str, String, Vec<String>, Vec<i64>) {
         match self.ran {
             None => {
                 let errors: Vec<_> = self.compiled.diagnostics.iter().filter(|d| d.is_error()).collect();
                 let is_input = errors.iter().any(|d| d.code == Code::InputSpec);
-                let lines = errors.iter().map(|d| line(self.case, d)).collect();
+                let lines = errors.iter().map(|d| line_of(self.case, d)).collect();
                 let messages = errors.iter().map(|d| d.message.clone()).collect();
                 (if is_input { "input" } else { "check" }, String::new(), messages, lines)
             }
@@ -144,42 +154,42 @@ impl Happened<'_> {
                 let action = named.into_iter().find(|part| !part.contains('~')).unwrap_or_default().to_owned();
                 let place =
                     error.message.strip_prefix("main.mdx:").and_then(|rest| rest.split(':').next()?.parse().ok());
-                let text = self.case.get("files").and_then(|files| files.get(MAIN)).and_then(Value::as_str);
-                let element = line_column(text.unwrap_or_default(), step_at(plan, &path).span.start).0;
+                let text = self.case.get("files").and_then(|files| files.get(MAIN_FILE)).and_then(Value::as_str);
+                let element = line_column(text.unwrap_or_default(), find_step(plan, &path).span.start).0;
                 let lines = place.into_iter().chain(i64::try_from(element)).collect();
                 ("run", action, vec![error.message.clone()], lines)
             }
         }
     }
 
-    fn error(&self, expected: &Value, judge: &mut Judge) {
-        let (when, action, messages, lines) = self.failed();
+    fn compare_error(&self, expected: &Value, judge: &mut CaseJudge) {
+        let (when, action, messages, lines) = self.failure_details();
         for (key, expected) in expected.as_map().into_iter().flat_map(|map| map.iter()) {
             match (&**key, expected.as_str()) {
                 ("when", Some("before-first-call")) => {
                     let is_before = matches!(when, "check" | "input" | "run");
-                    judge.compare("error.when", &true.into(), Some(&is_before.into()));
+                    judge.compare_key("error.when", &true.into(), Some(&is_before.into()));
                 }
-                ("when", _) => judge.compare("error.when", expected, Some(&when.into())),
-                ("action", _) => judge.compare("error.action", expected, Some(&action.as_str().into())),
+                ("when", _) => judge.compare_key("error.when", expected, Some(&when.into())),
+                ("action", _) => judge.compare_key("error.action", expected, Some(&action.as_str().into())),
                 ("line", _) => {
                     let is_there = lines.iter().any(|line| Some(*line) == expected.as_i64());
-                    judge.compare("error.line", &true.into(), Some(&is_there.into()));
+                    judge.compare_key("error.line", &true.into(), Some(&is_there.into()));
                 }
                 ("message_contains", _) => {
                     for part in expected.as_list().unwrap_or_default() {
-                        let is_said = messages.iter().any(|message| contains(message, part));
-                        judge.compare("error.message_contains", &true.into(), Some(&is_said.into()));
+                        let is_said = messages.iter().any(|message| contains_part(message, part));
+                        judge.compare_key("error.message_contains", &true.into(), Some(&is_said.into()));
                     }
                 }
-                (other, _) => judge.fail(format!("the key error.{other:?} is not known")),
+                (other, _) => judge.add_failure(format!("the key error.{other:?} is not known")),
             }
         }
     }
 }
 
 /// Our codes for the rules of the original system.
-fn codes(rule: &str) -> &'static [Code] {
+fn codes_of_rule(rule: &str) -> &'static [Code] {
     match rule {
         "yaml-error" => &[Code::FrontmatterSyntax],
         "inline-action" => &[Code::InlineAction],
@@ -206,16 +216,16 @@ fn codes(rule: &str) -> &'static [Code] {
     }
 }
 
-fn contains(message: &str, part: &Value) -> bool {
+fn contains_part(message: &str, part: &Value) -> bool {
     part.as_str().is_some_and(|part| message.to_lowercase().contains(&part.to_lowercase()))
 }
 
 /// The innermost step on a path.
-fn step_at<'p>(plan: &'p Plan, path: &str) -> &'p Step {
+fn find_step<'p>(plan: &'p Plan, path: &str) -> &'p Step {
     let mut step = &plan.root;
     for part in path.split('/').skip(1) {
         let key = part.split(['[', '#']).next().unwrap_or_default();
-        match step.kind.children().into_iter().find(|child| child.key.as_str() == key) {
+        match step.kind.child_steps().into_iter().find(|child| child.key.as_str() == key) {
             Some(child) => step = child,
             None => break,
         }
@@ -223,41 +233,41 @@ fn step_at<'p>(plan: &'p Plan, path: &str) -> &'p Step {
     step
 }
 
-fn line(case: &Value, diagnostic: &Diagnostic) -> i64 {
+fn line_of(case: &Value, diagnostic: &Diagnostic) -> i64 {
     let text =
         case.get("files").and_then(|files| files.get(&diagnostic.file)).and_then(Value::as_str).unwrap_or_default();
     i64::try_from(line_column(text, diagnostic.span.start).0).unwrap_or(0)
 }
 
 /// Matches each expected diagnostic with one of the actual ones, each at most once.
-fn diagnostics(expected: &Value, given: &[Diagnostic], case: &Value, judge: &mut Judge) {
+fn compare_diagnostics(expected: &Value, given: &[Diagnostic], case: &Value, judge: &mut CaseJudge) {
     let mut left: Vec<&Diagnostic> = given.iter().collect();
     for wanted in expected.as_list().unwrap_or_default() {
         let known = ["rule", "message_contains", "line", "severity"];
         for (key, _) in
             wanted.as_map().into_iter().flat_map(|map| map.iter()).filter(|(key, _)| !known.contains(&&***key))
         {
-            judge.fail(format!("the key {key:?} of a diagnostic is not known"));
+            judge.add_failure(format!("the key {key:?} of a diagnostic is not known"));
         }
         let text = |key: &str| wanted.get(key).and_then(Value::as_str);
         let severity = text("severity").unwrap_or("error");
         let parts = wanted.get("message_contains").and_then(Value::as_list).unwrap_or_default();
         let found = left.iter().position(|diagnostic| {
             let is_severity = if diagnostic.is_error() { severity == "error" } else { severity == "info" };
-            let is_line = wanted.get("line").is_none_or(|line_| line_.as_i64() == Some(line(case, diagnostic)));
-            let is_rule = text("rule").is_none_or(|rule| codes(rule).contains(&diagnostic.code));
-            is_severity && is_line && is_rule && parts.iter().all(|part| contains(&diagnostic.message, part))
+            let is_line = wanted.get("line").is_none_or(|line_| line_.as_i64() == Some(line_of(case, diagnostic)));
+            let is_rule = text("rule").is_none_or(|rule| codes_of_rule(rule).contains(&diagnostic.code));
+            is_severity && is_line && is_rule && parts.iter().all(|part| contains_part(&diagnostic.message, part))
         });
-        judge.compare("diagnostics", &true.into(), Some(&found.is_some().into()));
+        judge.compare_key("diagnostics", &true.into(), Some(&found.is_some().into()));
         match found {
             Some(index) => {
                 left.remove(index);
             }
             None => {
-                let given = given.iter().map(|d| format!("{} {}:{} {}", d.code, d.file, line(case, d), d.message));
-                judge.fail(format!(
+                let given = given.iter().map(|d| format!("{} {}:{} {}", d.code, d.file, line_of(case, d), d.message));
+                judge.add_failure(format!(
                     "no diagnostic matches {}; the diagnostics are: {}",
-                    render::json(wanted),
+                    render::to_json(wanted),
                     given.collect::<Vec<_>>().join("; ")
                 ));
             }
@@ -265,33 +275,33 @@ fn diagnostics(expected: &Value, given: &[Diagnostic], case: &Value, judge: &mut
     }
 }
 
-fn without_nulls(value: &Value) -> Value {
+fn remove_nulls(value: &Value) -> Value {
     match value {
         Value::Map(map) => {
             let kept = map.iter().filter(|(_, item)| !matches!(item, Value::Null));
-            kept.map(|(key, item)| (key.clone(), without_nulls(item))).collect::<Map>().into()
+            kept.map(|(key, item)| (key.clone(), remove_nulls(item))).collect::<Map>().into()
         }
-        Value::List(items) => Value::list(items.iter().map(without_nulls).collect()),
+        Value::List(items) => Value::list(items.iter().map(remove_nulls).collect()),
         other => other.clone(),
     }
 }
 
 /// Removes white space at the ends of a text's lines and at its end.
-fn tidy(text: &str) -> String {
+fn trim_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(str::trim_end).collect();
     lines.join("\n").trim_end().to_owned()
 }
 
-fn tidy_output(output: &Value) -> Value {
-    let text = tidy(output.as_str().unwrap_or_default());
+fn normalize_output(output: &Value) -> Value {
+    let text = trim_lines(output.as_str().unwrap_or_default());
     text.strip_prefix("---\n\n").unwrap_or(&text).into()
 }
 
 /// Calls with the contents of their messages as lists of parts.
-fn tidy_calls(calls: &Value) -> Value {
+fn normalize_calls(calls: &Value) -> Value {
     let part = |part: &Value| {
         let mut map = part.as_map().cloned().unwrap_or_default();
-        if let Some(text) = map.get("text").and_then(Value::as_str).map(tidy) {
+        if let Some(text) = map.get("text").and_then(Value::as_str).map(trim_lines) {
             map.insert("text".into(), text.into());
         }
         Value::from(map)
@@ -313,7 +323,7 @@ fn tidy_calls(calls: &Value) -> Value {
             let messages = messages.iter().map(message).collect();
             map.insert("messages".into(), Value::list(messages));
         }
-        if let Some(role) = map.get("system_role").and_then(Value::as_str).map(tidy) {
+        if let Some(role) = map.get("system_role").and_then(Value::as_str).map(trim_lines) {
             map.insert("system_role".into(), role.into());
         }
         Value::from(map)
@@ -329,20 +339,20 @@ fn text_part(text: &str) -> Value {
 }
 
 /// A model that answers from a list and records its requests.
-struct Scripted {
+struct ScriptedModel {
     script: Value,
     calls: Mutex<Vec<Value>>,
 }
 
-impl Scripted {
-    fn calls(&self) -> Value {
+impl ScriptedModel {
+    fn recorded_calls(&self) -> Value {
         Value::list(self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    fn answer(&self, request: &GenerateRequest) -> Result<String, StepError> {
+    fn next_answer(&self, request: &GenerateRequest) -> Result<String, StepError> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let index = calls.len();
-        calls.push(noted(request));
+        calls.push(request_value(request));
         let answer = self.script.as_list().and_then(|answers| answers.get(index)).cloned();
         let answer = answer.ok_or_else(|| StepError::new(Code::ScriptExhausted, "there is no further answer"))?;
         if let Some(message) =
@@ -350,24 +360,24 @@ impl Scripted {
         {
             return Err(StepError::new(Code::ModelFailed, message));
         }
-        let Some(schema) = &request.schema else { return Ok(render::text(&answer, render::Style::Json)) };
-        if !crate::fits(schema, &answer)? {
+        let Some(schema) = &request.schema else { return Ok(render::render_text(&answer, render::TextStyle::Json)) };
+        if !crate::matches_schema(schema, &answer)? {
             return Err(StepError::new(Code::ModelNotJson, "the answer does not match the schema"));
         }
-        Ok(render::json(&answer))
+        Ok(render::to_json(&answer))
     }
 }
 
 /// A call in the notation of cases.
-fn noted(request: &GenerateRequest) -> Value {
+fn request_value(request: &GenerateRequest) -> Value {
     let mut call = Map::new();
     call.insert("model".into(), request.model.as_str().into());
     call.insert("kind".into(), if request.schema.is_some() { "object" } else { "text" }.into());
     let system = request.messages.iter().find(|message| message.role == Role::System);
-    if let Some(role) = system.and_then(|system| markdown::role_of(&system.content)) {
+    if let Some(role) = system.and_then(|system| markdown::find_role(&system.content)) {
         call.insert("system_role".into(), role.into());
     }
-    let messages = request.messages.iter().filter(|message| message.role != Role::System).map(said).collect();
+    let messages = request.messages.iter().filter(|message| message.role != Role::System).map(message_value).collect();
     call.insert("messages".into(), Value::list(messages));
     if let Some(schema) = &request.schema {
         let mut schema = schema.as_map().cloned().unwrap_or_default();
@@ -386,7 +396,7 @@ fn noted(request: &GenerateRequest) -> Value {
             }
             "stream" => {}
             key => {
-                named.insert(camel(key).into(), value.clone());
+                named.insert(to_camel_case(key).into(), value.clone());
             }
         }
     }
@@ -394,7 +404,7 @@ fn noted(request: &GenerateRequest) -> Value {
     call.into()
 }
 
-fn camel(key: &str) -> String {
+fn to_camel_case(key: &str) -> String {
     let mut parts = key.split('_');
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -404,7 +414,7 @@ fn camel(key: &str) -> String {
     out
 }
 
-fn said(message: &Message) -> Value {
+fn message_value(message: &Message) -> Value {
     let role = if message.role == Role::Assistant { "assistant" } else { "user" };
     let part = |part: &MessagePart| match part {
         MessagePart::Text { text } => text_part(text),
@@ -419,19 +429,23 @@ fn said(message: &Message) -> Value {
     Value::map([("role", Value::from(role)), ("content", content)])
 }
 
-impl Model for Scripted {
+impl Model for ScriptedModel {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
         Ok(named.unwrap_or("scripted:case").to_owned())
     }
 
-    fn generate<'a>(&'a self, request: &'a GenerateRequest, _context: &'a Context) -> Reply<'a, Generated> {
+    fn generate_reply<'a>(
+        &'a self,
+        request: &'a GenerateRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
-            let text = Some(self.answer(request)?);
-            Ok(Generated { text, tool_calls: Vec::new(), usage: Usage::none() })
+            let text = Some(self.next_answer(request)?);
+            Ok(GenerateReply { text, tool_calls: Vec::new(), usage: Usage::none() })
         })
     }
 
-    fn window(&self, _model: &str) -> u64 {
+    fn context_window(&self, _model: &str) -> u64 {
         8192
     }
 
@@ -443,7 +457,7 @@ impl Model for Scripted {
         1024
     }
 
-    fn price(&self, _model: &str) -> Option<Price> {
+    fn find_price(&self, _model: &str) -> Option<Price> {
         None
     }
 }

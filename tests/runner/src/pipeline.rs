@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::effect::{GenerateRequest, Generated, HttpReply, HttpRequest};
+use flowloom_core::effect::{GenerateReply, GenerateRequest, HttpReply, HttpRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::expr::Data;
@@ -14,61 +14,61 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::{Compiled, Sources, compile, pipeline, present};
+use flowloom_formats::{Compiled, Sources, compile, pipeline, render_result};
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Context, Effects, Http, Model, Price, Reply};
-use flowloom_runtime::journal::{Append, Journal as _};
+use flowloom_runtime::effects::{EffectContext, EffectFuture, Effects, HttpSender, Model, Price};
+use flowloom_runtime::journal::{AppendResult, Journal as _};
 use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::{Engine, Outcome, Start};
+use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
-use crate::expectation::Judge;
-use crate::world::World;
+use crate::expectation::CaseJudge;
+use crate::world::CaseWorld;
 
 /// Judges a run of a pipeline.
-pub(crate) fn judge(case: &Value, expectation: &Map, judge: &mut Judge) {
+pub(crate) fn judge_pipeline(case: &Value, expectation: &Map, judge: &mut CaseJudge) {
     let definition = case.get("definition").cloned().unwrap_or_default();
-    let compiled = check(&definition, definition.get("pipeline"));
-    scenario(case, expectation, compiled, judge);
+    let compiled = compile_pipeline(&definition, definition.get("pipeline"));
+    judge_scenario(case, expectation, compiled, judge);
 }
 
 /// Judges several pipelines over the same blocks, each with its own expectation.
-pub(crate) fn judge_multi(case: &Value, expectation: &Map, judge: &mut Judge) {
+pub(crate) fn judge_multi(case: &Value, expectation: &Map, judge: &mut CaseJudge) {
     let definition = case.get("definition").cloned().unwrap_or_default();
     for (name, expected) in expectation {
         let pipeline = definition.get("pipelines").and_then(|all| all.get(name));
         match (pipeline, expected.as_map()) {
             (Some(pipeline), Some(expected)) => {
-                scenario(case, expected, check(&definition, Some(pipeline)), judge);
+                judge_scenario(case, expected, compile_pipeline(&definition, Some(pipeline)), judge);
             }
-            _ => judge.fail(format!("the key {name:?} is not known")),
+            _ => judge.add_failure(format!("the key {name:?} is not known")),
         }
     }
 }
 
 /// Judges references resolved against a given state.
-pub(crate) fn judge_resolver(case: &Value, expectation: &Map, judge: &mut Judge) {
+pub(crate) fn judge_resolver(case: &Value, expectation: &Map, judge: &mut CaseJudge) {
     let state = case.get("definition").and_then(|definition| definition.get("state")).cloned().unwrap_or_default();
     let mut scope = state.get("results").and_then(Value::as_map).cloned().unwrap_or_default();
     for name in ["memory", "user"] {
         scope.insert(name.into(), state.get(name).cloned().unwrap_or_default());
     }
     let inputs = case.get("input").and_then(|input| input.get("inputs")).cloned().unwrap_or_default();
-    let resolved = Data::from_value(&inputs, &pipeline::template::parse).resolve(&scope, pipeline::RULES);
+    let resolved = Data::from_value(&inputs, &pipeline::template::parse).resolve(&scope, pipeline::TEXT_RULES);
     for (key, expected) in expectation {
         match (&**key, &resolved) {
-            ("resolved", Ok(resolved)) => judge.compare(key, expected, Some(resolved)),
-            ("resolved", Err(error)) => judge.fail(error.to_string()),
-            (other, _) => judge.fail(format!("the key {other:?} is not known")),
+            ("resolved", Ok(resolved)) => judge.compare_key(key, expected, Some(resolved)),
+            ("resolved", Err(error)) => judge.add_failure(error.to_string()),
+            (other, _) => judge.add_failure(format!("the key {other:?} is not known")),
         }
     }
 }
 
 /// Judges each source as the only block of a pipeline.
-pub(crate) fn judge_sources(case: &Value, expectation: &Map, judge: &mut Judge) {
+pub(crate) fn judge_sources(case: &Value, expectation: &Map, judge: &mut CaseJudge) {
     let sources = case.get("definition").and_then(|definition| definition.get("sources")).cloned().unwrap_or_default();
     for (key, expected) in expectation {
         let (true, Some(expected)) = (&**key == "per_source_result_of_n1", expected.as_map()) else {
-            judge.fail(format!("the key {key:?} is not known"));
+            judge.add_failure(format!("the key {key:?} is not known"));
             continue;
         };
         for (name, expected) in expected {
@@ -76,70 +76,70 @@ pub(crate) fn judge_sources(case: &Value, expectation: &Map, judge: &mut Judge) 
                 continue;
             }
             let source = sources.get(name).cloned().unwrap_or_default();
-            match only_block(case, name, source) {
+            match run_only_block(case, name, source) {
                 Ok(result) => compare_source(judge, name, expected, &result),
-                Err(why) => judge.fail(format!("{name}: {why}")),
+                Err(why) => judge.add_failure(format!("{name}: {why}")),
             }
         }
     }
 }
 
 /// Compares the result of a source; an error is also compared by its start and end.
-fn compare_source(judge: &mut Judge, name: &str, expected: &Value, result: &Value) {
+fn compare_source(judge: &mut CaseJudge, name: &str, expected: &Value, result: &Value) {
     let error = result.get("error").and_then(Value::as_str).unwrap_or_default();
     let parts = [("error_starts", true), ("error_ends", false)];
     for (key, at_start) in parts {
         if let Some(text) = expected.get(key).and_then(Value::as_str) {
             let holds = if at_start { error.starts_with(text) } else { error.ends_with(text) };
-            judge.compare(&format!("{name}.{key}"), &true.into(), Some(&holds.into()));
+            judge.compare_key(&format!("{name}.{key}"), &true.into(), Some(&holds.into()));
         }
     }
     if expected.get("error_starts").is_none() {
-        judge.compare(name, expected, Some(result));
+        judge.compare_key(name, expected, Some(result));
     }
 }
 
-fn only_block(case: &Value, name: &str, source: Value) -> Result<Value, String> {
+fn run_only_block(case: &Value, name: &str, source: Value) -> Result<Value, String> {
     let id = format!("b_{name}");
     let block =
         Value::map([("id", Value::from(id.as_str())), ("execution_type", "python".into()), ("source_code", source)]);
     let node = Value::map([("id", Value::from("n1")), ("block_id", id.into()), ("inputs", Map::new().into())]);
     let pipeline = Value::map([("id", Value::from("p")), ("nodes", Value::list(vec![node]))]);
     let definition = Value::map([("blocks", Value::list(vec![block]))]);
-    let compiled = check(&definition, Some(&pipeline));
+    let compiled = compile_pipeline(&definition, Some(&pipeline));
     let plan = compiled.plan.ok_or_else(|| "it is refused".to_owned())?;
-    let ran = run(case, Arc::new(plan))?;
-    let result = present(&ran.plan, &ran.outcome.state, &ran.outcome.env).result;
+    let ran = run_plan(case, Arc::new(plan))?;
+    let result = render_result(&ran.plan, &ran.outcome.state, &ran.outcome.env).result;
     Ok(result.get("results").and_then(|results| results.get("n1")).cloned().unwrap_or_default())
 }
 
-fn check(definition: &Value, pipeline: Option<&Value>) -> Compiled {
+fn compile_pipeline(definition: &Value, pipeline: Option<&Value>) -> Compiled {
     let blocks = definition.get("blocks").cloned().unwrap_or_default();
     let file = Value::map([("pipeline", pipeline.cloned().unwrap_or_default()), ("blocks", blocks)]);
-    let files = [("pipeline.json".to_owned(), render::json(&file).into_bytes())].into();
+    let files = [("pipeline.json".to_owned(), render::to_json(&file).into_bytes())].into();
     let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
     compile("pipeline.json", &sources, Some(pipeline::FORMAT))
 }
 
-struct Ran {
+struct PipelineRun {
     plan: Arc<Plan>,
-    outcome: Outcome,
+    outcome: RunOutcome,
     memory: Value,
     calls: usize,
 }
 
-fn scenario(case: &Value, expectation: &Map, compiled: Compiled, judge: &mut Judge) {
-    if judge.check(expectation, &compiled.diagnostics) {
+fn judge_scenario(case: &Value, expectation: &Map, compiled: Compiled, judge: &mut CaseJudge) {
+    if judge.check_diagnostics(expectation, &compiled.diagnostics) {
         return;
     }
-    let Some(plan) = compiled.plan.map(Arc::new) else { return judge.fail("there is no plan") };
-    let ran = match run(case, plan) {
+    let Some(plan) = compiled.plan.map(Arc::new) else { return judge.add_failure("there is no plan") };
+    let ran = match run_plan(case, plan) {
         Ok(ran) => ran,
-        Err(why) => return judge.fail(why),
+        Err(why) => return judge.add_failure(why),
     };
-    let result = present(&ran.plan, &ran.outcome.state, &ran.outcome.env).result;
+    let result = render_result(&ran.plan, &ran.outcome.state, &ran.outcome.env).result;
     let names: Vec<_> = ran.outcome.records.iter().map(|record| record.event.name()).collect();
-    judge.events(expectation, &names);
+    judge.compare_events(expectation, &names);
     for (key, expected) in expectation {
         let actual = match &**key {
             "warns" | "names" | "includes" | "excludes" => continue,
@@ -148,74 +148,74 @@ fn scenario(case: &Value, expectation: &Map, compiled: Compiled, judge: &mut Jud
             "results" | "log" | "status" => result.get(key).cloned().unwrap_or_default(),
             "memory_after" => ran.memory.clone(),
             "llm_calls" => (ran.calls as i64).into(),
-            other => return judge.fail(format!("the key {other:?} is not known")),
+            other => return judge.add_failure(format!("the key {other:?} is not known")),
         };
-        judge.compare(key, expected, Some(&actual));
+        judge.compare_key(key, expected, Some(&actual));
     }
 }
 
-fn run(case: &Value, plan: Arc<Plan>) -> Result<Ran, String> {
+fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
     crate::block_on(async {
         let owner = case.get("input").and_then(|input| input.get("user_id")?.as_str()).unwrap_or("user").to_owned();
         let journal = Arc::new(MemoryJournal::new());
-        remember(&journal, case, &owner).await.map_err(|error| error.to_string())?;
-        let answers = Arc::new(Answers::new(case.get("script")));
-        let world = World::new(case);
+        write_memory(&journal, case, &owner).await.map_err(|error| error.to_string())?;
+        let answers = Arc::new(ScriptedAnswers::new(case.get("script")));
+        let world = CaseWorld::new(case);
         let effects = Effects {
             model: answers.clone(),
             http: answers.clone(),
             scraper: world.clone(),
             functions: world,
-            code: crate::code(),
+            code: crate::shared_sandbox(),
             clock: Arc::new(SystemClock),
         };
         let engine = Engine::new(effects, journal.clone());
         let limits = plan.limits.clone();
         let inputs = Value::map::<&str>([]);
-        let start = Start {
+        let start = StartOptions {
             plan: plan.clone(),
-            bundle: Hash::of(b"case"),
+            bundle: Hash::of_bytes(b"case"),
             inputs,
-            owner: owner.clone(),
+            user: owner.clone(),
             agent: None,
             limits,
             depth: 0,
             workflow: None,
-            keep: None,
+            thread_key: None,
             id: None,
         };
-        let outcome = engine.start(start).map_err(|error| error.to_string())?.drive().await;
-        let memory = journal.memories(&owner).await.map_err(|error| error.to_string())?.into();
-        Ok(Ran { plan, outcome, memory, calls: answers.calls() })
+        let outcome = engine.start_run(start).map_err(|error| error.to_string())?.drive_to_end().await;
+        let memory = journal.read_memories(&owner).await.map_err(|error| error.to_string())?.into();
+        Ok(PipelineRun { plan, outcome, memory, calls: answers.call_count() })
     })
 }
 
 /// Writes a case's memory of the user to the journal, as an earlier run would have.
-async fn remember(journal: &MemoryJournal, case: &Value, owner: &str) -> Result<(), StepError> {
+async fn write_memory(journal: &MemoryJournal, case: &Value, owner: &str) -> Result<(), StepError> {
     let before = case.get("definition").and_then(|definition| definition.get("memory_before"));
     let Some(map) = before.and_then(|before| before.get(owner)).and_then(Value::as_map) else { return Ok(()) };
     let run = RunId::new(0, [1; 10]);
-    let lease = journal.begin(run)?;
-    let created = RunCreated { owner: owner.to_owned(), ..earlier() };
+    let lease = journal.begin_run(run)?;
+    let created = RunCreated { owner: owner.to_owned(), ..earlier_run() };
     let memory =
         map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) }).collect();
     let events = [Event::RunCreated(Box::new(created)), Event::StepFinished { output: None, usage: None, memory }];
     for (seq, event) in (1..).zip(events) {
         let record = Arc::new(Record { run, seq, at: 0, path: Path::root(), attempt: 0, event });
-        match journal.append(lease, vec![record]) {
-            Append::Done(result) => result?,
-            Append::Later(later) => later.await?,
+        match journal.append_records(lease, vec![record]) {
+            AppendResult::Done(result) => result?,
+            AppendResult::Later(later) => later.await?,
         }
     }
     Ok(())
 }
 
-fn earlier() -> RunCreated {
+fn earlier_run() -> RunCreated {
     RunCreated {
         engine_semantics: flowloom_runtime::ENGINE_SEMANTICS,
         format: pipeline::FORMAT,
         name: "earlier".into(),
-        bundle: Hash::of(b"earlier"),
+        bundle: Hash::of_bytes(b"earlier"),
         inputs: Value::Null,
         owner: String::new(),
         agent: None,
@@ -227,60 +227,64 @@ fn earlier() -> RunCreated {
 }
 
 /// Model answers in the order of calls.
-pub(crate) struct Answers {
+pub(crate) struct ScriptedAnswers {
     script: Vec<Value>,
     used: Mutex<usize>,
 }
 
-impl Answers {
-    pub(crate) fn new(script: Option<&Value>) -> Answers {
+impl ScriptedAnswers {
+    pub(crate) fn new(script: Option<&Value>) -> ScriptedAnswers {
         let script = script.and_then(Value::as_list).unwrap_or_default().to_vec();
-        Answers { script, used: Mutex::new(0) }
+        ScriptedAnswers { script, used: Mutex::new(0) }
     }
 
     /// Number of answers that were requested.
-    fn calls(&self) -> usize {
+    fn call_count(&self) -> usize {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn next(&self) -> Result<String, StepError> {
+    pub(crate) fn next_answer(&self) -> Result<String, StepError> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = self.script.get(*used);
         *used += 1;
         let answer = answer.ok_or_else(|| StepError::new(Code::ScriptExhausted, "there is no further answer"))?;
-        Ok(render::text(answer, render::Style::Json))
+        Ok(render::render_text(answer, render::TextStyle::Json))
     }
 }
 
 /// The JSON in a text, if it matches a schema.
-fn fitting(schema: &Value, text: &str) -> Option<String> {
+fn matching_json(schema: &Value, text: &str) -> Option<String> {
     let value = flowloom_core::json::read_lenient(text)?;
-    crate::fits(schema, &value).ok()?.then(|| render::json(&value))
+    crate::matches_schema(schema, &value).ok()?.then(|| render::to_json(&value))
 }
 
-impl Model for Answers {
+impl Model for ScriptedAnswers {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
         Ok(named.unwrap_or("scripted:case").to_owned())
     }
 
     /// Behaves like a provider without a JSON mode: takes the JSON in the answer, and asks once more if it is wrong.
-    fn generate<'a>(&'a self, request: &'a GenerateRequest, _context: &'a Context) -> Reply<'a, Generated> {
+    fn generate_reply<'a>(
+        &'a self,
+        request: &'a GenerateRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
-            let mut text = self.next()?;
+            let mut text = self.next_answer()?;
             if let Some(schema) = &request.schema {
-                text = match fitting(schema, &text) {
+                text = match matching_json(schema, &text) {
                     Some(json) => json,
                     None => {
                         let wrong = || StepError::new(Code::ModelNotJson, "the answer does not match the schema");
-                        fitting(schema, &self.next()?).ok_or_else(wrong)?
+                        matching_json(schema, &self.next_answer()?).ok_or_else(wrong)?
                     }
                 };
             }
-            Ok(Generated { text: Some(text), tool_calls: Vec::new(), usage: Usage::none() })
+            Ok(GenerateReply { text: Some(text), tool_calls: Vec::new(), usage: Usage::none() })
         })
     }
 
-    fn window(&self, _model: &str) -> u64 {
+    fn context_window(&self, _model: &str) -> u64 {
         8192
     }
 
@@ -292,14 +296,18 @@ impl Model for Answers {
         1024
     }
 
-    fn price(&self, _model: &str) -> Option<Price> {
+    fn find_price(&self, _model: &str) -> Option<Price> {
         None
     }
 }
 
-impl Http for Answers {
-    fn send<'a>(&'a self, request: &'a HttpRequest, _context: &'a Context) -> Reply<'a, HttpReply> {
-        let message = format!("the case has no reply for {}", request.url.names_only());
+impl HttpSender for ScriptedAnswers {
+    fn send_request<'a>(
+        &'a self,
+        request: &'a HttpRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, HttpReply> {
+        let message = format!("the case has no reply for {}", request.url.to_redacted_text());
         Box::pin(async move { Err(StepError::new(Code::HttpFailed, message)) })
     }
 }

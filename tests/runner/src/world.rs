@@ -5,83 +5,86 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::chat::{Role, Usage};
 use flowloom_core::code::Code;
-use flowloom_core::effect::{CallRequest, GenerateRequest, Generated, HttpReply, HttpRequest, Purpose, ScrapeRequest};
+use flowloom_core::effect::{
+    CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, Purpose, ScrapeRequest,
+};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::{Capture, EffectClass};
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{
-    Clock, Context, Effects, Functions, Http, Model, NoCode, Price, Reply, Scraper, Substeps,
+    ChildEffects, Clock, EffectContext, EffectFuture, Effects, Functions, HttpSender, Model, NoCodeRunner, Price,
+    Scraper,
 };
 use flowloom_runtime::sim::SimClock;
 
 /// Default context window in tokens.
-const WINDOW: i64 = 8192;
+const DEFAULT_WINDOW_TOKENS: i64 = 8192;
 
 /// The world of one case.
-pub(crate) struct World {
+pub(crate) struct CaseWorld {
     pub(crate) clock: SimClock,
     case: Value,
-    state: Mutex<State>,
+    state: Mutex<WorldState>,
 }
 
 #[derive(Default)]
-struct State {
+struct WorldState {
     answers: usize,
     turns: HashMap<String, usize>,
-    trace: Trace,
+    trace: WorldTrace,
     is_running: bool,
     denied: Option<String>,
 }
 
 /// Requests that the world received.
 #[derive(Clone, Default)]
-pub(crate) struct Trace {
+pub(crate) struct WorldTrace {
     pub(crate) requests: Vec<HttpRequest>,
     pub(crate) prompts: Vec<Value>,
     pub(crate) scrapes: Vec<Value>,
     pub(crate) calls: Vec<Value>,
 }
 
-impl World {
-    pub(crate) fn new(case: &Value) -> Arc<World> {
-        Arc::new(World { clock: SimClock::new(1_700_000_000_000), case: case.clone(), state: Mutex::default() })
+impl CaseWorld {
+    pub(crate) fn new(case: &Value) -> Arc<CaseWorld> {
+        Arc::new(CaseWorld { clock: SimClock::new(1_700_000_000_000), case: case.clone(), state: Mutex::default() })
     }
 
     /// Denies one function to every agent.
-    pub(crate) fn deny(&self, function: &str) {
-        self.state().denied = Some(function.to_owned());
+    pub(crate) fn deny_function(&self, function: &str) {
+        self.lock_state().denied = Some(function.to_owned());
     }
 
     /// Marks the start of the run: from here on, capability checks are not recorded.
-    pub(crate) fn run(&self) {
-        self.state().is_running = true;
+    pub(crate) fn mark_running(&self) {
+        self.lock_state().is_running = true;
     }
 
-    pub(crate) fn trace(&self) -> Trace {
-        self.state().trace.clone()
+    pub(crate) fn trace(&self) -> WorldTrace {
+        self.lock_state().trace.clone()
     }
 
-    pub(crate) fn effects(self: &Arc<World>) -> Effects {
+    pub(crate) fn to_effects(self: &Arc<CaseWorld>) -> Effects {
         Effects {
             model: self.clone(),
             http: self.clone(),
             scraper: self.clone(),
             functions: self.clone(),
-            code: Arc::new(NoCode),
+            code: Arc::new(NoCodeRunner),
             clock: Arc::new(self.clock.clone()),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, WorldState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, request: &GenerateRequest) -> Result<Option<String>, StepError> {
+    fn next_answer(&self, request: &GenerateRequest) -> Result<Option<String>, StepError> {
         if let Purpose::Summary { characters, part, .. } = request.purpose {
             // A single text for the whole summary, however many parts it has.
             return Ok((part == 0).then(|| format!("SUMMARY({characters})")));
         }
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let said = request.messages.iter().map(|message| {
             let role = if message.role == Role::User { "user" } else { "system" };
             Value::map([("role", Value::from(role)), ("content", message.content.as_str().into())])
@@ -102,10 +105,10 @@ impl World {
         }
     }
 
-    fn behaviour(&self, function: &str) -> Option<Value> {
+    fn next_behaviour(&self, function: &str) -> Option<Value> {
         let list = self.case.get("script")?.get(function)?;
         let items = list.as_list()?;
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let turn = state.turns.entry(function.to_owned()).or_default();
         let item = items.get((*turn).min(items.len().saturating_sub(1))).cloned();
         *turn += 1;
@@ -113,20 +116,24 @@ impl World {
     }
 }
 
-impl Model for World {
+impl Model for CaseWorld {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
         Ok(named.unwrap_or("scripted:case").to_owned())
     }
 
-    fn generate<'a>(&'a self, request: &'a GenerateRequest, _context: &'a Context) -> Reply<'a, Generated> {
+    fn generate_reply<'a>(
+        &'a self,
+        request: &'a GenerateRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
-            let text = self.answer(request)?;
-            Ok(Generated { text, tool_calls: Vec::new(), usage: Usage::none() })
+            let text = self.next_answer(request)?;
+            Ok(GenerateReply { text, tool_calls: Vec::new(), usage: Usage::none() })
         })
     }
 
-    fn window(&self, _model: &str) -> u64 {
-        let limit = self.case.get("mock_context_limit").and_then(Value::as_i64).unwrap_or(WINDOW);
+    fn context_window(&self, _model: &str) -> u64 {
+        let limit = self.case.get("mock_context_limit").and_then(Value::as_i64).unwrap_or(DEFAULT_WINDOW_TOKENS);
         u64::try_from(limit).unwrap_or(0)
     }
 
@@ -138,18 +145,22 @@ impl Model for World {
         1024
     }
 
-    fn price(&self, _model: &str) -> Option<Price> {
+    fn find_price(&self, _model: &str) -> Option<Price> {
         Some(Price { input: 0, output: 0 })
     }
 }
 
-impl Http for World {
-    fn send<'a>(&'a self, request: &'a HttpRequest, _context: &'a Context) -> Reply<'a, HttpReply> {
+impl HttpSender for CaseWorld {
+    fn send_request<'a>(
+        &'a self,
+        request: &'a HttpRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, HttpReply> {
         Box::pin(async move {
             let mut request = request.clone();
-            for _ in 0..REDIRECTS {
-                let reply = self.reply(&request)?;
-                match redirected(&request, &reply) {
+            for _ in 0..MAX_REDIRECTS {
+                let reply = self.mock_reply(&request)?;
+                match follow_redirect(&request, &reply) {
                     Some(next) => request = next,
                     None => return Ok(reply),
                 }
@@ -160,12 +171,12 @@ impl Http for World {
 }
 
 /// Maximum number of redirects to follow.
-const REDIRECTS: usize = 20;
+const MAX_REDIRECTS: usize = 20;
 
 /// The request that a redirect leads to, as in `fetch`.
-fn redirected(request: &HttpRequest, reply: &HttpReply) -> Option<HttpRequest> {
+fn follow_redirect(request: &HttpRequest, reply: &HttpReply) -> Option<HttpRequest> {
     let (_, location) = reply.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"))?;
-    let from = request.url.names_only();
+    let from = request.url.to_redacted_text();
     let origin = from.match_indices('/').nth(2).map_or(from.as_str(), |(at, _)| &from[..at]);
     let url = if location.starts_with('/') { format!("{origin}{location}") } else { location.clone() };
     let changes = match reply.status {
@@ -183,10 +194,10 @@ fn redirected(request: &HttpRequest, reply: &HttpReply) -> Option<HttpRequest> {
     Some(next)
 }
 
-impl World {
-    fn reply(&self, request: &HttpRequest) -> Result<HttpReply, StepError> {
-        self.state().trace.requests.push(request.clone());
-        let url = request.url.names_only();
+impl CaseWorld {
+    fn mock_reply(&self, request: &HttpRequest) -> Result<HttpReply, StepError> {
+        self.lock_state().trace.requests.push(request.clone());
+        let url = request.url.to_redacted_text();
         let mocks = self.case.get("mock_http").and_then(Value::as_list).unwrap_or_default();
         let fits = |mock: &&Value| {
             let mock_url = mock.get("url").and_then(Value::as_str).unwrap_or("*");
@@ -204,12 +215,12 @@ impl World {
     }
 }
 
-impl Scraper for World {
-    fn fetch<'a>(&'a self, request: &'a ScrapeRequest, _context: &'a Context) -> Reply<'a, String> {
+impl Scraper for CaseWorld {
+    fn fetch_page<'a>(&'a self, request: &'a ScrapeRequest, _context: &'a EffectContext) -> EffectFuture<'a, String> {
         Box::pin(async move {
             let capture = if request.capture == Capture::Html { "html" } else { "text" };
             let asked = Value::map([("url", Value::from(request.url.as_str())), ("captureAs", capture.into())]);
-            self.state().trace.scrapes.push(asked);
+            self.lock_state().trace.scrapes.push(asked);
             let page = self.case.get("mock_scrape").and_then(|pages| pages.get(&request.url));
             let content = page.filter(|page| page.get("success").is_none_or(Value::is_truthy));
             let content = content.and_then(|page| page.get("content")).and_then(Value::as_str);
@@ -227,20 +238,20 @@ impl Scraper for World {
         })
     }
 
-    fn select(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError> {
+    fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError> {
         let selector = scraper::Selector::parse(selector)
             .map_err(|error| StepError::new(Code::NoSelector, format!("{selector:?} is no selector: {error}")))?;
         Ok(scraper::Html::parse_document(html).select(&selector).map(|hit| hit.inner_html()).collect())
     }
 }
 
-impl Functions for World {
-    fn class(&self, _request: &CallRequest) -> EffectClass {
+impl Functions for CaseWorld {
+    fn effect_class(&self, _request: &CallRequest) -> EffectClass {
         EffectClass::AtLeastOnce
     }
 
-    fn permit(&self, agent: &str, function: &str) -> Result<(), StepError> {
-        let mut state = self.state();
+    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepError> {
+        let mut state = self.lock_state();
         if !state.is_running {
             let capability = function.split("::").next().unwrap_or_default();
             let payload = Value::map([
@@ -259,23 +270,23 @@ impl Functions for World {
         }
     }
 
-    fn call<'a>(
+    fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,
-        _context: &'a Context,
-        _below: &'a dyn Substeps,
-    ) -> Reply<'a, Value> {
+        _context: &'a EffectContext,
+        _below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
             let payload = request.payload.to_value();
             let call = [("fn", Value::from(&*request.function)), ("payload", payload.clone())];
-            self.state().trace.calls.push(Value::map(call));
-            let behaviour = self.behaviour(&request.function);
-            let behaviour = behaviour.as_ref().and_then(Value::as_map).cloned().unwrap_or_else(echo_prompt);
+            self.lock_state().trace.calls.push(Value::map(call));
+            let behaviour = self.next_behaviour(&request.function);
+            let behaviour = behaviour.as_ref().and_then(Value::as_map).cloned().unwrap_or_else(echo_behaviour);
             if let Some(delay) = behaviour.get("delay_ms").and_then(Value::as_i64) {
                 self.clock.sleep_until(self.clock.now_ms() + delay.unsigned_abs()).await;
             }
             if let Some(message) = behaviour.get("throw") {
-                let message = flowloom_core::render::text(message, flowloom_core::render::Style::Json);
+                let message = flowloom_core::render::render_text(message, flowloom_core::render::TextStyle::Json);
                 return Err(StepError::new(Code::FunctionFailed, message));
             }
             if let Some(key) = behaviour.get("echo").and_then(Value::as_str) {
@@ -286,6 +297,6 @@ impl Functions for World {
     }
 }
 
-fn echo_prompt() -> Map {
+fn echo_behaviour() -> Map {
     Map::from_iter([("echo".into(), "prompt".into())])
 }

@@ -18,18 +18,18 @@ use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::{Sources, compile};
-use flowloom_runtime::journal::Wish;
+use flowloom_runtime::journal::Signal;
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::sim::SimClock;
-use flowloom_runtime::{Engine, Outcome, Start};
+use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 use world::World;
 
 /// Number of schedules under which each example is run.
-const SCHEDULES: u64 = 8;
+const SCHEDULE_SEEDS: u64 = 8;
 /// Number of replays of each record.
-const REPLAYS: usize = 100;
+const REPLAYS_PER_RECORD: usize = 100;
 
-fn examples() -> Vec<PathBuf> {
+fn example_files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let files =
         ["flow", "steps"].into_iter().flat_map(|format| std::fs::read_dir(root.join(format)).expect("a folder"));
@@ -38,7 +38,7 @@ fn examples() -> Vec<PathBuf> {
     files
 }
 
-fn plan(file: &Path) -> Arc<Plan> {
+fn compile_plan(file: &Path) -> Arc<Plan> {
     let bytes = std::fs::read(file).expect("readable");
     let sources = Sources { files: [("x.json".to_owned(), bytes)].into(), source_bytes: 1 << 20, ..Sources::default() };
     let compiled = compile("x.json", &sources, None);
@@ -46,68 +46,70 @@ fn plan(file: &Path) -> Arc<Plan> {
     Arc::new(compiled.plan.expect("a plan"))
 }
 
-struct Trial {
+struct ScheduledRun {
     world: World,
     engine: Engine,
     plan: Arc<Plan>,
 }
 
-impl Trial {
-    fn new(seed: u64, plan: &Arc<Plan>) -> Trial {
+impl ScheduledRun {
+    fn new(seed: u64, plan: &Arc<Plan>) -> ScheduledRun {
         let world = World::new(seed);
-        let engine = Engine::new(world.effects(), Arc::new(MemoryJournal::new())).with_ids(|| RunId::new(1, [7; 10]));
-        Trial { world, engine, plan: plan.clone() }
+        let engine =
+            Engine::new(world.make_effects(), Arc::new(MemoryJournal::new())).with_ids(|| RunId::new(1, [7; 10]));
+        ScheduledRun { world, engine, plan: plan.clone() }
     }
 
     /// Runs to the end and answers its questions.
-    fn run(&self) -> Outcome {
-        let start = Start {
+    fn run_to_end(&self) -> RunOutcome {
+        let start = StartOptions {
             plan: self.plan.clone(),
-            bundle: Hash::of(b"bundle"),
+            bundle: Hash::of_bytes(b"bundle"),
             inputs: Value::Null,
-            owner: "local".into(),
+            user: "local".into(),
             agent: None,
             limits: self.plan.limits.clone(),
             depth: 0,
             workflow: None,
-            keep: None,
+            thread_key: None,
             id: None,
         };
         let clock = &self.world.clock;
-        let run = self.engine.start(start).expect("accepted");
-        let mut outcome = clock.block_on(run.drive()).expect("no deadlock");
+        let run = self.engine.start_run(start).expect("accepted");
+        let mut outcome = clock.block_on(run.drive_to_end()).expect("no deadlock");
         while outcome.state.status == Status::Waiting {
             let asking = outcome.state.steps().iter().find(|step| step.phase == Phase::Waiting).expect("a question");
-            let wish = Wish::Answer { path: asking.path.clone(), value: "the sea".into(), by: "me".into() };
-            clock.block_on(self.engine.post(outcome.id, wish)).expect("no deadlock").expect("accepted");
-            let resumed = self.engine.resume(outcome.id, async |_| Ok(self.plan.clone()));
+            let wish = Signal::Answer { path: asking.path.clone(), value: "the sea".into(), by: "me".into() };
+            clock.block_on(self.engine.post_signal(outcome.id, wish)).expect("no deadlock").expect("accepted");
+            let resumed = self.engine.resume_run(outcome.id, async |_| Ok(self.plan.clone()));
             let run = clock.block_on(resumed).expect("no deadlock").expect("resumable");
-            outcome = clock.block_on(run.drive()).expect("no deadlock");
+            outcome = clock.block_on(run.drive_to_end()).expect("no deadlock");
         }
         outcome
     }
 
-    fn sent(&self) -> u32 {
+    fn sent_count(&self) -> u32 {
         self.world.sent.lock().expect("not poisoned").values().sum()
     }
 }
 
-fn text(outcome: &Outcome) -> String {
+fn records_text(outcome: &RunOutcome) -> String {
     let lines = outcome.records.iter().map(|record| serde_json::to_string(&**record).expect("serialisable"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-type Task<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+type BoxedTask<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Polls all tasks until they are done, in a different order each time, whether they were woken or not.
-fn shuffled<T>(clock: &SimClock, seed: u64, tasks: Vec<Task<'_, T>>) -> Vec<T> {
+fn poll_shuffled<T>(clock: &SimClock, seed: u64, tasks: Vec<BoxedTask<'_, T>>) -> Vec<T> {
     let mut open: Vec<_> = tasks.into_iter().collect();
     let (mut done, mut round) = (Vec::new(), 0);
     let all = poll_fn(|context| {
         round += 1;
         let mut order: Vec<_> = std::mem::take(&mut open).into_iter().enumerate().collect();
-        order
-            .sort_by_key(|(index, _)| *Hasher::new().number(seed).number(round).number(*index as u64).finish().bytes());
+        order.sort_by_key(|(index, _)| {
+            *Hasher::new().add_number(seed).add_number(round).add_number(*index as u64).finish().as_bytes()
+        });
         for (_, mut task) in order {
             match task.as_mut().poll(context) {
                 Poll::Ready(output) => done.push(output),
@@ -122,20 +124,31 @@ fn shuffled<T>(clock: &SimClock, seed: u64, tasks: Vec<Task<'_, T>>) -> Vec<T> {
 
 #[test]
 fn examples_replay_to_the_same_bytes() {
-    for file in examples() {
-        let plan = plan(&file);
-        for seed in 0..SCHEDULES {
-            let trial = Trial::new(seed, &plan);
-            let outcome = trial.run();
+    for file in example_files() {
+        let plan = compile_plan(&file);
+        for seed in 0..SCHEDULE_SEEDS {
+            let trial = ScheduledRun::new(seed, &plan);
+            let outcome = trial.run_to_end();
             assert_eq!(outcome.state.status, Status::Succeeded, "{}: {:?}", file.display(), outcome.state.error);
-            let (expected, sent) = (text(&outcome), trial.sent());
+            let (expected, sent) = (records_text(&outcome), trial.sent_count());
             assert!(sent > 0, "{} performs something", file.display());
-            assert_eq!(text(&Trial::new(seed, &plan).run()), expected, "{}, seed {seed}, run again", file.display());
-            let replay = |_| -> Task<'_, _> { Box::pin(trial.engine.replay(outcome.records.clone(), plan.clone())) };
-            for replayed in shuffled(&trial.world.clock, seed, (0..REPLAYS).map(replay).collect()) {
-                assert_eq!(text(&replayed.expect("no divergence")), expected, "{}, seed {seed}", file.display());
+            assert_eq!(
+                records_text(&ScheduledRun::new(seed, &plan).run_to_end()),
+                expected,
+                "{}, seed {seed}, run again",
+                file.display()
+            );
+            let replay =
+                |_| -> BoxedTask<'_, _> { Box::pin(trial.engine.replay_run(outcome.records.clone(), plan.clone())) };
+            for replayed in poll_shuffled(&trial.world.clock, seed, (0..REPLAYS_PER_RECORD).map(replay).collect()) {
+                assert_eq!(
+                    records_text(&replayed.expect("no divergence")),
+                    expected,
+                    "{}, seed {seed}",
+                    file.display()
+                );
             }
-            assert_eq!(trial.sent(), sent, "{}, seed {seed}: replay performed something", file.display());
+            assert_eq!(trial.sent_count(), sent, "{}, seed {seed}: replay performed something", file.display());
         }
     }
 }

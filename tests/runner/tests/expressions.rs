@@ -4,18 +4,18 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use conformance::{block_on, code, effects};
+use conformance::{block_on, case_effects, shared_sandbox};
 use flowloom_core::hash::Hash;
 use flowloom_core::value::Value;
-use flowloom_formats::{Sources, compile, present};
+use flowloom_formats::{Sources, compile, render_result};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Effects;
 use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::{Engine, Start};
+use flowloom_runtime::{Engine, StartOptions};
 use proptest::prelude::*;
 
 /// Constants of every type for the expressions.
-const DATA: &str = "---
+const DATA_FRONTMATTER: &str = "---
 data:
   n: 7
   f: -2.5
@@ -32,7 +32,7 @@ data:
 ";
 
 /// Operands of the expressions.
-const LEAVES: &[&str] = &[
+const LEAF_EXPRESSIONS: &[&str] = &[
     "n",
     "f",
     "z",
@@ -73,17 +73,17 @@ const LEAVES: &[&str] = &[
     "l['0']",
 ];
 
-const OPERATORS: &[&str] =
+const BINARY_OPERATORS: &[&str] =
     &["+", "-", "*", "/", "%", "**", "==", "!=", "===", "!==", "<", "<=", ">", ">=", "&", "|", "^", "<<", ">>", ">>>"];
 
-fn leaf() -> impl Strategy<Value = String> {
-    prop::sample::select(LEAVES).prop_map(str::to_owned)
+fn leaf_expression() -> impl Strategy<Value = String> {
+    prop::sample::select(LEAF_EXPRESSIONS).prop_map(str::to_owned)
 }
 
-fn expression() -> impl Strategy<Value = String> {
-    leaf().prop_recursive(4, 24, 3, move |inner| {
+fn any_expression() -> impl Strategy<Value = String> {
+    leaf_expression().prop_recursive(4, 24, 3, move |inner| {
         prop_oneof![
-            (inner.clone(), prop::sample::select(OPERATORS), inner.clone())
+            (inner.clone(), prop::sample::select(BINARY_OPERATORS), inner.clone())
                 .prop_map(|(left, operator, right)| format!("(({left}) {operator} ({right}))")),
             (inner.clone(), prop::sample::select(&["&&", "||", "??"][..]), inner.clone())
                 .prop_map(|(left, operator, right)| format!("(({left}) {operator} ({right}))")),
@@ -98,8 +98,8 @@ fn expression() -> impl Strategy<Value = String> {
 }
 
 /// The text that expressions evaluate to, or the message of the first one that fails.
-fn evaluated(expressions: &[String]) -> Result<String, String> {
-    let mut text = DATA.to_owned();
+fn evaluate_all(expressions: &[String]) -> Result<String, String> {
+    let mut text = DATA_FRONTMATTER.to_owned();
     for expression in expressions {
         let _ = write!(text, "= {{{expression}}}\n\n");
     }
@@ -110,24 +110,25 @@ fn evaluated(expressions: &[String]) -> Result<String, String> {
         Some(flowloom_formats::markdown::FORMAT),
     );
     let plan = Arc::new(compiled.plan.ok_or_else(|| format!("{:?}", compiled.diagnostics))?);
-    let effects = Effects { code: code(), clock: Arc::new(SystemClock), ..effects(&Value::Null) };
+    let effects = Effects { code: shared_sandbox(), clock: Arc::new(SystemClock), ..case_effects(&Value::Null) };
     let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
-    let start = Start {
+    let start = StartOptions {
         plan: plan.clone(),
-        bundle: Hash::of(b"expressions"),
+        bundle: Hash::of_bytes(b"expressions"),
         inputs: Value::map::<&str>([]),
-        owner: "local".into(),
+        user: "local".into(),
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
         workflow: None,
-        keep: None,
+        thread_key: None,
         id: None,
     };
-    let outcome = block_on(async { Ok::<_, String>(engine.start(start).map_err(|e| e.message)?.drive().await) })?;
+    let outcome =
+        block_on(async { Ok::<_, String>(engine.start_run(start).map_err(|e| e.message)?.drive_to_end().await) })?;
     match &outcome.state.error {
         Some(error) => Err(error.message.clone()),
-        None => Ok(present(&plan, &outcome.state, &outcome.env).output.as_str().unwrap_or_default().to_owned()),
+        None => Ok(render_result(&plan, &outcome.state, &outcome.env).output.as_str().unwrap_or_default().to_owned()),
     }
 }
 
@@ -135,9 +136,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn native_and_sandbox_agree(expressions in prop::collection::vec(expression(), 12)) {
+    fn native_and_sandbox_agree(expressions in prop::collection::vec(any_expression(), 12)) {
         let scripts: Vec<String> = expressions.iter().map(|one| format!("(() => {one})()")).collect();
-        let (native, script) = (evaluated(&expressions), evaluated(&scripts));
+        let (native, script) = (evaluate_all(&expressions), evaluate_all(&scripts));
         match (native, script) {
             (Ok(native), Ok(script)) => prop_assert_eq!(native, script),
             // Both fail, but each names its own expression.

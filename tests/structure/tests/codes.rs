@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use flowloom_core::Code;
 
-fn root() -> PathBuf {
+fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("readable").flatten() {
         let path = entry.path();
         if path.is_dir() {
-            collect(&path, files);
+            collect_files(&path, files);
         } else {
             files.push(path);
         }
@@ -21,9 +21,9 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 
 #[test]
 fn every_code_has_a_page() {
-    let index = std::fs::read_to_string(root().join("docs/errors/README.md")).expect("the index");
+    let index = std::fs::read_to_string(repository_root().join("docs/errors/README.md")).expect("the index");
     for code in Code::ALL {
-        let page = root().join(format!("docs/errors/{code}.md"));
+        let page = repository_root().join(format!("docs/errors/{code}.md"));
         let text = std::fs::read_to_string(&page).unwrap_or_default();
         let head = format!("# {code}: {}", code.title());
         assert_eq!(text.lines().next(), Some(head.as_str()), "{}", page.display());
@@ -34,7 +34,7 @@ fn every_code_has_a_page() {
 
 #[test]
 fn every_page_has_a_code() {
-    for entry in std::fs::read_dir(root().join("docs/errors")).expect("readable").flatten() {
+    for entry in std::fs::read_dir(repository_root().join("docs/errors")).expect("readable").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name != "README.md" {
             let code = name.strip_suffix(".md").and_then(Code::parse);
@@ -44,10 +44,10 @@ fn every_page_has_a_code() {
 }
 
 /// The text of all tests: test files, tests inside source files, and snapshots of diagnostics.
-fn tests() -> String {
+fn test_text() -> String {
     let mut files = Vec::new();
     for folder in ["crates", "tests/runner"] {
-        collect(&root().join(folder), &mut files);
+        collect_files(&repository_root().join(folder), &mut files);
     }
     let mut all = String::new();
     for file in files {
@@ -65,17 +65,17 @@ fn tests() -> String {
 }
 
 /// Whether `name` occurs in `text` as a whole word.
-fn names(text: &str, name: &str) -> bool {
+fn contains_word(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| !text[at + name.len()..].starts_with(|c: char| c.is_alphanumeric()))
 }
 
 /// A code that no test mentions is either untested, or cannot occur and should be removed.
 #[test]
 fn every_code_is_provoked_by_a_test() {
-    let tests = tests();
+    let tests = test_text();
     let missing: Vec<_> = Code::ALL
         .iter()
-        .filter(|code| !names(&tests, &code.to_string()) && !names(&tests, &format!("Code::{code:?}")))
+        .filter(|code| !contains_word(&tests, &code.to_string()) && !contains_word(&tests, &format!("Code::{code:?}")))
         .map(|code| format!("{code} {}", code.title()))
         .collect();
     assert!(missing.is_empty(), "no test provokes\n{}", missing.join("\n"));

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Maximum number of lines of a source file; tables of data are not source files.
-const FILE_LINES: usize = 500;
+const MAX_FILE_LINES: usize = 500;
 
-fn root() -> PathBuf {
+fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
 /// Which of our crates each of our crates may use.
-fn directions() -> BTreeMap<&'static str, &'static [&'static str]> {
+fn allowed_directions() -> BTreeMap<&'static str, &'static [&'static str]> {
     BTreeMap::from([
         ("flowloom-core", &[][..]),
         ("flowloom-formats", &["flowloom-core"][..]),
@@ -55,11 +55,11 @@ fn directions() -> BTreeMap<&'static str, &'static [&'static str]> {
 fn crates_use_only_what_they_may() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
-        .current_dir(root())
+        .current_dir(repository_root())
         .output()
         .expect("cargo runs");
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let directions = directions();
+    let directions = allowed_directions();
     for package in metadata["packages"].as_array().expect("packages") {
         let name = package["name"].as_str().expect("a name");
         assert_eq!(package["rust_version"], "1.95", "{name} must state the toolchain");
@@ -73,19 +73,19 @@ fn crates_use_only_what_they_may() {
     }
 }
 
-fn sources() -> Vec<PathBuf> {
+fn source_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     for folder in ["crates", "tests", "bench"] {
-        collect(&root().join(folder), &mut files);
+        collect_sources(&repository_root().join(folder), &mut files);
     }
     files
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+fn collect_sources(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("readable").flatten() {
         let path = entry.path();
         if path.is_dir() && path.file_name().is_none_or(|name| name != "target") {
-            collect(&path, files);
+            collect_sources(&path, files);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);
         }
@@ -99,12 +99,12 @@ const OUTSIDE_OF_APP: [&str; 9] =
 #[test]
 fn use_cases_and_server_know_no_terminal() {
     for (name, forbidden) in [("app", &OUTSIDE_OF_APP[..]), ("server", &OUTSIDE_OF_APP[..4])] {
-        let folder = root().join("crates").join(name);
+        let folder = repository_root().join("crates").join(name);
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("UTF-8");
         let is_named = |word: &&&str| manifest.lines().any(|line| line.split(['.', ' ', '=']).next() == Some(**word));
         assert_eq!(forbidden.iter().find(is_named), None, "{name} may not use it");
         let mut files = Vec::new();
-        collect(&folder.join("src"), &mut files);
+        collect_sources(&folder.join("src"), &mut files);
         for file in files {
             let text = std::fs::read_to_string(&file).expect("UTF-8");
             let text = text.split("#[cfg(test)]").next().unwrap_or_default();
@@ -118,10 +118,10 @@ fn use_cases_and_server_know_no_terminal() {
 #[test]
 fn files_are_short_and_say_what_lives_there() {
     let mut broken = Vec::new();
-    for file in sources() {
+    for file in source_files() {
         let text = std::fs::read_to_string(&file).expect("UTF-8");
         let lines = text.lines().count();
-        if lines > FILE_LINES {
+        if lines > MAX_FILE_LINES {
             broken.push(format!("{} has {lines} lines", file.display()));
         }
         if !text.starts_with("//!") {
@@ -135,7 +135,7 @@ fn files_are_short_and_say_what_lives_there() {
 fn the_core_and_the_formats_touch_nothing_outside() {
     // Clocks, randomness and the environment are refused by clippy: see the clippy.toml of these crates.
     let forbidden = ["std::fs", "std::net", "std::process", "tokio", "async fn"];
-    for file in sources() {
+    for file in source_files() {
         let path = file.display().to_string();
         if !(path.contains("crates/core/src") || path.contains("crates/formats/src")) {
             continue;
@@ -149,7 +149,7 @@ fn the_core_and_the_formats_touch_nothing_outside() {
 
 #[test]
 fn crates_that_are_replayed_have_the_same_lints() {
-    let text = |name: &str| std::fs::read_to_string(root().join(name).join("clippy.toml")).expect("UTF-8");
+    let text = |name: &str| std::fs::read_to_string(repository_root().join(name).join("clippy.toml")).expect("UTF-8");
     let rules = text("crates/core");
     assert_eq!(rules, text("crates/formats"));
     assert_eq!(rules, text("crates/runtime"));
@@ -161,7 +161,7 @@ fn crates_that_are_replayed_have_the_same_lints() {
 
 #[test]
 fn the_interpreter_awaits_only_its_own() {
-    for file in sources().into_iter().filter(|file| file.display().to_string().contains("runtime/src/interpret")) {
+    for file in source_files().into_iter().filter(|file| file.display().to_string().contains("runtime/src/interpret")) {
         let text = std::fs::read_to_string(&file).expect("UTF-8");
         for word in ["tokio", "select!", "join!", "spawn("] {
             assert!(!text.contains(word), "{} uses {word}", file.display());
@@ -172,9 +172,9 @@ fn the_interpreter_awaits_only_its_own() {
 #[test]
 fn what_runs_does_not_know_where_it_came_from() {
     for name in ["runtime", "store", "models", "sandbox", "tools"] {
-        let folder = root().join("crates").join(name).join("src");
+        let folder = repository_root().join("crates").join(name).join("src");
         let mut files = Vec::new();
-        collect(&folder, &mut files);
+        collect_sources(&folder, &mut files);
         for file in files {
             let text = std::fs::read_to_string(&file).expect("UTF-8");
             assert!(!text.contains("plan::Format"), "{} depends on the format", file.display());
@@ -200,7 +200,7 @@ const ORIGINS: [&str; 9] = [
 fn the_core_and_the_runtime_name_no_origin() {
     for name in ["core", "runtime"] {
         let mut files = Vec::new();
-        collect(&root().join("crates").join(name).join("src"), &mut files);
+        collect_sources(&repository_root().join("crates").join(name).join("src"), &mut files);
         for file in files {
             let text = std::fs::read_to_string(&file).expect("UTF-8").to_lowercase();
             for word in ORIGINS {

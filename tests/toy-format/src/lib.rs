@@ -5,14 +5,14 @@
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
-use flowloom_core::expr::{Data, Missing, Part, Ref, Template, TextRules};
+use flowloom_core::expr::{Data, Missing, Ref, Template, TemplatePart, TextRules};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Siblings;
 use flowloom_core::plan::{Composite, Env, Format, Generate, Inputs, Leaf, Plan, Step, Write};
-use flowloom_core::render::Style;
+use flowloom_core::render::TextStyle;
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
-use flowloom_formats::{FrontEnd, Presented, Problems, Source, Sources};
+use flowloom_formats::{DefinitionSource, FrontEnd, Problems, RenderedResult, Sources};
 use serde::Deserialize;
 
 /// The id of the format.
@@ -48,7 +48,7 @@ impl FrontEnd for ToyFormat {
 
     fn compile(
         &self,
-        source: Source<'_>,
+        source: DefinitionSource<'_>,
         _sources: &Sources,
         problems: &mut Problems,
         _needs: &mut Vec<String>,
@@ -56,14 +56,14 @@ impl FrontEnd for ToyFormat {
         let definition: Definition = match serde_saphyr::from_str(source.text) {
             Ok(definition) => definition,
             Err(error) => {
-                problems.error(Code::WrongKind, Span::default(), format!("this is no list of prompts: {error}"));
+                problems.add_error(Code::WrongKind, Span::default(), format!("this is no list of prompts: {error}"));
                 return None;
             }
         };
         let mut siblings = Siblings::default();
         let steps = definition.prompts.iter().map(|prompt| {
-            let step = Step::new(siblings.key(None, "prompt"), Leaf::Generate(generate(prompt)));
-            Step { title: prompt.clone(), writes: vec![Write::to("last")], ..step }
+            let step = Step::new(siblings.next_key(None, "prompt"), Leaf::Generate(generate(prompt)));
+            Step { title: prompt.clone(), writes: vec![Write::to_variable("last")], ..step }
         });
         let steps = Composite::Sequence(steps.collect());
         Some(Plan {
@@ -72,18 +72,23 @@ impl FrontEnd for ToyFormat {
             name: definition.name,
             description: String::new(),
             inputs: Inputs::Whole("last".into()),
-            text: TextRules { missing: Missing::Empty, null_is_missing: true, style: Style::Json, keeps_type: false },
+            text: TextRules {
+                missing: Missing::Empty,
+                null_is_missing: true,
+                style: TextStyle::Json,
+                keeps_type: false,
+            },
             limits: Limits::default(),
             functions: Vec::new(),
             thread: None,
-            root: Step::new(Siblings::default().key(None, "prompts"), steps),
+            root: Step::new(Siblings::default().next_key(None, "prompts"), steps),
         })
     }
 
-    fn present(&self, _plan: &Plan, state: &RunState, env: &Env) -> Presented {
+    fn render_result(&self, _plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
         let output = env.vars.get("last").cloned().unwrap_or_default();
         let answers = state.steps().iter().filter_map(|step| step.output.clone()).collect();
-        Presented { result: Value::map([("answers", Value::list(answers))]), output }
+        RenderedResult { result: Value::map([("answers", Value::list(answers))]), output }
     }
 }
 
@@ -100,14 +105,14 @@ fn generate(prompt: &str) -> Generate {
 }
 
 fn template(prompt: &str) -> Template {
-    let last = || Part::Ref(Ref { name: "last".into(), path: Vec::new(), source: LAST.into() });
+    let last = || TemplatePart::Ref(Ref { name: "last".into(), path: Vec::new(), source: LAST.into() });
     let mut parts = Vec::new();
     for (index, text) in prompt.split(LAST).enumerate() {
         if index > 0 {
             parts.push(last());
         }
         if !text.is_empty() {
-            parts.push(Part::Text(text.into()));
+            parts.push(TemplatePart::Text(text.into()));
         }
     }
     Template { parts }

@@ -13,7 +13,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::{Compiled, Registry, Sources};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::sim::SimClock;
-use flowloom_runtime::{Engine, Start};
+use flowloom_runtime::{Engine, StartOptions};
 use toy_format::{FORMAT, ToyFormat};
 use world::effects;
 
@@ -37,22 +37,22 @@ fn a_seventh_format_runs_on_the_engine() {
     let clock = SimClock::new(1_000_000);
     let effects = effects(&clock, &[("Name a city.", "Bergen"), ("Greet the people of Bergen.", "Hello, Bergen!")]);
     let engine = Engine::new(effects, Arc::new(MemoryJournal::new())).with_ids(|| RunId::new(1, [7; 10]));
-    let start = Start {
+    let start = StartOptions {
         plan: plan.clone(),
-        bundle: Hash::of(DEFINITION.as_bytes()),
+        bundle: Hash::of_bytes(DEFINITION.as_bytes()),
         inputs: Value::Null,
-        owner: "local".into(),
+        user: "local".into(),
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
         workflow: None,
-        keep: None,
+        thread_key: None,
         id: None,
     };
-    let run = engine.start(start).expect("accepted");
-    let outcome = clock.block_on(run.drive()).expect("no deadlock");
+    let run = engine.start_run(start).expect("accepted");
+    let outcome = clock.block_on(run.drive_to_end()).expect("no deadlock");
     assert_eq!(outcome.state.status, Status::Succeeded, "{:?}", outcome.state.error);
-    let presented = registry().present(&plan, &outcome.state, &outcome.env);
+    let presented = registry().render_result(&plan, &outcome.state, &outcome.env);
     assert_eq!(presented.output, Value::from("Hello, Bergen!"));
     let answers = Value::list(vec!["Bergen".into(), "Hello, Bergen!".into()]);
     assert_eq!(presented.result, Value::map([("answers", answers)]));
@@ -60,7 +60,7 @@ fn a_seventh_format_runs_on_the_engine() {
     let Event::RunCreated(created) = &outcome.records[0].event else { panic!("the first event") };
     assert_eq!(created.format, FORMAT);
     assert!(serde_json::to_string(&*outcome.records[0]).expect("JSON").contains("\"format\":\"toy\""));
-    let replayed = clock.block_on(engine.replay(outcome.records.clone(), plan)).expect("no deadlock");
+    let replayed = clock.block_on(engine.replay_run(outcome.records.clone(), plan)).expect("no deadlock");
     assert_eq!(replayed.expect("no divergence").state.status, Status::Succeeded);
 }
 

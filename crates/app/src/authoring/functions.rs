@@ -3,60 +3,60 @@
 
 use std::sync::Arc;
 
-use flowloom_author::clarify::{Clarified, Conversation, clarify};
-use flowloom_author::{Settings, Stage, Wanted};
+use flowloom_author::clarify::{Clarification, Conversation, clarify_goal};
+use flowloom_author::{PlannerSettings, RequiredBlock, Stage};
 use flowloom_core::effect::{CallRequest, Payload};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::{Context, Reply, Substeps};
+use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture};
 use flowloom_tools::{FunctionConfig, NativeFunction};
 use serde::Deserialize;
 
-use super::job::{How, Job, given, read, value_of};
-use super::trials::{Attempt, Rehearse};
-use super::world::Recorded;
-use super::{Author, kept};
+use super::job::{AuthoringJob, AuthoringOptions, function_input, parse_as, to_value};
+use super::trials::{DryRunRequest, TrialRequest};
+use super::world::RecordedEnv;
+use super::{AuthoringEnv, persist};
 
 /// Finds blocks; called as a child step of `author::search`.
-pub(super) const FIND: &str = "author::find";
+pub(super) const FIND_FUNCTION: &str = "author::find";
 /// Runs a trial of a block; called as a child step of `author::create`.
-pub(super) const ATTEMPT: &str = "author::attempt";
+pub(super) const TRIAL_FUNCTION: &str = "author::attempt";
 /// Executes a dry run of a pipeline; called as a child step of `author::wire`.
-pub(super) const REHEARSE: &str = "author::rehearse";
+pub(super) const DRY_RUN_FUNCTION: &str = "author::rehearse";
 
 /// The question asked if the model wants clarification but does not name a question.
-const ANYTHING: &str = "What should it work on, and what should come out in the end?";
+const DEFAULT_QUESTION: &str = "What should it work on, and what should come out in the end?";
 
 /// The operation that an authoring function performs.
 #[derive(Clone, Copy)]
-enum Operation {
+enum AuthorOperation {
     Clarify,
     Stage(Stage),
-    Keep,
+    Store,
     Find,
-    Attempt,
-    Rehearse,
+    Trial,
+    DryRun,
 }
 
 struct AuthorFunction {
-    author: Arc<Author>,
-    operation: Operation,
+    author: Arc<AuthoringEnv>,
+    operation: AuthorOperation,
 }
 
 /// All authoring functions, by id.
-pub fn functions(author: Author) -> Vec<(&'static str, FunctionConfig)> {
+pub fn build_functions(author: AuthoringEnv) -> Vec<(&'static str, FunctionConfig)> {
     let author = Arc::new(author);
     let all = [
-        ("author::clarify", Operation::Clarify),
-        ("author::decompose", Operation::Stage(Stage::Decompose)),
-        ("author::search", Operation::Stage(Stage::Search)),
-        ("author::create", Operation::Stage(Stage::Create)),
-        ("author::wire", Operation::Stage(Stage::Wire)),
-        ("author::keep", Operation::Keep),
-        (FIND, Operation::Find),
-        (ATTEMPT, Operation::Attempt),
-        (REHEARSE, Operation::Rehearse),
+        ("author::clarify", AuthorOperation::Clarify),
+        ("author::decompose", AuthorOperation::Stage(Stage::Decompose)),
+        ("author::search", AuthorOperation::Stage(Stage::Search)),
+        ("author::create", AuthorOperation::Stage(Stage::Create)),
+        ("author::wire", AuthorOperation::Stage(Stage::Wire)),
+        ("author::keep", AuthorOperation::Store),
+        (FIND_FUNCTION, AuthorOperation::Find),
+        (TRIAL_FUNCTION, AuthorOperation::Trial),
+        (DRY_RUN_FUNCTION, AuthorOperation::DryRun),
     ];
     let function = |operation| FunctionConfig::Native(Arc::new(AuthorFunction { author: author.clone(), operation }));
     all.into_iter().map(|(id, operation)| (id, function(operation))).collect()
@@ -64,28 +64,36 @@ pub fn functions(author: Author) -> Vec<(&'static str, FunctionConfig)> {
 
 impl NativeFunction for AuthorFunction {
     /// Child steps are recorded individually, and storing the same pipeline twice has no further effect.
-    fn class(&self) -> EffectClass {
+    fn effect_class(&self) -> EffectClass {
         EffectClass::AtLeastOnce
     }
 
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context, below: &'a dyn Substeps) -> Reply<'a, Value> {
+    fn call_function<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        context: &'a EffectContext,
+        below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
         let (author, payload) = (&*self.author, &request.payload);
         Box::pin(async move {
             match self.operation {
-                Operation::Clarify => clarified(author, payload, below).await,
-                Operation::Stage(stage) => advanced(author, stage, payload, (context, below)).await,
-                Operation::Keep => kept::pipeline(author, Job::of(payload)?, (context, below)).await,
-                Operation::Find => {
-                    let wanted: Wanted = read(&payload.get("wanted").unwrap_or_default(), "a block that is wanted")?;
-                    value_of(&author.find(&wanted, &context.owner).await?)
+                AuthorOperation::Clarify => run_clarify(author, payload, below).await,
+                AuthorOperation::Stage(stage) => run_stage(author, stage, payload, (context, below)).await,
+                AuthorOperation::Store => {
+                    persist::finish_pipeline(author, AuthoringJob::from_payload(payload)?, (context, below)).await
                 }
-                Operation::Attempt => {
-                    let wish: Attempt = read(&payload.to_value(), "a block and its inputs")?;
-                    value_of(&author.attempt(&wish, context).await?)
+                AuthorOperation::Find => {
+                    let wanted: RequiredBlock =
+                        parse_as(&payload.get("wanted").unwrap_or_default(), "a block that is wanted")?;
+                    to_value(&author.find_candidates(&wanted, &context.user).await?)
                 }
-                Operation::Rehearse => {
-                    let wish: Rehearse = read(&payload.to_value(), "a pipeline with its blocks")?;
-                    value_of(&author.rehearse(&wish, context).await?)
+                AuthorOperation::Trial => {
+                    let wish: TrialRequest = parse_as(&payload.to_value(), "a block and its inputs")?;
+                    to_value(&author.run_trial(&wish, context).await?)
+                }
+                AuthorOperation::DryRun => {
+                    let wish: DryRunRequest = parse_as(&payload.to_value(), "a pipeline with its blocks")?;
+                    to_value(&author.dry_run(&wish, context).await?)
                 }
             }
         })
@@ -94,37 +102,38 @@ impl NativeFunction for AuthorFunction {
 
 /// The input of `author::clarify`: the conversation and the authoring options.
 #[derive(Deserialize)]
-struct Wish {
+struct ClarifyRequest {
     #[serde(flatten)]
     conversation: Conversation,
     #[serde(default)]
-    how: How,
+    how: AuthoringOptions,
 }
 
-async fn clarified(author: &Author, payload: &Payload, below: &dyn Substeps) -> Result<Value, StepError> {
-    let Wish { conversation, how } = read(&given(payload), "{\"message\": \"…\", \"history\": […]}")?;
-    let clarified = clarify(&Recorded::new(author, &how, below), &conversation).await?;
+async fn run_clarify(author: &AuthoringEnv, payload: &Payload, below: &dyn ChildEffects) -> Result<Value, StepError> {
+    let ClarifyRequest { conversation, how } =
+        parse_as(&function_input(payload), "{\"message\": \"…\", \"history\": […]}")?;
+    let clarified = clarify_goal(&RecordedEnv::new(author, &how, below), &conversation).await?;
     let asks_nothing = !clarified.ready && clarified.question.is_none();
-    let question = if asks_nothing { Some(ANYTHING.to_owned()) } else { clarified.question };
-    value_of(&Clarified { question, ..clarified })
+    let question = if asks_nothing { Some(DEFAULT_QUESTION.to_owned()) } else { clarified.question };
+    to_value(&Clarification { question, ..clarified })
 }
 
 /// Runs one stage. Blocks that passed their trials are stored even if the stage fails.
-async fn advanced(
-    author: &Author,
+async fn run_stage(
+    author: &AuthoringEnv,
     stage: Stage,
     payload: &Payload,
-    (context, below): (&Context, &dyn Substeps),
+    (context, below): (&EffectContext, &dyn ChildEffects),
 ) -> Result<Value, StepError> {
-    let mut job = Job::of(payload)?;
+    let mut job = AuthoringJob::from_payload(payload)?;
     if job.draft.user_id.is_empty() {
-        job.draft.user_id = context.owner.to_string();
+        job.draft.user_id = context.user.to_string();
     }
-    let settings = Settings { thresholds: author.blocks.thresholds(), sources: author.sources.clone() };
-    let done = job.draft.advance(stage, &Recorded::new(author, &job.how, below), &settings).await;
+    let settings = PlannerSettings { thresholds: author.blocks.thresholds(), sources: author.sources.clone() };
+    let done = job.draft.run_stage(stage, &RecordedEnv::new(author, &job.how, below), &settings).await;
     if stage == Stage::Create && job.how.keep {
-        kept::blocks(author, &job.draft, context).await?;
+        persist::store_blocks(author, &job.draft, context).await?;
     }
     done?;
-    value_of(&job)
+    to_value(&job)
 }

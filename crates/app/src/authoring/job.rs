@@ -4,28 +4,28 @@ use flowloom_author::Draft;
 use flowloom_core::code::Code;
 use flowloom_core::effect::Payload;
 use flowloom_core::error::StepError;
-use flowloom_core::json::{parse_value, write};
+use flowloom_core::json::{parse_value, write_json};
 use flowloom_core::value::Value;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::config::author::Settings;
+use crate::config::author::AuthorSettings;
 
 /// A draft and the options it is created with.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Job {
+pub struct AuthoringJob {
     /// The pipeline so far.
     pub draft: Draft,
     /// The settings of the authoring.
-    pub how: How,
+    pub how: AuthoringOptions,
 }
 
 /// Options of an authoring run. They are part of the run's input, so a resumed run uses the same options.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct How {
+pub struct AuthoringOptions {
     /// The model used for planning; the run's default if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -39,31 +39,31 @@ pub struct How {
     pub taken: Vec<String>,
 }
 
-impl How {
+impl AuthoringOptions {
     /// Options from `[author]` of the configuration; nothing is stored.
-    pub fn of(config: &Config) -> How {
-        let Settings { model, block_model, .. } = config.author.clone();
-        How { model, block_model, ..How::default() }
+    pub fn from_config(config: &Config) -> AuthoringOptions {
+        let AuthorSettings { model, block_model, .. } = config.author.clone();
+        AuthoringOptions { model, block_model, ..AuthoringOptions::default() }
     }
 }
 
-impl Job {
+impl AuthoringJob {
     /// A job with no completed stage.
-    pub fn new(intent: &str, user: &str, how: How) -> Job {
-        Job { draft: Draft::new(intent, user), how }
+    pub fn new(intent: &str, user: &str, how: AuthoringOptions) -> AuthoringJob {
+        AuthoringJob { draft: Draft::new(intent, user), how }
     }
 
     /// Parses the argument of an authoring function: a whole job, or only the goal as a string.
-    pub(super) fn of(payload: &Payload) -> Result<Job, StepError> {
-        match given(payload) {
-            Value::String(intent) => Ok(Job::new(&intent, "", How::default())),
-            input => read(&input, "{\"draft\": {\"intent\": \"…\"}}, or the goal as a string"),
+    pub(super) fn from_payload(payload: &Payload) -> Result<AuthoringJob, StepError> {
+        match function_input(payload) {
+            Value::String(intent) => Ok(AuthoringJob::new(&intent, "", AuthoringOptions::default())),
+            input => parse_as(&input, "{\"draft\": {\"intent\": \"…\"}}, or the goal as a string"),
         }
     }
 }
 
 /// The argument of a function call: the input of its step.
-pub(super) fn given(payload: &Payload) -> Value {
+pub(super) fn function_input(payload: &Payload) -> Value {
     match payload.prompt {
         Some(_) => payload.get("input").unwrap_or_default(),
         None => payload.to_value(),
@@ -71,13 +71,13 @@ pub(super) fn given(payload: &Payload) -> Value {
 }
 
 /// Deserialises a value. Fails with `InputInvalid`; `expected` describes the required shape for the message.
-pub fn read<T: DeserializeOwned>(value: &Value, expected: &str) -> Result<T, StepError> {
-    serde_json::from_str(&write(value))
+pub fn parse_as<T: DeserializeOwned>(value: &Value, expected: &str) -> Result<T, StepError> {
+    serde_json::from_str(&write_json(value))
         .map_err(|error| StepError::new(Code::InputInvalid, format!("this is not {expected}: {error}")))
 }
 
 /// Serialises into a value.
-pub fn value_of(thing: &impl Serialize) -> Result<Value, StepError> {
+pub fn to_value(thing: &impl Serialize) -> Result<Value, StepError> {
     let failed = |why: String| StepError::new(Code::FunctionFailed, why);
     let text = serde_json::to_string(thing).map_err(|error| failed(error.to_string()))?;
     parse_value(&text).map_err(|error| failed(format!("{error:?}")))

@@ -2,84 +2,84 @@
 //! them journal, resume, budget, replay and cancel. Every model call, search and trial is a child step of its stage,
 //! and the events of the stages are in the run's journal (docs/author.md).
 
+mod events;
 mod functions;
 pub mod happened;
 mod job;
-mod kept;
-mod told;
+mod persist;
 mod trials;
 mod world;
 
 use std::sync::Arc;
 
-use flowloom_author::rehearse::Rehearser;
+use flowloom_author::dry_run::DryRunner;
 use flowloom_core::limits::Limits;
 use flowloom_formats::Sources;
 use flowloom_models::Models;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::Code;
+use flowloom_runtime::effects::CodeRunner;
 use flowloom_store::Store;
 
-use crate::blocks::Registry;
-use crate::definitions::stored::Content;
-pub use functions::functions;
-pub use job::{How, Job, read, value_of};
-pub use told::Telling;
-pub use trials::rehearsed;
+use crate::blocks::BlockRegistry;
+use crate::definitions::stored::DefinitionContent;
+pub use events::AuthoringEvents;
+pub use functions::build_functions;
+pub use job::{AuthoringJob, AuthoringOptions, parse_as, to_value};
+pub use trials::dry_run_definition;
 
 /// Workflows that every installation has.
 #[derive(Clone, Copy, Debug)]
-pub enum BuiltIn {
+pub enum BuiltInWorkflow {
     /// Asks for clarification of a goal.
     Clarifier,
     /// Creates a pipeline from a goal.
-    Thinker,
+    Planner,
 }
 
-impl BuiltIn {
+impl BuiltInWorkflow {
     /// Id of the workflow.
     pub fn id(self) -> &'static str {
         match self {
-            BuiltIn::Clarifier => "clarifier",
-            BuiltIn::Thinker => "thinker",
+            BuiltInWorkflow::Clarifier => "clarifier",
+            BuiltInWorkflow::Planner => "thinker",
         }
     }
 
     /// The workflow's definition.
-    pub fn content(self) -> Content {
+    pub fn load_content(self) -> DefinitionContent {
         let text = match self {
-            BuiltIn::Clarifier => include_str!("clarifier.json"),
-            BuiltIn::Thinker => include_str!("thinker.json"),
+            BuiltInWorkflow::Clarifier => include_str!("clarifier.json"),
+            BuiltInWorkflow::Planner => include_str!("thinker.json"),
         };
-        Content::single(&format!("{}.json", self.id()), text.to_owned())
+        DefinitionContent::single(&format!("{}.json", self.id()), text.to_owned())
     }
 }
 
 /// What the authoring stages need: store, models, sandbox and block registry.
-pub struct Author {
+pub struct AuthoringEnv {
     /// Where blocks and pipelines are stored.
     pub store: Arc<Store>,
     /// The models that the stages ask.
     pub models: Arc<Models>,
     /// The sandbox in which blocks are tried.
-    pub code: Arc<dyn Code>,
+    pub code: Arc<dyn CodeRunner>,
     /// The block registry.
-    pub blocks: Arc<Registry>,
+    pub blocks: Arc<BlockRegistry>,
     /// Functions and other names that a pipeline's blocks may use.
     pub sources: Sources,
 }
 
-impl Author {
+impl AuthoringEnv {
     /// Builds the dry runner that tests blocks and pipelines for a user, given by id.
-    pub fn rehearser(&self, model: Option<&str>, limits: Limits, owner: &str) -> Rehearser {
-        Rehearser {
+    pub fn build_dry_runner(&self, model: Option<&str>, limits: Limits, owner: &str) -> DryRunner {
+        DryRunner {
             model: self.models.clone(),
             named: model.map(str::to_owned),
             code: self.code.clone(),
             clock: Arc::new(SystemClock),
             sources: self.sources.clone(),
             limits,
-            owner: owner.to_owned(),
+            user: owner.to_owned(),
         }
     }
 }

@@ -3,57 +3,69 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use flowloom_author::rehearse::Rehearsal;
-use flowloom_author::{Answer, Candidate, Event, Question, Trial, Wanted, World};
+use flowloom_author::dry_run::DryRun;
+use flowloom_author::{Candidate, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, RequiredBlock, TrialOutcome};
 use flowloom_core::chat::{GenerateOptions, Message, Role};
 use flowloom_core::effect::{CallRequest, GenerateRequest, Payload, Purpose, Request};
 use flowloom_core::error::StepError;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::{Model as _, Reply, Substeps};
+use flowloom_runtime::effects::{ChildEffects, EffectFuture, Model as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::job::{How, read, value_of};
-use super::trials::{Attempt, Found, Rehearse};
-use super::{Author, functions};
+use super::job::{AuthoringOptions, parse_as, to_value};
+use super::trials::{CandidateSearch, DryRunRequest, TrialRequest};
+use super::{AuthoringEnv, functions};
 
 /// The world of one stage.
-pub(super) struct Recorded<'a> {
-    author: &'a Author,
-    how: &'a How,
-    below: &'a dyn Substeps,
+pub(super) struct RecordedEnv<'a> {
+    author: &'a AuthoringEnv,
+    options: &'a AuthoringOptions,
+    child_effects: &'a dyn ChildEffects,
     /// Whether the warning about full-text-only search was emitted.
     has_warned: AtomicBool,
 }
 
-impl<'a> Recorded<'a> {
-    pub(super) fn new(author: &'a Author, how: &'a How, below: &'a dyn Substeps) -> Recorded<'a> {
-        Recorded { author, how, below, has_warned: AtomicBool::new(false) }
+impl<'a> RecordedEnv<'a> {
+    pub(super) fn new(
+        author: &'a AuthoringEnv,
+        how: &'a AuthoringOptions,
+        below: &'a dyn ChildEffects,
+    ) -> RecordedEnv<'a> {
+        RecordedEnv { author, options: how, child_effects: below, has_warned: AtomicBool::new(false) }
     }
 
     /// Calls a function as a child step.
-    async fn call<T: DeserializeOwned>(&self, function: &str, arguments: &impl Serialize) -> Result<T, StepError> {
-        let arguments = value_of(arguments)?.as_map().cloned().unwrap_or_default();
-        let request = CallRequest { function: function.into(), payload: Payload::of(arguments) };
-        read(&self.below.perform(Request::Call(request)).await?, "a recorded result")
+    async fn call_function<T: DeserializeOwned>(
+        &self,
+        function: &str,
+        arguments: &impl Serialize,
+    ) -> Result<T, StepError> {
+        let arguments = to_value(arguments)?.as_map().cloned().unwrap_or_default();
+        let request = CallRequest { function: function.into(), payload: Payload::from_arguments(arguments) };
+        parse_as(&self.child_effects.perform_request(Request::Call(request)).await?, "a recorded result")
     }
 
     /// Warns that the search uses full text only, which finds less.
-    fn warn(&self, reason: &str) {
+    fn warn_text_only(&self, reason: &str) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             let message = format!("block search uses full text only: {reason}");
-            self.tell(Event::Stage { stage: flowloom_author::search::STAGE, status: "running", message });
+            self.emit_event(PlannerEvent::Stage {
+                stage: flowloom_author::search::STAGE_NAME,
+                status: "running",
+                message,
+            });
         }
     }
 }
 
-impl World for Recorded<'_> {
-    fn ask<'a>(&'a self, question: &'a Question) -> Reply<'a, Answer> {
+impl PlannerEnv for RecordedEnv<'_> {
+    fn ask_model<'a>(&'a self, question: &'a ModelQuestion) -> EffectFuture<'a, ModelAnswer> {
         Box::pin(async move {
             let system = Message::new(Role::System, question.system.as_str());
             let messages: Vec<Message> = std::iter::once(system).chain(question.messages.iter().cloned()).collect();
             let request = GenerateRequest {
-                model: self.author.models.resolve(self.how.model.as_deref())?,
+                model: self.author.models.resolve(self.options.model.as_deref())?,
                 messages: messages.into(),
                 tools: Vec::new(),
                 schema: question.schema.clone(),
@@ -61,40 +73,41 @@ impl World for Recorded<'_> {
                 purpose: Purpose::Judged,
             };
             let asked = Instant::now();
-            let said = self.below.perform(Request::Generate(Box::new(request))).await?;
+            let said = self.child_effects.perform_request(Request::Generate(Box::new(request))).await?;
             let text = said.as_str().unwrap_or_default().to_owned();
-            Ok(Answer { text, elapsed: asked.elapsed().as_secs_f64() })
+            Ok(ModelAnswer { text, elapsed: asked.elapsed().as_secs_f64() })
         })
     }
 
-    fn find<'a>(&'a self, wanted: &'a Wanted) -> Reply<'a, Vec<Candidate>> {
+    fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {
         Box::pin(async move {
-            let found: Found =
-                self.call(functions::FIND, &Map::from_iter([("wanted".into(), value_of(wanted)?)])).await?;
-            found.by_words.iter().for_each(|reason| self.warn(reason));
+            let found: CandidateSearch = self
+                .call_function(functions::FIND_FUNCTION, &Map::from_iter([("wanted".into(), to_value(wanted)?)]))
+                .await?;
+            found.by_words.iter().for_each(|reason| self.warn_text_only(reason));
             Ok(found.candidates)
         })
     }
 
-    fn attempt<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> Reply<'a, Trial> {
+    fn try_block<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> EffectFuture<'a, TrialOutcome> {
         Box::pin(async move {
-            let (block, inputs, model) = (block.clone(), inputs.clone(), self.how.block_model.clone());
-            self.call(functions::ATTEMPT, &Attempt { block, inputs, model }).await
+            let (block, inputs, model) = (block.clone(), inputs.clone(), self.options.block_model.clone());
+            self.call_function(functions::TRIAL_FUNCTION, &TrialRequest { block, inputs, model }).await
         })
     }
 
-    fn rehearse<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> Reply<'a, Rehearsal> {
+    fn dry_run<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> EffectFuture<'a, DryRun> {
         Box::pin(async move {
-            let definition = flowloom_author::wire::definition(pipeline, blocks);
-            let model = self.how.block_model.clone();
-            self.call(functions::REHEARSE, &Rehearse { definition, model }).await
+            let definition = flowloom_author::wire::build_definition(pipeline, blocks);
+            let model = self.options.block_model.clone();
+            self.call_function(functions::DRY_RUN_FUNCTION, &DryRunRequest { definition, model }).await
         })
     }
 
-    fn tell(&self, event: Event) {
-        let mut data = event.payload().as_map().cloned().unwrap_or_default();
+    fn emit_event(&self, event: PlannerEvent) {
+        let mut data = event.to_payload().as_map().cloned().unwrap_or_default();
         // The record has a field for the name.
         data.shift_remove("type");
-        self.below.tell(event.name(), data.into());
+        self.child_effects.report_progress(event.name(), data.into());
     }
 }

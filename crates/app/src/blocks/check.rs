@@ -2,22 +2,22 @@
 
 use flowloom_core::value::Value;
 use flowloom_formats::pipeline::check_block;
-use flowloom_runtime::schema::invalid;
+use flowloom_runtime::schema::find_schema_error;
 
-use crate::definitions::stored::is_id;
+use crate::definitions::stored::is_definition_id;
 
-const CATEGORIES: [&str; 5] = ["input", "process", "action", "memory", "trigger"];
-const EXECUTIONS: [&str; 3] = ["llm", "python", "function"];
+const BLOCK_CATEGORIES: [&str; 5] = ["input", "process", "action", "memory", "trigger"];
+const EXECUTION_TYPES: [&str; 3] = ["llm", "python", "function"];
 
 /// Every problem of a block's definition, one sentence each; empty if the block can be stored.
-pub(super) fn problems(block: &Value) -> Vec<String> {
+pub(super) fn validate_block(block: &Value) -> Vec<String> {
     if block.as_map().is_none() {
-        return vec![format!("a block is an object, not {}", block.kind())];
+        return vec![format!("a block is an object, not {}", block.kind_name())];
     }
     // The code or prompt of the block is checked with every pipeline that uses it.
     let mut problems: Vec<String> = check_block(block).into_iter().map(|problem| problem.message).collect();
     let id = block.get("id").and_then(Value::as_str).unwrap_or_default();
-    if !id.is_empty() && !is_id(id) {
+    if !id.is_empty() && !is_definition_id(id) {
         problems.push(format!("{id:?} is not a valid id; ids have up to 256 letters, digits and -_.:"));
     }
     let given = |key: &str| block.get(key).filter(|value| **value != Value::Null);
@@ -27,14 +27,14 @@ pub(super) fn problems(block: &Value) -> Vec<String> {
             problems.push(format!("{key:?} must be a text"));
         }
     }
-    problems.extend(one_of("category", given("category"), &CATEGORIES));
+    problems.extend(check_one_of("category", given("category"), &BLOCK_CATEGORIES));
     // A trigger runs nothing, so its execution type is optional; an unknown text was reported above.
     let runs = given("execution_type").filter(|kind| kind.as_str().is_none());
     if runs.is_some() || given("execution_type").is_none() && !is_trigger {
-        problems.extend(one_of("execution_type", runs, &EXECUTIONS));
+        problems.extend(check_one_of("execution_type", runs, &EXECUTION_TYPES));
     }
     for key in ["input_schema", "output_schema"] {
-        problems.extend(schema(key, given(key)));
+        problems.extend(check_schema(key, given(key)));
     }
     if given("use_when").is_some_and(|value| value.as_str().is_none()) {
         problems.push("\"use_when\" must be a text".to_owned());
@@ -43,30 +43,30 @@ pub(super) fn problems(block: &Value) -> Vec<String> {
     if given("tags").is_some_and(|tags| !texts(tags)) {
         problems.push("\"tags\" must be a list of texts".to_owned());
     }
-    problems.extend(examples(given("examples")));
+    problems.extend(check_examples(given("examples")));
     if given("metadata").is_some_and(|value| value.as_map().is_none()) {
         problems.push("\"metadata\" must be an object".to_owned());
     }
     problems
 }
 
-fn one_of(key: &str, given: Option<&Value>, known: &[&str]) -> Option<String> {
+fn check_one_of(key: &str, given: Option<&Value>, known: &[&str]) -> Option<String> {
     let is_known = given.and_then(Value::as_str).is_some_and(|text| known.contains(&text));
     (!is_known).then(|| format!("{key:?} must be one of {}", known.join(", ")))
 }
 
 /// Checks a schema of inputs or outputs. Both are objects, so the schema must describe one.
-fn schema(key: &str, given: Option<&Value>) -> Option<String> {
+fn check_schema(key: &str, given: Option<&Value>) -> Option<String> {
     let Some(schema) = given.filter(|schema| schema.as_map().is_some()) else {
         return Some(format!("{key:?} must be a JSON Schema: an object"));
     };
     if schema.get("type").is_some_and(|kind| kind.as_str() != Some("object")) {
         return Some(format!("{key:?} must have the type \"object\""));
     }
-    invalid(schema).map(|why| format!("{key:?} is not a valid JSON Schema: {why}"))
+    find_schema_error(schema).map(|why| format!("{key:?} is not a valid JSON Schema: {why}"))
 }
 
-fn examples(given: Option<&Value>) -> Vec<String> {
+fn check_examples(given: Option<&Value>) -> Vec<String> {
     let Some(given) = given else { return Vec::new() };
     let Some(list) = given.as_list() else { return vec!["\"examples\" must be a list".to_owned()] };
     let is_object = |example: &Value, key: &str| example.get(key).is_some_and(|value| value.as_map().is_some());
@@ -85,7 +85,7 @@ mod tests {
         let wrong = r#"{"id": "a b", "name": " ", "description": 1, "category": "other", "execution_type": 7,
             "input_schema": {"type": "array"}, "output_schema": {"type": "object", "properties": {"a": {"type": "text"}}},
             "use_when": [], "tags": [1], "examples": [{"inputs": {}}], "metadata": "x"}"#;
-        let told = problems(&parse_value(wrong).unwrap());
+        let told = validate_block(&parse_value(wrong).unwrap());
         let parts = [
             "source_code",
             "is not a valid id",
@@ -104,17 +104,17 @@ mod tests {
         for (told, part) in told.iter().zip(parts) {
             assert!(told.contains(part), "{told} has no {part}");
         }
-        assert_eq!(problems(&Value::from("x")), ["a block is an object, not text"]);
+        assert_eq!(validate_block(&Value::from("x")), ["a block is an object, not text"]);
     }
 
     #[test]
     fn what_is_built_in_and_a_trigger_can_be_kept() {
-        for block in flowloom_formats::pipeline::built_in() {
-            assert_eq!(problems(block), Vec::<String>::new());
+        for block in flowloom_formats::pipeline::built_in_blocks() {
+            assert_eq!(validate_block(block), Vec::<String>::new());
             assert!(block.get("examples").and_then(Value::as_list).is_some_and(|list| !list.is_empty()));
         }
         let trigger = r#"{"id": "daily", "name": "Daily", "description": "d", "category": "trigger",
             "input_schema": {}, "output_schema": {}}"#;
-        assert_eq!(problems(&parse_value(trigger).unwrap()), Vec::<String>::new());
+        assert_eq!(validate_block(&parse_value(trigger).unwrap()), Vec::<String>::new());
     }
 }

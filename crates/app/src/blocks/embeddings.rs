@@ -10,22 +10,22 @@ use flowloom_models::Models;
 use flowloom_models::embed::{Embed, Vector};
 
 use crate::config::Config;
-use crate::wiring::models;
+use crate::wiring::build_models;
 
 /// The model name that disables embeddings.
-const NONE: &str = "none";
+const DISABLED_MODEL: &str = "none";
 
 /// How long a search waits for the embedding of its query before it falls back to full text.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const EMBEDDING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a model that failed is not called again for queries: every search would wait in vain.
-const REST: Duration = Duration::from_secs(30);
+const FAILURE_COOLDOWN: Duration = Duration::from_secs(30);
 
 /// Maximum number of characters of a text that are embedded: more than a block needs, less than any provider's limit.
-const LONGEST: usize = 8000;
+const MAX_EMBEDDED_CHARS: usize = 8000;
 
 /// Computes embeddings of texts.
-pub(super) struct Embeddings {
+pub(super) struct BlockEmbedder {
     config: Config,
     models: OnceLock<Models>,
     /// The model, once it was loaded.
@@ -35,14 +35,14 @@ pub(super) struct Embeddings {
 }
 
 /// An embedding and the model that computed it.
-pub(super) struct Made {
+pub(super) struct QueryEmbedding {
     pub(super) model: String,
     pub(super) vector: Vector,
 }
 
-impl Embeddings {
-    pub(super) fn new(config: &Config) -> Embeddings {
-        Embeddings {
+impl BlockEmbedder {
+    pub(super) fn new(config: &Config) -> BlockEmbedder {
+        BlockEmbedder {
             config: config.clone(),
             models: OnceLock::new(),
             embedder: Mutex::default(),
@@ -53,67 +53,73 @@ impl Embeddings {
     /// The minimum similarities at which a block matches.
     pub(super) fn thresholds(&self) -> Thresholds {
         let usual = Thresholds::default();
-        Thresholds { likeness: self.config.embeddings.similarity_threshold.unwrap_or(usual.likeness), ..usual }
+        Thresholds {
+            similarity_threshold: self.config.embeddings.similarity_threshold.unwrap_or(usual.similarity_threshold),
+            ..usual
+        }
     }
 
     /// The embedding model; `None` if embeddings are disabled. Fails if the model cannot be used. A later call may
     /// succeed: the file of the local model can be downloaded while a server runs.
-    pub(super) fn embedder(&self) -> Result<Option<Arc<dyn Embed>>, StepError> {
+    pub(super) fn load_embedder(&self) -> Result<Option<Arc<dyn Embed>>, StepError> {
         let named = self.config.embeddings.model.as_deref();
-        if named == Some(NONE) {
+        if named == Some(DISABLED_MODEL) {
             return Ok(None);
         }
-        let mut kept = locked(&self.embedder);
+        let mut kept = lock(&self.embedder);
         if kept.is_none() {
-            let models = self.models.get_or_init(|| models(&self.config, None, &self.config.aliases));
-            *kept = Some(models.embedder(named)?);
+            let models = self.models.get_or_init(|| build_models(&self.config, None, &self.config.aliases));
+            *kept = Some(models.open_embedder(named)?);
         }
         Ok(kept.clone())
     }
 
     /// Whether no embedding model is configured.
-    fn is_usual(&self) -> bool {
+    fn is_default(&self) -> bool {
         self.config.embeddings.model.is_none()
     }
 
     /// The embedding of a search query; `None` if embeddings are disabled. Fails with `ModelFailed` after a time-out.
-    pub(super) async fn of_query(&self, text: &str) -> Result<Option<Made>, StepError> {
-        if self.is_resting()
-            && let Some(failure) = self.failure()
+    pub(super) async fn embed_query(&self, text: &str) -> Result<Option<QueryEmbedding>, StepError> {
+        if self.is_cooling_down()
+            && let Some(failure) = self.last_failure()
         {
             return Err(failure);
         }
-        let Some(embedder) = self.embedder()? else { return Ok(None) };
-        let texts = [clipped(text)];
-        let made = tokio::time::timeout(PATIENCE, embedder.embed(&texts)).await.unwrap_or_else(|_| {
-            let message =
-                format!("{} did not return an embedding within {} seconds", embedder.model(), PATIENCE.as_secs());
-            Err(StepError::passing(Code::ModelFailed, message))
+        let Some(embedder) = self.load_embedder()? else { return Ok(None) };
+        let texts = [truncate_text(text)];
+        let made = tokio::time::timeout(EMBEDDING_TIMEOUT, embedder.embed_texts(&texts)).await.unwrap_or_else(|_| {
+            let message = format!(
+                "{} did not return an embedding within {} seconds",
+                embedder.model_name(),
+                EMBEDDING_TIMEOUT.as_secs()
+            );
+            Err(StepError::new_retryable(Code::ModelFailed, message))
         });
-        self.note(made.as_ref().err());
+        self.record_outcome(made.as_ref().err());
         let vector = made?.into_iter().next();
-        Ok(vector.map(|vector| Made { model: embedder.model().to_owned(), vector }))
+        Ok(vector.map(|vector| QueryEmbedding { model: embedder.model_name().to_owned(), vector }))
     }
 
     /// Whether the model failed recently and is not called for now.
-    pub(super) fn is_resting(&self) -> bool {
-        locked(&self.failure).as_ref().is_some_and(|(_, at)| at.elapsed() < REST)
+    pub(super) fn is_cooling_down(&self) -> bool {
+        lock(&self.failure).as_ref().is_some_and(|(_, at)| at.elapsed() < FAILURE_COOLDOWN)
     }
 
     /// The last failure, if it was not followed by a success.
-    pub(super) fn failure(&self) -> Option<StepError> {
-        locked(&self.failure).as_ref().map(|(failure, _)| failure.clone())
+    pub(super) fn last_failure(&self) -> Option<StepError> {
+        lock(&self.failure).as_ref().map(|(failure, _)| failure.clone())
     }
 
     /// Records the outcome of an embedding call; logs only changes.
-    pub(super) fn note(&self, failure: Option<&StepError>) {
+    pub(super) fn record_outcome(&self, failure: Option<&StepError>) {
         let before = match failure {
-            Some(failure) => locked(&self.failure).replace((failure.clone(), Instant::now())),
-            None => locked(&self.failure).take(),
+            Some(failure) => lock(&self.failure).replace((failure.clone(), Instant::now())),
+            None => lock(&self.failure).take(),
         };
         match (before, failure) {
             // The default model was never requested, so its absence is not worth a warning.
-            (None, Some(failure)) if failure.code == Code::ModelFileMissing && self.is_usual() => {
+            (None, Some(failure)) if failure.code == Code::ModelFileMissing && self.is_default() => {
                 tracing::debug!("block search uses full text only: {failure}");
             }
             (None, Some(failure)) => tracing::warn!("block search uses full text only: {failure}"),
@@ -124,10 +130,10 @@ impl Embeddings {
 }
 
 /// The part of a text that is embedded.
-pub(super) fn clipped(text: &str) -> String {
-    text.chars().take(LONGEST).collect()
+pub(super) fn truncate_text(text: &str) -> String {
+    text.chars().take(MAX_EMBEDDED_CHARS).collect()
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

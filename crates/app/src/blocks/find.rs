@@ -1,30 +1,30 @@
 //! Hybrid search of blocks: full text and embeddings, or full text alone where there are no embeddings.
 
-use flowloom_core::block::{Card, Fit, Thresholds, fit};
+use flowloom_core::block::{Card, Fit, Thresholds, compare_block};
 use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
-use flowloom_store::{BROUGHT, BlockQuery, DefinitionKey, FoundBlock, Kind, Store};
+use flowloom_store::{BUILTIN_USER, BlockQuery, DefinitionKey, DefinitionKind, FoundBlock, Store};
 
-use super::embeddings::Made;
-use super::{Registry, built_in_block};
+use super::embeddings::QueryEmbedding;
+use super::{BlockRegistry, find_built_in};
 
 /// Minimum similarity of a block without a common word. It only excludes unrelated blocks; whether a block matches is
 /// decided by `Thresholds`.
-const NEAR: f32 = 0.3;
+const MIN_SIMILARITY: f32 = 0.3;
 
 /// The result of a block search.
 #[derive(Clone, Debug, Default)]
-pub struct Finding {
+pub struct BlockSearch {
     /// The matching blocks, best first.
-    pub found: Vec<Found>,
+    pub matches: Vec<BlockMatch>,
     /// Why the search used full text only, if embeddings were expected.
-    pub by_words: Option<StepError>,
+    pub fallback_reason: Option<StepError>,
 }
 
 /// A block that matches the search.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct BlockMatch {
     /// The block's definition, as stored.
     pub block: Value,
     /// The combined rank score by which results are sorted; higher is better.
@@ -35,57 +35,58 @@ pub struct Found {
     pub fit: Fit,
 }
 
-impl Registry {
+impl BlockRegistry {
     /// Searches the user's blocks, everyone's and the built-in ones for what is wanted.
-    pub async fn find(&self, holder: &str, wanted: &Card, limit: usize) -> Result<Finding, StepError> {
-        self.bring().await?;
+    pub async fn find_blocks(&self, holder: &str, wanted: &Card, limit: usize) -> Result<BlockSearch, StepError> {
+        self.index_built_in().await?;
         self.embed_built_in().await;
-        let (vector, by_words) = match self.embeddings.of_query(&wanted.text()).await {
+        let (vector, by_words) = match self.embeddings.embed_query(&wanted.embedding_text()).await {
             Ok(vector) => (vector, None),
             Err(error) => (None, Some(error)),
         };
         let (holder, wanted, thresholds) = (holder.to_owned(), wanted.clone(), self.embeddings.thresholds());
-        let found = self.blocking(move |store| found(store, (&holder, &wanted), vector.as_ref(), &thresholds, limit));
-        Ok(Finding { found: found.await?, by_words })
+        let found =
+            self.run_blocking(move |store| query_store(store, (&holder, &wanted), vector.as_ref(), &thresholds, limit));
+        Ok(BlockSearch { matches: found.await?, fallback_reason: by_words })
     }
 
     /// Searches blocks by a few words that a person wrote.
-    pub async fn search(&self, holder: &str, words: &str, limit: usize) -> Result<Finding, StepError> {
+    pub async fn search_blocks(&self, holder: &str, words: &str, limit: usize) -> Result<BlockSearch, StepError> {
         let wanted = Card { description: words.to_owned(), ..Card::default() };
-        self.find(holder, &wanted, limit).await
+        self.find_blocks(holder, &wanted, limit).await
     }
 }
 
-fn found(
+fn query_store(
     store: &Store,
     (holder, wanted): (&str, &Card),
-    vector: Option<&Made>,
+    vector: Option<&QueryEmbedding>,
     thresholds: &Thresholds,
     limit: usize,
-) -> Result<Vec<Found>, StepError> {
-    let words = wanted.words();
+) -> Result<Vec<BlockMatch>, StepError> {
+    let words = wanted.search_text();
     let vector = vector.map(|made| (made.model.as_str(), &*made.vector));
-    let near = store.find_blocks(BlockQuery { holder, words: &words, vector, limit })?;
+    let near = store.search_blocks(BlockQuery { user: holder, words: &words, vector, limit })?;
     let mut all = Vec::new();
-    for one in near.into_iter().filter(is_near) {
+    for one in near.into_iter().filter(is_similar) {
         // The block may have been deleted since, or may belong to another release.
-        let Some(block) = block(store, &one)? else { continue };
-        let fit = fit(wanted, &Card::of(&block), one.similarity, thresholds);
-        all.push(Found { block, score: one.score, similarity: one.similarity, fit });
+        let Some(block) = load_block(store, &one)? else { continue };
+        let fit = compare_block(wanted, &Card::from_definition(&block), one.similarity, thresholds);
+        all.push(BlockMatch { block, score: one.score, similarity: one.similarity, fit });
     }
     Ok(all)
 }
 
-fn is_near(found: &FoundBlock) -> bool {
-    found.words.is_some() || found.similarity.is_some_and(|similarity| similarity >= NEAR)
+fn is_similar(found: &FoundBlock) -> bool {
+    found.words.is_some() || found.similarity.is_some_and(|similarity| similarity >= MIN_SIMILARITY)
 }
 
-fn block(store: &Store, found: &FoundBlock) -> Result<Option<Value>, StepError> {
-    if found.holder == BROUGHT {
-        return Ok(built_in_block(&found.id).cloned());
+fn load_block(store: &Store, found: &FoundBlock) -> Result<Option<Value>, StepError> {
+    if found.user == BUILTIN_USER {
+        return Ok(find_built_in(&found.id).cloned());
     }
-    let key = DefinitionKey { holder: found.holder.clone(), kind: Kind::Block, id: found.id.clone() };
-    Ok(store.definition(&key)?.and_then(|row| parse_value(&row.content).ok()))
+    let key = DefinitionKey { user: found.user.clone(), kind: DefinitionKind::Block, id: found.id.clone() };
+    Ok(store.get_definition(&key)?.and_then(|row| parse_value(&row.content).ok()))
 }
 
 #[cfg(test)]
@@ -94,15 +95,15 @@ mod tests {
 
     /// A registry of built-in blocks with the local model; `None` if the model is not cached.
     #[allow(clippy::print_stderr)]
-    async fn registry(folder: &std::path::Path) -> Option<Registry> {
-        let registry = crate::blocks::tests::registry(folder);
+    async fn open_registry(folder: &std::path::Path) -> Option<BlockRegistry> {
+        let registry = crate::blocks::tests::open_registry(folder);
         let done = registry.embed_missing().await;
         done.inspect_err(|_| eprintln!("SKIP embedding model not cached")).ok()?;
         Some(registry)
     }
 
     /// A wanted block (name, description, inputs, outputs) and the id of the block that matches it, or `-`.
-    const WANTED: &str = "\
+    const WANTED_BLOCKS: &str = "\
         web search | Search the web for recent articles on a given topic | query:string | results:array | web_search
         fetch page | Fetch a web page and extract its text content | url:string | content:string | web_scrape
         load state | Read a value from the user's memory by its key | key:string | value: | memory_read
@@ -116,7 +117,7 @@ mod tests {
         sort list | Sort a list of items by a field | items:array field:string | items:array | -
         send email | Send an email to an address | to:string subject:string body:string | sent:boolean | -";
 
-    fn schema(fields: &str) -> Value {
+    fn build_schema(fields: &str) -> Value {
         let kind = |kind: &str| Value::map((!kind.is_empty()).then(|| ("type", Value::from(kind))));
         let fields: Vec<(&str, &str)> = fields.split(' ').filter_map(|field| field.split_once(':')).collect();
         let required = fields.iter().map(|(name, _)| Value::from(*name)).collect();
@@ -127,18 +128,18 @@ mod tests {
     #[tokio::test]
     async fn built_in_blocks_are_taken_for_what_they_do_and_for_nothing_else() {
         let folder = tempfile::tempdir().expect("a folder");
-        let Some(registry) = registry(folder.path()).await else { return };
-        for line in WANTED.lines() {
+        let Some(registry) = open_registry(folder.path()).await else { return };
+        for line in WANTED_BLOCKS.lines() {
             let fields: Vec<&str> = line.split('|').map(str::trim).collect();
             let [name, description, inputs, outputs, taken] = fields[..] else { panic!("{line}") };
-            let (inputs, outputs) = (schema(inputs), schema(outputs));
+            let (inputs, outputs) = (build_schema(inputs), build_schema(outputs));
             let (name, description, execution_type) = (name.to_owned(), description.to_owned(), "python".to_owned());
             let card = Card { name, description, execution_type, inputs, outputs, ..Card::default() };
-            let finding = registry.find("ann", &card, 5).await.expect("a search");
-            assert_eq!(finding.by_words, None);
-            let first = finding.found.iter().find(|found| found.fit.is_found());
+            let finding = registry.find_blocks("ann", &card, 5).await.expect("a search");
+            assert_eq!(finding.fallback_reason, None);
+            let first = finding.matches.iter().find(|found| found.fit.is_usable());
             let first = first.map_or("-", |found| super::super::id_of(&found.block));
-            assert_eq!(first, taken, "{}: {:?}", card.description, finding.found);
+            assert_eq!(first, taken, "{}: {:?}", card.description, finding.matches);
         }
     }
 }

@@ -4,7 +4,7 @@
 mod check;
 mod embeddings;
 mod find;
-mod keep;
+mod persist;
 mod vectors;
 
 use std::sync::Arc;
@@ -16,66 +16,66 @@ use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::Value;
-use flowloom_store::{Kind, Store};
+use flowloom_store::{DefinitionKind, Store};
 use tokio::sync::{Notify, OnceCell};
 
 use crate::config::Config;
 use crate::definitions::stored;
-use embeddings::Embeddings;
-pub use find::Found;
-pub use flowloom_formats::pipeline::built_in;
-pub use keep::Refused;
+use embeddings::BlockEmbedder;
+pub use find::BlockMatch;
+pub use flowloom_formats::pipeline::built_in_blocks;
+pub use persist::RejectedBlocks;
 
 /// The blocks of one installation.
-pub struct Registry {
+pub struct BlockRegistry {
     store: Arc<Store>,
-    embeddings: Embeddings,
+    embeddings: BlockEmbedder,
     /// Notified after blocks were stored that may lack an embedding.
-    changed: Notify,
+    blocks_changed: Notify,
     /// Set once the search index contains the built-in blocks.
-    brought: OnceCell<()>,
+    indexed_built_in: OnceCell<()>,
     /// Whether every block had its embedding once.
-    is_embedded: AtomicBool,
+    is_embedded_once: AtomicBool,
 }
 
-impl Registry {
+impl BlockRegistry {
     /// A registry over a store, with the embeddings that are configured.
-    pub fn new(store: Arc<Store>, config: &Config) -> Registry {
-        Registry {
+    pub fn new(store: Arc<Store>, config: &Config) -> BlockRegistry {
+        BlockRegistry {
             store,
-            embeddings: Embeddings::new(config),
-            changed: Notify::new(),
-            brought: OnceCell::new(),
-            is_embedded: AtomicBool::new(false),
+            embeddings: BlockEmbedder::new(config),
+            blocks_changed: Notify::new(),
+            indexed_built_in: OnceCell::new(),
+            is_embedded_once: AtomicBool::new(false),
         }
     }
 
     /// Every block of a user: stored blocks (the user's or everyone's) and the built-in ones. A stored block hides a
     /// built-in one with the same id.
-    pub fn list(&self, holder: &str) -> Result<Vec<Value>, StepError> {
-        let kept = self.kept(holder)?;
+    pub fn list_blocks(&self, holder: &str) -> Result<Vec<Value>, StepError> {
+        let kept = self.list_stored(holder)?;
         let is_hidden = |block: &&Value| kept.iter().any(|other| id_of(block) == id_of(other));
-        let mut all: Vec<Value> = built_in().iter().filter(|block| !is_hidden(block)).cloned().collect();
+        let mut all: Vec<Value> = built_in_blocks().iter().filter(|block| !is_hidden(block)).cloned().collect();
         all.extend(kept);
         Ok(all)
     }
 
     /// The stored blocks among them.
-    pub fn kept(&self, holder: &str) -> Result<Vec<Value>, StepError> {
-        let kept = stored::list(&self.store, holder, Kind::Block)?;
+    pub fn list_stored(&self, holder: &str) -> Result<Vec<Value>, StepError> {
+        let kept = stored::list_definitions(&self.store, holder, DefinitionKind::Block)?;
         Ok(kept.iter().filter_map(|row| parse_value(&row.content).ok()).collect())
     }
 
     /// Whether a block called `id` is stored.
-    pub fn is_kept(&self, holder: &str, id: &str) -> Result<bool, StepError> {
-        Ok(stored::find(&self.store, holder, Kind::Block, id)?.is_some())
+    pub fn is_stored(&self, holder: &str, id: &str) -> Result<bool, StepError> {
+        Ok(stored::find_definition(&self.store, holder, DefinitionKind::Block, id)?.is_some())
     }
 
     /// The block called `id` that is effective for the user: stored first, then built in.
-    pub fn get(&self, holder: &str, id: &str) -> Result<Option<Value>, StepError> {
-        match stored::find(&self.store, holder, Kind::Block, id)? {
+    pub fn find_block(&self, holder: &str, id: &str) -> Result<Option<Value>, StepError> {
+        match stored::find_definition(&self.store, holder, DefinitionKind::Block, id)? {
             Some(row) => Ok(parse_value(&row.content).ok()),
-            None => Ok(built_in_block(id).cloned()),
+            None => Ok(find_built_in(id).cloned()),
         }
     }
 
@@ -85,21 +85,21 @@ impl Registry {
     }
 
     /// Wakes the background task that computes missing embeddings.
-    pub fn changed(&self) {
-        self.changed.notify_one();
+    pub fn notify_changed(&self) {
+        self.blocks_changed.notify_one();
     }
 
     /// Adds the built-in blocks to the search index once.
-    async fn bring(&self) -> Result<(), StepError> {
+    async fn index_built_in(&self) -> Result<(), StepError> {
         let bring = || {
-            let blocks = built_in().iter().map(|block| (id_of(block).to_owned(), render::json(block)));
-            self.store.bring_blocks(blocks.collect())
+            let blocks = built_in_blocks().iter().map(|block| (id_of(block).to_owned(), render::to_json(block)));
+            self.store.index_builtin_blocks(blocks.collect())
         };
-        self.brought.get_or_try_init(bring).await.copied()
+        self.indexed_built_in.get_or_try_init(bring).await.copied()
     }
 
     /// Runs database work on a blocking thread.
-    async fn blocking<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store) -> Result<T, StepError> + Send + 'static,
     ) -> Result<T, StepError> {
@@ -110,8 +110,8 @@ impl Registry {
 }
 
 /// The built-in block called `id`.
-pub fn built_in_block(id: &str) -> Option<&'static Value> {
-    built_in().iter().find(|block| id_of(block) == id)
+pub fn find_built_in(id: &str) -> Option<&'static Value> {
+    built_in_blocks().iter().find(|block| id_of(block) == id)
 }
 
 /// The id of a block; empty if it has none.
@@ -127,10 +127,10 @@ mod tests {
     use crate::config::{Overrides, Setting};
 
     /// A registry with its store in a folder.
-    pub(super) fn registry(folder: &std::path::Path) -> Registry {
+    pub(super) fn open_registry(folder: &std::path::Path) -> BlockRegistry {
         let data_dir = Setting { value: folder.to_owned(), origin: "the test".to_owned() };
         let overrides = Overrides { data_dir: Some(data_dir), ..Overrides::default() };
         let store = Store::open(folder, Durability::Off).expect("a store");
-        Registry::new(store, &Config::load(overrides).expect("a configuration"))
+        BlockRegistry::new(store, &Config::load(overrides).expect("a configuration"))
     }
 }

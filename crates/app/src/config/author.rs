@@ -5,12 +5,12 @@ use flowloom_core::error::StepError;
 use flowloom_core::limits::Limits;
 use serde::Deserialize;
 
-use crate::runs::inputs::budget;
+use crate::runs::inputs::parse_budget;
 
 /// Defaults of authoring runs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Settings {
+pub struct AuthorSettings {
     /// The model used for planning; the default model if unset.
     pub model: Option<String>,
     /// The model that blocks call during trials; the default model if unset.
@@ -19,12 +19,12 @@ pub struct Settings {
     pub budget: Option<String>,
 }
 
-impl Settings {
+impl AuthorSettings {
     /// Validates the settings. Fails with `ConfigInvalid` if the budget is malformed.
-    pub fn checked(self) -> Result<Settings, StepError> {
+    pub fn validate(self) -> Result<AuthorSettings, StepError> {
         if let Some(text) = &self.budget {
             let invalid = |why: String| StepError::new(Code::ConfigInvalid, format!("[author] budget: {why}"));
-            budget(text, &mut Limits::default()).map_err(|error| invalid(error.message))?;
+            parse_budget(text, &mut Limits::default()).map_err(|error| invalid(error.message))?;
         }
         Ok(self)
     }

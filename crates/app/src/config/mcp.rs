@@ -8,12 +8,12 @@ use flowloom_core::plan::EffectClass;
 use serde::{Deserialize, Serialize};
 
 /// Namespaces of built-in functions, which servers may not use as names.
-const TAKEN: [&str; 6] = ["agent", "flow", "human", "memory", "tool", "workflow"];
+const RESERVED_NAMESPACES: [&str; 6] = ["agent", "flow", "human", "memory", "tool", "workflow"];
 
 /// `[mcp.NAME]`: an MCP server, either a command to start or a URL. Its tools are functions `NAME::tool`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mcp {
+pub struct McpSettings {
     /// The program that is started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -54,11 +54,11 @@ pub(crate) enum NeedsApproval {
 }
 
 /// Validates server names and settings. Fails with `ConfigInvalid`.
-pub fn check(mcp: &BTreeMap<String, Mcp>) -> Result<(), StepError> {
+pub fn validate(mcp: &BTreeMap<String, McpSettings>) -> Result<(), StepError> {
     for (name, server) in mcp {
         let is_started = !server.args.is_empty() || !server.env.is_empty();
         let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-        let problem = match TAKEN.contains(&name.as_str()) {
+        let problem = match RESERVED_NAMESPACES.contains(&name.as_str()) {
             true => "is a namespace of built-in functions; choose another",
             false if !is_plain => "is not a valid server name: use letters, digits, _ and -",
             false if server.command.is_some() == server.url.is_some() => "needs either a command or a url",

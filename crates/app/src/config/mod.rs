@@ -12,19 +12,19 @@ use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::expr::{Part, Template};
+use flowloom_core::expr::{Template, TemplatePart};
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::rich::Piece;
+use flowloom_core::rich::RichPiece;
 use flowloom_core::value::Value;
 use flowloom_formats::{FunctionDeclaration, ToolHost};
-use flowloom_store::{Database, LEASE, Settings};
-use flowloom_tools::secrets::read_text;
+use flowloom_store::{DEFAULT_LEASE, Database, StoreSettings};
+use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{SearchProvider, WebSearch};
 use serde::{Deserialize, Serialize};
 
-use mcp::Mcp;
+use mcp::McpSettings;
 use retention::Retention;
 
 /// Default of `recovery_interval_ms`: milliseconds between two searches for abandoned runs.
@@ -36,7 +36,7 @@ const MIN_LEASE_MS: u64 = 100;
 /// The content of `flowloom.toml`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     default_model: Option<String>,
     data_dir: Option<PathBuf>,
     durability: Option<String>,
@@ -45,27 +45,27 @@ struct File {
     #[serde(alias = "take_up_ms")]
     recovery_interval_ms: Option<u64>,
     models: ModelsTable,
-    providers: BTreeMap<String, Provider>,
-    embeddings: Embeddings,
-    author: author::Settings,
-    search: Search,
+    providers: BTreeMap<String, ProviderConfig>,
+    embeddings: EmbeddingSettings,
+    author: author::AuthorSettings,
+    search: SearchSettings,
     limits: Option<Limits>,
-    egress: Egress,
-    files: Files,
-    tools: Tools,
-    agents: BTreeMap<String, Agent>,
-    functions: BTreeMap<String, Function>,
-    mcp: BTreeMap<String, Mcp>,
-    sandbox: Sandboxing,
+    egress: EgressSettings,
+    files: FilesSettings,
+    tools: ToolSettings,
+    agents: BTreeMap<String, AgentSettings>,
+    functions: BTreeMap<String, FunctionSettings>,
+    mcp: BTreeMap<String, McpSettings>,
+    sandbox: SandboxSettings,
     retention: BTreeMap<String, String>,
-    telemetry: Telemetry,
-    server: server::Settings,
+    telemetry: TelemetrySettings,
+    server: server::ServerSettings,
 }
 
 /// `[telemetry]`: where a server exports traces of its runs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Telemetry {
+pub struct TelemetrySettings {
     /// URL of an OpenTelemetry collector that accepts OTLP over HTTP.
     pub otlp: Option<String>,
 }
@@ -73,7 +73,7 @@ pub struct Telemetry {
 /// `[sandbox]`: settings for untrusted code; unset values use the defaults of the sandbox.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Sandboxing {
+pub struct SandboxSettings {
     /// The Python interpreter, relative to the configuration.
     pub python: Option<PathBuf>,
     /// Environment variables that code may read.
@@ -95,7 +95,7 @@ struct ModelsTable {
 /// `[providers.NAME]`: an additional OpenAI-compatible provider.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Provider {
+pub struct ProviderConfig {
     /// The address of its API.
     pub base_url: String,
     pub(crate) key_env: Option<String>,
@@ -104,7 +104,7 @@ pub struct Provider {
 /// `[embeddings]`: settings of block search.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Embeddings {
+pub struct EmbeddingSettings {
     /// The embedding model, or `none`. Default: the local model, if its file exists.
     pub model: Option<String>,
     /// Minimum similarity (0 to 1) for a block to match.
@@ -115,16 +115,16 @@ pub struct Embeddings {
 /// `[search]`: the provider of web searches.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Search {
+pub struct SearchSettings {
     provider: Option<String>,
     url: Option<String>,
     /// Name of the secret that holds the API key.
     key: Option<String>,
 }
 
-impl Search {
+impl SearchSettings {
     /// Validates the settings; `None` if the table is empty. Fails with `ConfigInvalid`.
-    fn read(self) -> Result<Option<WebSearch>, StepError> {
+    fn validate(self) -> Result<Option<WebSearch>, StepError> {
         let invalid = |message: String| Err(StepError::new(Code::ConfigInvalid, message));
         let Some(name) = &self.provider else {
             return match (self.url, self.key) {
@@ -136,7 +136,7 @@ impl Search {
             let known: Vec<&str> = SearchProvider::ALL.iter().map(|provider| provider.name()).collect();
             return invalid(format!("[search] provider must be one of {}, not {name:?}", known.join(", ")));
         };
-        match self.url.or_else(|| provider.address().map(str::to_owned)) {
+        match self.url.or_else(|| provider.default_url().map(str::to_owned)) {
             Some(url) => Ok(Some(WebSearch { provider, url, key: self.key })),
             None => invalid(format!("[search] needs the url of your {name}: http://HOST/search")),
         }
@@ -146,7 +146,7 @@ impl Search {
 /// `[egress]`: the addresses that may be reached.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Egress {
+pub struct EgressSettings {
     /// Hosts (`host:port`) that are allowed besides public ones.
     pub allow: Vec<String>,
     pub(crate) ports: Option<Vec<u16>>,
@@ -154,14 +154,14 @@ pub struct Egress {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Files {
+struct FilesSettings {
     root: Option<PathBuf>,
 }
 
 /// `[tools]`: the server that provides the HTTP tools of a graph's agents. Its host is allowed implicitly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Tools {
+pub struct ToolSettings {
     /// Its address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
@@ -171,19 +171,19 @@ pub struct Tools {
     forward_user: Option<bool>,
 }
 
-impl Tools {
+impl ToolSettings {
     /// Whether no embedding model is configured.
     pub fn is_empty(&self) -> bool {
-        *self == Tools::default()
+        *self == ToolSettings::default()
     }
 
     /// The tool host as the compiler needs it.
-    pub fn host(&self) -> ToolHost {
-        let part = |piece: &Piece| match piece {
-            Piece::Text(text) => Part::Text(text.as_str().into()),
-            Piece::Secret(name) => Part::Secret(name.clone()),
+    pub fn to_tool_host(&self) -> ToolHost {
+        let part = |piece: &RichPiece| match piece {
+            RichPiece::Text(text) => TemplatePart::Text(text.as_str().into()),
+            RichPiece::Secret(name) => TemplatePart::Secret(name.clone()),
         };
-        let value = |text: &str| Template { parts: read_text(text).pieces().iter().map(part).collect() };
+        let value = |text: &str| Template { parts: parse_secret_text(text).pieces().iter().map(part).collect() };
         ToolHost {
             base: self.base_url.clone(),
             headers: self.headers.iter().map(|(name, text)| (name.clone(), value(text))).collect(),
@@ -196,7 +196,7 @@ impl Tools {
 /// tools.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Agent {
+pub struct AgentSettings {
     /// Prefixes of the ids of functions that it may call.
     #[serde(default)]
     pub tools: Vec<String>,
@@ -205,10 +205,11 @@ pub struct Agent {
     pub folder: Option<String>,
 }
 
-impl Agent {
+impl AgentSettings {
     /// The folders of agents that have one, resolved against `base`, by agent id.
-    pub fn folders(agents: &BTreeMap<String, Agent>, base: &Path) -> BTreeMap<String, String> {
-        let folder = |agent: &Agent| agent.folder.as_ref().map(|folder| base.join(folder).display().to_string());
+    pub fn resolve_folders(agents: &BTreeMap<String, AgentSettings>, base: &Path) -> BTreeMap<String, String> {
+        let folder =
+            |agent: &AgentSettings| agent.folder.as_ref().map(|folder| base.join(folder).display().to_string());
         agents.iter().filter_map(|(id, agent)| Some((id.clone(), folder(agent)?))).collect()
     }
 }
@@ -216,7 +217,7 @@ impl Agent {
 /// `[functions.ID]`: a function of the user, either an HTTP endpoint or another workflow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Function {
+pub struct FunctionSettings {
     /// The address that is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -248,28 +249,30 @@ pub struct Function {
     pub(crate) helpers: BTreeMap<String, serde_json::Value>,
 }
 
-impl Function {
+impl FunctionSettings {
     /// The helpers of functions that have any, by function id.
-    pub(crate) fn helpers(functions: &BTreeMap<String, Function>) -> BTreeMap<String, Value> {
+    pub(crate) fn collect_helpers(functions: &BTreeMap<String, FunctionSettings>) -> BTreeMap<String, Value> {
         let lending = functions.iter().filter(|(_, function)| !function.helpers.is_empty());
-        let helpers = |function: &Function| {
-            Value::map(function.helpers.iter().map(|(name, helper)| (name.as_str(), plain(helper))))
+        let helpers = |function: &FunctionSettings| {
+            Value::map(function.helpers.iter().map(|(name, helper)| (name.as_str(), to_value(helper))))
         };
         lending.map(|(id, function)| (id.clone(), helpers(function))).collect()
     }
 
     /// The declarations of the functions for models, by function id.
-    pub fn declared(functions: &BTreeMap<String, Function>) -> BTreeMap<String, FunctionDeclaration> {
-        let declaration = |function: &Function| FunctionDeclaration {
+    pub fn collect_declarations(
+        functions: &BTreeMap<String, FunctionSettings>,
+    ) -> BTreeMap<String, FunctionDeclaration> {
+        let declaration = |function: &FunctionSettings| FunctionDeclaration {
             description: function.description.clone(),
-            parameters: function.parameters.as_ref().map(plain),
+            parameters: function.parameters.as_ref().map(to_value),
             needs_approval: function.needs_approval,
         };
         functions.iter().map(|(id, function)| (id.clone(), declaration(function))).collect()
     }
 }
 
-fn plain(value: &serde_json::Value) -> Value {
+fn to_value(value: &serde_json::Value) -> Value {
     parse_value(&value.to_string()).unwrap_or_default()
 }
 
@@ -315,35 +318,35 @@ pub struct Config {
     pub(crate) model_cache: Option<PathBuf>,
     pub(crate) proxy: Option<String>,
     /// Further model providers, by name.
-    pub providers: BTreeMap<String, Provider>,
+    pub providers: BTreeMap<String, ProviderConfig>,
     /// How blocks are embedded.
-    pub embeddings: Embeddings,
+    pub embeddings: EmbeddingSettings,
     /// How pipelines are made of wishes.
-    pub author: author::Settings,
+    pub author: author::AuthorSettings,
     /// The provider of web searches, if there is one.
     pub search: Option<WebSearch>,
     /// Limits of every run.
     pub limits: Limits,
     /// The egress policy.
-    pub egress: Egress,
+    pub egress: EgressSettings,
     /// The folder that file functions may use.
     pub files_root: Option<PathBuf>,
     /// The server that provides the HTTP tools of a graph's agents.
-    pub tools: Tools,
+    pub tools: ToolSettings,
     /// Agents, by id.
-    pub agents: BTreeMap<String, Agent>,
+    pub agents: BTreeMap<String, AgentSettings>,
     /// Functions, by id.
-    pub functions: BTreeMap<String, Function>,
+    pub functions: BTreeMap<String, FunctionSettings>,
     /// MCP servers, by name.
-    pub mcp: BTreeMap<String, Mcp>,
+    pub mcp: BTreeMap<String, McpSettings>,
     /// The sandbox settings.
-    pub sandbox: Sandboxing,
+    pub sandbox: SandboxSettings,
     /// How long finished runs are retained.
     pub retention: Retention,
     /// The table `[server]`.
-    pub server: server::Settings,
+    pub server: server::ServerSettings,
     /// The table `[telemetry]`.
-    pub telemetry: Telemetry,
+    pub telemetry: TelemetrySettings,
     /// Settings that still have an old name, as warnings for whoever maintains the file.
     pub warnings: Vec<String>,
 }
@@ -351,18 +354,20 @@ pub struct Config {
 impl Config {
     /// Reads the configuration; `overrides` go before the environment and the file.
     pub fn load(overrides: Overrides) -> Result<Config, StepError> {
-        let (path, file, warnings) = read(overrides.file.as_deref())?;
+        let (path, file, warnings) = read_config_file(overrides.file.as_deref())?;
         let origin = path.as_ref().map_or_else(|| "flowloom.toml".to_owned(), |path| path.display().to_string());
-        let data_dir = pick(
+        let data_dir = pick_setting(
             overrides.data_dir,
             ("FLOWLOOM_DATA_DIR", |text| Some(PathBuf::from(text))),
             (file.data_dir, &origin),
             default_data_dir,
         )?;
-        let durability =
-            pick(None, ("FLOWLOOM_DURABILITY", |text| Some(text.to_owned())), (file.durability, &origin), || {
-                "normal".to_owned()
-            })?;
+        let durability = pick_setting(
+            None,
+            ("FLOWLOOM_DURABILITY", |text| Some(text.to_owned())),
+            (file.durability, &origin),
+            || "normal".to_owned(),
+        )?;
         let parsed = flowloom_store::Durability::parse(&durability.value).ok_or_else(|| {
             let message = format!(
                 "durability must be full, normal, off or memory, not {:?} ({})",
@@ -370,20 +375,20 @@ impl Config {
             );
             StepError::new(Code::ConfigInvalid, message)
         })?;
-        let database = database(overrides.database, file.database, &origin)?;
-        let default_model = pick(
+        let database = parse_database(overrides.database, file.database, &origin)?;
+        let default_model = pick_setting(
             None,
             ("FLOWLOOM_DEFAULT_MODEL", |text| Some(Some(text.to_owned()))),
             (file.default_model.map(Some), &origin),
             || None,
         )?;
         let base = path.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
-        mcp::check(&file.mcp)?;
+        mcp::validate(&file.mcp)?;
         Ok(Config {
             data_dir,
             durability: Setting { value: parsed, origin: durability.origin },
             database,
-            lease: file.lease_ms.map_or(LEASE, |ms| Duration::from_millis(ms.max(MIN_LEASE_MS))),
+            lease: file.lease_ms.map_or(DEFAULT_LEASE, |ms| Duration::from_millis(ms.max(MIN_LEASE_MS))),
             recovery_interval: Duration::from_millis(file.recovery_interval_ms.unwrap_or(RECOVERY_INTERVAL_MS).max(1)),
             default_model,
             aliases: file.models.alias.into_iter().collect(),
@@ -391,8 +396,8 @@ impl Config {
             proxy: file.models.proxy,
             providers: file.providers,
             embeddings: file.embeddings,
-            author: file.author.checked()?,
-            search: file.search.read()?,
+            author: file.author.validate()?,
+            search: file.search.validate()?,
             limits: file.limits.unwrap_or_default(),
             egress: file.egress,
             tools: file.tools,
@@ -410,26 +415,26 @@ impl Config {
     }
 
     /// The settings for opening the store.
-    pub fn store(&self) -> Settings {
+    pub fn store_settings(&self) -> StoreSettings {
         let (durability, database) = (self.durability.value, self.database.value.clone());
-        Settings { folder: self.data_dir.value.clone(), durability, database, lease: self.lease }
+        StoreSettings { folder: self.data_dir.value.clone(), durability, database, lease: self.lease }
     }
 
     /// The folder against which relative paths in the configuration are resolved.
-    pub fn base(&self) -> PathBuf {
+    pub fn base_folder(&self) -> PathBuf {
         self.file.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
     }
 }
 
 /// Parses the database URL. Messages never contain it, because it may contain a password.
-fn database(
+fn parse_database(
     given: Option<Setting<String>>,
     file: Option<String>,
     origin: &str,
 ) -> Result<Setting<Option<Database>>, StepError> {
     let given = given.map(|url| Setting { value: Some(url.value), origin: url.origin });
     let of_environment = ("FLOWLOOM_DATABASE", (|text| Some(Some(text.to_owned()))) as fn(&str) -> _);
-    let url = pick(given, of_environment, (file.map(Some), origin), || None)?;
+    let url = pick_setting(given, of_environment, (file.map(Some), origin), || None)?;
     let value = url
         .value
         .map(|url| Database::parse(&url))
@@ -439,7 +444,7 @@ fn database(
 }
 
 /// The value that was given, else that of the environment, else of the file, else the default.
-fn pick<T>(
+fn pick_setting<T>(
     given: Option<Setting<T>>,
     environment: (&str, fn(&str) -> Option<T>),
     file: (Option<T>, &str),
@@ -460,25 +465,25 @@ fn pick<T>(
     })
 }
 
-fn read(given: Option<&Path>) -> Result<(Option<PathBuf>, File, Vec<String>), StepError> {
+fn read_config_file(given: Option<&Path>) -> Result<(Option<PathBuf>, ConfigFile, Vec<String>), StepError> {
     let path = given.map_or_else(|| PathBuf::from("flowloom.toml"), Path::to_owned);
     let invalid = |message: String| StepError::new(Code::ConfigInvalid, message);
     match std::fs::read_to_string(&path) {
         Ok(text) => {
             let file = toml::from_str(&text)
-                .map_err(|error| invalid(format!("{}: {}", path.display(), without_addresses(&error.to_string()))))?;
+                .map_err(|error| invalid(format!("{}: {}", path.display(), hide_database_urls(&error.to_string()))))?;
             let warnings = renamed::find_renamed_settings(&path, &text);
             Ok((Some(path), file, warnings))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && given.is_none() => {
-            Ok((None, File::default(), Vec::new()))
+            Ok((None, ConfigFile::default(), Vec::new()))
         }
         Err(error) => Err(invalid(format!("{}: {error}", path.display()))),
     }
 }
 
 /// Hides lines with database URLs: the parser quotes the line where it stopped, which may contain a password.
-fn without_addresses(message: &str) -> String {
+fn hide_database_urls(message: &str) -> String {
     let shown =
         |line: &str| if line.contains("postgres") { "(database URL hidden)".to_owned() } else { line.to_owned() };
     message.lines().map(shown).collect::<Vec<_>>().join("\n")

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::status::{Status, TABLE};
-use flowloom_store::Old;
+use flowloom_core::status::{STATUS_TABLE, Status};
+use flowloom_store::PruneFilter;
 
-use crate::runs::inputs::duration_ms;
+use crate::runs::inputs::parse_duration_ms;
 
 /// Ages in milliseconds by final status. Runs with other statuses are stored forever.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,27 +18,28 @@ impl Retention {
     pub fn parse(table: &BTreeMap<String, String>) -> Result<Retention, StepError> {
         let invalid = |message: String| StepError::new(Code::ConfigInvalid, format!("[retention]: {message}"));
         let read = |(name, age): (&String, &String)| {
-            let age = duration_ms(age).ok_or_else(|| invalid(format!("invalid age {age:?}; expected e.g. 30d")))?;
-            Ok((ended(name).map_err(&invalid)?, age))
+            let age =
+                parse_duration_ms(age).ok_or_else(|| invalid(format!("invalid age {age:?}; expected e.g. 30d")))?;
+            Ok((parse_final_status(name).map_err(&invalid)?, age))
         };
         table.iter().map(read).collect::<Result<_, _>>().map(Retention)
     }
 
     /// The runs to delete at `now`, in milliseconds since the Unix epoch.
-    pub fn old(&self, now: u64) -> Vec<Old> {
-        self.0.iter().map(|(status, age)| Old { status: *status, before: now.saturating_sub(*age) }).collect()
+    pub fn expired_runs(&self, now: u64) -> Vec<PruneFilter> {
+        self.0.iter().map(|(status, age)| PruneFilter { status: *status, before: now.saturating_sub(*age) }).collect()
     }
 }
 
 /// Every final status of a run.
-pub fn ends() -> impl Iterator<Item = Status> {
-    TABLE.iter().map(|row| row.status).filter(|status| status.is_final())
+pub fn final_statuses() -> impl Iterator<Item = Status> {
+    STATUS_TABLE.iter().map(|row| row.status).filter(|status| status.is_final())
 }
 
 /// Parses a final status; the error lists the valid names.
-pub fn ended(name: &str) -> Result<Status, String> {
-    ends().find(|status| status.name() == name).ok_or_else(|| {
-        let names: Vec<&str> = ends().map(Status::name).collect();
+pub fn parse_final_status(name: &str) -> Result<Status, String> {
+    final_statuses().find(|status| status.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = final_statuses().map(Status::name).collect();
         format!("{name:?} is not a final status; expected one of {}", names.join(", "))
     })
 }

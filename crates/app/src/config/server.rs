@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 /// Default rate limit, in requests per second and caller, if the server is reachable from other machines.
-const USUAL_RATE: f64 = 100.0;
+const DEFAULT_RATE_PER_SECOND: f64 = 100.0;
 
 /// How a server tells of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -21,7 +21,7 @@ pub enum LogStyle {
 /// The table `[server]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Settings {
+pub struct ServerSettings {
     /// Requests per second and caller; 0 means unlimited. Default: unlimited on loopback, else 100.
     rate_per_second: Option<f64>,
     /// Origins whose pages may send requests, exactly as browsers send them: `https://app.example`.
@@ -35,9 +35,9 @@ pub struct Settings {
     send_timeout_ms: u64,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for ServerSettings {
+    fn default() -> ServerSettings {
+        ServerSettings {
             rate_per_second: None,
             cors: Vec::new(),
             log: LogStyle::Text,
@@ -49,10 +49,10 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl ServerSettings {
     /// The rate limit in requests per second and caller; `None` means unlimited.
-    pub fn rate(&self, is_local: bool) -> Option<f64> {
-        let usual = if is_local { None } else { Some(USUAL_RATE) };
+    pub fn rate_limit(&self, is_local: bool) -> Option<f64> {
+        let usual = if is_local { None } else { Some(DEFAULT_RATE_PER_SECOND) };
         self.rate_per_second.or(usual).filter(|rate| *rate > 0.0)
     }
 

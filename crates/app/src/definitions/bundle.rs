@@ -8,29 +8,29 @@ use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::plan::{Format, Plan};
-use flowloom_formats::agent::OfferedFlow;
+use flowloom_formats::agent::AvailableFlow;
 use flowloom_formats::{Sources, compile};
 use serde::{Deserialize, Serialize};
 
-use super::sources::{Declared, Surroundings};
-use crate::config::mcp::Mcp;
-use crate::config::{Agent, Function, Tools};
+use super::sources::{ServerTools, Surroundings};
+use crate::config::mcp::McpSettings;
+use crate::config::{AgentSettings, FunctionSettings, ToolSettings};
 
 /// Tools available to models that are not part of the definition.
 #[derive(Clone, Debug, Default)]
-pub struct Offered {
+pub struct AvailableTools {
     /// Tool lists of MCP servers, by server name.
-    pub servers: Declared,
+    pub servers: ServerTools,
     /// The workflows available to an agent; `None` if the definition is not an agent, or before they are loaded.
-    pub flows: Option<Flows>,
+    pub flows: Option<WorkflowTools>,
 }
 
 /// The workflows available to an agent, by id.
-pub(crate) type Flows = BTreeMap<String, Flow>;
+pub(crate) type WorkflowTools = BTreeMap<String, WorkflowTool>;
 
 /// A workflow available to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Flow {
+pub struct WorkflowTool {
     /// The tool declaration that the model sees.
     pub declaration: ToolDeclaration,
     /// What its runs are made of.
@@ -47,18 +47,18 @@ pub struct Bundle {
     /// File contents by the path that definitions and configuration use.
     pub files: BTreeMap<String, String>,
     /// Configured functions by id.
-    pub functions: BTreeMap<String, Function>,
+    pub functions: BTreeMap<String, FunctionSettings>,
     /// Configured MCP servers by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub mcp: BTreeMap<String, Mcp>,
+    pub mcp: BTreeMap<String, McpSettings>,
     /// The tool lists of those servers, where the definition offers them to a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub offered: Declared,
+    pub offered: ServerTools,
     /// The workflows that an agent may call as tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flows: Option<Flows>,
+    pub flows: Option<WorkflowTools>,
     /// Tools granted to agents, by agent id.
-    pub agents: BTreeMap<String, Agent>,
+    pub agents: BTreeMap<String, AgentSettings>,
     /// The model of steps that do not set one.
     pub model: Option<String>,
     /// Model aliases as (alias, model).
@@ -67,8 +67,8 @@ pub struct Bundle {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lenient: bool,
     /// The server that provides the HTTP tools of a graph's agents.
-    #[serde(default, skip_serializing_if = "Tools::is_empty")]
-    pub tools: Tools,
+    #[serde(default, skip_serializing_if = "ToolSettings::is_empty")]
+    pub tools: ToolSettings,
     /// Folders of agents in `files`, by the agent's id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agent_folders: BTreeMap<String, String>,
@@ -82,28 +82,28 @@ impl Bundle {
     }
 
     /// The same bundle with the tools available to models.
-    pub fn offering(self, offered: &Offered) -> Bundle {
+    pub fn with_tools(self, offered: &AvailableTools) -> Bundle {
         Bundle { offered: offered.servers.clone(), flows: offered.flows.clone(), ..self }
     }
 
     /// The JSON to store; the same bundle always gives the same text.
-    pub fn text(&self) -> Result<String, StepError> {
+    pub fn to_json(&self) -> Result<String, StepError> {
         serde_json::to_string(self).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))
     }
 
     /// The input of the compiler: all files and names.
-    pub fn sources(&self) -> Sources {
+    pub fn to_sources(&self) -> Sources {
         let files = self.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
-        self.surroundings().with_files(files)
+        self.to_sources_without_files().with_files(files)
     }
 
     /// What a definition under these settings may name.
-    pub(crate) fn surroundings(&self) -> Surroundings<'_> {
+    pub(crate) fn to_sources_without_files(&self) -> Surroundings<'_> {
         Surroundings {
             functions: &self.functions,
             mcp: &self.mcp,
             declared: &self.offered,
-            flows: self.flows.as_ref().map(described),
+            flows: self.flows.as_ref().map(to_compiler_input),
             tools: &self.tools,
             agent_folders: self.agent_folders.clone(),
             is_lenient: self.lenient,
@@ -113,15 +113,16 @@ impl Bundle {
 }
 
 /// The workflows in the form the compiler needs.
-pub(crate) fn described(flows: &Flows) -> Vec<OfferedFlow> {
-    let flow = |(id, flow): (&String, &Flow)| OfferedFlow { id: id.clone(), declaration: flow.declaration.clone() };
+pub(crate) fn to_compiler_input(flows: &WorkflowTools) -> Vec<AvailableFlow> {
+    let flow =
+        |(id, flow): (&String, &WorkflowTool)| AvailableFlow { id: id.clone(), declaration: flow.declaration.clone() };
     flows.iter().map(flow).collect()
 }
 
 /// Compiles the bundle of a run. Fails with `StoreCorrupt` if the definition, which compiled when the run was created,
 /// no longer does.
-pub fn plan_of(bundle: &Bundle) -> Result<Arc<Plan>, StepError> {
-    let compiled = compile(&bundle.entry, &bundle.sources(), Some(bundle.format));
+pub fn compile_bundle(bundle: &Bundle) -> Result<Arc<Plan>, StepError> {
+    let compiled = compile(&bundle.entry, &bundle.to_sources(), Some(bundle.format));
     compiled.plan.map(Arc::new).ok_or_else(|| {
         let why = compiled.diagnostics.iter().find(|diagnostic| diagnostic.is_error());
         let why = why.map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();

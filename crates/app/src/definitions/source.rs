@@ -11,29 +11,32 @@ use flowloom_core::plan::Format;
 use flowloom_formats::{Compiled, Sources, compile};
 use serde_json::json;
 
-use super::bundle::described;
+use super::bundle::to_compiler_input;
 use super::sources::Surroundings;
-use crate::config::{Agent, Config};
-use crate::definitions::bundle::Offered;
-use crate::tools::mcp::Servers;
+use crate::config::{AgentSettings, Config};
+use crate::definitions::bundle::AvailableTools;
+use crate::tools::mcp::McpServers;
 
-/// A definition with what compiling it said.
-pub struct Source {
+/// A definition with the result of compiling it.
+pub struct LoadedDefinition {
     loaded: Loaded,
     /// The result of compiling it.
     pub compiled: Compiled,
 }
 
-impl Source {
+impl LoadedDefinition {
     /// A definition that was not read from a file: `files` by path, among them the one called `name`.
     pub(crate) fn of_files(
         name: &str,
         files: BTreeMap<String, Vec<u8>>,
         compiled: Compiled,
-        offered: Offered,
-    ) -> Source {
+        available_tools: AvailableTools,
+    ) -> LoadedDefinition {
         let (path, name) = (PathBuf::from(name), name.to_owned());
-        Source { loaded: Loaded { path, name, unreadable: None, files, has_beside: true, offered }, compiled }
+        LoadedDefinition {
+            loaded: Loaded { path, name, unreadable: None, files, has_beside: true, available_tools },
+            compiled,
+        }
     }
 
     /// Its path.
@@ -52,13 +55,13 @@ impl Source {
     }
 
     /// The tools that were available to it.
-    pub fn offered(&self) -> &Offered {
-        &self.loaded.offered
+    pub fn available_tools(&self) -> &AvailableTools {
+        &self.loaded.available_tools
     }
 
     /// The same files, to be compiled with other tools.
-    pub(crate) fn with_tools(self, offered: Offered) -> Loaded {
-        Loaded { offered, ..self.loaded }
+    pub(crate) fn with_tools(self, available_tools: AvailableTools) -> Loaded {
+        Loaded { available_tools, ..self.loaded }
     }
 
     /// Whether it has an error and therefore cannot be run.
@@ -68,11 +71,11 @@ impl Source {
 
     /// All diagnostics as JSON.
     pub fn problems(&self) -> Vec<serde_json::Value> {
-        shown(self).collect()
+        diagnostics_to_json(self).collect()
     }
 
     /// The text of the file that a diagnostic refers to.
-    pub fn text_of(&self, diagnostic: &Diagnostic) -> Cow<'_, str> {
+    pub fn source_text(&self, diagnostic: &Diagnostic) -> Cow<'_, str> {
         let bytes = self.files().get(&diagnostic.file).map_or(self.bytes(), Vec::as_slice);
         String::from_utf8_lossy(bytes)
     }
@@ -91,25 +94,25 @@ pub struct Loader<'a> {
 
 impl Loader<'_> {
     /// The settings that compiling depends on, as configured.
-    pub(crate) fn surroundings<'a>(&'a self, offered: &'a Offered) -> Surroundings<'a> {
+    pub(crate) fn surroundings<'a>(&'a self, available_tools: &'a AvailableTools) -> Surroundings<'a> {
         let config = self.config;
         Surroundings {
             functions: &config.functions,
             mcp: &config.mcp,
-            declared: &offered.servers,
-            flows: offered.flows.as_ref().map(described),
+            declared: &available_tools.servers,
+            flows: available_tools.flows.as_ref().map(to_compiler_input),
             tools: &config.tools,
-            agent_folders: Agent::folders(&config.agents, &config.base()),
+            agent_folders: AgentSettings::resolve_folders(&config.agents, &config.base_folder()),
             is_lenient: self.lenient,
             source_bytes: config.limits.source_bytes,
         }
     }
 
     /// Reads the definition at `path`: a file, or a folder that holds one. What it needs besides is read when it is compiled.
-    pub fn load(&self, path: &Path) -> Loaded {
-        let path = entry(path);
+    pub fn load_definition(&self, path: &Path) -> Loaded {
+        let path = resolve_entry(path);
         let name = path.display().to_string();
-        let main = read(&path, self.config.limits.source_bytes);
+        let main = read_limited(&path, self.config.limits.source_bytes);
         let files = main.as_ref().ok().map(|bytes| (name.clone(), bytes.clone()));
         let unreadable = main.err().map(|error| format!("{name} cannot be read: {error}"));
         Loaded {
@@ -118,31 +121,31 @@ impl Loader<'_> {
             unreadable,
             files: files.into_iter().collect(),
             has_beside: false,
-            offered: Offered::default(),
+            available_tools: AvailableTools::default(),
         }
     }
 
     /// Reads and compiles a file without starting anything.
-    pub fn compile(&self, path: &Path) -> Source {
-        self.load(path).compile(self)
+    pub fn compile(&self, path: &Path) -> LoadedDefinition {
+        self.load_definition(path).compile(self)
     }
 
     /// Compiles the definition called `name` among `files`. Nothing is read.
-    pub fn compile_files(&self, name: &str, files: BTreeMap<String, Vec<u8>>) -> Source {
-        let offered = Offered::default();
-        let sources = self.surroundings(&offered).with_files(files);
+    pub fn compile_files(&self, name: &str, files: BTreeMap<String, Vec<u8>>) -> LoadedDefinition {
+        let available_tools = AvailableTools::default();
+        let sources = self.surroundings(&available_tools).with_files(files);
         let compiled = compile(name, &sources, self.format);
-        Source::of_files(name, sources.files, compiled, offered)
+        LoadedDefinition::of_files(name, sources.files, compiled, available_tools)
     }
 
     /// Reads and compiles a file that is to be run. Queries the MCP servers whose tools it needs.
-    pub async fn compile_to_run(&self, path: &Path, servers: &Servers) -> Result<Source, StepError> {
+    pub async fn compile_to_run(&self, path: &Path, servers: &McpServers) -> Result<LoadedDefinition, StepError> {
         let source = self.compile(path);
-        if source.compiled.asks.is_empty() {
+        if source.compiled.required_servers.is_empty() {
             return Ok(source);
         }
-        let offered = servers.offered(self.config, &source.compiled.asks).await?;
-        Ok(source.with_tools(offered).compile(self))
+        let available_tools = servers.query_available(self.config, &source.compiled.required_servers).await?;
+        Ok(source.with_tools(available_tools).compile(self))
     }
 }
 
@@ -157,25 +160,25 @@ pub struct Loaded {
     files: BTreeMap<String, Vec<u8>>,
     /// Whether the files were read that a format looks for beside a definition.
     has_beside: bool,
-    offered: Offered,
+    available_tools: AvailableTools,
 }
 
 impl Loaded {
-    /// Compiles it, and reads the further files that it turns out to need. A file that cannot be read is a diagnostic like
+    /// Compiles it, and reads the further files that it turns out to need. An unreadable file becomes a diagnostic like
     /// any other.
-    pub fn compile(mut self, loader: &Loader<'_>) -> Source {
+    pub fn compile(mut self, loader: &Loader<'_>) -> LoadedDefinition {
         let (format, limit) = (loader.format, loader.config.limits.source_bytes);
         if let Some(message) = &self.unreadable {
             let span = flowloom_core::Span::default();
-            let diagnostic = Diagnostic::error(Code::Unreadable, &self.name, span, message.clone());
+            let diagnostic = Diagnostic::new_error(Code::Unreadable, &self.name, span, message.clone());
             let compiled = Compiled { diagnostics: vec![diagnostic], format, ..Compiled::default() };
-            return Source { loaded: self, compiled };
+            return LoadedDefinition { loaded: self, compiled };
         }
-        let mut sources = loader.surroundings(&self.offered).with_files(std::mem::take(&mut self.files));
+        let mut sources = loader.surroundings(&self.available_tools).with_files(std::mem::take(&mut self.files));
         let mut compiled = compile(&self.name, &sources, format);
         if !self.has_beside {
-            let beside = compiled.format.map(flowloom_formats::beside).unwrap_or_default();
-            let has_more = read_beside(&self.path, beside, limit, &mut sources.files);
+            let beside = compiled.format.map(flowloom_formats::related_file_patterns).unwrap_or_default();
+            let has_more = read_adjacent_files(&self.path, beside, limit, &mut sources.files);
             let has_agents =
                 compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(limit, &mut sources);
             self.has_beside = true;
@@ -183,36 +186,37 @@ impl Loaded {
                 compiled = compile(&self.name, &sources, format);
             }
         }
-        while add_needed(&compiled.needs, &self.path, limit, &mut sources) {
+        while read_missing_files(&compiled.missing_files, &self.path, limit, &mut sources) {
             compiled = compile(&self.name, &sources, format);
         }
         self.files = sources.files;
-        Source { loaded: self, compiled }
+        LoadedDefinition { loaded: self, compiled }
     }
 }
 
 /// The entry file of a folder: its table of workflows or its pipeline, if it has one.
-fn entry(path: &Path) -> PathBuf {
-    let inside = [flowloom_formats::graph::TABLE, flowloom_formats::pipeline::FILE].map(|name| path.join(name));
+fn resolve_entry(path: &Path) -> PathBuf {
+    let inside = [flowloom_formats::graph::WORKFLOW_TABLE_FILE, flowloom_formats::pipeline::PIPELINE_FILE]
+        .map(|name| path.join(name));
     inside.into_iter().find(|file| file.is_file()).unwrap_or_else(|| path.to_owned())
 }
 
 /// Reads the files that a format expects next to a definition; in a pattern, `*` matches one name. Returns whether any
 /// were found.
-fn read_beside(path: &Path, patterns: &[&str], limit: u64, files: &mut BTreeMap<String, Vec<u8>>) -> bool {
+fn read_adjacent_files(path: &Path, patterns: &[&str], limit: u64, files: &mut BTreeMap<String, Vec<u8>>) -> bool {
     let before = files.len();
     let folder = path.parent().unwrap_or(Path::new(""));
     for pattern in patterns {
         let mut places = vec![folder.to_owned()];
         for part in pattern.split('/') {
-            places = places.iter().flat_map(|place| matching(place, part)).collect();
+            places = places.iter().flat_map(|place| match_pattern(place, part)).collect();
         }
         for file in places {
             if files.contains_key(&file.display().to_string()) {
                 continue;
             }
             // A missing file is reported by the definition that needs it.
-            if let Ok(bytes) = read(&file, limit) {
+            if let Ok(bytes) = read_limited(&file, limit) {
                 files.insert(file.display().to_string(), bytes);
             }
         }
@@ -225,7 +229,7 @@ pub(crate) fn read_agents(limit: u64, sources: &mut Sources) -> bool {
     let before = sources.files.len();
     for folder in sources.agent_folders.values() {
         for name in ["systemPrompt.md", "jsonSchema.json"] {
-            if let Ok(bytes) = read(&Path::new(folder).join(name), limit) {
+            if let Ok(bytes) = read_limited(&Path::new(folder).join(name), limit) {
                 sources.files.insert(format!("{folder}/{name}"), bytes);
             }
         }
@@ -233,7 +237,7 @@ pub(crate) fn read_agents(limit: u64, sources: &mut Sources) -> bool {
     sources.files.len() > before
 }
 
-fn matching(folder: &Path, part: &str) -> Vec<PathBuf> {
+fn match_pattern(folder: &Path, part: &str) -> Vec<PathBuf> {
     let Some((start, end)) = part.split_once('*') else { return vec![folder.join(part)] };
     let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let names =
@@ -245,7 +249,7 @@ fn matching(folder: &Path, part: &str) -> Vec<PathBuf> {
 
 /// Reads the files that a definition names, if they are in its folder or below. Returns `false` if there were no new
 /// files.
-fn add_needed(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) -> bool {
+fn read_missing_files(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) -> bool {
     let before = sources.files.len();
     let folder = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned()));
     for need in needs {
@@ -257,7 +261,7 @@ fn add_needed(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) 
         let Some(place) = place.filter(|place| folder.as_ref().is_some_and(|folder| place.starts_with(folder))) else {
             continue;
         };
-        if let Ok(bytes) = read(&place, limit) {
+        if let Ok(bytes) = read_limited(&place, limit) {
             sources.files.insert(need.clone(), bytes);
         }
     }
@@ -265,7 +269,7 @@ fn add_needed(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) 
 }
 
 /// Reads a file; of a larger file only one byte more than the limit.
-fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
+fn read_limited(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -273,7 +277,7 @@ fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
 }
 
 /// The format of this name, if one is named.
-pub fn format(name: Option<&str>) -> Result<Option<Format>, StepError> {
+pub fn parse_format(name: Option<&str>) -> Result<Option<Format>, StepError> {
     let Some(name) = name else { return Ok(None) };
     match flowloom_formats::find_format(name) {
         Some(format) => Ok(Some(format)),
@@ -285,9 +289,9 @@ pub fn format(name: Option<&str>) -> Result<Option<Format>, StepError> {
     }
 }
 
-fn shown(source: &Source) -> impl Iterator<Item = serde_json::Value> {
+fn diagnostics_to_json(source: &LoadedDefinition) -> impl Iterator<Item = serde_json::Value> {
     source.compiled.diagnostics.iter().map(|diagnostic| {
-        let (line, column) = line_column(&source.text_of(diagnostic), diagnostic.span.start);
+        let (line, column) = line_column(&source.source_text(diagnostic), diagnostic.span.start);
         json!({
             "code": diagnostic.code,
             "severity": diagnostic.severity,

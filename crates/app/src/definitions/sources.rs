@@ -4,27 +4,27 @@
 use std::collections::BTreeMap;
 
 use flowloom_core::chat::ToolDeclaration;
-use flowloom_formats::agent::OfferedFlow;
+use flowloom_formats::agent::AvailableFlow;
 use flowloom_formats::{Approval, Sources, ToolServer};
 
-use crate::config::mcp::{Mcp, NeedsApproval};
-use crate::config::{Function, Tools};
+use crate::config::mcp::{McpSettings, NeedsApproval};
+use crate::config::{FunctionSettings, ToolSettings};
 
 /// Tool declarations by server name.
-pub(crate) type Declared = BTreeMap<String, Vec<ToolDeclaration>>;
+pub(crate) type ServerTools = BTreeMap<String, Vec<ToolDeclaration>>;
 
 /// The settings that compiling depends on.
 pub(crate) struct Surroundings<'a> {
     /// Configured functions by id.
-    pub functions: &'a BTreeMap<String, Function>,
+    pub functions: &'a BTreeMap<String, FunctionSettings>,
     /// Configured MCP servers by name.
-    pub mcp: &'a BTreeMap<String, Mcp>,
+    pub mcp: &'a BTreeMap<String, McpSettings>,
     /// The tools that those servers have said they have.
-    pub declared: &'a Declared,
+    pub declared: &'a ServerTools,
     /// The workflows that an agent is offered; `None` for what is no agent.
-    pub flows: Option<Vec<OfferedFlow>>,
+    pub flows: Option<Vec<AvailableFlow>>,
     /// The server that provides the HTTP tools of a graph's agents.
-    pub tools: &'a Tools,
+    pub tools: &'a ToolSettings,
     /// Folders of agents, by the agent's id.
     pub(crate) agent_folders: BTreeMap<String, String>,
     /// Whether dangling edges of a graph are ignored instead of rejected.
@@ -42,12 +42,12 @@ impl Surroundings<'_> {
             files,
             functions: functions.clone(),
             configured: functions,
-            declared: Function::declared(self.functions),
-            helpers: Function::helpers(self.functions),
+            declared: FunctionSettings::collect_declarations(self.functions),
+            helpers: FunctionSettings::collect_helpers(self.functions),
             servers: servers(self.mcp, self.declared),
             flows: self.flows,
             is_lenient: self.is_lenient,
-            tools: self.tools.host(),
+            tools: self.tools.to_tool_host(),
             agent_folders: self.agent_folders,
             source_bytes: self.source_bytes,
         }
@@ -55,13 +55,13 @@ impl Surroundings<'_> {
 }
 
 /// The servers in the form the compiler needs.
-fn servers(mcp: &BTreeMap<String, Mcp>, declared: &Declared) -> Vec<ToolServer> {
-    let approval = |mcp: &Mcp| match &mcp.needs_approval {
+fn servers(mcp: &BTreeMap<String, McpSettings>, declared: &ServerTools) -> Vec<ToolServer> {
+    let approval = |mcp: &McpSettings| match &mcp.needs_approval {
         Some(NeedsApproval::All(true)) => Approval::Always,
-        Some(NeedsApproval::Tools(tools)) => Approval::Of(tools.clone()),
+        Some(NeedsApproval::Tools(tools)) => Approval::Tools(tools.clone()),
         Some(NeedsApproval::All(false)) | None => Approval::Never,
     };
-    let server = |(name, mcp): (&String, &Mcp)| ToolServer {
+    let server = |(name, mcp): (&String, &McpSettings)| ToolServer {
         name: name.clone(),
         tools: declared.get(name).cloned(),
         approval: approval(mcp),

@@ -9,22 +9,22 @@ use flowloom_core::json::parse_value;
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
 use flowloom_formats::{compile, graph, pipeline};
-use flowloom_store::{DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, SHARED, Store};
+use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, SHARED_USER, Store};
 use serde::{Deserialize, Serialize};
 
-use crate::definitions::bundle::Offered;
-use crate::definitions::source::{Loader, Source, read_agents};
+use crate::definitions::bundle::AvailableTools;
+use crate::definitions::source::{LoadedDefinition, Loader, read_agents};
 
 /// Maximum length of an id, in characters.
-const ID: usize = 256;
+const MAX_ID_CHARS: usize = 256;
 
 /// Maximum number of files of one definition.
-const FILES: usize = 1000;
+const MAX_DEFINITION_FILES: usize = 1000;
 
 /// The stored content of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Content {
+pub struct DefinitionContent {
     /// Path of the entry file in `files`.
     pub entry: String,
     /// The entry and the files that belong to it, by relative path.
@@ -34,39 +34,42 @@ pub struct Content {
     pub format: Option<Format>,
 }
 
-impl Content {
+impl DefinitionContent {
     /// A definition of one file.
-    pub fn single(entry: &str, text: String) -> Content {
-        Content { entry: entry.to_owned(), files: BTreeMap::from([(entry.to_owned(), text)]), format: None }
+    pub fn single(entry: &str, text: String) -> DefinitionContent {
+        DefinitionContent { entry: entry.to_owned(), files: BTreeMap::from([(entry.to_owned(), text)]), format: None }
     }
 
     /// An agent definition of one file.
-    pub fn agent(text: String) -> Content {
-        Content { format: Some(flowloom_formats::agent::FORMAT), ..Content::single("agent.json", text) }
+    pub fn agent(text: String) -> DefinitionContent {
+        DefinitionContent {
+            format: Some(flowloom_formats::agent::FORMAT),
+            ..DefinitionContent::single("agent.json", text)
+        }
     }
 
     /// Parses stored content. Fails with `StoreCorrupt`.
-    pub fn parse(text: &str) -> Result<Content, StepError> {
+    pub fn parse(text: &str) -> Result<DefinitionContent, StepError> {
         serde_json::from_str(text)
             .map_err(|error| StepError::new(Code::StoreCorrupt, format!("a definition is damaged: {error}")))
     }
 
     /// The JSON that is stored.
-    pub fn text(&self) -> Result<String, StepError> {
+    pub fn to_json(&self) -> Result<String, StepError> {
         serde_json::to_string(self).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))
     }
 
     /// The text of the entry file.
-    pub fn main(&self) -> &str {
+    pub fn entry_text(&self) -> &str {
         self.files.get(&self.entry).map_or("", String::as_str)
     }
 
     /// Rejects content with too many files, without its entry, or with paths that could leave the folder
     /// (`RequestInvalid`).
-    pub fn check(&self) -> Result<(), StepError> {
+    pub fn validate(&self) -> Result<(), StepError> {
         let refuse = |message: String| Err(StepError::new(Code::RequestInvalid, message));
-        if self.files.len() > FILES {
-            return refuse(format!("a definition may have at most {FILES} files"));
+        if self.files.len() > MAX_DEFINITION_FILES {
+            return refuse(format!("a definition may have at most {MAX_DEFINITION_FILES} files"));
         }
         if !self.files.contains_key(&self.entry) {
             return refuse(format!("the entry {:?} is not among the files", self.entry));
@@ -80,26 +83,31 @@ impl Content {
 }
 
 /// A compiled workflow.
-pub struct Compiled {
+pub struct CompiledDefinition {
     /// The definition with the files that were read for it.
-    pub source: Source,
+    pub source: LoadedDefinition,
     /// The stored definitions it depends on.
-    pub(crate) parts: Vec<Looked>,
+    pub(crate) dependencies: Vec<Dependency>,
 }
 
 /// A stored definition that a workflow depends on, and its hash at compile time; `None` if it did not exist.
-pub(crate) struct Looked {
-    pub kind: Kind,
+pub(crate) struct Dependency {
+    pub kind: DefinitionKind,
     pub id: String,
-    pub found: Option<String>,
+    pub hash: Option<String>,
 }
 
 /// Compiles a workflow for a user, with the blocks, agents and tools that are the user's or everyone's.
-pub fn compile_for(store: &Store, loader: &Loader<'_>, holder: &str, content: &Content) -> Result<Compiled, StepError> {
-    let mut sources = loader.surroundings(&Offered::default()).with_files(BTreeMap::new());
+pub fn compile_for_user(
+    store: &Store,
+    loader: &Loader<'_>,
+    holder: &str,
+    content: &DefinitionContent,
+) -> Result<CompiledDefinition, StepError> {
+    let mut sources = loader.surroundings(&AvailableTools::default()).with_files(BTreeMap::new());
     sources.files = content.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
     let format = loader.format.or(content.format);
-    let mut parts: Vec<Looked> = Vec::new();
+    let mut parts: Vec<Dependency> = Vec::new();
     let mut compiled = compile(&content.entry, &sources, format);
     let limit = loader.config.limits.source_bytes;
     if compiled.format == Some(graph::FORMAT) && read_agents(limit, &mut sources) {
@@ -107,13 +115,13 @@ pub fn compile_for(store: &Store, loader: &Loader<'_>, holder: &str, content: &C
     }
     let compiled = loop {
         let before = sources.files.len();
-        for path in &compiled.needs {
-            let Some((kind, id)) = part(path) else { continue };
+        for path in &compiled.missing_files {
+            let Some((kind, id)) = parse_dependency(path) else { continue };
             if parts.iter().any(|part| part.kind == kind && part.id == id) {
                 continue;
             }
-            let row = find(store, holder, kind, &id)?;
-            parts.push(Looked { kind, id, found: row.as_ref().map(|row| row.hash.clone()) });
+            let row = find_definition(store, holder, kind, &id)?;
+            parts.push(Dependency { kind, id, hash: row.as_ref().map(|row| row.hash.clone()) });
             if let Some(row) = row {
                 sources.files.insert(path.clone(), row.content.into_bytes());
             }
@@ -123,66 +131,71 @@ pub fn compile_for(store: &Store, loader: &Loader<'_>, holder: &str, content: &C
         }
         compiled = compile(&content.entry, &sources, format);
     };
-    let source = Source::of_files(&content.entry, sources.files, compiled, Offered::default());
-    Ok(Compiled { source, parts })
+    let source = LoadedDefinition::of_files(&content.entry, sources.files, compiled, AvailableTools::default());
+    Ok(CompiledDefinition { source, dependencies: parts })
 }
 
 /// Finds the definition that is effective for a user: the user's own, or else everyone's.
-pub fn find(store: &Store, holder: &str, kind: Kind, id: &str) -> Result<Option<DefinitionRow>, StepError> {
-    let key = |holder: &str| DefinitionKey { holder: holder.to_owned(), kind, id: id.to_owned() };
-    match store.definition(&key(holder))? {
-        None if holder != SHARED => store.definition(&key(SHARED)),
+pub fn find_definition(
+    store: &Store,
+    holder: &str,
+    kind: DefinitionKind,
+    id: &str,
+) -> Result<Option<DefinitionRow>, StepError> {
+    let key = |holder: &str| DefinitionKey { user: holder.to_owned(), kind, id: id.to_owned() };
+    match store.get_definition(&key(holder))? {
+        None if holder != SHARED_USER => store.get_definition(&key(SHARED_USER)),
         found => Ok(found),
     }
 }
 
 /// Lists the definitions of one kind that are effective for a user, sorted by id.
-pub fn list(store: &Store, holder: &str, kind: Kind) -> Result<Vec<DefinitionRow>, StepError> {
-    let shared = store.definitions(SHARED, kind)?;
+pub fn list_definitions(store: &Store, holder: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, StepError> {
+    let shared = store.list_definitions(SHARED_USER, kind)?;
     let mut all: BTreeMap<String, DefinitionRow> = shared.into_iter().map(|row| (row.key.id.clone(), row)).collect();
-    if holder != SHARED {
-        all.extend(store.definitions(holder, kind)?.into_iter().map(|row| (row.key.id.clone(), row)));
+    if holder != SHARED_USER {
+        all.extend(store.list_definitions(holder, kind)?.into_iter().map(|row| (row.key.id.clone(), row)));
     }
     Ok(all.into_values().collect())
 }
 
 /// The stored definition that a missing file refers to.
-fn part(path: &str) -> Option<(Kind, String)> {
+fn parse_dependency(path: &str) -> Option<(DefinitionKind, String)> {
     let below =
         |folder: &str| path.rsplit_once(folder).filter(|(before, _)| before.is_empty() || before.ends_with('/'));
     let places = [
-        (Kind::Block, pipeline::BLOCKS, ".json"),
-        (Kind::Agent, graph::AGENTS, "/jsonSchema.json"),
-        (Kind::Tool, graph::TOOLS, ".json"),
+        (DefinitionKind::Block, pipeline::BLOCKS_FOLDER, ".json"),
+        (DefinitionKind::Agent, graph::AGENTS_FOLDER, "/jsonSchema.json"),
+        (DefinitionKind::Tool, graph::TOOLS_FOLDER, ".json"),
     ];
-    let named = |(kind, folder, end): (Kind, &str, &str)| {
+    let named = |(kind, folder, end): (DefinitionKind, &str, &str)| {
         let id = below(folder)?.1.strip_suffix(end)?;
-        is_id(id).then(|| (kind, id.to_owned()))
+        is_definition_id(id).then(|| (kind, id.to_owned()))
     };
     places.into_iter().find_map(named)
 }
 
 /// Whether the text is a valid definition id.
-pub fn is_id(id: &str) -> bool {
+pub fn is_definition_id(id: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
-    (1..=ID).contains(&id.len()) && id.chars().all(is_plain) && !id.starts_with('.')
+    (1..=MAX_ID_CHARS).contains(&id.len()) && id.chars().all(is_plain) && !id.starts_with('.')
 }
 
 /// Builds the stored form of a workflow.
-pub fn workflow(
+pub fn new_definition(
     key: DefinitionKey,
-    content: &Content,
-    compiled: &Compiled,
+    content: &DefinitionContent,
+    compiled: &CompiledDefinition,
     origin: Origin,
 ) -> Result<NewDefinition, StepError> {
     let format = compiled.source.compiled.format.map(|format| format.name().to_owned());
-    let uses = compiled.parts.iter().map(|part| (part.kind, part.id.clone())).collect();
-    Ok(NewDefinition { key, format, content: content.text()?, origin, uses })
+    let uses = compiled.dependencies.iter().map(|part| (part.kind, part.id.clone())).collect();
+    Ok(NewDefinition { key, format, content: content.to_json()?, origin, uses })
 }
 
 /// A stored step list as AgentOS lists it: `id` and `createdAt` come from the store, not from the file.
-pub fn as_steps(row: &DefinitionRow) -> Result<Value, StepError> {
-    let definition = parse_value(Content::parse(&row.content)?.main()).unwrap_or_default();
+pub fn to_agentos_json(row: &DefinitionRow) -> Result<Value, StepError> {
+    let definition = parse_value(DefinitionContent::parse(&row.content)?.entry_text()).unwrap_or_default();
     let mut map = definition.as_map().cloned().unwrap_or_default();
     map.insert("id".into(), row.key.id.as_str().into());
     map.insert("createdAt".into(), (row.updated_at as i64).into());

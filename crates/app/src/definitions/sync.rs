@@ -5,25 +5,25 @@ use std::path::Path;
 use flowloom_core::error::StepError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{Change, Changed, DefinitionKey, Kind, Origin, Store};
+use flowloom_store::{ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, Origin, Store};
 use serde::{Deserialize, Serialize};
 
-use super::stored::{Content, compile_for, workflow};
+use super::stored::{DefinitionContent, compile_for_user, new_definition};
 use crate::definitions::folder;
-use crate::definitions::source::{Loader, Source};
+use crate::definitions::source::{LoadedDefinition, Loader};
 
 /// A workflow of the folder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Item {
+pub struct SyncItem {
     /// Id of the workflow.
     pub id: String,
     #[serde(flatten)]
-    content: Content,
+    content: DefinitionContent,
 }
 
 /// Ids of the workflows by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Synced {
+pub struct SyncOutcome {
     /// Workflows that are new.
     pub created: Vec<String>,
     /// Workflows that have changed.
@@ -35,24 +35,24 @@ pub struct Synced {
 }
 
 /// The changes to apply and their outcome.
-pub struct Planned {
-    changes: Vec<Change>,
-    synced: Synced,
+pub struct SyncPlan {
+    changes: Vec<DefinitionChange>,
+    outcome: SyncOutcome,
 }
 
 /// Reads the workflows of a folder with all files that belong to them. Returns those with errors separately.
-pub fn read(root: &Path, loader: &Loader<'_>) -> (Vec<Item>, Vec<Source>) {
+pub fn read_folder(root: &Path, loader: &Loader<'_>) -> (Vec<SyncItem>, Vec<LoadedDefinition>) {
     let (mut items, mut refused) = (Vec::new(), Vec::new());
-    for path in folder::files(root) {
+    for path in folder::list_files(root) {
         let source = loader.compile(&path);
-        if source.compiled.format.is_none() || !folder::is_meant(&path, source.bytes()) {
+        if source.compiled.format.is_none() || !folder::is_definition(&path, source.bytes()) {
             continue;
         }
         if source.is_refused() {
             refused.push(source);
             continue;
         }
-        items.extend(item(root, &source));
+        items.extend(build_item(root, &source));
     }
     items.sort_by(|a, b| a.id.cmp(&b.id));
     (items, refused)
@@ -60,80 +60,82 @@ pub fn read(root: &Path, loader: &Loader<'_>) -> (Vec<Item>, Vec<Source>) {
 
 /// Stores the workflow in a file, with the files that belong to it, under its own id or else its file name. Returns
 /// that id, or the source with its diagnostics if it has errors.
-pub async fn keep_file(
+pub async fn store_file(
     store: &Store,
     loader: &Loader<'_>,
     holder: &str,
     file: &Path,
-) -> Result<Result<String, Source>, StepError> {
+) -> Result<Result<String, LoadedDefinition>, StepError> {
     let source = loader.compile(file);
     let root = file.parent().unwrap_or(Path::new(""));
-    let Some(item) = item(root, &source).filter(|_| source.compiled.plan.is_some()) else { return Ok(Err(source)) };
-    let compiled = compile_for(store, loader, holder, &item.content)?;
+    let Some(item) = build_item(root, &source).filter(|_| source.compiled.plan.is_some()) else {
+        return Ok(Err(source));
+    };
+    let compiled = compile_for_user(store, loader, holder, &item.content)?;
     if compiled.source.is_refused() {
         return Ok(Err(compiled.source));
     }
-    let key = DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: item.id.clone() };
-    let new = workflow(key, &item.content, &compiled, Origin::Api)?;
-    store.change_definitions(vec![Change::Put(new)], SystemClock.now_ms()).await?;
+    let key = DefinitionKey { user: holder.to_owned(), kind: DefinitionKind::Workflow, id: item.id.clone() };
+    let new = new_definition(key, &item.content, &compiled, Origin::Api)?;
+    store.change_definitions(vec![DefinitionChange::Put(new)], SystemClock.now_ms()).await?;
     Ok(Ok(item.id))
 }
 
 /// Builds an item from a compiled file of a folder; `None` if the file is outside the folder.
-fn item(root: &Path, source: &Source) -> Option<Item> {
+fn build_item(root: &Path, source: &LoadedDefinition) -> Option<SyncItem> {
     let below = |path: &str| Path::new(path).strip_prefix(root).map(|path| path.display().to_string()).ok();
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
     let files = source.files().iter().filter_map(|(path, bytes)| Some((below(path)?, text(bytes)))).collect();
     let entry = below(source.name())?;
     let own = source.compiled.plan.as_ref().and_then(|plan| plan.id.clone());
-    let id = own.unwrap_or_else(|| folder::id_of(&entry));
-    Some(Item { id, content: Content { entry, files, format: None } })
+    let id = own.unwrap_or_else(|| folder::id_from_path(&entry));
+    Some(SyncItem { id, content: DefinitionContent { entry, files, format: None } })
 }
 
 /// Plans the changes for a list of items. Returns the diagnostics as JSON if any item has errors.
-pub fn plan(
+pub fn plan_sync(
     store: &Store,
     loader: &Loader<'_>,
     holder: &str,
-    items: Vec<Item>,
+    items: Vec<SyncItem>,
     prune: bool,
-) -> Result<Result<Planned, Vec<serde_json::Value>>, StepError> {
-    let key = |id: &str| DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: id.to_owned() };
-    let mut planned = Planned { changes: Vec::new(), synced: Synced::default() };
+) -> Result<Result<SyncPlan, Vec<serde_json::Value>>, StepError> {
+    let key = |id: &str| DefinitionKey { user: holder.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
+    let mut planned = SyncPlan { changes: Vec::new(), outcome: SyncOutcome::default() };
     let mut problems = Vec::new();
     for item in &items {
-        item.content.check()?;
-        let compiled = compile_for(store, loader, holder, &item.content)?;
+        item.content.validate()?;
+        let compiled = compile_for_user(store, loader, holder, &item.content)?;
         if compiled.source.is_refused() {
             problems.extend(compiled.source.problems());
             continue;
         }
-        let new = workflow(key(&item.id), &item.content, &compiled, Origin::Sync)?;
-        let hash = flowloom_core::Hash::of(new.content.as_bytes()).to_string();
-        let list = match store.definition(&new.key)? {
-            None => &mut planned.synced.created,
-            Some(row) if row.hash == hash => &mut planned.synced.unchanged,
-            Some(_) => &mut planned.synced.updated,
+        let new = new_definition(key(&item.id), &item.content, &compiled, Origin::Sync)?;
+        let hash = flowloom_core::Hash::of_bytes(new.content.as_bytes()).to_string();
+        let list = match store.get_definition(&new.key)? {
+            None => &mut planned.outcome.created,
+            Some(row) if row.hash == hash => &mut planned.outcome.unchanged,
+            Some(_) => &mut planned.outcome.updated,
         };
         list.push(item.id.clone());
-        planned.changes.push(Change::Put(new));
+        planned.changes.push(DefinitionChange::Put(new));
     }
     if prune {
-        let kept = store.definitions(holder, Kind::Workflow)?.into_iter();
+        let kept = store.list_definitions(holder, DefinitionKind::Workflow)?.into_iter();
         let gone = kept.filter(|row| row.origin == Origin::Sync && !items.iter().any(|item| item.id == row.key.id));
         for row in gone {
-            planned.synced.deleted.push(row.key.id.clone());
-            planned.changes.push(Change::Delete(row.key));
+            planned.outcome.deleted.push(row.key.id.clone());
+            planned.changes.push(DefinitionChange::Delete(row.key));
         }
     }
     Ok(if problems.is_empty() { Ok(planned) } else { Err(problems) })
 }
 
 /// Applies a plan in one transaction; a dry run only returns the outcome.
-pub async fn apply(store: &Store, planned: Planned, is_dry: bool) -> Result<Synced, StepError> {
+pub async fn apply_plan(store: &Store, planned: SyncPlan, is_dry: bool) -> Result<SyncOutcome, StepError> {
     if !is_dry {
-        let done: Vec<Changed> = store.change_definitions(planned.changes, SystemClock.now_ms()).await?;
-        debug_assert!(!done.contains(&Changed::Missing), "every definition planned for deletion existed");
+        let done: Vec<ChangeResult> = store.change_definitions(planned.changes, SystemClock.now_ms()).await?;
+        debug_assert!(!done.contains(&ChangeResult::Missing), "every definition planned for deletion existed");
     }
-    Ok(planned.synced)
+    Ok(planned.outcome)
 }

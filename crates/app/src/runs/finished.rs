@@ -1,13 +1,13 @@
 //! Runs of the store that have ended.
 
 use flowloom_core::error::StepError;
-use flowloom_runtime::Outcome as RunOutcome;
+use flowloom_runtime::RunOutcome;
 
-use crate::engines::{App, Opened};
+use crate::engines::{App, LoadedRun};
 
 /// Reads a stored run as if it had just been driven.
-pub async fn recorded(app: &App, opened: &Opened) -> Result<RunOutcome, StepError> {
+pub async fn read_outcome(app: &App, opened: &LoadedRun) -> Result<RunOutcome, StepError> {
     let state = opened.state();
-    let env = app.engine_of(opened)?.left(opened.records.clone(), opened.plan.clone()).await;
+    let env = app.engine_for_run(opened)?.final_env(opened.records.clone(), opened.plan.clone()).await;
     Ok(RunOutcome { id: opened.id, state, records: opened.records.clone(), broken: None, env })
 }

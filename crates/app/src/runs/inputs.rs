@@ -9,7 +9,7 @@ use flowloom_core::plan::InputKind;
 use flowloom_core::value::Value;
 
 /// Converts typed text to an input kind: the text of a JSON array becomes a list where a list is expected.
-pub fn of_kind(kind: &InputKind, typed: Value) -> Value {
+pub fn coerce_to_kind(kind: &InputKind, typed: Value) -> Value {
     match (kind, typed.as_str().map(parse_value)) {
         (InputKind::List, Some(Ok(list @ Value::List(_)))) => list,
         _ => typed,
@@ -17,7 +17,7 @@ pub fn of_kind(kind: &InputKind, typed: Value) -> Value {
 }
 
 /// Parses `tokens=N,usd=N,steps=N,time=30s` into the limits.
-pub fn budget(text: &str, limits: &mut Limits) -> Result<(), StepError> {
+pub fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), StepError> {
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let invalid = || {
             let message = format!("a budget is written as tokens=N,usd=N,steps=N,time=30s, not {part:?}");
@@ -27,7 +27,7 @@ pub fn budget(text: &str, limits: &mut Limits) -> Result<(), StepError> {
         match name {
             "tokens" => limits.tokens = Some(value.parse().map_err(|_| invalid())?),
             "steps" => limits.steps = value.parse().map_err(|_| invalid())?,
-            "time" => limits.time_ms = Some(duration_ms(value).ok_or_else(invalid)?),
+            "time" => limits.time_ms = Some(parse_duration_ms(value).ok_or_else(invalid)?),
             "usd" => {
                 let usd: f64 = value.parse().map_err(|_| invalid())?;
                 if !(0.0..1e12).contains(&usd) {
@@ -42,7 +42,7 @@ pub fn budget(text: &str, limits: &mut Limits) -> Result<(), StepError> {
 }
 
 /// Parses `500ms`, `30s`, `5m`, `2h` or `30d` into milliseconds; a bare number means seconds.
-pub fn duration_ms(text: &str) -> Option<u64> {
+pub fn parse_duration_ms(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
     let (number, unit) = text.split_at(digits);
     let factor = match unit {
@@ -57,18 +57,18 @@ pub fn duration_ms(text: &str) -> Option<u64> {
 }
 
 /// Converts a person's text to a value for the question's schema.
-pub fn said(question: &AskRequest, text: &str) -> Value {
+pub fn parse_answer(question: &AskRequest, text: &str) -> Value {
     let kind = question.schema.as_ref().and_then(|schema| schema.get("type")?.as_str().map(str::to_owned));
     match (kind.as_deref(), text.trim().to_lowercase().as_str()) {
         (None | Some("string"), _) => text.into(),
         (Some("boolean"), "yes" | "y" | "true" | "ok") => true.into(),
         (Some("boolean"), "no" | "n" | "false") => false.into(),
-        _ => json_or_text(text),
+        _ => parse_json_or_text(text),
     }
 }
 
 /// Parses JSON, or returns the text itself.
-pub fn json_or_text(text: &str) -> Value {
+pub fn parse_json_or_text(text: &str) -> Value {
     parse_value(text).unwrap_or_else(|_| text.into())
 }
 
@@ -79,12 +79,12 @@ mod tests {
     #[test]
     fn bounds_are_read() {
         let mut limits = Limits::default();
-        budget("tokens=500, usd=0.25,steps=3,time=1.5s", &mut limits).expect("valid");
+        parse_budget("tokens=500, usd=0.25,steps=3,time=1.5s", &mut limits).expect("valid");
         assert_eq!(
             (limits.tokens, limits.micro_usd, limits.steps, limits.time_ms),
             (Some(500), Some(250_000), 3, Some(1500))
         );
-        assert!(budget("tokens=-1", &mut limits).is_err());
-        assert!(budget("minutes=3", &mut limits).is_err());
+        assert!(parse_budget("tokens=-1", &mut limits).is_err());
+        assert!(parse_budget("minutes=3", &mut limits).is_err());
     }
 }

@@ -9,25 +9,25 @@ use flowloom_core::id::RunId;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::Started;
+use flowloom_store::IdempotentStart;
 
-use super::inputs::budget;
+use super::inputs::parse_budget;
 use super::start::StartRun;
-use super::supervisor::{Begun, Live};
-use crate::definitions::catalog::{Catalog, Definition};
+use super::supervisor::{ActiveRun, RunSupervisor};
+use crate::definitions::catalog::{Catalog, CatalogEntry};
 use crate::engines::App;
 
 /// The runs that a process starts and drives for those who call it.
 #[derive(Clone)]
-pub struct Runs {
+pub struct RunService {
     pub(super) app: Arc<App>,
     catalog: Arc<Catalog>,
-    pub(super) live: Arc<Live>,
+    pub(super) live: Arc<RunSupervisor>,
 }
 
 /// A request that starts a run.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct StartOptions {
     /// The user whose run it is.
     pub user: String,
     /// The idempotency key of the call: the same key starts one run.
@@ -36,15 +36,15 @@ pub struct Call {
     pub is_heard: bool,
 }
 
-impl Call {
+impl StartOptions {
     /// A call on behalf of a user, without an idempotency key, that does not follow the run.
-    pub fn of(user: &str) -> Call {
-        Call { user: user.to_owned(), idempotency_key: None, is_heard: false }
+    pub fn for_user(user: &str) -> StartOptions {
+        StartOptions { user: user.to_owned(), idempotency_key: None, is_heard: false }
     }
 }
 
 /// The settings of a run of a definition.
-pub struct NewRun {
+pub struct StartRunRequest {
     /// Its inputs.
     pub inputs: Value,
     /// The agent as which the run acts.
@@ -59,10 +59,10 @@ pub struct NewRun {
     pub id: Option<RunId>,
 }
 
-impl NewRun {
+impl StartRunRequest {
     /// A run with nothing but inputs.
-    pub fn with(inputs: Value) -> NewRun {
-        NewRun { inputs, agent: None, budget: None, thread: None, is_heard: false, id: None }
+    pub fn with_inputs(inputs: Value) -> StartRunRequest {
+        StartRunRequest { inputs, agent: None, budget: None, thread: None, is_heard: false, id: None }
     }
 }
 
@@ -81,60 +81,67 @@ impl From<StepError> for NotStarted {
     }
 }
 
-impl Runs {
+impl RunService {
     /// The runs of the definitions in `catalog`, driven by `live`.
-    pub fn new(app: Arc<App>, catalog: Arc<Catalog>, live: Arc<Live>) -> Runs {
-        Runs { app, catalog, live }
+    pub fn new(app: Arc<App>, catalog: Arc<Catalog>, live: Arc<RunSupervisor>) -> RunService {
+        RunService { app, catalog, live }
     }
 
     /// The definition called `id` that counts for `user`. Fails with `NotThere` if there is none.
-    pub async fn definition(&self, user: &str, id: &str) -> Result<Arc<Definition>, StepError> {
-        if let Some(at_hand) = self.catalog.at_hand(id) {
+    pub async fn find_definition(&self, user: &str, id: &str) -> Result<Arc<CatalogEntry>, StepError> {
+        if let Some(at_hand) = self.catalog.find_compiled_file(id) {
             return Ok(at_hand);
         }
         let (catalog, name, user) = (self.catalog.clone(), id.to_owned(), user.to_owned());
-        let found = tokio::task::spawn_blocking(move || catalog.find(&user, &name)).await;
+        let found = tokio::task::spawn_blocking(move || catalog.find_definition(&user, &name)).await;
         let found = found.map_err(|error| StepError::new(Code::StoreFailed, format!("the work was not done: {error}")));
         found??.ok_or_else(|| StepError::new(Code::NotThere, format!("there is no workflow {id}")))
     }
 
     /// The run that `begin` starts under the id that it gets, or the one that the same call has started before under its
     /// idempotency key. `request` is what makes it the same call. Fails with `KeyReused` if another call has used the key.
-    pub async fn once<E: From<StepError>>(
+    pub async fn start_once<E: From<StepError>>(
         &self,
-        call: &Call,
+        call: &StartOptions,
         request: &str,
-        begin: impl AsyncFnOnce(Option<RunId>) -> Result<Begun, E>,
-    ) -> Result<Begun, E> {
+        begin: impl AsyncFnOnce(Option<RunId>) -> Result<ActiveRun, E>,
+    ) -> Result<ActiveRun, E> {
         let Some(key) = &call.idempotency_key else { return begin(None).await };
-        let request = Hash::of(request.as_bytes()).to_string();
+        let request = Hash::of_bytes(request.as_bytes()).to_string();
         let id = RunId(uuid::Uuid::now_v7());
-        match self.app.store.start_once((&call.user, key), &request, id, SystemClock.now_ms()).await? {
-            Started::Run(id) if matches!(self.app.store.run(id), Ok(Some(_))) => Ok(self.live.again(id)),
-            Started::Run(id) => begin(Some(id)).await,
-            Started::Other => {
+        match self.app.store.reserve_start((&call.user, key), &request, id, SystemClock.now_ms()).await? {
+            IdempotentStart::Run(id) if matches!(self.app.store.get_run(id), Ok(Some(_))) => {
+                Ok(self.live.find_started(id))
+            }
+            IdempotentStart::Run(id) => begin(Some(id)).await,
+            IdempotentStart::Conflict => {
                 Err(StepError::new(Code::KeyReused, "this Idempotency-Key was used for another call").into())
             }
         }
     }
 
     /// Binds the idempotency key of a call to a run that was there before, so that what the call says to it is said once.
-    pub async fn bind_key(&self, call: &Call, run: RunId) -> Result<(), StepError> {
+    pub async fn bind_key(&self, call: &StartOptions, run: RunId) -> Result<(), StepError> {
         match &call.idempotency_key {
-            Some(key) => self.app.store.started_as((&call.user, key), run).await,
+            Some(key) => self.app.store.record_resumed_run((&call.user, key), run).await,
             None => Ok(()),
         }
     }
 
     /// Starts a run of a definition and drives it.
-    pub async fn start(&self, call: &Call, definition: &Definition, new: NewRun) -> Result<Begun, NotStarted> {
-        let Some(prepared) = definition.ready(&self.catalog, &call.user).await? else {
+    pub async fn start_run(
+        &self,
+        call: &StartOptions,
+        definition: &CatalogEntry,
+        new: StartRunRequest,
+    ) -> Result<ActiveRun, NotStarted> {
+        let Some(prepared) = definition.prepare_for_run(&self.catalog, &call.user).await? else {
             let error = StepError::new(Code::StepRefused, format!("the workflow {} has errors", definition.id));
             return Err(NotStarted { error, problems: definition.problems.clone() });
         };
-        let mut limits = self.app.config.limits.within(&prepared.plan.limits);
+        let mut limits = self.app.config.limits.narrow_to(&prepared.plan.limits);
         if let Some(text) = &new.budget {
-            budget(text, &mut limits)?;
+            parse_budget(text, &mut limits)?;
         }
         let start = StartRun {
             workflow_id: Some(definition.id.clone()),
@@ -143,6 +150,6 @@ impl Runs {
             id: new.id,
             ..StartRun::new(&prepared, new.inputs, &call.user, limits)
         };
-        Ok(self.live.begin(start.start(&self.app.store)?, call.is_heard || new.is_heard).await)
+        Ok(self.live.start_run(start.start(&self.app.store)?, call.is_heard || new.is_heard).await)
     }
 }

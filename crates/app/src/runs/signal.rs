@@ -3,29 +3,29 @@
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
-use flowloom_runtime::journal::Wish;
+use flowloom_runtime::journal::Signal;
 
-use super::service::Runs;
-use super::supervisor::{Begun, Ending};
-use crate::engines::Opened;
+use super::service::RunService;
+use super::supervisor::{ActiveRun, RunCompletion};
+use crate::engines::LoadedRun;
 
-impl Runs {
+impl RunService {
     /// Sends a signal to a run, wherever it is driven, and resumes it.
-    pub async fn post(&self, opened: Opened, wish: Wish) -> Result<Begun, StepError> {
+    pub async fn post_signal(&self, opened: LoadedRun, wish: Signal) -> Result<ActiveRun, StepError> {
         let run = opened.id;
-        let begun = self.live.again(run);
-        let left = match self.live.control(run) {
-            Some(control) => control.wish(wish).err(),
+        let begun = self.live.find_started(run);
+        let left = match self.live.find_control(run) {
+            Some(control) => control.send_signal(wish).err(),
             None => Some(wish),
         };
         let Some(wish) = left else { return Ok(begun) };
         // The run may be about to end in this process.
-        self.live.wait(run).await;
-        match self.app.engine_of(&opened)?.post(run, wish.clone()).await {
-            Ok(()) => self.go_on(opened).await,
+        self.live.wait_for_run(run).await;
+        match self.app.engine_for_run(&opened)?.post_signal(run, wish.clone()).await {
+            Ok(()) => self.continue_run(opened).await,
             // Another worker drives the run and will poll the signal.
             Err(error) if error.code == Code::RunOwned => {
-                self.app.store.leave_wish(run, wish).await?;
+                self.app.store.send_signal(run, wish).await?;
                 Ok(begun)
             }
             Err(error) => Err(error),
@@ -33,32 +33,32 @@ impl Runs {
     }
 
     /// Drives a run from the end of its journal, unless a worker drives it already.
-    pub async fn go_on(&self, opened: Opened) -> Result<Begun, StepError> {
+    pub async fn continue_run(&self, opened: LoadedRun) -> Result<ActiveRun, StepError> {
         let id = opened.id;
-        match self.drive(opened).await {
+        match self.drive_run(opened).await {
             // Another worker drives it.
-            Err(error) if error.code == Code::RunOwned => Ok(Begun { id, ending: None, heard: None }),
-            ending => Ok(Begun { id, ending: ending?, heard: None }),
+            Err(error) if error.code == Code::RunOwned => Ok(ActiveRun { id, completion: None, subscription: None }),
+            ending => Ok(ActiveRun { id, completion: ending?, subscription: None }),
         }
     }
 
     /// Reads a run and drives it. Fails with `RunOwned` if another worker drives it.
-    pub async fn resume(&self, id: RunId) -> Result<(), StepError> {
-        self.drive(self.app.open_id(id).await?).await.map(|_| ())
+    pub async fn resume_run(&self, id: RunId) -> Result<(), StepError> {
+        self.drive_run(self.app.open_run_by_id(id).await?).await.map(|_| ())
     }
 
-    async fn drive(&self, opened: Opened) -> Result<Option<Ending>, StepError> {
-        let ending = self.live.ending(opened.id);
+    async fn drive_run(&self, opened: LoadedRun) -> Result<Option<RunCompletion>, StepError> {
+        let ending = self.live.find_completion(opened.id);
         if ending.is_some() || opened.state().status.is_final() {
             return Ok(ending);
         }
         let plan = opened.plan.clone();
-        let engine = self.app.engine_of(&opened)?;
+        let engine = self.app.engine_for_run(&opened)?;
         let compiled = plan.clone();
-        match engine.resume(opened.id, async |_| Ok::<_, StepError>(compiled)).await {
+        match engine.resume_run(opened.id, async |_| Ok::<_, StepError>(compiled)).await {
             // The run has ended since its journal was read.
             Err(error) if error.code == Code::NothingToDo => Ok(None),
-            run => Ok(Some(self.live.drive(run?, plan).await)),
+            run => Ok(Some(self.live.drive_run(run?, plan).await)),
         }
     }
 }

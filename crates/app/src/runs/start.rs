@@ -8,14 +8,14 @@ use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
 use flowloom_core::value::Value;
-use flowloom_runtime::{Engine, Run, Start};
+use flowloom_runtime::{Engine, Run, StartOptions};
 use flowloom_store::Store;
 
 use crate::definitions::bundle::Bundle;
 
 /// A workflow that is ready to be run.
 #[derive(Clone)]
-pub struct Prepared {
+pub struct PreparedDefinition {
     /// The compiled definition.
     pub plan: Arc<Plan>,
     /// The engine of its runs.
@@ -24,15 +24,15 @@ pub struct Prepared {
     bundle: (Hash, Arc<str>),
 }
 
-impl Prepared {
+impl PreparedDefinition {
     /// A plan with the engine that runs it and the bundle that it was compiled from.
-    pub fn new(plan: Arc<Plan>, engine: Engine, bundle: &Bundle) -> Result<Prepared, StepError> {
-        let text = bundle.text()?;
-        Ok(Prepared { plan, engine, bundle: (Hash::of(text.as_bytes()), text.into()) })
+    pub fn new(plan: Arc<Plan>, engine: Engine, bundle: &Bundle) -> Result<PreparedDefinition, StepError> {
+        let text = bundle.to_json()?;
+        Ok(PreparedDefinition { plan, engine, bundle: (Hash::of_bytes(text.as_bytes()), text.into()) })
     }
 
     /// The bundle of its runs.
-    pub(crate) fn bundle(&self) -> Result<Bundle, StepError> {
+    pub(crate) fn parse_bundle(&self) -> Result<Bundle, StepError> {
         Bundle::parse(&self.bundle.1)
     }
 
@@ -45,7 +45,7 @@ impl Prepared {
 /// A run to start.
 pub struct StartRun<'a> {
     /// Id of the workflow.
-    pub workflow: &'a Prepared,
+    pub workflow: &'a PreparedDefinition,
     /// The id under which the workflow is recorded, if it has one.
     pub workflow_id: Option<String>,
     /// Its inputs.
@@ -74,7 +74,7 @@ pub struct StartedRun {
 
 impl<'a> StartRun<'a> {
     /// A run of a workflow with inputs, for a user, within limits.
-    pub fn new(workflow: &'a Prepared, inputs: Value, user: &str, limits: Limits) -> StartRun<'a> {
+    pub fn new(workflow: &'a PreparedDefinition, inputs: Value, user: &str, limits: Limits) -> StartRun<'a> {
         StartRun {
             workflow,
             workflow_id: None,
@@ -90,18 +90,18 @@ impl<'a> StartRun<'a> {
 
     /// Records the bundle and starts the run. Fails if the inputs do not fit the plan.
     pub fn start(self, store: &Store) -> Result<StartedRun, StepError> {
-        let Prepared { plan, engine, bundle: (bundle, text) } = self.workflow;
-        store.keep_hashed(*bundle, text);
-        let run = engine.start(Start {
+        let PreparedDefinition { plan, engine, bundle: (bundle, text) } = self.workflow;
+        store.hold_hashed_bundle(*bundle, text);
+        let run = engine.start_run(StartOptions {
             plan: plan.clone(),
             bundle: *bundle,
             inputs: self.inputs,
-            owner: self.user,
+            user: self.user,
             agent: self.agent,
             limits: self.limits,
             depth: self.depth,
             workflow: self.workflow_id,
-            keep: self.thread,
+            thread_key: self.thread,
             id: self.id,
         })?;
         Ok(StartedRun { run, plan: plan.clone() })

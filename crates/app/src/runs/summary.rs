@@ -9,19 +9,19 @@ use flowloom_core::plan::Env;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::{RunState, StepState};
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::present;
+use flowloom_formats::render_result;
 use serde::Serialize;
 
 /// The object printed by `run --json` and `resume --json`, and, with additional fields, for each run by `runs --json`.
 #[derive(Serialize)]
-pub struct Summary<'a, More = Nothing> {
+pub struct RunSummary<'a, More = NoFields> {
     run_id: Option<RunId>,
     format: Option<&'a str>,
     status: &'static str,
     /// The output of the run.
     pub output: Value,
     result: Value,
-    error: Option<Error<'a>>,
+    error: Option<ErrorSummary<'a>>,
     usage: Value,
     #[serde(flatten)]
     more: More,
@@ -29,68 +29,68 @@ pub struct Summary<'a, More = Nothing> {
 
 /// No additional fields.
 #[derive(Serialize)]
-pub struct Nothing {}
+pub struct NoFields {}
 
 /// The error of a failed run, with the path of the step that failed.
 #[derive(Serialize)]
-struct Error<'a> {
+struct ErrorSummary<'a> {
     #[serde(flatten)]
-    why: Why<'a>,
+    error: ErrorFields<'a>,
     path: Option<&'a str>,
 }
 
 #[derive(Serialize)]
-struct Why<'a> {
+struct ErrorFields<'a> {
     code: String,
     message: &'a str,
 }
 
-impl<'a> Why<'a> {
-    fn of(error: &'a StepError) -> Why<'a> {
-        Why { code: error.code.to_string(), message: &error.message }
+impl<'a> ErrorFields<'a> {
+    fn new(error: &'a StepError) -> ErrorFields<'a> {
+        ErrorFields { code: error.code.to_string(), message: &error.message }
     }
 }
 
 /// Summarises a run.
-pub fn summary<'a>(id: RunId, plan: &'a Plan, state: &'a RunState, env: &Env) -> Summary<'a> {
-    let presented = present(plan, state, env);
+pub fn summarize_run<'a>(id: RunId, plan: &'a Plan, state: &'a RunState, env: &Env) -> RunSummary<'a> {
+    let presented = render_result(plan, state, env);
     let path = state.failed.as_ref().map(Path::as_str);
-    Summary {
+    RunSummary {
         run_id: Some(id),
         format: Some(plan.format.name()),
         status: state.status.name(),
         output: presented.output,
         result: presented.result,
-        error: state.error.as_ref().map(|error| Error { why: Why::of(error), path }),
-        usage: usage(&state.usage),
-        more: Nothing {},
+        error: state.error.as_ref().map(|error| ErrorSummary { error: ErrorFields::new(error), path }),
+        usage: usage_to_value(&state.usage),
+        more: NoFields {},
     }
 }
 
 /// The summary of a definition or a call that was rejected before a run was created.
-pub fn refused<'a>(format: Option<&'a str>, error: &'a StepError) -> Summary<'a> {
-    Summary {
+pub fn summarize_rejection<'a>(format: Option<&'a str>, error: &'a StepError) -> RunSummary<'a> {
+    RunSummary {
         run_id: None,
         format,
         status: "failed",
         output: Value::Null,
         result: Value::Null,
-        error: Some(Error { why: Why::of(error), path: None }),
+        error: Some(ErrorSummary { error: ErrorFields::new(error), path: None }),
         usage: Value::Null,
-        more: Nothing {},
+        more: NoFields {},
     }
 }
 
-impl<'a> Summary<'a> {
+impl<'a> RunSummary<'a> {
     /// Adds fields to the summary.
-    pub fn with<More: Serialize>(self, more: More) -> Summary<'a, More> {
-        let Summary { run_id, format, status, output, result, error, usage, more: Nothing {} } = self;
-        Summary { run_id, format, status, output, result, error, usage, more }
+    pub fn with_fields<More: Serialize>(self, more: More) -> RunSummary<'a, More> {
+        let RunSummary { run_id, format, status, output, result, error, usage, more: NoFields {} } = self;
+        RunSummary { run_id, format, status, output, result, error, usage, more }
     }
 }
 
 /// Token usage and cost in US dollars as a value.
-pub fn usage(used: &Usage) -> Value {
+pub fn usage_to_value(used: &Usage) -> Value {
     let mut usage = Map::new();
     usage.insert("input_tokens".into(), (used.input_tokens as i64).into());
     usage.insert("output_tokens".into(), (used.output_tokens as i64).into());
@@ -101,22 +101,22 @@ pub fn usage(used: &Usage) -> Value {
 }
 
 /// Renders a value for people: text unchanged, everything else as indented JSON.
-pub fn for_people(value: &Value) -> String {
+pub fn render_output(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
-        other => indented(other),
+        other => to_indented_json(other),
     }
 }
 
 /// Serialises as indented JSON.
-pub fn indented(value: &impl Serialize) -> String {
+pub fn to_indented_json(value: &impl Serialize) -> String {
     // Serialisation to memory with text keys cannot fail.
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
 /// A step of a run as JSON.
 #[derive(Serialize)]
-pub struct Step<'a> {
+pub struct StepSummary<'a> {
     path: &'a str,
     phase: &'static str,
     kind: Option<&'a str>,
@@ -127,12 +127,12 @@ pub struct Step<'a> {
     tokens: Option<u64>,
     question: Option<&'a str>,
     subject: Option<Hash>,
-    error: Option<Why<'a>>,
+    error: Option<ErrorFields<'a>>,
 }
 
-impl<'a> Step<'a> {
-    fn of(step: &'a StepState) -> Step<'a> {
-        Step {
+impl<'a> StepSummary<'a> {
+    fn new(step: &'a StepState) -> StepSummary<'a> {
+        StepSummary {
             path: step.path.as_str(),
             phase: step.phase.name(),
             kind: step.kind.as_deref(),
@@ -143,12 +143,12 @@ impl<'a> Step<'a> {
             tokens: step.usage.as_ref().map(|usage| usage.input_tokens + usage.output_tokens),
             question: step.question.as_ref().map(|asked| asked.question.as_str()),
             subject: step.question.as_ref().and_then(|asked| asked.subject),
-            error: step.error.as_ref().map(Why::of),
+            error: step.error.as_ref().map(ErrorFields::new),
         }
     }
 }
 
 /// The steps of a run, in journal order.
-pub fn steps(state: &RunState) -> Vec<Step<'_>> {
-    state.steps().iter().map(Step::of).collect()
+pub fn summarize_steps(state: &RunState) -> Vec<StepSummary<'_>> {
+    state.steps().iter().map(StepSummary::new).collect()
 }

@@ -9,75 +9,75 @@ use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::publish::Subscription;
-use flowloom_runtime::{Control, Listen, Outcome, Run};
+use flowloom_runtime::{Control, Run, RunOutcome, SubscribeHandle};
 use tokio::sync::watch;
 
 use super::start::StartedRun;
-use crate::telemetry::Telemetry;
+use crate::telemetry::TraceExporter;
 
 /// Live runs by id.
-pub struct Live {
-    runs: Mutex<HashMap<RunId, Entry>>,
+pub struct RunSupervisor {
+    runs: Mutex<HashMap<RunId, SupervisedRun>>,
     max: usize,
     is_closed: AtomicBool,
     /// Where finished runs are traced.
-    telemetry: Option<Telemetry>,
+    telemetry: Option<TraceExporter>,
 }
 
 /// A live run.
 #[derive(Clone)]
-struct Entry {
+struct SupervisedRun {
     control: Control,
-    listen: Listen,
-    ending: Ending,
+    listen: SubscribeHandle,
+    ending: RunCompletion,
 }
 
 /// A run that a request started, or found already running.
-pub struct Begun {
+pub struct ActiveRun {
     /// The run.
     pub id: RunId,
     /// Resolves when the run is no longer driven; `None` if this process does not drive it.
-    pub ending: Option<Ending>,
+    pub completion: Option<RunCompletion>,
     /// All events from the start, if the request streams them.
-    pub heard: Option<Subscription>,
+    pub subscription: Option<Subscription>,
 }
 
 /// The outcome of a run that is no longer driven.
-pub struct Ended {
+pub struct FinishedRun {
     /// The plan that it followed.
     pub plan: Arc<Plan>,
     /// Its outcome.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
 }
 
 /// Resolves when a run is no longer driven.
 #[derive(Clone)]
-pub struct Ending(watch::Receiver<Option<Arc<Ended>>>);
+pub struct RunCompletion(watch::Receiver<Option<Arc<FinishedRun>>>);
 
-impl Ending {
+impl RunCompletion {
     /// Waits for the outcome; `None` if the driving task was aborted.
-    pub async fn wait(mut self) -> Option<Arc<Ended>> {
+    pub async fn wait(mut self) -> Option<Arc<FinishedRun>> {
         self.0.wait_for(Option::is_some).await.ok()?.clone()
     }
 }
 
-impl Live {
+impl RunSupervisor {
     /// A supervisor of at most `max` runs, whose ends are reported to `telemetry`.
-    pub fn new(max: usize, telemetry: Option<Telemetry>) -> Arc<Live> {
-        Arc::new(Live { runs: Mutex::default(), max, is_closed: AtomicBool::new(false), telemetry })
+    pub fn new(max: usize, telemetry: Option<TraceExporter>) -> Arc<RunSupervisor> {
+        Arc::new(RunSupervisor { runs: Mutex::default(), max, is_closed: AtomicBool::new(false), telemetry })
     }
 
-    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Entry>> {
+    fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, SupervisedRun>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of live runs.
     pub fn count(&self) -> usize {
-        self.runs().len()
+        self.lock_runs().len()
     }
 
     /// Fails with `TooManyRuns` if the limit is reached or the server is stopping.
-    pub fn admit(&self) -> Result<(), StepError> {
+    pub fn check_capacity(&self) -> Result<(), StepError> {
         if self.is_closed() {
             return Err(StepError::new(Code::TooManyRuns, "the server is stopping"));
         }
@@ -101,33 +101,36 @@ impl Live {
     }
 
     /// Drives a run that was started, and hears it from its first event on if the call wants that.
-    pub async fn begin(self: &Arc<Live>, started: StartedRun, is_heard: bool) -> Begun {
+    pub async fn start_run(self: &Arc<RunSupervisor>, started: StartedRun, is_heard: bool) -> ActiveRun {
         let StartedRun { run, plan } = started;
         let (id, heard) = (run.id(), is_heard.then(|| run.subscribe()));
-        Begun { id, heard, ending: Some(self.drive(run, plan).await) }
+        ActiveRun { id, subscription: heard, completion: Some(self.drive_run(run, plan).await) }
     }
 
     /// A run that was started before.
-    pub fn again(&self, id: RunId) -> Begun {
-        Begun { id, ending: self.ending(id), heard: None }
+    pub fn find_started(&self, id: RunId) -> ActiveRun {
+        ActiveRun { id, completion: self.find_completion(id), subscription: None }
     }
 
     /// Drives a run of `plan`, on its own task once it first suspends.
-    pub async fn drive(self: &Arc<Live>, run: Run, plan: Arc<Plan>) -> Ending {
+    pub async fn drive_run(self: &Arc<RunSupervisor>, run: Run, plan: Arc<Plan>) -> RunCompletion {
         let id = run.id();
         let (over, ending) = watch::channel(None);
-        let ending = Ending(ending);
-        self.runs().insert(id, Entry { control: run.control(), listen: run.listen(), ending: ending.clone() });
+        let ending = RunCompletion(ending);
+        self.lock_runs().insert(
+            id,
+            SupervisedRun { control: run.control(), listen: run.subscribe_handle(), ending: ending.clone() },
+        );
         let live = self.clone();
         let mut driving = Box::pin(async move {
-            let outcome = run.drive().await;
+            let outcome = run.drive_to_end().await;
             // Removed before waiters are woken, so that they find it gone.
-            live.runs().remove(&id);
+            live.lock_runs().remove(&id);
             if let Some(telemetry) = &live.telemetry {
-                telemetry.tell(&outcome.state);
+                telemetry.export_run(&outcome.state);
             }
             // There may be no waiter.
-            let _ = over.send(Some(Arc::new(Ended { plan, outcome })));
+            let _ = over.send(Some(Arc::new(FinishedRun { plan, outcome })));
         });
         // Many runs never suspend: spawning a task would take longer than the run.
         if futures_util::poll!(&mut driving).is_pending() {
@@ -137,7 +140,7 @@ impl Live {
     }
 
     /// Resolves when a run that was just started is in the journal, or has failed to get there.
-    pub async fn begun(&self, id: RunId) {
+    pub async fn wait_until_stored(&self, id: RunId) {
         if let Some(mut heard) = self.subscribe(id)
             && heard.after() == 0
         {
@@ -146,30 +149,30 @@ impl Live {
     }
 
     /// The completion of a live run; `None` if it is not live here.
-    pub fn ending(&self, id: RunId) -> Option<Ending> {
-        self.runs().get(&id).map(|entry| entry.ending.clone())
+    pub fn find_completion(&self, id: RunId) -> Option<RunCompletion> {
+        self.lock_runs().get(&id).map(|entry| entry.ending.clone())
     }
 
     /// Subscribes to a live run from now on; `None` if it is not live here.
     pub fn subscribe(&self, id: RunId) -> Option<Subscription> {
-        let listen = self.runs().get(&id).map(|entry| entry.listen.clone());
+        let listen = self.lock_runs().get(&id).map(|entry| entry.listen.clone());
         listen?.subscribe()
     }
 
     /// The control of a live run; `None` if it is not live here.
-    pub fn control(&self, id: RunId) -> Option<Control> {
-        self.runs().get(&id).map(|entry| entry.control.clone())
+    pub fn find_control(&self, id: RunId) -> Option<Control> {
+        self.lock_runs().get(&id).map(|entry| entry.control.clone())
     }
 
     /// Waits until a run is no longer driven.
-    pub async fn wait(&self, id: RunId) {
-        if let Some(ending) = self.ending(id) {
+    pub async fn wait_for_run(&self, id: RunId) {
+        if let Some(ending) = self.find_completion(id) {
             ending.wait().await;
         }
     }
 
     /// The ids of the live runs.
-    pub fn ids(&self) -> Vec<RunId> {
-        self.runs().keys().copied().collect()
+    pub fn run_ids(&self) -> Vec<RunId> {
+        self.lock_runs().keys().copied().collect()
     }
 }

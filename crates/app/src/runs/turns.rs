@@ -9,61 +9,61 @@ use flowloom_core::error::StepError;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
-use flowloom_formats::present;
-use flowloom_runtime::journal::thread_holder;
+use flowloom_formats::render_result;
+use flowloom_runtime::journal::thread_namespace;
 use tokio::sync::watch;
 
-use super::finished::recorded;
-use super::supervisor::Live;
+use super::finished::read_outcome;
+use super::supervisor::RunSupervisor;
 use crate::engines::App;
 
 /// The threads with a turn in progress, by user and memory key.
-pub struct Busy {
+pub struct BusyThreads {
     app: Arc<App>,
-    live: Arc<Live>,
-    taken: Mutex<HashMap<(String, String), Taken>>,
+    live: Arc<RunSupervisor>,
+    taken: Mutex<HashMap<(String, String), HeldThread>>,
 }
 
 /// A thread with a turn in progress.
-struct Taken {
+struct HeldThread {
     /// The run of the turn, once it was started.
     run: Option<RunId>,
     /// Closed when the turn is over.
-    over: watch::Receiver<()>,
+    turn_ended: watch::Receiver<()>,
 }
 
-impl Busy {
+impl BusyThreads {
     /// No thread has a turn under way yet.
-    pub fn new(app: Arc<App>, live: Arc<Live>) -> Busy {
-        Busy { app, live, taken: Mutex::default() }
+    pub fn new(app: Arc<App>, live: Arc<RunSupervisor>) -> BusyThreads {
+        BusyThreads { app, live, taken: Mutex::default() }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<(String, String), Taken>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), HeldThread>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A turn in progress. Dropping it releases the thread.
-pub struct Turn {
-    busy: Arc<Busy>,
+pub struct ThreadTurn {
+    busy: Arc<BusyThreads>,
     at: (String, String),
     _over: watch::Sender<()>,
 }
 
-impl Turn {
+impl ThreadTurn {
     /// Acquires a thread. Waits for an ended turn that still has to store its messages; fails with `RunOwned` if a turn
     /// is running.
-    pub async fn begin(busy: &Arc<Busy>, owner: &str, key: &str) -> Result<Turn, StepError> {
+    pub async fn acquire(busy: &Arc<BusyThreads>, owner: &str, key: &str) -> Result<ThreadTurn, StepError> {
         let at = (owner.to_owned(), key.to_owned());
         loop {
-            let mut before = match busy.all().entry(at.clone()) {
+            let mut before = match busy.lock().entry(at.clone()) {
                 Entry::Vacant(free) => {
                     let (over, taken) = watch::channel(());
-                    free.insert(Taken { run: None, over: taken });
-                    return Ok(Turn { busy: busy.clone(), at, _over: over });
+                    free.insert(HeldThread { run: None, turn_ended: taken });
+                    return Ok(ThreadTurn { busy: busy.clone(), at, _over: over });
                 }
                 Entry::Occupied(taken) => match taken.get().run {
-                    Some(run) if busy.live.control(run).is_none() => taken.get().over.clone(),
+                    Some(run) if busy.live.find_control(run).is_none() => taken.get().turn_ended.clone(),
                     _ => {
                         return Err(StepError::new(
                             Code::RunOwned,
@@ -78,34 +78,34 @@ impl Turn {
     }
 
     /// Holds the thread until the run is over. A waiting run has not stored its messages, so this does.
-    pub fn follow(self, run: RunId) {
-        if let Some(taken) = self.busy.all().get_mut(&self.at) {
+    pub fn hold_until_end(self, run: RunId) {
+        if let Some(taken) = self.busy.lock().get_mut(&self.at) {
             taken.run = Some(run);
         }
         tokio::spawn(async move {
-            self.busy.live.wait(run).await;
-            if let Err(error) = self.keep(run).await {
+            self.busy.live.wait_for_run(run).await;
+            if let Err(error) = self.store_messages(run).await {
                 tracing::warn!("cannot store the thread of the run {run}: {}", error.message);
             }
         });
     }
 
-    async fn keep(&self, run: RunId) -> Result<(), StepError> {
+    async fn store_messages(&self, run: RunId) -> Result<(), StepError> {
         let app = &self.busy.app;
-        let opened = app.open_id(run).await?;
+        let opened = app.open_run_by_id(run).await?;
         if opened.state().status != Status::Waiting {
             return Ok(());
         }
-        let past = recorded(app, &opened).await?;
-        let presented = present(&opened.plan, &past.state, &past.env);
+        let past = read_outcome(app, &opened).await?;
+        let presented = render_result(&opened.plan, &past.state, &past.env);
         let Some(said) = presented.result.get("messages").cloned() else { return Ok(()) };
         let write = MemoryWrite { key: self.at.1.clone(), value: Some(said) };
-        app.store.remember(thread_holder(&self.at.0), vec![write]).await
+        app.store.write_memory(thread_namespace(&self.at.0), vec![write]).await
     }
 }
 
-impl Drop for Turn {
+impl Drop for ThreadTurn {
     fn drop(&mut self) {
-        self.busy.all().remove(&self.at);
+        self.busy.lock().remove(&self.at);
     }
 }

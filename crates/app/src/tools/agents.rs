@@ -8,20 +8,20 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_formats::flow;
 
-use crate::definitions::bundle::{Flow, Flows, Offered};
-use crate::definitions::catalog::{Catalog, Definition};
-use crate::definitions::source::{Loader, Source};
+use crate::definitions::bundle::{AvailableTools, WorkflowTool, WorkflowTools};
+use crate::definitions::catalog::{Catalog, CatalogEntry};
+use crate::definitions::source::{LoadedDefinition, Loader};
 use crate::engines::App;
 use crate::tools::catalog;
 
 /// The workflows currently available to an agent of a user: every workflow in the tool catalog except agents.
-pub async fn offered(catalog: &Arc<Catalog>, holder: &str) -> Result<Flows, StepError> {
+pub async fn load_available(catalog: &Arc<Catalog>, holder: &str) -> Result<WorkflowTools, StepError> {
     let (shared, whose) = (catalog.clone(), holder.to_owned());
-    let listed = tokio::task::spawn_blocking(move || catalog::definitions(&shared, &whose)).await;
-    let mut flows = Flows::new();
+    let listed = tokio::task::spawn_blocking(move || catalog::list_definitions(&shared, &whose)).await;
+    let mut flows = WorkflowTools::new();
     for definition in listed.map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?? {
         if definition.format != flowloom_formats::agent::FORMAT
-            && let Some(flow) = Box::pin(offer(catalog, &definition, holder)).await?
+            && let Some(flow) = Box::pin(build_tool(catalog, &definition, holder)).await?
         {
             flows.insert(definition.id.clone(), flow);
         }
@@ -29,34 +29,40 @@ pub async fn offered(catalog: &Arc<Catalog>, holder: &str) -> Result<Flows, Step
     Ok(flows)
 }
 
-async fn offer(catalog: &Arc<Catalog>, definition: &Definition, holder: &str) -> Result<Option<Flow>, StepError> {
-    let (Some(offer), Some(prepared)) = (catalog::offer(definition), definition.ready(catalog, holder).await?) else {
+async fn build_tool(
+    catalog: &Arc<Catalog>,
+    definition: &CatalogEntry,
+    holder: &str,
+) -> Result<Option<WorkflowTool>, StepError> {
+    let (Some(offer), Some(prepared)) =
+        (catalog::build_tool(definition), definition.prepare_for_run(catalog, holder).await?)
+    else {
         return Ok(None);
     };
     // Flows are declared to agents in the form of their original system.
     let declaration = match definition.format {
-        flow::FORMAT => flow::tool(&prepared.plan, &definition.id),
+        flow::FORMAT => flow::flow_tool(&prepared.plan, &definition.id),
         _ => offer.declaration,
     };
-    Ok(Some(Flow { declaration, bundle: prepared.bundle()? }))
+    Ok(Some(WorkflowTool { declaration, bundle: prepared.parse_bundle()? }))
 }
 
 /// Recompiles an agent with the workflows in its folder and the user's stored ones as tools. Other definitions are
 /// returned unchanged.
-pub async fn complete(
+pub async fn attach_workflows(
     app: &Arc<App>,
     path: &Path,
     lenient: bool,
-    source: Source,
+    source: LoadedDefinition,
     holder: &str,
-) -> Result<Source, StepError> {
+) -> Result<LoadedDefinition, StepError> {
     if source.compiled.format != Some(flowloom_formats::agent::FORMAT) {
         return Ok(source);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let catalog = Arc::new(Catalog::new(folder.to_owned(), app.clone()));
-    let flows = Some(offered(&catalog, holder).await?);
+    let flows = Some(load_available(&catalog, holder).await?);
     let loader = Loader { config: &app.config, format: Some(flowloom_formats::agent::FORMAT), lenient };
-    let offered = Offered { flows, ..source.offered().clone() };
+    let offered = AvailableTools { flows, ..source.available_tools().clone() };
     Ok(source.with_tools(offered).compile(&loader))
 }

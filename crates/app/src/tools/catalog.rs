@@ -6,19 +6,19 @@ use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_formats::flow;
 
-use super::offer::Offer;
-use crate::definitions::catalog::{Catalog, Definition};
+use super::offer::ToolDescriptor;
+use crate::definitions::catalog::{Catalog, CatalogEntry};
 
 /// The tools available to a user, sorted by id: every definition without errors, except flows that are switched off.
 /// Names are not made unique here. Reads the folder.
-pub fn offers(catalog: &Catalog, holder: &str) -> Result<Vec<Offer>, StepError> {
-    Ok(definitions(catalog, holder)?.iter().filter_map(|definition| offer(definition)).collect())
+pub fn list_tools(catalog: &Catalog, holder: &str) -> Result<Vec<ToolDescriptor>, StepError> {
+    Ok(list_definitions(catalog, holder)?.iter().filter_map(|definition| build_tool(definition)).collect())
 }
 
 /// The definitions behind the tools.
-pub fn definitions(catalog: &Catalog, holder: &str) -> Result<Vec<Arc<Definition>>, StepError> {
+pub fn list_definitions(catalog: &Catalog, holder: &str) -> Result<Vec<Arc<CatalogEntry>>, StepError> {
     let mut found = Vec::new();
-    for definition in catalog.list(holder)? {
+    for definition in catalog.list_definitions(holder)? {
         if !definition.is_refused && is_active(catalog, &definition)? {
             found.push(definition);
         }
@@ -27,16 +27,16 @@ pub fn definitions(catalog: &Catalog, holder: &str) -> Result<Vec<Arc<Definition
 }
 
 /// The tool of a definition; `None` if the definition has errors.
-pub fn offer(definition: &Definition) -> Option<Offer> {
+pub fn build_tool(definition: &CatalogEntry) -> Option<ToolDescriptor> {
     let prepared = definition.prepared.as_ref().filter(|_| !definition.is_refused)?;
-    Some(Offer::of(&definition.id, prepared.plan.clone()))
+    Some(ToolDescriptor::new(&definition.id, prepared.plan.clone()))
 }
 
 /// Whether a definition is available to agents: flows can be switched off.
-fn is_active(catalog: &Catalog, definition: &Definition) -> Result<bool, StepError> {
+fn is_active(catalog: &Catalog, definition: &CatalogEntry) -> Result<bool, StepError> {
     if definition.format != flow::FORMAT {
         return Ok(true);
     }
-    let content = catalog.content(definition)?;
-    Ok(parse_value(content.main()).is_ok_and(|stored| flow::is_active(&stored)))
+    let content = catalog.read_content(definition)?;
+    Ok(parse_value(content.entry_text()).is_ok_and(|stored| flow::is_active(&stored)))
 }

@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::did_you_mean;
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::error::StepError;
-use flowloom_tools::secrets::read_text;
-use flowloom_tools::{HttpClient, McpConfig, McpServer, Remote, Secrets};
+use flowloom_tools::secrets::parse_secret_text;
+use flowloom_tools::{HttpClient, McpConfig, McpServer, RemoteServer, Secrets};
 
 use crate::config::Config;
-use crate::config::mcp::{Mcp, NeedsApproval};
-use crate::definitions::bundle::Offered;
-use crate::definitions::sources::Declared;
+use crate::config::mcp::{McpSettings, NeedsApproval};
+use crate::definitions::bundle::AvailableTools;
+use crate::definitions::sources::ServerTools;
 
 /// Environment variables that server processes inherit.
-const INHERITED: [&str; 2] = ["PATH", "HOME"];
+const INHERITED_VARIABLES: [&str; 2] = ["PATH", "HOME"];
 
 /// The MCP servers that this program has used. They are stopped when this is dropped.
-pub struct Servers {
+pub struct McpServers {
     folder: PathBuf,
     secrets: Arc<dyn Secrets>,
     /// HTTP client for servers with a URL.
@@ -31,24 +31,24 @@ pub struct Servers {
     known: Mutex<BTreeMap<String, Arc<McpServer>>>,
 }
 
-impl Servers {
+impl McpServers {
     /// The servers of a configuration; none is started yet.
-    pub fn new(config: &Config, secrets: Arc<dyn Secrets>, client: Arc<HttpClient>) -> Servers {
-        Servers { folder: config.base(), secrets, client, known: Mutex::default() }
+    pub fn new(config: &Config, secrets: Arc<dyn Secrets>, client: Arc<HttpClient>) -> McpServers {
+        McpServers { folder: config.base_folder(), secrets, client, known: Mutex::default() }
     }
 
     /// The server with this name and settings. This does not start it.
-    pub fn get(&self, name: &str, mcp: &Mcp) -> Arc<McpServer> {
+    pub fn get_or_create(&self, name: &str, mcp: &McpSettings) -> Arc<McpServer> {
         let settings = serde_json::to_string(mcp).unwrap_or_default();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || Arc::new(McpServer::new(name, self.config(mcp), self.secrets.clone()));
+        let make = || Arc::new(McpServer::new(name, self.build_config(mcp), self.secrets.clone()));
         known.entry(format!("{name} {settings}")).or_insert_with(make).clone()
     }
 
     /// Queries a server for its tools. Fails with `ConfigInvalid` if a setting names a tool that the server lacks: a
     /// typo in `needs_approval` would silently skip approvals.
-    pub async fn ask(&self, name: &str, mcp: &Mcp) -> Result<Vec<ToolDeclaration>, StepError> {
-        let tools = self.get(name, mcp).tools().await?;
+    pub async fn query_tools(&self, name: &str, mcp: &McpSettings) -> Result<Vec<ToolDeclaration>, StepError> {
+        let tools = self.get_or_create(name, mcp).list_tools().await?;
         let approved = match &mcp.needs_approval {
             Some(NeedsApproval::Tools(tools)) => tools.as_slice(),
             _ => &[],
@@ -57,7 +57,7 @@ impl Servers {
         let named = approved.iter().map(|tool| ("needs_approval", tool));
         for (key, tool) in named.chain(mcp.effects.keys().map(|tool| ("effects", tool))) {
             if !names.contains(&tool.as_str()) {
-                let near = did_you_mean(tool, names.iter().copied());
+                let near = find_similar_name(tool, names.iter().copied());
                 let hint = near.map_or_else(
                     || format!("expected one of {}", names.join(", ")),
                     |near| format!("did you mean {near}?"),
@@ -70,22 +70,24 @@ impl Servers {
     }
 
     /// Queries several servers for their tools.
-    pub async fn offered(&self, config: &Config, names: &[String]) -> Result<Offered, StepError> {
-        let mut servers = Declared::new();
+    pub async fn query_available(&self, config: &Config, names: &[String]) -> Result<AvailableTools, StepError> {
+        let mut servers = ServerTools::new();
         for (name, mcp) in config.mcp.iter().filter(|(name, _)| names.contains(name)) {
-            servers.insert(name.clone(), self.ask(name, mcp).await?);
+            servers.insert(name.clone(), self.query_tools(name, mcp).await?);
         }
-        Ok(Offered { servers, flows: None })
+        Ok(AvailableTools { servers, flows: None })
     }
 
-    fn config(&self, mcp: &Mcp) -> McpConfig {
-        let inherited = INHERITED.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    fn build_config(&self, mcp: &McpSettings) -> McpConfig {
+        let inherited =
+            INHERITED_VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
         let inherited = inherited.map(|(name, value)| (name, value.as_str().into()));
-        let own = mcp.env.iter().map(|(name, value)| (name.clone(), read_text(value)));
+        let own = mcp.env.iter().map(|(name, value)| (name.clone(), parse_secret_text(value)));
         let mut config = match &mcp.url {
             Some(url) => {
-                let headers = mcp.headers.iter().map(|(name, value)| (name.clone(), read_text(value))).collect();
-                McpConfig::at(Remote { url: url.clone(), headers, client: self.client.clone() })
+                let headers =
+                    mcp.headers.iter().map(|(name, value)| (name.clone(), parse_secret_text(value))).collect();
+                McpConfig::for_remote(RemoteServer { url: url.clone(), headers, client: self.client.clone() })
             }
             None => McpConfig::new(mcp.command.as_deref().unwrap_or_default()),
         };
@@ -101,10 +103,10 @@ impl Servers {
     }
 }
 
-impl Drop for Servers {
+impl Drop for McpServers {
     fn drop(&mut self) {
         // Functions and the engine reference each other, so servers would not be dropped on their own.
         let known = self.known.get_mut().unwrap_or_else(PoisonError::into_inner);
-        known.values().for_each(|server| server.stop());
+        known.values().for_each(|server| server.stop_process());
     }
 }

@@ -11,27 +11,27 @@ use flowloom_core::hash::Hash;
 use flowloom_core::plan::{Format, Input, InputKind, Inputs, Plan};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
-use flowloom_runtime::schema::complaints;
+use flowloom_runtime::schema::validation_errors;
 
 /// Maximum length of a tool name, in characters.
-const NAME: usize = 64;
+const MAX_TOOL_NAME_CHARS: usize = 64;
 
 /// Maximum length of a tool description, in characters: the limit of model providers.
-const DESCRIPTION: usize = 1024;
+const MAX_DESCRIPTION_CHARS: usize = 1024;
 
 /// The argument of a conversation: the user's message.
-const MESSAGE: &str = "message";
+const MESSAGE_ARGUMENT: &str = "message";
 
 /// The argument of a workflow whose input is a single value.
-const INPUT: &str = "input";
+const INPUT_ARGUMENT: &str = "input";
 
 /// The properties of a file argument.
-const FILE: [(&str, &str); 3] =
+const FILE_PROPERTIES: [(&str, &str); 3] =
     [("name", "Its name"), ("mime", "Its media type"), ("base64", "Its bytes, encoded in base64")];
 
 /// A workflow as a tool.
 #[derive(Clone)]
-pub struct Offer {
+pub struct ToolDescriptor {
     /// Id of the workflow to run.
     pub workflow: String,
     /// Name, description and parameters. The parameters are a plain JSON Schema object, without references or unions.
@@ -41,47 +41,47 @@ pub struct Offer {
 }
 
 /// Makes tool names unique by appending a hash of the workflow id, which does not depend on the other tools.
-pub fn distinct(mut offers: Vec<Offer>) -> Vec<Offer> {
+pub fn make_names_unique(mut offers: Vec<ToolDescriptor>) -> Vec<ToolDescriptor> {
     // A hashed name may collide with another name by chance or on purpose, so longer hashes follow.
     for digits in [8, 16, 32] {
         let mut count: BTreeMap<String, usize> = BTreeMap::new();
         offers.iter().for_each(|offer| *count.entry(offer.declaration.name.clone()).or_default() += 1);
         for offer in offers.iter_mut().filter(|offer| count[&offer.declaration.name] > 1) {
-            let hash = Hash::of(offer.workflow.as_bytes()).to_string();
+            let hash = Hash::of_bytes(offer.workflow.as_bytes()).to_string();
             let hash: String = hash.chars().take(digits).collect();
-            let name: String = offer.declaration.name.chars().take(NAME - 1 - hash.len()).collect();
+            let name: String = offer.declaration.name.chars().take(MAX_TOOL_NAME_CHARS - 1 - hash.len()).collect();
             offer.declaration.name = format!("{name}_{hash}");
         }
     }
     offers
 }
 
-impl Offer {
+impl ToolDescriptor {
     /// Builds the tool of the workflow `id`.
-    pub fn of(id: &str, plan: Arc<Plan>) -> Offer {
-        let own = (plan.format == flow::FORMAT).then(|| flow::tool(&plan, id));
+    pub fn new(id: &str, plan: Arc<Plan>) -> ToolDescriptor {
+        let own = (plan.format == flow::FORMAT).then(|| flow::flow_tool(&plan, id));
         let (name, description) = match own {
             Some(own) => (own.name, own.description),
-            None if plan.description.is_empty() => (name_of(id), format!("Run the workflow: {}", plan.name)),
-            None => (name_of(id), plan.description.clone()),
+            None if plan.description.is_empty() => (tool_name(id), format!("Run the workflow: {}", plan.name)),
+            None => (tool_name(id), plan.description.clone()),
         };
-        let description = description.chars().take(DESCRIPTION).collect();
-        let declaration = ToolDeclaration { name, description, parameters: parameters(&plan).into() };
-        Offer { workflow: id.to_owned(), declaration, plan }
+        let description = description.chars().take(MAX_DESCRIPTION_CHARS).collect();
+        let declaration = ToolDeclaration { name, description, parameters: build_parameters(&plan).into() };
+        ToolDescriptor { workflow: id.to_owned(), declaration, plan }
     }
 
     /// Converts the arguments of a call to the inputs of a run. Fails with `InputInvalid` if they violate the
     /// parameters.
-    pub fn inputs(&self, arguments: &Value) -> Result<Value, StepError> {
+    pub fn to_inputs(&self, arguments: &Value) -> Result<Value, StepError> {
         let none = Value::from(Map::new());
         let arguments = if matches!(arguments, Value::Null) { &none } else { arguments };
-        if let Some(problem) = complaints(&self.declaration.parameters, arguments) {
+        if let Some(problem) = validation_errors(&self.declaration.parameters, arguments) {
             let message = format!("invalid arguments of {}: {problem}", self.declaration.name);
             return Err(StepError::new(Code::InputInvalid, message));
         }
         let declared = match &self.plan.inputs {
             _ if self.plan.thread.is_some() => return Ok(arguments.clone()),
-            Inputs::Whole(_) => return Ok(arguments.get(INPUT).cloned().unwrap_or_default()),
+            Inputs::Whole(_) => return Ok(arguments.get(INPUT_ARGUMENT).cloned().unwrap_or_default()),
             Inputs::Named { declared, .. } => declared,
         };
         let mut inputs = arguments.as_map().cloned().unwrap_or_default();
@@ -95,51 +95,53 @@ impl Offer {
 }
 
 /// Converts an id to a valid tool name.
-fn name_of(id: &str) -> String {
+fn tool_name(id: &str) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
-    id.chars().map(clean).take(NAME).collect()
+    id.chars().map(clean).take(MAX_TOOL_NAME_CHARS).collect()
 }
 
 /// The JSON Schema of a tool's parameters.
-fn parameters(plan: &Plan) -> Map {
+fn build_parameters(plan: &Plan) -> Map {
     let declared = match &plan.inputs {
         _ if plan.thread.is_some() => {
-            let message = typed("string", "What the user says");
-            return object(map([(MESSAGE, message.into())]), [MESSAGE]);
+            let message = typed_schema("string", "What the user says");
+            return object_schema(build_map([(MESSAGE_ARGUMENT, message.into())]), [MESSAGE_ARGUMENT]);
         }
         Inputs::Whole(_) => {
-            let any = map([("description", "What it works on: any value".into())]);
-            return object(map([(INPUT, any.into())]), [INPUT]);
+            let any = build_map([("description", "What it works on: any value".into())]);
+            return object_schema(build_map([(INPUT_ARGUMENT, any.into())]), [INPUT_ARGUMENT]);
         }
         Inputs::Named { declared, .. } => declared,
     };
-    let name = |input: &Input| (input.name.as_str().into(), property(plan.format, input));
+    let name = |input: &Input| (input.name.as_str().into(), build_property(plan.format, input));
     let required = declared.iter().filter(|input| input.required).map(|input| input.name.as_str());
-    object(declared.iter().map(name).collect(), required)
+    object_schema(declared.iter().map(name).collect(), required)
 }
 
-fn property(format: Format, input: &Input) -> Value {
+fn build_property(format: Format, input: &Input) -> Value {
     let usual = || format!("Value for variable {}", input.name);
     let description = input.description.clone().unwrap_or_else(usual);
     let mut property = match &input.kind {
         // The types of flow variables are not declared; they are written as text.
-        InputKind::Any if format != flow::FORMAT => map([("description", description.into())]),
-        InputKind::Any | InputKind::Text => typed("string", description),
-        InputKind::Number => typed("number", description),
-        InputKind::Boolean => typed("boolean", description),
+        InputKind::Any if format != flow::FORMAT => build_map([("description", description.into())]),
+        InputKind::Any | InputKind::Text => typed_schema("string", description),
+        InputKind::Number => typed_schema("number", description),
+        InputKind::Boolean => typed_schema("boolean", description),
         InputKind::List => {
-            let mut list = typed("array", description);
+            let mut list = typed_schema("array", description);
             list.insert("items".into(), Map::new().into());
             list
         }
         InputKind::File => {
-            let mut file =
-                object(map(FILE.map(|(name, text)| (name, typed("string", text).into()))), FILE.map(|it| it.0));
+            let mut file = object_schema(
+                build_map(FILE_PROPERTIES.map(|(name, text)| (name, typed_schema("string", text).into()))),
+                FILE_PROPERTIES.map(|it| it.0),
+            );
             file.insert("description".into(), description.into());
             file
         }
         InputKind::OneOf(options) => {
-            let mut one = typed("string", description);
+            let mut one = typed_schema("string", description);
             one.insert("enum".into(), Value::list(options.iter().map(|option| option.as_str().into()).collect()));
             one
         }
@@ -151,13 +153,13 @@ fn property(format: Format, input: &Input) -> Value {
     property.into()
 }
 
-fn typed(kind: &str, description: impl Into<Value>) -> Map {
-    map([("type", kind.into()), ("description", description.into())])
+fn typed_schema(kind: &str, description: impl Into<Value>) -> Map {
+    build_map([("type", kind.into()), ("description", description.into())])
 }
 
 /// A JSON Schema object with these properties and no others.
-fn object<'a>(properties: Map, required: impl IntoIterator<Item = &'a str>) -> Map {
-    map([
+fn object_schema<'a>(properties: Map, required: impl IntoIterator<Item = &'a str>) -> Map {
+    build_map([
         ("type", "object".into()),
         ("properties", properties.into()),
         ("required", Value::list(required.into_iter().map(Value::from).collect())),
@@ -165,7 +167,7 @@ fn object<'a>(properties: Map, required: impl IntoIterator<Item = &'a str>) -> M
     ])
 }
 
-fn map<const N: usize>(entries: [(&str, Value); N]) -> Map {
+fn build_map<const N: usize>(entries: [(&str, Value); N]) -> Map {
     entries.into_iter().map(|(key, value)| (key.into(), value)).collect()
 }
 
@@ -178,20 +180,20 @@ mod tests {
     use super::*;
 
     /// Compiles `text` as `file` and returns the tool of the workflow `id`.
-    fn offered(id: &str, file: &str, text: &str) -> Offer {
+    fn compile_tool(id: &str, file: &str, text: &str) -> ToolDescriptor {
         let files = BTreeMap::from([(file.to_owned(), text.as_bytes().to_vec())]);
         let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
         let compiled = compile(file, &sources, None);
-        Offer::of(id, Arc::new(compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics))))
+        ToolDescriptor::new(id, Arc::new(compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics))))
     }
 
-    fn flow(id: &str, name: &str) -> Offer {
+    fn flow_tool(id: &str, name: &str) -> ToolDescriptor {
         let text = r#"{"name": "NAME", "description": "Sends it.", "steps": [{"type": "start", "config": {"variables":
             [{"name": "text", "value": "sk-123", "description": "What is sent"}, {"name": "to"}]}}]}"#;
-        offered(id, "a.json", &text.replace("NAME", name))
+        compile_tool(id, "a.json", &text.replace("NAME", name))
     }
 
-    const MARKDOWN: &str = "---
+    const MARKDOWN_DEFINITION: &str = "---
 input:
   city: {type: text}
   count: {type: text, format: number, default: 3}
@@ -204,13 +206,13 @@ A poem about {city}.
 <GenText as=\"poem\" model=\"scripted:echo\" />
 ";
 
-    fn refused(offer: &Offer, arguments: &str) -> String {
-        offer.inputs(&parse_value(arguments).expect("JSON")).expect_err("refused").message
+    fn rejection(offer: &ToolDescriptor, arguments: &str) -> String {
+        offer.to_inputs(&parse_value(arguments).expect("JSON")).expect_err("refused").message
     }
 
     #[test]
     fn a_flow_is_offered_as_its_own_system_does_without_what_its_variables_start_with() {
-        let offer = flow("u1", "Send Message!");
+        let offer = flow_tool("u1", "Send Message!");
         assert_eq!(
             (offer.declaration.name.as_str(), offer.declaration.description.as_str()),
             ("send_message", "Sends it.")
@@ -221,15 +223,15 @@ A poem about {city}.
         let expected =
             format!(r#"{{"type":"object","properties":{{{text},{to}}},"required":[],"additionalProperties":false}}"#);
         assert_eq!(parameters, expected);
-        assert_eq!(offer.inputs(&Value::Null).expect("taken"), Map::new().into());
+        assert_eq!(offer.to_inputs(&Value::Null).expect("taken"), Map::new().into());
     }
 
     #[test]
     fn arguments_are_held_to_the_parameters() {
-        let offer = offered("markdown.poem", "poem.mdx", MARKDOWN);
+        let offer = compile_tool("markdown.poem", "poem.mdx", MARKDOWN_DEFINITION);
         assert_eq!(offer.declaration.name, "markdown_poem");
         let file = r#"{"name": "a.png", "mime": "image/png", "base64": "AAAA"}"#;
-        let inputs = offer.inputs(
+        let inputs = offer.to_inputs(
             &parse_value(&format!(r#"{{"city": "Bonn", "count": 2, "size": "m", "list": [1], "photo": {file}}}"#))
                 .expect("JSON"),
         );
@@ -237,37 +239,43 @@ A poem about {city}.
             inputs.expect("taken").get("photo").and_then(|photo| photo.get("$file")?.get("name")),
             Some(&"a.png".into())
         );
-        assert!(refused(&offer, r#"{"city": 5}"#).contains("/city"));
-        assert!(refused(&offer, r#"{"town": "Bonn"}"#).contains("town"));
-        assert!(refused(&offer, r#"{"city": "Bonn", "size": "xl"}"#).contains("/size"));
-        assert!(refused(&offer, r#"{"city": "Bonn", "photo": {"name": "a"}}"#).contains("base64"));
-        assert!(refused(&offer, r#"["Bonn"]"#).contains("object"));
+        assert!(rejection(&offer, r#"{"city": 5}"#).contains("/city"));
+        assert!(rejection(&offer, r#"{"town": "Bonn"}"#).contains("town"));
+        assert!(rejection(&offer, r#"{"city": "Bonn", "size": "xl"}"#).contains("/size"));
+        assert!(rejection(&offer, r#"{"city": "Bonn", "photo": {"name": "a"}}"#).contains("base64"));
+        assert!(rejection(&offer, r#"["Bonn"]"#).contains("object"));
     }
 
     #[test]
     fn a_step_list_takes_one_value() {
-        let offer = offered("list", "list.json", include_str!("../../../../examples/steps/refine.json"));
-        let inputs = offer.inputs(&parse_value(r#"{"input": {"a": [1]}}"#).expect("JSON")).expect("taken");
+        let offer = compile_tool("list", "list.json", include_str!("../../../../examples/steps/refine.json"));
+        let inputs = offer.to_inputs(&parse_value(r#"{"input": {"a": [1]}}"#).expect("JSON")).expect("taken");
         assert_eq!(inputs, parse_value(r#"{"a": [1]}"#).expect("JSON"));
-        assert!(refused(&offer, "{}").contains("input"));
+        assert!(rejection(&offer, "{}").contains("input"));
     }
 
     #[test]
     fn two_of_one_name_are_told_apart_by_their_ids_alone() {
         let long = "x".repeat(80);
-        let all =
-            vec![flow("u1", "Send"), flow("u2", "send"), flow("u3", &long), flow("u4", &long), flow("u5", "other")];
-        let names = |offers: Vec<Offer>| offers.into_iter().map(|offer| offer.declaration.name).collect::<Vec<_>>();
-        let together = names(distinct(all.clone()));
-        let others = names(distinct(vec![all[1].clone(), all[0].clone()]));
+        let all = vec![
+            flow_tool("u1", "Send"),
+            flow_tool("u2", "send"),
+            flow_tool("u3", &long),
+            flow_tool("u4", &long),
+            flow_tool("u5", "other"),
+        ];
+        let names =
+            |offers: Vec<ToolDescriptor>| offers.into_iter().map(|offer| offer.declaration.name).collect::<Vec<_>>();
+        let together = names(make_names_unique(all.clone()));
+        let others = names(make_names_unique(vec![all[1].clone(), all[0].clone()]));
         assert_eq!(others, [together[1].as_str(), together[0].as_str()]);
         assert!(together[0].starts_with("send_") && together[4] == "other", "{together:?}");
         let mut sorted = together.clone();
         sorted.sort();
         sorted.dedup();
-        assert!(sorted.len() == 5 && together.iter().all(|name| name.len() <= NAME), "{together:?}");
+        assert!(sorted.len() == 5 && together.iter().all(|name| name.len() <= MAX_TOOL_NAME_CHARS), "{together:?}");
         // A tool whose own name equals the hashed name of another.
-        let taken = names(distinct(vec![all[0].clone(), all[1].clone(), flow("u6", &together[0])]));
+        let taken = names(make_names_unique(vec![all[0].clone(), all[1].clone(), flow_tool("u6", &together[0])]));
         assert!(taken[0] != taken[1] && taken[1] != taken[2] && taken[0] != taken[2], "{taken:?}");
     }
 }

@@ -1,13 +1,13 @@
 //! Checks of a dry run: required and forbidden texts, numbers and their order, and where they occur.
 
-use flowloom_core::render::{self, Style};
+use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
-use crate::rehearse::{Node, NodeStatus, Rehearsal};
+use crate::dry_run::{DryRun, NodeReport, NodeStatus};
 
 /// Absolute tolerance for numbers.
-const TOLERANCE: f64 = 0.0051;
+const NUMBER_TOLERANCE: f64 = 0.0051;
 
 /// An expectation. All of its parts must hold in the same scope.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ const TOLERANCE: f64 = 0.0051;
 pub struct Check {
     /// The scope of the check.
     #[serde(rename = "in")]
-    pub place: Place,
+    pub place: CheckScope,
     /// Texts that must occur, ignoring case (like all texts here except `exactly`).
     pub contains: Vec<String>,
     /// Texts that must occur with the same case.
@@ -37,7 +37,7 @@ pub struct Check {
 /// The part of a run that a check applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum CheckScope {
     /// Everything that the run produced: outputs of blocks, arguments of mocked calls, and memory writes.
     #[default]
     Anywhere,
@@ -51,13 +51,13 @@ pub enum Place {
 
 impl Check {
     /// Whether the check holds. A node that failed contributes nothing.
-    pub fn holds(&self, rehearsal: &Rehearsal) -> bool {
-        let texts = self.place.texts(rehearsal);
+    pub fn is_met(&self, rehearsal: &DryRun) -> bool {
+        let texts = self.place.collect_texts(rehearsal);
         let whole = texts.join(" ");
-        let exact = |text: &String| whole.contains(&squeezed(text));
-        let texts: Vec<String> = texts.iter().map(|text| plain(text)).collect();
+        let exact = |text: &String| whole.contains(&normalize_spaces(text));
+        let texts: Vec<String> = texts.iter().map(|text| normalize_text(text)).collect();
         let whole = texts.join(" ");
-        let has = |text: &String| whole.contains(&plain(text));
+        let has = |text: &String| whole.contains(&normalize_text(text));
         let is_there = !texts.is_empty() || self.lacks.is_empty();
         let is_used = |id: &String| {
             rehearsal.nodes.iter().any(|node| node.block_id == *id && node.status == NodeStatus::Completed)
@@ -65,7 +65,7 @@ impl Check {
         is_there
             && self.contains.iter().all(has)
             && self.exactly.iter().all(exact)
-            && self.once.iter().all(|text| whole.matches(&plain(text)).count() == 1)
+            && self.once.iter().all(|text| whole.matches(&normalize_text(text)).count() == 1)
             && (self.any_of.is_empty() || self.any_of.iter().any(has))
             && !self.lacks.iter().any(has)
             && (self.in_order.is_empty() || texts.iter().any(|text| are_in_order(text, &self.in_order)))
@@ -74,17 +74,17 @@ impl Check {
     }
 
     fn has_numbers(&self, whole: &str) -> bool {
-        let found = if self.numbers.is_empty() { Vec::new() } else { numbers(whole) };
-        self.numbers.iter().all(|wanted| found.iter().any(|number| (number - wanted).abs() < TOLERANCE))
+        let found = if self.numbers.is_empty() { Vec::new() } else { parse_numbers(whole) };
+        self.numbers.iter().all(|wanted| found.iter().any(|number| (number - wanted).abs() < NUMBER_TOLERANCE))
     }
 
     /// A description of the check.
-    pub fn told(&self) -> String {
+    pub fn describe_check(&self) -> String {
         let place = match self.place {
-            Place::Anywhere => "",
-            Place::End => "at the end: ",
-            Place::Notification => "in a notification: ",
-            Place::Memory => "in the memory: ",
+            CheckScope::Anywhere => "",
+            CheckScope::End => "at the end: ",
+            CheckScope::Notification => "in a notification: ",
+            CheckScope::Memory => "in the memory: ",
         };
         let list = |texts: &[String]| texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ");
         let lists = [
@@ -105,64 +105,68 @@ impl Check {
     }
 }
 
-impl Place {
+impl CheckScope {
     /// The texts in the scope, one for each node, notification or key.
-    fn texts(self, rehearsal: &Rehearsal) -> Vec<String> {
-        let memory = || rehearsal.memory.iter().map(|write| format!("{} {}", write.key, shown(write.value.iter())));
-        let notifications = rehearsal.notifications.iter().map(|told| shown(std::iter::once(told)));
-        let of = |nodes: &mut dyn Iterator<Item = &Node>| nodes.map(|node| shown(made(node))).collect::<Vec<_>>();
+    fn collect_texts(self, rehearsal: &DryRun) -> Vec<String> {
+        let memory =
+            || rehearsal.memory.iter().map(|write| format!("{} {}", write.key, flatten_values(write.value.iter())));
+        let notifications = rehearsal.notifications.iter().map(|told| flatten_values(std::iter::once(told)));
+        let of = |nodes: &mut dyn Iterator<Item = &NodeReport>| {
+            nodes.map(|node| flatten_values(produced_values(node))).collect::<Vec<_>>()
+        };
         let texts: Vec<String> = match self {
-            Place::Anywhere => of(&mut rehearsal.nodes.iter()).into_iter().chain(memory()).collect(),
-            Place::End => {
-                let is_last = |node: &&Node| !rehearsal.nodes.iter().any(|other| other.needs.contains(&node.node_id));
+            CheckScope::Anywhere => of(&mut rehearsal.nodes.iter()).into_iter().chain(memory()).collect(),
+            CheckScope::End => {
+                let is_last =
+                    |node: &&NodeReport| !rehearsal.nodes.iter().any(|other| other.needs.contains(&node.node_id));
                 of(&mut rehearsal.nodes.iter().filter(is_last)).into_iter().chain(memory()).collect()
             }
-            Place::Notification => notifications.collect(),
-            Place::Memory => memory().collect(),
+            CheckScope::Notification => notifications.collect(),
+            CheckScope::Memory => memory().collect(),
         };
-        texts.iter().map(|text| squeezed(text)).filter(|text| !text.is_empty()).collect()
+        texts.iter().map(|text| normalize_spaces(text)).filter(|text| !text.is_empty()).collect()
     }
 }
 
 /// The values that a node produced: its output, or its arguments if it was mocked.
-fn made(node: &Node) -> impl Iterator<Item = &Value> {
-    let made = if node.played.is_some() { &node.inputs } else { &node.output };
+fn produced_values(node: &NodeReport) -> impl Iterator<Item = &Value> {
+    let made = if node.mocked.is_some() { &node.inputs } else { &node.output };
     made.iter().filter(|_| node.status == NodeStatus::Completed)
 }
 
 /// All keys and values of the data as one text, without its structure.
-fn shown<'a>(values: impl Iterator<Item = &'a Value>) -> String {
+fn flatten_values<'a>(values: impl Iterator<Item = &'a Value>) -> String {
     let mut text = String::new();
-    values.for_each(|value| show(value, &mut text));
+    values.for_each(|value| append_value(value, &mut text));
     text
 }
 
-fn show(value: &Value, text: &mut String) {
+fn append_value(value: &Value, text: &mut String) {
     match value {
-        Value::List(items) => items.iter().for_each(|item| show(item, text)),
+        Value::List(items) => items.iter().for_each(|item| append_value(item, text)),
         Value::Map(map) => map.iter().for_each(|(key, item)| {
             text.push_str(&format!("{key} "));
-            show(item, text);
+            append_value(item, text);
         }),
         Value::Null => {}
-        value => text.push_str(&format!("{} ", render::text(value, Style::Json))),
+        value => text.push_str(&format!("{} ", render::render_text(value, TextStyle::Json))),
     }
 }
 
 /// The text with single spaces.
-fn squeezed(text: &str) -> String {
+fn normalize_spaces(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The text in lower case, with single spaces.
-fn plain(text: &str) -> String {
-    squeezed(&text.to_lowercase())
+fn normalize_text(text: &str) -> String {
+    normalize_spaces(&text.to_lowercase())
 }
 
 fn are_in_order(text: &str, parts: &[String]) -> bool {
     let mut rest = text;
     parts.iter().all(|part| {
-        let part = plain(part);
+        let part = normalize_text(part);
         let found = rest.find(&part);
         rest = found.map_or("", |at| &rest[at + part.len()..]);
         found.is_some()
@@ -170,7 +174,7 @@ fn are_in_order(text: &str, parts: &[String]) -> bool {
 }
 
 /// The numbers in a text; thousands separators (commas) are ignored.
-fn numbers(text: &str) -> Vec<f64> {
+fn parse_numbers(text: &str) -> Vec<f64> {
     let is_part = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == ',' || letter == '-';
     let words = text.split(|letter| !is_part(letter));
     words
@@ -186,7 +190,7 @@ mod tests {
     use flowloom_core::json::parse_value;
 
     /// A run of three nodes: one reads, one computes with the result, one sends a notification.
-    fn rehearsal() -> Rehearsal {
+    fn test_dry_run() -> DryRun {
         let text = r#"{"nodes":[
             {"node_id":"n1","block_id":"web_scrape","needs":[],"status":"completed","inputs":{"url":"https://x"},"output":{"content":"SECRET page"},"played":"fixture"},
             {"node_id":"n2","block_id":"sums","needs":["n1"],"status":"completed","output":{"total":1234.5,"names":["Zoe","adam"]}},
@@ -196,8 +200,8 @@ mod tests {
         serde_json::from_str(text).expect("a rehearsal")
     }
 
-    fn holds(check: &str) -> bool {
-        serde_json::from_str::<Check>(check).expect("a check").holds(&rehearsal())
+    fn check_is_met(check: &str) -> bool {
+        serde_json::from_str::<Check>(check).expect("a check").is_met(&test_dry_run())
     }
 
     #[test]
@@ -211,7 +215,7 @@ mod tests {
             r#"{"in":"end","lacks":["adam"]}"#,
             r#"{"uses":["http_request","web_scrape"]}"#,
         ] {
-            assert!(holds(check), "{check}");
+            assert!(check_is_met(check), "{check}");
         }
     }
 
@@ -232,13 +236,13 @@ mod tests {
             r#"{"lacks":["adam"]}"#,
             r#"{"uses":["web_search"]}"#,
         ] {
-            assert!(!holds(check), "{check}");
+            assert!(!check_is_met(check), "{check}");
         }
-        let failed = rehearsal();
-        let nodes = failed.nodes.into_iter().map(|node| Node { status: NodeStatus::Failed, ..node }).collect();
-        let failed = Rehearsal { nodes, notifications: Vec::new(), memory: Vec::new(), ..rehearsal() };
+        let failed = test_dry_run();
+        let nodes = failed.nodes.into_iter().map(|node| NodeReport { status: NodeStatus::Failed, ..node }).collect();
+        let failed = DryRun { nodes, notifications: Vec::new(), memory: Vec::new(), ..test_dry_run() };
         let lacks = Check { lacks: vec!["x".to_owned()], ..Check::default() };
-        assert!(!lacks.holds(&failed), "where there is nothing, nothing is right either");
+        assert!(!lacks.is_met(&failed), "where there is nothing, nothing is right either");
     }
 
     #[test]
@@ -246,30 +250,30 @@ mod tests {
         let check: Check =
             serde_json::from_str(r#"{"in":"end","contains":["a"],"lacks":["b"],"numbers":[2],"uses":["v","w"]}"#)
                 .expect("a check");
-        assert_eq!(check.told(), "at the end: \"a\"; not \"b\"; the number 2; the block v or w is used");
+        assert_eq!(check.describe_check(), "at the end: \"a\"; not \"b\"; the number 2; the block v or w is used");
         assert!(serde_json::from_str::<Check>(r#"{"includes":["a"]}"#).is_err(), "a slip of the pen is no check");
     }
 
     #[test]
     fn numbers_are_read_out_of_texts() {
-        assert_eq!(numbers("1,234.50 eur, -3 and 2024-05-06."), [1234.5, -3.0]);
-        assert_eq!(numbers("no 7."), [7.0]);
+        assert_eq!(parse_numbers("1,234.50 eur, -3 and 2024-05-06."), [1234.5, -3.0]);
+        assert_eq!(parse_numbers("no 7."), [7.0]);
     }
 
     proptest::proptest! {
         #[test]
         fn a_number_that_is_not_there_is_not_found(number in -1e6f64..1e6, other in -1e6f64..1e6) {
             let text = format!("the sum is {number:.2} today");
-            proptest::prop_assert!(numbers(&text).iter().any(|found| (found - number).abs() < TOLERANCE));
-            let is_near = (number - other).abs() < 2.0 * TOLERANCE;
-            proptest::prop_assert!(is_near || !numbers(&text).iter().any(|found| (found - other).abs() < TOLERANCE));
+            proptest::prop_assert!(parse_numbers(&text).iter().any(|found| (found - number).abs() < NUMBER_TOLERANCE));
+            let is_near = (number - other).abs() < 2.0 * NUMBER_TOLERANCE;
+            proptest::prop_assert!(is_near || !parse_numbers(&text).iter().any(|found| (found - other).abs() < NUMBER_TOLERANCE));
         }
 
         #[test]
         fn no_text_panics(text in ".{0,60}") {
-            let _ = numbers(&text);
-            let _ = are_in_order(&plain(&text), &["a".to_owned(), "é".to_owned()]);
-            let _ = parse_value(&text).map(|value| shown(std::iter::once(&value)));
+            let _ = parse_numbers(&text);
+            let _ = are_in_order(&normalize_text(&text), &["a".to_owned(), "é".to_owned()]);
+            let _ = parse_value(&text).map(|value| flatten_values(std::iter::once(&value)));
         }
     }
 }

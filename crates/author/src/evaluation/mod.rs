@@ -10,9 +10,9 @@ use flowloom_core::error::StepError;
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
-pub use check::{Check, Place};
+pub use check::{Check, CheckScope};
 
-use crate::rehearse::{Fixtures, Given, Prompts, Rehearsal};
+use crate::dry_run::{DryRun, DryRunInputs, Fixtures, Prompts};
 
 macro_rules! texts {
     ($folder:literal: $($name:literal)*) => {
@@ -20,21 +20,21 @@ macro_rules! texts {
     };
 }
 
-const CASES: [(&str, &str); 20] = texts!("cases/":
+const TASK_FILES: [(&str, &str); 20] = texts!("cases/":
     "research-summary" "extract-notify" "compare-documents" "daily-digest" "clean-table"
     "meeting-actions" "invoice-total" "log-report" "merge-contacts" "currency-budget"
     "ticket-routing" "event-invitations" "reshape-orders" "form-validation" "rank-suppliers"
     "review-moods" "deadline-plan" "sensor-statistics" "translate-menu" "price-watch"
 );
 
-const RECORDED: [(&str, &str); 5] = texts!("recorded/":
+const RECORDED_FILES: [(&str, &str); 5] = texts!("recorded/":
     "research-summary" "extract-notify" "compare-documents" "daily-digest" "clean-table"
 );
 
 /// An evaluation task: a goal, the environment of the dry run, and the expected results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Case {
+pub struct Task {
     /// The name.
     pub id: String,
     /// A one-line description.
@@ -53,7 +53,7 @@ pub struct Case {
 
 /// The result of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct TaskResult {
     /// The name of the task.
     pub id: String,
     /// Its description.
@@ -69,47 +69,47 @@ pub struct Row {
 }
 
 /// All tasks, in order. Fails if an embedded file is not valid, which the tests exclude.
-pub fn cases() -> Result<Vec<Case>, serde_json::Error> {
-    CASES.iter().map(|(_, text)| serde_json::from_str(text)).collect()
+pub fn load_tasks() -> Result<Vec<Task>, serde_json::Error> {
+    TASK_FILES.iter().map(|(_, text)| serde_json::from_str(text)).collect()
 }
 
 /// The recorded conversation of a task, in the form of a scripted model; `None` if there is none.
-pub fn recorded(id: &str) -> Option<&'static str> {
-    RECORDED.iter().find(|(name, _)| *name == id).map(|(_, text)| *text)
+pub fn recorded_conversation(id: &str) -> Option<&'static str> {
+    RECORDED_FILES.iter().find(|(name, _)| *name == id).map(|(_, text)| *text)
 }
 
-impl Case {
+impl Task {
     /// The initial conditions of the dry run; prompts call the model.
-    pub fn given(&self) -> Given {
+    pub fn initial_inputs(&self) -> DryRunInputs {
         let memory = self.memory.as_map().cloned().unwrap_or_default();
-        Given { memory, fixtures: self.fixtures.clone(), prompts: Prompts::Asked, ..Given::default() }
+        DryRunInputs { memory, fixtures: self.fixtures.clone(), prompts: Prompts::Called, ..DryRunInputs::default() }
     }
 
     /// The result of a task from its dry run.
-    pub fn row(&self, result: Result<Rehearsal, StepError>) -> Row {
+    pub fn evaluate_run(&self, result: Result<DryRun, StepError>) -> TaskResult {
         let failures = match &result {
-            Ok(rehearsal) => self.failures(rehearsal),
-            Err(_) => self.expect.iter().map(Check::told).collect(),
+            Ok(rehearsal) => self.failed_checks(rehearsal),
+            Err(_) => self.expect.iter().map(Check::describe_check).collect(),
         };
         let (id, title, checks) = (self.id.clone(), self.title.clone(), self.expect.len());
         let usage = result.as_ref().map_or_else(|_| Usage::none(), |rehearsal| rehearsal.usage);
-        Row { id, title, checks, failures, error: result.err(), usage }
+        TaskResult { id, title, checks, failures, error: result.err(), usage }
     }
 
     /// The checks that a run fails.
-    pub fn failures(&self, rehearsal: &Rehearsal) -> Vec<String> {
-        self.expect.iter().filter(|check| !check.holds(rehearsal)).map(Check::told).collect()
+    pub fn failed_checks(&self, rehearsal: &DryRun) -> Vec<String> {
+        self.expect.iter().filter(|check| !check.is_met(rehearsal)).map(Check::describe_check).collect()
     }
 }
 
-impl Row {
+impl TaskResult {
     /// Whether all checks passed.
     pub fn has_passed(&self) -> bool {
         self.error.is_none() && self.failures.is_empty()
     }
 
     /// The number of passed checks.
-    pub fn held(&self) -> usize {
+    pub fn passed_checks(&self) -> usize {
         self.checks.saturating_sub(self.failures.len())
     }
 }
@@ -118,34 +118,34 @@ impl Row {
 mod tests {
     use super::*;
     use flowloom_core::code::Code;
-    use flowloom_formats::pipeline::built_in;
+    use flowloom_formats::pipeline::built_in_blocks;
 
     #[test]
     fn every_case_can_be_read_and_says_something() {
-        let cases = cases().expect("readable");
-        for (case, (name, _)) in cases.iter().zip(CASES) {
+        let cases = load_tasks().expect("readable");
+        for (case, (name, _)) in cases.iter().zip(TASK_FILES) {
             assert_eq!(case.id, name);
             assert!(case.intent.len() > 80 && !case.title.is_empty(), "{name}: too little to go by");
             assert!(
-                !case.expect.is_empty() && !case.failures(&Rehearsal::default()).is_empty(),
+                !case.expect.is_empty() && !case.failed_checks(&DryRun::default()).is_empty(),
                 "{name}: nothing passes"
             );
             for block in case.fixtures.keys() {
                 let known = |other: &Value| other.get("id").and_then(Value::as_str) == Some(block);
-                assert!(built_in().iter().any(known), "{name}: there is no block {block} in its world");
+                assert!(built_in_blocks().iter().any(known), "{name}: there is no block {block} in its world");
             }
         }
-        assert!(recorded("price-watch").is_none());
+        assert!(recorded_conversation("price-watch").is_none());
     }
 
     #[test]
     fn fixtures_are_what_their_blocks_may_give() {
-        for case in cases().expect("readable") {
+        for case in load_tasks().expect("readable") {
             for (id, fixtures) in &case.fixtures {
-                let block = built_in().iter().find(|block| block.get("id").and_then(Value::as_str) == Some(id));
+                let block = built_in_blocks().iter().find(|block| block.get("id").and_then(Value::as_str) == Some(id));
                 let schema = block.and_then(|block| block.get("output_schema").cloned()).expect("a schema");
                 for fixture in fixtures {
-                    let wrong = flowloom_runtime::schema::complaints(&schema, &fixture.outputs);
+                    let wrong = flowloom_runtime::schema::validation_errors(&schema, &fixture.outputs);
                     assert_eq!(wrong, None, "{}: {id}", case.id);
                 }
             }
@@ -154,10 +154,10 @@ mod tests {
 
     #[test]
     fn without_a_result_nothing_holds() {
-        let case = cases().expect("readable").remove(0);
-        let row = case.row(Err(StepError::new(Code::AuthoringFailed, "no")));
-        assert_eq!((row.held(), row.has_passed(), row.failures.len()), (0, false, row.checks));
-        let empty = case.row(Ok(Rehearsal::default()));
+        let case = load_tasks().expect("readable").remove(0);
+        let row = case.evaluate_run(Err(StepError::new(Code::AuthoringFailed, "no")));
+        assert_eq!((row.passed_checks(), row.has_passed(), row.failures.len()), (0, false, row.checks));
+        let empty = case.evaluate_run(Ok(DryRun::default()));
         assert!(!empty.has_passed() && empty.error.is_none());
     }
 }

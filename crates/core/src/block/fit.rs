@@ -1,15 +1,15 @@
 //! Whether a block found by a search does what is requested. Similarity is judged by thresholds; execution type, inputs
 //! and outputs must match.
 
-use super::words::{share, words};
-use super::{Card, properties};
+use super::words::{matching_share, significant_words};
+use super::{Card, schema_properties};
 use crate::value::Value;
 
 /// The minimum scores at which a block matches a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     /// Minimum similarity (0–1), if both texts have an embedding of the same model.
-    pub likeness: f32,
+    pub similarity_threshold: f32,
     /// Minimum share (0–1) of the requested words that the block also has, if an embedding is missing.
     pub words: f32,
 }
@@ -17,7 +17,7 @@ pub struct Thresholds {
 impl Default for Thresholds {
     /// Measured with the local model (`make bench`, row `search`); other models need other values.
     fn default() -> Thresholds {
-        Thresholds { likeness: 0.6, words: 0.6 }
+        Thresholds { similarity_threshold: 0.6, words: 0.6 }
     }
 }
 
@@ -42,39 +42,42 @@ pub enum Fit {
 
 impl Fit {
     /// Whether the block can be used.
-    pub fn is_found(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         matches!(self, Fit::Fits(_))
     }
 }
 
 /// Compares `block` with the request `wanted`. `similarity` is the cosine similarity of the embeddings of the two texts
 /// ([`Card::text`]); `None` if an embedding is missing.
-pub fn fit(wanted: &Card, block: &Card, similarity: Option<f32>, thresholds: &Thresholds) -> Fit {
+pub fn compare_block(wanted: &Card, block: &Card, similarity: Option<f32>, thresholds: &Thresholds) -> Fit {
     if !runs_as(&wanted.execution_type, &block.execution_type) {
         return Fit::OtherExecution;
     }
     if is_backwards(wanted, block) {
         return Fit::Backwards;
     }
-    if let Some(name) = unpaired(required(&block.inputs), properties(&wanted.inputs), &wanted.inputs) {
+    if let Some(name) = find_unpaired(required_fields(&block.inputs), schema_properties(&wanted.inputs), &wanted.inputs)
+    {
         return Fit::Needs(name.to_owned());
     }
-    if let Some(name) = unpaired(required(&wanted.inputs), properties(&block.inputs), &block.inputs) {
+    if let Some(name) = find_unpaired(required_fields(&wanted.inputs), schema_properties(&block.inputs), &block.inputs)
+    {
         return Fit::TakesNo(name.to_owned());
     }
     // Every block has an output: a block that declares none has an unknown one.
-    let says_outputs = properties(&block.outputs).next().is_some();
+    let says_outputs = schema_properties(&block.outputs).next().is_some();
     if says_outputs
-        && let Some(name) = unpaired(properties(&wanted.outputs), properties(&block.outputs), &block.outputs)
+        && let Some(name) =
+            find_unpaired(schema_properties(&wanted.outputs), schema_properties(&block.outputs), &block.outputs)
     {
         return Fit::GivesNo(name.to_owned());
     }
-    let shared = share(&words(&wanted.words()), &words(&block.words()));
-    let (likeness, least) = match similarity {
-        Some(similarity) => (similarity, thresholds.likeness),
+    let shared = matching_share(&significant_words(&wanted.search_text()), &significant_words(&block.search_text()));
+    let (similarity, least) = match similarity {
+        Some(similarity) => (similarity, thresholds.similarity_threshold),
         None => (shared, thresholds.words),
     };
-    if likeness >= least { Fit::Fits(likeness) } else { Fit::Unlike(likeness) }
+    if similarity >= least { Fit::Fits(similarity) } else { Fit::Unlike(similarity) }
 }
 
 /// Functions count as code, like Python. Prompts are a type of their own, because their cost and reliability differ.
@@ -86,23 +89,24 @@ fn runs_as(wanted: &str, block: &str) -> bool {
 /// Whether more field names match crosswise than straight. Embeddings cannot tell a conversion from its inverse: PDF to
 /// text is as close as can be to text to PDF. Optional inputs do not count, because nothing is converted from them.
 fn is_backwards(wanted: &Card, block: &Card) -> bool {
-    let is_in = |name: &str, schema: &Value| properties(schema).any(|(other, _)| other == name);
-    let common = |a: &Value, b: &Value| properties(a).filter(|(name, _)| is_in(name, b)).count();
-    let made_of = |inputs: &Value, outputs: &Value| required(inputs).filter(|(name, _)| is_in(name, outputs)).count();
+    let is_in = |name: &str, schema: &Value| schema_properties(schema).any(|(other, _)| other == name);
+    let common = |a: &Value, b: &Value| schema_properties(a).filter(|(name, _)| is_in(name, b)).count();
+    let made_of =
+        |inputs: &Value, outputs: &Value| required_fields(inputs).filter(|(name, _)| is_in(name, outputs)).count();
     let straight = common(&wanted.inputs, &block.inputs) + common(&wanted.outputs, &block.outputs);
     made_of(&wanted.inputs, &block.outputs) + made_of(&block.inputs, &wanted.outputs) > straight
 }
 
 /// The required fields of a schema.
-fn required(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
+fn required_fields(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let names = schema.get("required").and_then(Value::as_list).unwrap_or_default();
-    properties(schema)
+    schema_properties(schema)
         .filter(|(name, field)| names.iter().any(|one| one.as_str() == Some(name)) && field.get("default").is_none())
 }
 
 /// The first of `fields` without a partner of its type among `others`, if each field is paired with a different one.
 /// Names may differ, because each side chose its own. If `other` declares no fields, it is assumed to have all of them.
-fn unpaired<'a>(
+fn find_unpaired<'a>(
     fields: impl Iterator<Item = (&'a str, &'a Value)>,
     others: impl Iterator<Item = (&'a str, &'a Value)>,
     other: &Value,
@@ -111,13 +115,13 @@ fn unpaired<'a>(
     let fields: Vec<_> = fields.collect();
     let others: Vec<_> = others.collect();
     let mut taken: Vec<Option<usize>> = vec![None; others.len()];
-    let lonely =
-        (0..fields.len()).find(|field| !pair(*field, &fields, &others, &mut taken, &mut vec![false; others.len()]));
+    let lonely = (0..fields.len())
+        .find(|field| !find_partner(*field, &fields, &others, &mut taken, &mut vec![false; others.len()]));
     lonely.map(|field| fields[field].0)
 }
 
 /// Finds a partner for a field; reassigns other fields where that makes room.
-fn pair(
+fn find_partner(
     field: usize,
     fields: &[(&str, &Value)],
     others: &[(&str, &Value)],
@@ -131,7 +135,7 @@ fn pair(
         tried[other] = true;
         let is_free = match taken[other] {
             None => true,
-            Some(holder) => pair(holder, fields, others, taken, tried),
+            Some(holder) => find_partner(holder, fields, others, taken, tried),
         };
         if is_free {
             taken[other] = Some(field);
@@ -143,7 +147,7 @@ fn pair(
 
 /// Whether some value satisfies both schemas, judged by their types and the types of their items.
 fn is_of_kind(a: &Value, b: &Value) -> bool {
-    let (of_a, of_b) = (types(a), types(b));
+    let (of_a, of_b) = (declared_types(a), declared_types(b));
     if of_a.is_empty() || of_b.is_empty() {
         return true;
     }
@@ -159,7 +163,7 @@ fn is_number(kind: &str) -> bool {
 }
 
 /// The types that a schema declares, apart from null; empty if it declares none.
-fn types(schema: &Value) -> Vec<&str> {
+fn declared_types(schema: &Value) -> Vec<&str> {
     let named = schema.get("type");
     let all = match named.and_then(Value::as_list) {
         Some(list) => list.iter().filter_map(Value::as_str).collect(),
@@ -173,7 +177,7 @@ mod tests {
     use super::*;
     use crate::json::parse_value;
 
-    fn card(kind: &str, inputs: &str, outputs: &str) -> Card {
+    fn make_card(kind: &str, inputs: &str, outputs: &str) -> Card {
         let schema = |fields: &str| {
             let all = parse_value(fields).unwrap();
             let names = all.as_map().unwrap().keys().filter(|name| !name.starts_with("may_"));
@@ -190,27 +194,27 @@ mod tests {
         }
     }
 
-    const TEXT: &str = r#"{"text": {"type": "string"}}"#;
-    const SENT: &str = r#"{"sent": {"type": "boolean"}}"#;
+    const TEXT_FIELD: &str = r#"{"text": {"type": "string"}}"#;
+    const SENT_FIELD: &str = r#"{"sent": {"type": "boolean"}}"#;
 
-    fn decide(wanted: &Card, block: &Card) -> Fit {
-        fit(wanted, block, Some(0.9), &Thresholds::default())
+    fn compare_cards(wanted: &Card, block: &Card) -> Fit {
+        compare_block(wanted, block, Some(0.9), &Thresholds::default())
     }
 
     #[test]
     fn names_may_differ_and_kinds_may_not() {
-        let block = card("python", r#"{"message": {"type": "string"}, "may_to": {"type": "string"}}"#, SENT);
-        let fits = |wanted: Card| decide(&wanted, &block);
-        assert_eq!(fits(card("python", TEXT, r#"{"ok": {"type": ["boolean", "null"]}}"#)), Fit::Fits(0.9));
-        assert_eq!(fits(card("function", TEXT, "{}")), Fit::Fits(0.9));
+        let block = make_card("python", r#"{"message": {"type": "string"}, "may_to": {"type": "string"}}"#, SENT_FIELD);
+        let fits = |wanted: Card| compare_cards(&wanted, &block);
+        assert_eq!(fits(make_card("python", TEXT_FIELD, r#"{"ok": {"type": ["boolean", "null"]}}"#)), Fit::Fits(0.9));
+        assert_eq!(fits(make_card("function", TEXT_FIELD, "{}")), Fit::Fits(0.9));
         assert_eq!(fits(Card::default()), Fit::Fits(0.9));
-        assert_eq!(fits(card("llm", TEXT, SENT)), Fit::OtherExecution);
-        assert_eq!(fits(card("", r#"{"list": {"type": "array"}}"#, SENT)), Fit::Needs("message".into()));
+        assert_eq!(fits(make_card("llm", TEXT_FIELD, SENT_FIELD)), Fit::OtherExecution);
+        assert_eq!(fits(make_card("", r#"{"list": {"type": "array"}}"#, SENT_FIELD)), Fit::Needs("message".into()));
         let three = r#"{"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "string"}}"#;
-        assert_eq!(fits(card("", three, SENT)), Fit::TakesNo("c".into()));
-        assert_eq!(fits(card("", TEXT, r#"{"id": {"type": "string"}}"#)), Fit::GivesNo("id".into()));
+        assert_eq!(fits(make_card("", three, SENT_FIELD)), Fit::TakesNo("c".into()));
+        assert_eq!(fits(make_card("", TEXT_FIELD, r#"{"id": {"type": "string"}}"#)), Fit::GivesNo("id".into()));
         assert!(
-            decide(&card("", TEXT, SENT), &card("python", TEXT, "{}")).is_found(),
+            compare_cards(&make_card("", TEXT_FIELD, SENT_FIELD), &make_card("python", TEXT_FIELD, "{}")).is_usable(),
             "it says nothing of what it gives"
         );
     }
@@ -218,32 +222,33 @@ mod tests {
     #[test]
     fn each_field_has_a_partner_of_its_own() {
         // The first field could take either partner, and must leave the second field the one that it needs.
-        let wanted = card("", "{}", r#"{"any": {}, "count": {"type": "integer"}}"#);
-        let gives = |outputs| decide(&wanted, &card("python", "{}", outputs));
+        let wanted = make_card("", "{}", r#"{"any": {}, "count": {"type": "integer"}}"#);
+        let gives = |outputs| compare_cards(&wanted, &make_card("python", "{}", outputs));
         assert_eq!(gives(r#"{"total": {"type": "number"}, "name": {"type": "string"}}"#), Fit::Fits(0.9));
         assert_eq!(gives(r#"{"total": {"type": "number"}}"#), Fit::GivesNo("count".into()));
-        let list =
-            |kind: &str| card("", "{}", &format!(r#"{{"all": {{"type": "array", "items": {{"type": "{kind}"}}}}}}"#));
-        assert_eq!(decide(&list("string"), &list("object")), Fit::GivesNo("all".into()));
-        assert_eq!(decide(&list("integer"), &list("number")), Fit::Fits(0.9));
+        let list = |kind: &str| {
+            make_card("", "{}", &format!(r#"{{"all": {{"type": "array", "items": {{"type": "{kind}"}}}}}}"#))
+        };
+        assert_eq!(compare_cards(&list("string"), &list("object")), Fit::GivesNo("all".into()));
+        assert_eq!(compare_cards(&list("integer"), &list("number")), Fit::Fits(0.9));
     }
 
     #[test]
     fn the_way_back_is_another_way() {
-        let (text, pdf) = (TEXT, r#"{"pdf": {"type": "string"}}"#);
-        let block = card("python", pdf, text);
-        assert_eq!(decide(&card("python", text, pdf), &block), Fit::Backwards);
-        assert_eq!(decide(&card("python", pdf, text), &block), Fit::Fits(0.9));
-        assert_eq!(decide(&card("python", text, text), &block), Fit::Fits(0.9));
+        let (text, pdf) = (TEXT_FIELD, r#"{"pdf": {"type": "string"}}"#);
+        let block = make_card("python", pdf, text);
+        assert_eq!(compare_cards(&make_card("python", text, pdf), &block), Fit::Backwards);
+        assert_eq!(compare_cards(&make_card("python", pdf, text), &block), Fit::Fits(0.9));
+        assert_eq!(compare_cards(&make_card("python", text, text), &block), Fit::Fits(0.9));
     }
 
     #[test]
-    fn likeness_decides_the_rest_and_words_where_there_is_no_vector() {
-        let (wanted, block) = (card("", TEXT, SENT), card("python", TEXT, SENT));
-        let thresholds = Thresholds { likeness: 0.5, words: 0.7 };
-        assert_eq!(fit(&wanted, &block, Some(0.4), &thresholds), Fit::Unlike(0.4));
-        assert!(fit(&wanted, &block, None, &thresholds).is_found());
+    fn similarity_decides_the_rest_and_words_where_there_is_no_vector() {
+        let (wanted, block) = (make_card("", TEXT_FIELD, SENT_FIELD), make_card("python", TEXT_FIELD, SENT_FIELD));
+        let thresholds = Thresholds { similarity_threshold: 0.5, words: 0.7 };
+        assert_eq!(compare_block(&wanted, &block, Some(0.4), &thresholds), Fit::Unlike(0.4));
+        assert!(compare_block(&wanted, &block, None, &thresholds).is_usable());
         let other = Card { description: "Sends a picture.".into(), ..block };
-        assert!(!fit(&wanted, &other, None, &thresholds).is_found());
+        assert!(!compare_block(&wanted, &other, None, &thresholds).is_usable());
     }
 }

@@ -4,8 +4,8 @@
 mod fit;
 mod words;
 
-pub use fit::{Fit, Thresholds, fit};
-pub use words::words;
+pub use fit::{Fit, Thresholds, compare_block};
+pub use words::significant_words;
 
 use crate::value::{Map, Value};
 
@@ -30,13 +30,13 @@ pub struct Card {
 
 impl Card {
     /// The card of a block definition, or of a block that a plan requests (`suggested_id`).
-    pub fn of(definition: &Value) -> Card {
+    pub fn from_definition(definition: &Value) -> Card {
         let text = |key: &str| definition.get(key).and_then(Value::as_str).unwrap_or_default().trim();
         let named = ["name", "suggested_id", "id"].into_iter().map(text).find(|name| !name.is_empty());
         let tags = definition.get("tags").and_then(Value::as_list).unwrap_or_default();
         let schema = |key: &str| definition.get(key).cloned().unwrap_or_default();
         Card {
-            name: spoken(named.unwrap_or_default()),
+            name: identifier_to_words(named.unwrap_or_default()),
             description: text("description").to_owned(),
             use_when: text("use_when").to_owned(),
             tags: tags.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -47,7 +47,7 @@ impl Card {
     }
 
     /// The text that is embedded. Blocks and requests have the same form, so that two with the same meaning are close.
-    pub fn text(&self) -> String {
+    pub fn embedding_text(&self) -> String {
         let mut text = String::new();
         for (label, part) in [("", &self.name), ("", &self.description), ("Use when: ", &self.use_when)] {
             if !part.is_empty() {
@@ -56,7 +56,7 @@ impl Card {
             }
         }
         for (label, schema) in [("Inputs: ", &self.inputs), ("Outputs: ", &self.outputs)] {
-            let fields: Vec<String> = properties(schema).map(|(name, _)| spoken(name)).collect();
+            let fields: Vec<String> = schema_properties(schema).map(|(name, _)| identifier_to_words(name)).collect();
             if !fields.is_empty() {
                 text.extend([label, &fields.join(", "), ".\n"]);
             }
@@ -67,18 +67,18 @@ impl Card {
 
     /// The text for full-text search: purpose and use, without the names of the fields, which differ between equivalent
     /// blocks.
-    pub fn words(&self) -> String {
+    pub fn search_text(&self) -> String {
         [&self.name, &self.description, &self.use_when, &self.tags.join(" ")].map(String::as_str).join(" ")
     }
 }
 
 /// An identifier as words.
-fn spoken(name: &str) -> String {
+fn identifier_to_words(name: &str) -> String {
     name.replace(['_', '-'], " ")
 }
 
 /// The fields of an object schema.
-fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
+fn schema_properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let all = schema.get("properties").and_then(Value::as_map);
     all.into_iter().flat_map(Map::iter).map(|(name, schema)| (&**name, schema))
 }
@@ -90,16 +90,19 @@ mod tests {
 
     #[test]
     fn a_block_and_a_wish_for_it_have_texts_of_one_form() {
-        let card = |text: &str| Card::of(&parse_value(text).unwrap());
+        let card = |text: &str| Card::from_definition(&parse_value(text).unwrap());
         let block = card(
             r#"{"id": "x", "name": "Fetch page", "description": "Reads a page.", "use_when": "a page is needed",
                 "tags": ["web"], "output_schema": {"type": "object", "properties": {"page_text": {"type": "string"}}}}"#,
         );
-        assert_eq!(block.text(), "Fetch page.\nReads a page.\nUse when: a page is needed.\nOutputs: page text.");
-        assert_eq!(block.words(), "Fetch page Reads a page. a page is needed web");
+        assert_eq!(
+            block.embedding_text(),
+            "Fetch page.\nReads a page.\nUse when: a page is needed.\nOutputs: page text."
+        );
+        assert_eq!(block.search_text(), "Fetch page Reads a page. a page is needed web");
         let wish = card(r#"{"suggested_id": "fetch_page", "description": "Reads a page", "input_schema": {}}"#);
-        assert_eq!(wish.text(), "fetch page.\nReads a page.");
+        assert_eq!(wish.embedding_text(), "fetch page.\nReads a page.");
         assert_eq!(card("[1]"), Card::default());
-        assert_eq!(Card::default().text(), "");
+        assert_eq!(Card::default().embedding_text(), "");
     }
 }

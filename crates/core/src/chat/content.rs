@@ -5,8 +5,8 @@
 
 use super::{Message, MessagePart, Role};
 use crate::error::StepError;
-use crate::expr::{Expr, Lookup, Part, Template};
-use crate::render::{self, Style};
+use crate::expr::{Expr, Lookup, Template, TemplatePart};
+use crate::render::{self, TextStyle};
 use crate::value::Value;
 
 /// The content of a message.
@@ -22,83 +22,83 @@ pub enum Content {
 
 /// A list of parts under construction. Adjacent texts are merged into one part.
 #[derive(Default)]
-struct Parts {
+struct PartsBuilder {
     list: Vec<MessagePart>,
     text: String,
 }
 
 impl Content {
     /// The parts of the message. Fails if an expression in the content fails.
-    pub fn parts(&self, scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepError> {
-        let mut parts = Parts::default();
+    pub fn render_parts(&self, scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepError> {
+        let mut parts = PartsBuilder::default();
         match self {
-            Content::Value(expr) => parts.value(expr.evaluate(scope, None)?),
+            Content::Value(expr) => parts.push_value(expr.evaluate(scope, None)?),
             Content::Json(expr) => match expr.evaluate(scope, None)? {
-                Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => parts.json(&value),
-                value => parts.value(value),
+                Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => parts.push_json(&value),
+                value => parts.push_value(value),
             },
-            Content::Blocks(blocks) => return Content::parts_of(blocks, scope),
+            Content::Blocks(blocks) => return Content::render_blocks(blocks, scope),
         }
-        Ok(parts.finish())
+        Ok(parts.into_parts())
     }
 
     /// The parts of a list of paragraphs. Fails if an expression in them fails.
-    pub fn parts_of(blocks: &[Template], scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepError> {
-        let mut parts = Parts::default();
+    pub fn render_blocks(blocks: &[Template], scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepError> {
+        let mut parts = PartsBuilder::default();
         for block in blocks {
-            parts.block(block, scope)?;
+            parts.push_block(block, scope)?;
         }
-        Ok(parts.finish())
+        Ok(parts.into_parts())
     }
 }
 
-impl Parts {
-    fn block(&mut self, block: &Template, scope: &dyn Lookup) -> Result<(), StepError> {
+impl PartsBuilder {
+    fn push_block(&mut self, block: &Template, scope: &dyn Lookup) -> Result<(), StepError> {
         let mut text = String::new();
         let mut after = Vec::new();
         for part in &block.parts {
             let value = match part {
-                Part::Text(written) => {
+                TemplatePart::Text(written) => {
                     text.push_str(written);
                     continue;
                 }
-                Part::Secret(_) => continue,
-                Part::Ref(reference) => reference.value(scope).map(|found| found.to_value()),
-                Part::Expr(expr) => expr.evaluate(scope, None)?,
+                TemplatePart::Secret(_) => continue,
+                TemplatePart::Ref(reference) => reference.find_value(scope).map(|found| found.to_value()),
+                TemplatePart::Expr(expr) => expr.evaluate(scope, None)?,
             };
             match value {
                 None => text.push_str("undefined"),
                 Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => {
-                    text.push_str(&render::text(&value, Style::JavaScript));
+                    text.push_str(&render::render_text(&value, TextStyle::JavaScript));
                 }
                 Some(value) => after.push(value),
             }
         }
-        self.paragraph(&text);
-        after.into_iter().for_each(|value| self.value(Some(value)));
+        self.push_paragraph(&text);
+        after.into_iter().for_each(|value| self.push_value(Some(value)));
         Ok(())
     }
 
-    fn value(&mut self, value: Option<Value>) {
+    fn push_value(&mut self, value: Option<Value>) {
         match value {
-            None => self.paragraph("undefined"),
+            None => self.push_paragraph("undefined"),
             Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => {
-                self.paragraph(&render::text(&value, Style::JavaScript));
+                self.push_paragraph(&render::render_text(&value, TextStyle::JavaScript));
             }
             Some(Value::Blob(blob)) => {
-                self.flush();
+                self.flush_text();
                 self.list.push(MessagePart::Image { mime: blob.mime.clone(), data: blob.data.clone() });
             }
-            Some(value) => self.json(&value),
+            Some(value) => self.push_json(&value),
         }
     }
 
-    fn json(&mut self, value: &Value) {
-        self.flush();
-        self.list.push(MessagePart::Text { text: fenced(value) });
+    fn push_json(&mut self, value: &Value) {
+        self.flush_text();
+        self.list.push(MessagePart::Text { text: fence_json(value) });
     }
 
-    fn paragraph(&mut self, text: &str) {
+    fn push_paragraph(&mut self, text: &str) {
         if !text.is_empty() {
             if !self.text.is_empty() {
                 self.text.push_str("\n\n");
@@ -107,25 +107,25 @@ impl Parts {
         }
     }
 
-    fn flush(&mut self) {
+    fn flush_text(&mut self) {
         if !self.text.is_empty() {
             self.list.push(MessagePart::Text { text: std::mem::take(&mut self.text) });
         }
     }
 
-    fn finish(mut self) -> Vec<MessagePart> {
-        self.flush();
+    fn into_parts(mut self) -> Vec<MessagePart> {
+        self.flush_text();
         self.list
     }
 }
 
 /// The value as JSON in a Markdown code fence.
-pub fn fenced(value: &Value) -> String {
-    format!("```json\n{}\n```", render::js_pretty(value))
+pub fn fence_json(value: &Value) -> String {
+    format!("```json\n{}\n```", render::to_js_json_pretty(value))
 }
 
 /// The texts of the parts, separated by blank lines. Images are left out.
-pub fn text_of(parts: &[MessagePart]) -> String {
+pub fn join_texts(parts: &[MessagePart]) -> String {
     let texts: Vec<&str> = parts
         .iter()
         .filter_map(|part| match part {
@@ -137,8 +137,8 @@ pub fn text_of(parts: &[MessagePart]) -> String {
 }
 
 /// A message with these parts. A message of one text has no separate `parts`.
-pub fn message(role: Role, parts: Vec<MessagePart>) -> Message {
-    let content = text_of(&parts);
+pub fn build_message(role: Role, parts: Vec<MessagePart>) -> Message {
+    let content = join_texts(&parts);
     let is_plain = matches!(parts.as_slice(), [] | [MessagePart::Text { .. }]);
     Message { parts: if is_plain { Vec::new() } else { parts }, ..Message::new(role, content) }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::value::Value;
 
 pub use content::Content;
-pub use thread::{Messages, Thread, answered, unanswered};
+pub use thread::{Messages, Thread, close_open_calls, unanswered_call_message};
 
 /// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,7 +15,7 @@ pub struct Thread {
 
 impl Default for Thread {
     fn default() -> Thread {
-        Thread { messages: Arc::default(), digest: Hash::of(b"") }
+        Thread { messages: Arc::default(), digest: Hash::of_bytes(b"") }
     }
 }
 
@@ -23,7 +23,7 @@ impl Thread {
     /// Appends a message.
     pub fn push(&mut self, message: Message) {
         let mut hasher = Hasher::new();
-        hasher.hash(&self.digest);
+        hasher.add_hash(&self.digest);
         hash_message(&mut hasher, &message);
         self.digest = hasher.finish();
         Arc::make_mut(&mut self.messages).push(message);
@@ -37,14 +37,17 @@ impl Thread {
 
 /// The messages, with a result added for every tool call that has none: providers reject a conversation that breaks off
 /// between a call and its result.
-pub fn answered(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {
+pub fn close_open_calls(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {
     let mut all: Vec<Message> = Vec::new();
     let mut open: Vec<ToolCall> = Vec::new();
     for message in messages {
         if message.role == Role::Tool {
             open.retain(|call| Some(&call.id) != message.tool_call_id.as_ref());
         } else {
-            all.extend(open.drain(..).map(|call| unanswered(call, "the conversation broke off before it was run")));
+            all.extend(
+                open.drain(..)
+                    .map(|call| unanswered_call_message(call, "the conversation broke off before it was run")),
+            );
             open.clone_from(&message.tool_calls);
         }
         all.push(message);
@@ -53,7 +56,7 @@ pub fn answered(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {
 }
 
 /// The result of a tool call that was not run, as the model receives it.
-pub fn unanswered(call: ToolCall, why: &str) -> Message {
+pub fn unanswered_call_message(call: ToolCall, why: &str) -> Message {
     let told = format!("Error: the tool {} was not run: {why}.", call.name);
     Message { tool_call_id: Some(call.id), ..Message::new(Role::Tool, told) }
 }
@@ -82,7 +85,7 @@ impl Messages {
     }
 
     /// The new messages.
-    pub fn new_ones(&self) -> &[Message] {
+    pub fn new_messages(&self) -> &[Message] {
         &self.new
     }
 
@@ -112,7 +115,7 @@ impl Messages {
     }
 
     /// Appends a paragraph to the instructions, or creates them.
-    pub fn instruct(&mut self, text: &str) {
+    pub fn add_instructions(&mut self, text: &str) {
         let first = match self.new.first_mut() {
             Some(first) if self.thread.messages().is_empty() && first.role == Role::System => Some(first),
             _ => None,
@@ -125,9 +128,9 @@ impl Messages {
 
     /// Adds all messages to a hash.
     pub(crate) fn hash_into(&self, hasher: &mut Hasher) {
-        hasher.number(self.len() as u64);
+        hasher.add_number(self.len() as u64);
         self.system.iter().for_each(|message| hash_message(hasher, message));
-        hasher.hash(&self.thread.digest);
+        hasher.add_hash(&self.thread.digest);
         self.new.iter().for_each(|message| hash_message(hasher, message));
     }
 }
@@ -139,15 +142,15 @@ impl From<Vec<Message>> for Messages {
 }
 
 fn hash_message(hasher: &mut Hasher, message: &Message) {
-    hasher.number(message.role as u64).text(&message.content).number(message.tool_calls.len() as u64);
+    hasher.add_number(message.role as u64).add_text(&message.content).add_number(message.tool_calls.len() as u64);
     for call in &message.tool_calls {
-        hasher.text(&call.name).value(&call.arguments);
+        hasher.add_text(&call.name).add_value(&call.arguments);
     }
-    hasher.number(message.parts.len() as u64);
+    hasher.add_number(message.parts.len() as u64);
     for part in &message.parts {
         match part {
-            MessagePart::Text { text } => hasher.number(0).text(text),
-            MessagePart::Image { mime, data } => hasher.number(1).text(mime).text(data),
+            MessagePart::Text { text } => hasher.add_number(0).add_text(text),
+            MessagePart::Image { mime, data } => hasher.add_number(1).add_text(mime).add_text(data),
         };
     }
 }
@@ -175,15 +178,15 @@ mod tests {
     #[test]
     fn instructions_join_those_that_are_there() {
         let mut messages = Messages::new(Some("Be brief.".into()), Thread::default(), Vec::new());
-        messages.instruct("Answer in JSON.");
+        messages.add_instructions("Answer in JSON.");
         let mut bare = Messages::from(vec![Message::new(Role::User, "hi")]);
-        bare.instruct("Answer in JSON.");
+        bare.add_instructions("Answer in JSON.");
         let texts = |messages: &Messages| messages.iter().map(|m| m.content.clone()).collect::<Vec<_>>();
         assert_eq!(texts(&messages), ["Be brief.\n\nAnswer in JSON."]);
         assert_eq!(texts(&bare), ["Answer in JSON.", "hi"]);
     }
 
-    fn asking(ids: &[&str]) -> Message {
+    fn message_with_calls(ids: &[&str]) -> Message {
         let call = |id: &&str| ToolCall { id: (*id).into(), name: "look".into(), arguments: Default::default() };
         Message { tool_calls: ids.iter().map(call).collect(), ..Message::new(Role::Assistant, "") }
     }
@@ -191,14 +194,23 @@ mod tests {
     #[test]
     fn calls_without_a_result_are_answered_where_the_conversation_goes_on() {
         let result = Message { tool_call_id: Some("a".into()), ..Message::new(Role::Tool, "7") };
-        let said = [asking(&["a", "b"]), result.clone(), Message::new(Role::User, "and?"), asking(&["c"])];
-        let mended = answered(said.clone());
+        let said = [
+            message_with_calls(&["a", "b"]),
+            result.clone(),
+            Message::new(Role::User, "and?"),
+            message_with_calls(&["c"]),
+        ];
+        let mended = close_open_calls(said.clone());
         let ids: Vec<_> = mended.iter().map(|message| message.tool_call_id.as_deref()).collect();
         assert_eq!(ids, [None, Some("a"), Some("b"), None, None]);
         assert_eq!(
             mended[2].content,
             "Error: the tool look was not run: the conversation broke off before it was run."
         );
-        assert_eq!(answered([said[0].clone(), result.clone()]), [said[0].clone(), result], "the end may still be open");
+        assert_eq!(
+            close_open_calls([said[0].clone(), result.clone()]),
+            [said[0].clone(), result],
+            "the end may still be open"
+        );
     }
 }

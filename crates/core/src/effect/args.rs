@@ -25,7 +25,7 @@ pub struct Payload {
 
 impl Payload {
     /// A payload of plain arguments, as a model or a person supplies them.
-    pub fn of(arguments: Map) -> Payload {
+    pub fn from_arguments(arguments: Map) -> Payload {
         let digest = Hash::of_value(&arguments.clone().into());
         Payload { vars: Arc::new(arguments), digest, extra: Vec::new(), prompt: None }
     }
@@ -37,7 +37,7 @@ impl Payload {
             map.insert(key.clone(), value.clone());
         }
         if let Some(prompt) = &self.prompt {
-            map.insert("prompt".into(), prompt.names_only().into());
+            map.insert("prompt".into(), prompt.to_redacted_text().into());
         }
         map.into()
     }
@@ -45,7 +45,7 @@ impl Payload {
     /// One entry of the payload, without building the whole object.
     pub fn get(&self, key: &str) -> Option<Value> {
         match &self.prompt {
-            Some(prompt) if key == "prompt" => Some(prompt.names_only().into()),
+            Some(prompt) if key == "prompt" => Some(prompt.to_redacted_text().into()),
             _ => {
                 let extra = self.extra.iter().rev().find(|(name, _)| &**name == key).map(|(_, value)| value);
                 extra.or_else(|| self.vars.get(key)).cloned()
@@ -56,15 +56,15 @@ impl Payload {
     /// The named arguments of a built-in function with one required argument, `required`. They come from `input` if
     /// that is an object, otherwise from a JSON object in the prompt; otherwise the whole prompt is the required
     /// argument. A payload without a prompt holds the arguments themselves.
-    pub fn arguments(&self, required: &str) -> Arguments {
+    pub fn read_arguments(&self, required: &str) -> Arguments {
         let Some(prompt) = &self.prompt else {
             return Arguments::Values((*self.vars).clone());
         };
         if let Some(Value::Map(input)) = self.get("input") {
             return Arguments::Values((*input).clone());
         }
-        let text = prompt.names_only();
-        let is_object = |text: &str| matches!(object_in(text), Some(Value::Map(_)));
+        let text = prompt.to_redacted_text();
+        let is_object = |text: &str| matches!(parse_object(text), Some(Value::Map(_)));
         if is_object(&text) {
             return Arguments::Object(prompt.clone());
         }
@@ -73,9 +73,9 @@ impl Payload {
 
     /// Adds the whole payload to a hash.
     pub(crate) fn hash_into(&self, hasher: &mut Hasher) {
-        hasher.hash(&self.digest).number(self.extra.len() as u64);
+        hasher.add_hash(&self.digest).add_number(self.extra.len() as u64);
         for (key, value) in &self.extra {
-            hasher.text(key).value(value);
+            hasher.add_text(key).add_value(value);
         }
         if let Some(prompt) = &self.prompt {
             prompt.hash_into(hasher);
@@ -97,30 +97,30 @@ pub enum Arguments {
 impl Arguments {
     /// The arguments by name, with each secret replaced by `fill(name)`. Only text of the definition itself can contain
     /// a secret.
-    pub fn fill(&self, fill: impl Fn(&str) -> String) -> Map {
+    pub fn fill_secrets(&self, fill: impl Fn(&str) -> String) -> Map {
         match self {
             Arguments::Values(map) => map.clone(),
             Arguments::Object(rich) => {
                 let escaped = |name: &str| {
-                    let quoted = crate::render::json(&fill(name).into());
+                    let quoted = crate::render::to_json(&fill(name).into());
                     quoted[1..quoted.len() - 1].to_owned()
                 };
-                match object_in(&rich.fill(escaped)) {
+                match parse_object(&rich.fill_secrets(escaped)) {
                     Some(Value::Map(map)) => (*map).clone(),
                     _ => Map::new(),
                 }
             }
-            Arguments::Single(name, rich) => Map::from_iter([(name.clone(), rich.fill(fill).into())]),
+            Arguments::Single(name, rich) => Map::from_iter([(name.clone(), rich.fill_secrets(fill).into())]),
         }
     }
 
     /// The arguments by name, with secrets as `${secret.NAME}`.
-    pub fn names_only(&self) -> Map {
-        self.fill(|name| format!("${{secret.{name}}}"))
+    pub fn to_redacted_map(&self) -> Map {
+        self.fill_secrets(|name| format!("${{secret.{name}}}"))
     }
 }
 
-fn object_in(text: &str) -> Option<Value> {
+fn parse_object(text: &str) -> Option<Value> {
     let trimmed = text.trim();
     if trimmed.starts_with('{') { parse_value(trimmed).ok().or_else(|| read_lenient(trimmed)) } else { None }
 }

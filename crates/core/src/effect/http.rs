@@ -6,9 +6,9 @@ use crate::code::Code;
 use crate::error::StepError;
 use crate::expr::{Lookup, TextRules};
 use crate::json;
-use crate::plan::{Body, HttpSpec};
+use crate::plan::{BodySpec, HttpSpec};
 use crate::render;
-use crate::rich::{Piece, Rich};
+use crate::rich::{Rich, RichPiece};
 use crate::value::Value;
 
 /// A request ready to be sent. Secrets are still names.
@@ -59,16 +59,16 @@ impl HttpReply {
     }
 }
 
-const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+const HTTP_METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 impl HttpRequest {
     /// The request that `spec` describes, with the values of `scope` put in. An error if it cannot be sent: an unknown
     /// method, an address that is none, a header that is not the author's to set, a body that is not JSON.
     pub fn resolve(spec: &HttpSpec, scope: &dyn Lookup, rules: TextRules) -> Result<HttpRequest, StepError> {
-        let written = spec.method.resolve(scope, rules)?.names_only();
+        let written = spec.method.resolve(scope, rules)?.to_redacted_text();
         let method = if written.is_empty() { "GET".to_owned() } else { written.to_uppercase() };
-        if !METHODS.contains(&method.as_str()) {
-            let message = format!("{written:?} is not a method; use one of {}", METHODS.join(", "));
+        if !HTTP_METHODS.contains(&method.as_str()) {
+            let message = format!("{written:?} is not a method; use one of {}", HTTP_METHODS.join(", "));
             return Err(StepError::new(Code::HttpRequestInvalid, message));
         }
         let url = spec.url.resolve(scope, rules)?.map_text(normalize_url)?;
@@ -76,46 +76,46 @@ impl HttpRequest {
         let has_body = matches!(written.as_str(), "POST" | "PUT" | "PATCH");
         let mut headers = Vec::new();
         for (key, value) in &spec.headers {
-            let key = key.resolve(scope, rules)?.names_only();
-            set_exact(&mut headers, key, value.resolve(scope, rules)?);
+            let key = key.resolve(scope, rules)?.to_redacted_text();
+            set_header(&mut headers, key, value.resolve(scope, rules)?);
         }
         let body = if has_body { write_body(&spec.body, scope, rules, &mut headers)? } else { None };
-        Ok(HttpRequest { method, url, headers: merge(headers)?, body })
+        Ok(HttpRequest { method, url, headers: merge_headers(headers)?, body })
     }
 }
 
 /// The text of a body, if there is one; also sets the content type that goes with it.
 fn write_body(
-    body: &Body,
+    body: &BodySpec,
     scope: &dyn Lookup,
     rules: TextRules,
     headers: &mut Vec<(String, Rich)>,
 ) -> Result<Option<Rich>, StepError> {
     let content_type = |headers: &mut Vec<_>, kind: &str| {
-        set_exact(headers, "Content-Type".into(), kind.into());
+        set_header(headers, "Content-Type".into(), kind.into());
     };
     match body {
-        Body::None => Ok(None),
-        Body::Text(template) => {
+        BodySpec::None => Ok(None),
+        BodySpec::Text(template) => {
             let text = template.resolve(scope, rules)?;
             if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
                 content_type(headers, "text/plain;charset=UTF-8");
             }
             Ok(Some(text))
         }
-        Body::JsonText(template) => {
+        BodySpec::JsonText(template) => {
             content_type(headers, "application/json");
             let text = template.resolve(scope, rules)?;
             // An empty body or a body of `null` is sent as no body.
-            let mended = if text.pieces().is_empty() { text } else { text.map_text(mend_json)? };
-            let is_nothing = mended.pieces().is_empty() || mended.names_only() == "null";
+            let mended = if text.pieces().is_empty() { text } else { text.map_text(repair_json)? };
+            let is_nothing = mended.pieces().is_empty() || mended.to_redacted_text() == "null";
             Ok((!is_nothing).then_some(mended))
         }
-        Body::JsonValue(data) => {
+        BodySpec::JsonValue(data) => {
             content_type(headers, "application/json");
-            Ok(Some(render::js_json(&data.resolve(scope, rules)?).as_str().into()))
+            Ok(Some(render::to_js_json(&data.resolve(scope, rules)?).as_str().into()))
         }
-        Body::Form(fields) => {
+        BodySpec::Form(fields) => {
             content_type(headers, "application/x-www-form-urlencoded");
             let mut form = Rich::default();
             for (i, (key, value)) in fields.iter().enumerate() {
@@ -135,17 +135,17 @@ fn write_body(
 fn append_encoded(body: &mut Rich, text: &Rich) {
     for piece in text.pieces() {
         match piece {
-            Piece::Text(text) => {
+            RichPiece::Text(text) => {
                 body.push_text(&url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>());
             }
-            Piece::Secret(name) => body.push_secret(name),
+            RichPiece::Secret(name) => body.push_secret(name),
         }
     }
 }
 
-fn mend_json(text: &str) -> Result<String, StepError> {
+fn repair_json(text: &str) -> Result<String, StepError> {
     match json::read_lenient(text) {
-        Some(value) => Ok(render::js_json(&value)),
+        Some(value) => Ok(render::to_js_json(&value)),
         None => {
             let message = "after the values were inserted, the body is not JSON and could not be repaired; \
                            use bodyType \"text\" to send it unchanged";
@@ -171,7 +171,7 @@ pub fn normalize_url(text: &str) -> Result<String, StepError> {
     Ok(url.into())
 }
 
-fn set_exact(headers: &mut Vec<(String, Rich)>, key: String, value: Rich) {
+fn set_header(headers: &mut Vec<(String, Rich)>, key: String, value: Rich) {
     match headers.iter_mut().find(|(name, _)| *name == key) {
         Some((_, old)) => *old = value,
         None => headers.push((key, value)),
@@ -179,7 +179,7 @@ fn set_exact(headers: &mut Vec<(String, Rich)>, key: String, value: Rich) {
 }
 
 /// Joins rows whose names differ only in case, as `Headers.append` does, and rejects headers that cannot be sent.
-fn merge(rows: Vec<(String, Rich)>) -> Result<Vec<(String, Rich)>, StepError> {
+fn merge_headers(rows: Vec<(String, Rich)>) -> Result<Vec<(String, Rich)>, StepError> {
     let mut merged: Vec<(String, Rich)> = Vec::new();
     for (key, value) in rows {
         check_header(&key, &value)?;
@@ -189,8 +189,8 @@ fn merge(rows: Vec<(String, Rich)>) -> Result<Vec<(String, Rich)>, StepError> {
                 old.push_text(", ");
                 for piece in value.pieces() {
                     match piece {
-                        Piece::Text(text) => old.push_text(text),
-                        Piece::Secret(secret) => old.push_secret(secret),
+                        RichPiece::Text(text) => old.push_text(text),
+                        RichPiece::Secret(secret) => old.push_secret(secret),
                     }
                 }
             }
@@ -201,7 +201,7 @@ fn merge(rows: Vec<(String, Rich)>) -> Result<Vec<(String, Rich)>, StepError> {
 }
 
 /// Headers controlled by the connection, not by the author.
-const OWNED: [&str; 10] = [
+const CONNECTION_HEADERS: [&str; 10] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -215,14 +215,14 @@ const OWNED: [&str; 10] = [
 ];
 
 /// Prefixes of headers that only proxies and browsers may set; servers trust them.
-const FORBIDDEN: [&str; 4] = ["proxy-", "sec-", "x-forwarded-", "forwarded"];
+const FORBIDDEN_HEADER_PREFIXES: [&str; 4] = ["proxy-", "sec-", "x-forwarded-", "forwarded"];
 
 /// Rejects header names that an author may not set (`FL1002`).
 pub fn check_header_name(name: &str) -> Result<(), StepError> {
     let lower = name.to_ascii_lowercase();
-    let owner = if OWNED.contains(&lower.as_str()) {
+    let owner = if CONNECTION_HEADERS.contains(&lower.as_str()) {
         "is set by the connection itself"
-    } else if FORBIDDEN.iter().any(|family| lower.starts_with(family)) {
+    } else if FORBIDDEN_HEADER_PREFIXES.iter().any(|family| lower.starts_with(family)) {
         "is only for proxies and browsers"
     } else {
         return Ok(());
@@ -231,7 +231,7 @@ pub fn check_header_name(name: &str) -> Result<(), StepError> {
 }
 
 /// Whether a request with this error status may succeed on retry.
-pub fn is_passing(status: u16) -> bool {
+pub fn is_retryable_status(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..=599)
 }
 
@@ -242,7 +242,7 @@ fn check_header(key: &str, value: &Rich) -> Result<(), StepError> {
         return Err(StepError::new(Code::HttpRequestInvalid, message));
     }
     check_header_name(key)?;
-    let text = value.fill(|_| String::new());
+    let text = value.fill_secrets(|_| String::new());
     if text.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
         let message = format!("the value of header {key} holds a line break or NUL, which cannot be sent");
         return Err(StepError::new(Code::HttpRequestInvalid, message));
@@ -251,7 +251,7 @@ fn check_header(key: &str, value: &Rich) -> Result<(), StepError> {
 }
 
 /// The value of a reply's text: JSON if it can be parsed or repaired, otherwise the text itself.
-pub fn decode(text: &str) -> Value {
+pub fn parse_reply(text: &str) -> Value {
     json::read_lenient(text).unwrap_or_else(|| text.into())
 }
 
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn statuses_that_may_be_gone_at_the_next_attempt() {
-        assert!([408, 425, 429, 500, 503, 529, 599].into_iter().all(is_passing));
-        assert!(![200, 302, 400, 401, 404, 409, 422, 600].into_iter().any(is_passing));
+        assert!([408, 425, 429, 500, 503, 529, 599].into_iter().all(is_retryable_status));
+        assert!(![200, 302, 400, 401, 404, 409, 422, 600].into_iter().any(is_retryable_status));
     }
 }

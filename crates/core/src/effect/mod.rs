@@ -13,7 +13,7 @@ use crate::plan::{Capture, EffectClass};
 use crate::value::Value;
 
 pub use args::{Arguments, Payload};
-pub use http::{HttpReply, HttpRequest, check_header_name, decode, is_passing, normalize_url};
+pub use http::{HttpReply, HttpRequest, check_header_name, is_retryable_status, normalize_url, parse_reply};
 
 /// One effect to perform.
 // Most requests are model calls, and each is built once.
@@ -25,7 +25,7 @@ pub enum Request {
     /// Sends an HTTP request.
     Http(HttpRequest),
     /// Sends an HTTP request for a code block; the output is the whole reply, whatever its status.
-    Exchange(HttpRequest),
+    HttpExchange(HttpRequest),
     /// Reads a web page.
     Scrape(ScrapeRequest),
     /// Calls a tool or function.
@@ -94,7 +94,7 @@ pub enum Purpose {
 
 /// A model's answer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Generated {
+pub struct GenerateReply {
     /// The text; `None` if the model returned none.
     pub text: Option<String>,
     /// The requested tool calls.
@@ -173,10 +173,10 @@ pub struct AskRequest {
 
 impl Request {
     /// The kind of effect, in one word.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind_name(&self) -> &'static str {
         match self {
             Request::Generate(_) => "generate",
-            Request::Http(_) | Request::Exchange(_) => "http",
+            Request::Http(_) | Request::HttpExchange(_) => "http",
             Request::Scrape(_) => "scrape",
             Request::Call(_) => "call",
             Request::Python(_) => "python",
@@ -190,17 +190,17 @@ impl Request {
     }
 
     /// The target for people: the model, the URL, the function. Secrets are names.
-    pub fn target(&self) -> std::sync::Arc<str> {
+    pub fn describe_target(&self) -> std::sync::Arc<str> {
         match self {
             Request::Generate(request) => request.model.as_str().into(),
-            Request::Http(request) | Request::Exchange(request) => {
-                format!("{} {}", request.method, request.url.names_only()).into()
+            Request::Http(request) | Request::HttpExchange(request) => {
+                format!("{} {}", request.method, request.url.to_redacted_text()).into()
             }
             Request::Scrape(request) => request.url.as_str().into(),
             Request::Call(request) => request.function.clone(),
             Request::Python(_) => "python".into(),
             Request::MemoryGet { key } | Request::MemorySet { key, .. } => key.as_str().into(),
-            Request::Memories | Request::Profile => self.kind().into(),
+            Request::Memories | Request::Profile => self.kind_name().into(),
             Request::Ask(request) => request.question.as_str().into(),
             Request::Wait { duration_ms } => format!("{duration_ms} ms").into(),
         }
@@ -209,35 +209,39 @@ impl Request {
     /// The hash of everything that can change the result. Two requests with equal hashes are the same request.
     pub fn hash(&self) -> Hash {
         let mut hasher = Hasher::new();
-        hasher.text(self.kind());
+        hasher.add_text(self.kind_name());
         match self {
             Request::Generate(request) => request.hash_into(&mut hasher),
-            Request::Http(request) | Request::Exchange(request) => hash_http(&mut hasher, request),
+            Request::Http(request) | Request::HttpExchange(request) => hash_http(&mut hasher, request),
             Request::Scrape(request) => {
-                hasher.text(&request.url).number(u64::from(request.capture == Capture::Html));
+                hasher.add_text(&request.url).add_number(u64::from(request.capture == Capture::Html));
             }
             Request::Call(request) => {
-                hasher.text(&request.function);
+                hasher.add_text(&request.function);
                 request.payload.hash_into(&mut hasher);
             }
             Request::Python(request) => {
-                hasher.text(&request.source).value(&request.inputs).value(&request.user).value(&request.memory);
+                hasher
+                    .add_text(&request.source)
+                    .add_value(&request.inputs)
+                    .add_value(&request.user)
+                    .add_value(&request.memory);
             }
             Request::Memories | Request::Profile => {}
             Request::MemoryGet { key } => {
-                hasher.text(key);
+                hasher.add_text(key);
             }
             Request::MemorySet { key, value } => {
-                hasher.text(key).value(value);
+                hasher.add_text(key).add_value(value);
             }
             Request::Ask(request) => {
-                hasher.text(&request.question).value(&request.schema.clone().unwrap_or_default());
+                hasher.add_text(&request.question).add_value(&request.schema.clone().unwrap_or_default());
                 request.subject.iter().for_each(|subject| {
-                    hasher.hash(subject);
+                    hasher.add_hash(subject);
                 });
             }
             Request::Wait { duration_ms } => {
-                hasher.number(*duration_ms);
+                hasher.add_number(*duration_ms);
             }
         }
         hasher.finish()
@@ -246,30 +250,30 @@ impl Request {
 
 impl GenerateRequest {
     fn hash_into(&self, hasher: &mut Hasher) {
-        hasher.text(&self.model);
+        hasher.add_text(&self.model);
         self.messages.hash_into(hasher);
-        hasher.number(self.tools.len() as u64);
+        hasher.add_number(self.tools.len() as u64);
         for tool in &self.tools {
-            hasher.text(&tool.name).text(&tool.description).value(&tool.parameters);
+            hasher.add_text(&tool.name).add_text(&tool.description).add_value(&tool.parameters);
         }
-        hasher.value(&self.schema.clone().unwrap_or_default());
+        hasher.add_value(&self.schema.clone().unwrap_or_default());
         // Options are few and small, and their serialised form contains no secrets.
-        hasher.text(&serde_json::to_string(&self.options).unwrap_or_default());
+        hasher.add_text(&serde_json::to_string(&self.options).unwrap_or_default());
         if let Purpose::Summary { characters, part, parts } = &self.purpose {
-            hasher.number(*characters as u64).number(*part as u64).number(*parts as u64);
+            hasher.add_number(*characters as u64).add_number(*part as u64).add_number(*parts as u64);
         }
     }
 }
 
 fn hash_http(hasher: &mut Hasher, request: &HttpRequest) {
-    hasher.text(&request.method);
+    hasher.add_text(&request.method);
     request.url.hash_into(hasher);
-    hasher.number(request.headers.len() as u64);
+    hasher.add_number(request.headers.len() as u64);
     for (name, value) in &request.headers {
-        hasher.text(name);
+        hasher.add_text(name);
         value.hash_into(hasher);
     }
-    hasher.number(u64::from(request.body.is_some()));
+    hasher.add_number(u64::from(request.body.is_some()));
     if let Some(body) = &request.body {
         body.hash_into(hasher);
     }

@@ -62,7 +62,7 @@ pub enum Event {
     /// A step finished with an output. `None`: the step has no output, not even null.
     StepFinished {
         /// The output; absent for composites, whose output follows from their children.
-        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]
         output: Option<Value>,
         /// Tokens and cost, for model calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,11 +81,11 @@ pub enum Event {
     /// A script was evaluated in the sandbox.
     Evaluated {
         /// The result; `None` is `undefined`.
-        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]
         value: Option<Value>,
     },
     /// A function reported progress, for observers of the run. No effect on the state.
-    Told {
+    Progress {
         /// The kind of progress, in the function's own terms.
         name: Cow<'static, str>,
         /// The details.
@@ -196,7 +196,7 @@ pub struct MemoryWrite {
     /// The key.
     pub key: String,
     /// The value; `None` deletes the key.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
 }
 
@@ -236,7 +236,7 @@ impl Event {
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
             | Event::TimerSet { .. }
-            | Event::Told { .. }
+            | Event::Progress { .. }
             | Event::StepAborted { .. } => false,
             Event::StepStarted { .. }
             | Event::StepFinished { .. }
@@ -294,7 +294,7 @@ event_kinds! {
     StepFailed "step_failed",
     StepSkipped "step_skipped",
     Evaluated "evaluated",
-    Told "told",
+    Progress "progress",
     StepAborted "step_aborted",
     EdgeTaken "edge_taken",
     Asked "asked",
@@ -308,6 +308,6 @@ event_kinds! {
 }
 
 /// Deserialises a field that is present, even if it is `null`: an output of null is not an absent output.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+fn deserialize_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

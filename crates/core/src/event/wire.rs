@@ -31,7 +31,7 @@ impl Serialize for Record {
 
 /// A record as it is read.
 #[derive(Deserialize)]
-struct Wire {
+struct WireRecord {
     run: RunId,
     seq: u64,
     at: u64,
@@ -45,7 +45,7 @@ struct Wire {
 impl<'de> Deserialize<'de> for Record {
     /// Parsed in two steps, because serde's buffering of flattened fields would lose the exact text of numbers.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Record, D::Error> {
-        let Wire { run, seq, at, path, attempt, event, data } = Wire::deserialize(deserializer)?;
+        let WireRecord { run, seq, at, path, attempt, event, data } = WireRecord::deserialize(deserializer)?;
         let event = Event::from_parts(&event, data.as_deref().map(RawValue::get));
         Ok(Record { run, seq, at, path, attempt, event: event.map_err(serde::de::Error::custom)? })
     }
@@ -61,7 +61,7 @@ impl Event {
     }
 
     /// The data of the event as JSON text; `None` for events without data.
-    pub fn data(&self) -> Result<Option<String>, serde_json::Error> {
+    pub fn data_json(&self) -> Result<Option<String>, serde_json::Error> {
         if self.has_data() { serde_json::to_string(&Data(self)).map(Some) } else { Ok(None) }
     }
 

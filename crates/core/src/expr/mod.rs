@@ -11,10 +11,10 @@ use std::sync::Arc;
 use crate::code::Code;
 use crate::diagnostic::Span;
 use crate::error::StepError;
-use crate::render::{self, Style};
+use crate::render::{self, TextStyle};
 use crate::value::Value;
 
-use js::{Js, Place};
+use js::{ExpressionPlace, Js};
 pub use template::*;
 
 /// An expression.
@@ -56,13 +56,13 @@ pub struct Script {
     /// The place in the source.
     pub span: Span,
     /// The place and the original source, for messages.
-    pub place: Arc<Place>,
+    pub place: Arc<ExpressionPlace>,
 }
 
 impl Expr {
     /// The value in `scope`, where `output` is the output of the step; absent is `null`. Fails with the error of the
     /// expression.
-    pub fn value(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Value, StepError> {
+    pub fn evaluate_or_null(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Value, StepError> {
         self.evaluate(scope, output).map(Option::unwrap_or_default)
     }
 
@@ -70,15 +70,17 @@ impl Expr {
     pub fn evaluate(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Option<Value>, StepError> {
         Ok(Some(match self {
             Expr::Constant(value) => value.clone(),
-            Expr::Ref(reference) => reference.value(scope).map(|found| found.to_value()).unwrap_or_default(),
+            Expr::Ref(reference) => reference.find_value(scope).map(|found| found.to_value()).unwrap_or_default(),
             Expr::Output => output.cloned().unwrap_or_default(),
-            Expr::Field(inner, key) => inner.value(scope, output)?.get(key).cloned().unwrap_or_default(),
+            Expr::Field(inner, key) => inner.evaluate_or_null(scope, output)?.get(key).cloned().unwrap_or_default(),
             Expr::Contains(inner, needle) => {
-                let value = inner.value(scope, output)?;
-                let text = if value.is_truthy() { render::text(&value, Style::Json) } else { String::new() };
+                let value = inner.evaluate_or_null(scope, output)?;
+                let text = if value.is_truthy() { render::render_text(&value, TextStyle::Json) } else { String::new() };
                 text.to_lowercase().contains(&needle.to_lowercase()).into()
             }
-            Expr::Equals(left, right) => (left.value(scope, output)? == right.value(scope, output)?).into(),
+            Expr::Equals(left, right) => {
+                (left.evaluate_or_null(scope, output)? == right.evaluate_or_null(scope, output)?).into()
+            }
             Expr::Not(inner) => (!inner.is_true(scope, output)?).into(),
             Expr::All(items) => {
                 for item in items {
@@ -98,7 +100,7 @@ impl Expr {
             }
             Expr::Js(js) => return js.evaluate(scope),
             Expr::Script(script) => {
-                return scope.script(&script.slot).cloned().ok_or_else(|| {
+                return scope.lookup_script(&script.slot).cloned().ok_or_else(|| {
                     StepError::new(Code::NoSandbox, format!("the expression {{{}}} was not evaluated", script.source))
                 });
             }
@@ -109,17 +111,17 @@ impl Expr {
     pub fn is_true(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<bool, StepError> {
         match self {
             Expr::Js(js) => js.is_true(scope),
-            _ => self.value(scope, output).map(|value| value.is_truthy()),
+            _ => self.evaluate_or_null(scope, output).map(|value| value.is_truthy()),
         }
     }
 
     /// Calls `visit` with every script in the expression.
-    pub fn scripts(&self, visit: &mut dyn FnMut(&Arc<Script>)) {
+    pub fn visit_scripts(&self, visit: &mut dyn FnMut(&Arc<Script>)) {
         match self {
             Expr::Script(script) => visit(script),
-            Expr::Contains(inner, _) | Expr::Not(inner) | Expr::Field(inner, _) => inner.scripts(visit),
-            Expr::Equals(left, right) => [left, right].into_iter().for_each(|side| side.scripts(visit)),
-            Expr::All(items) | Expr::Any(items) => items.iter().for_each(|item| item.scripts(visit)),
+            Expr::Contains(inner, _) | Expr::Not(inner) | Expr::Field(inner, _) => inner.visit_scripts(visit),
+            Expr::Equals(left, right) => [left, right].into_iter().for_each(|side| side.visit_scripts(visit)),
+            Expr::All(items) | Expr::Any(items) => items.iter().for_each(|item| item.visit_scripts(visit)),
             Expr::Constant(_) | Expr::Ref(_) | Expr::Output | Expr::Js(_) => {}
         }
     }

@@ -8,23 +8,23 @@ use std::sync::Arc;
 use crate::code::Code;
 use crate::error::StepError;
 use crate::expr::Expr;
-use crate::render::{self, Style};
+use crate::render::{self, TextStyle};
 use crate::rich::Rich;
 use crate::value::{Map, Value};
 
 /// A scope in which references are resolved.
 pub trait Lookup {
     /// The value of a name; `None` if the name does not exist.
-    fn lookup(&self, name: &str) -> Option<&Value>;
+    fn lookup_name(&self, name: &str) -> Option<&Value>;
 
     /// The result of a script by its slot (inner `None`: `undefined`); `None` if it was not evaluated.
-    fn script(&self, _slot: &str) -> Option<&Option<Value>> {
+    fn lookup_script(&self, _slot: &str) -> Option<&Option<Value>> {
         None
     }
 }
 
 impl Lookup for Map {
-    fn lookup(&self, name: &str) -> Option<&Value> {
+    fn lookup_name(&self, name: &str) -> Option<&Value> {
         self.get(name)
     }
 }
@@ -37,7 +37,7 @@ pub struct TextRules {
     /// Whether `null` counts as a missing value.
     pub null_is_missing: bool,
     /// How a value becomes text.
-    pub style: Style,
+    pub style: TextStyle,
     /// Whether a text that consists of a single reference preserves the type of the value.
     pub keeps_type: bool,
 }
@@ -81,12 +81,12 @@ pub enum Segment {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
     /// The parts in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TemplatePart>,
 }
 
 /// A part of a template.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum TemplatePart {
     /// Text as it is.
     Text(Arc<str>),
     /// A reference to a value.
@@ -99,12 +99,12 @@ pub enum Part {
 
 impl Ref {
     /// The value of the reference in `scope`; `None` if there is none.
-    pub fn value<'a>(&self, scope: &'a dyn Lookup) -> Option<Found<'a>> {
-        let mut found = Found::Shared(scope.lookup(&self.name)?);
+    pub fn find_value<'a>(&self, scope: &'a dyn Lookup) -> Option<FoundValue<'a>> {
+        let mut found = FoundValue::Shared(scope.lookup_name(&self.name)?);
         for segment in &self.path {
             found = match found {
-                Found::Shared(value) => step_into(value, segment)?,
-                Found::Length(_) => return None,
+                FoundValue::Shared(value) => step_into(value, segment)?,
+                FoundValue::Length(_) => return None,
             };
         }
         Some(found)
@@ -112,58 +112,60 @@ impl Ref {
 }
 
 /// The result of resolving a reference: a part of the scope, or the length of a list.
-pub enum Found<'a> {
+pub enum FoundValue<'a> {
     /// A value of the scope.
     Shared(&'a Value),
     /// The length of a list.
     Length(usize),
 }
 
-impl Found<'_> {
+impl FoundValue<'_> {
     /// The value itself.
     pub fn to_value(&self) -> Value {
         match self {
-            Found::Shared(value) => (*value).clone(),
-            Found::Length(length) => (*length as i64).into(),
+            FoundValue::Shared(value) => (*value).clone(),
+            FoundValue::Length(length) => (*length as i64).into(),
         }
     }
 }
 
-fn step_into<'a>(value: &'a Value, segment: &Segment) -> Option<Found<'a>> {
+fn step_into<'a>(value: &'a Value, segment: &Segment) -> Option<FoundValue<'a>> {
     match (value, segment) {
-        (Value::Map(map), Segment::Field(key) | Segment::Key(key)) => map.get(key).map(Found::Shared),
-        (Value::List(items), Segment::Field(key)) if &**key == "length" => Some(Found::Length(items.len())),
+        (Value::Map(map), Segment::Field(key) | Segment::Key(key)) => map.get(key).map(FoundValue::Shared),
+        (Value::List(items), Segment::Field(key)) if &**key == "length" => Some(FoundValue::Length(items.len())),
         (Value::List(items), Segment::Field(key) | Segment::Key(key)) => {
-            items.get(key.parse::<usize>().ok()?).map(Found::Shared)
+            items.get(key.parse::<usize>().ok()?).map(FoundValue::Shared)
         }
-        (Value::List(items), Segment::Index(index)) => items.get(usize::try_from(*index).ok()?).map(Found::Shared),
+        (Value::List(items), Segment::Index(index)) => items.get(usize::try_from(*index).ok()?).map(FoundValue::Shared),
         _ => None,
     }
 }
 
 impl Template {
     /// A template without references.
-    pub fn literal(text: &str) -> Template {
-        Template { parts: if text.is_empty() { Vec::new() } else { vec![Part::Text(text.into())] } }
+    pub fn from_literal(text: &str) -> Template {
+        Template { parts: if text.is_empty() { Vec::new() } else { vec![TemplatePart::Text(text.into())] } }
     }
 
     /// The text, if it contains no references.
     pub fn as_literal(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [] => Some(""),
-            [Part::Text(text)] => Some(text),
+            [TemplatePart::Text(text)] => Some(text),
             _ => None,
         }
     }
 
     /// All references to values.
-    pub fn refs(&self) -> impl Iterator<Item = &Ref> {
-        self.parts.iter().filter_map(|part| if let Part::Ref(reference) = part { Some(reference) } else { None })
+    pub fn iter_refs(&self) -> impl Iterator<Item = &Ref> {
+        self.parts
+            .iter()
+            .filter_map(|part| if let TemplatePart::Ref(reference) = part { Some(reference) } else { None })
     }
 
     /// The names of all secrets.
-    pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().filter_map(|part| if let Part::Secret(name) = part { Some(&**name) } else { None })
+    pub fn iter_secrets(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| if let TemplatePart::Secret(name) = part { Some(&**name) } else { None })
     }
 
     /// The text with values inserted; secrets remain names. Fails with `FL1030` if a value is missing and the rules
@@ -172,15 +174,15 @@ impl Template {
         let mut rich = Rich::default();
         for part in &self.parts {
             match part {
-                Part::Text(text) => rich.push_text(text),
-                Part::Secret(name) => rich.push_secret(name),
-                Part::Expr(expr) => match expr.evaluate(scope, None)? {
-                    Some(value) => rich.push_string(render::text(&value, rules.style)),
+                TemplatePart::Text(text) => rich.push_text(text),
+                TemplatePart::Secret(name) => rich.push_secret(name),
+                TemplatePart::Expr(expr) => match expr.evaluate(scope, None)? {
+                    Some(value) => rich.push_string(render::render_text(&value, rules.style)),
                     None if rules.missing == Missing::Keep => rich.push_text("undefined"),
                     None => {}
                 },
-                Part::Ref(reference) => match self.found(reference, scope, rules)? {
-                    Some(found) => rich.push_string(render::text(&found.to_value(), rules.style)),
+                TemplatePart::Ref(reference) => match self.find_ref(reference, scope, rules)? {
+                    Some(found) => rich.push_string(render::render_text(&found.to_value(), rules.style)),
                     None if rules.missing == Missing::Keep => rich.push_text(&reference.source),
                     None => {}
                 },
@@ -192,28 +194,28 @@ impl Template {
     /// The resolved value: a single reference preserves the type of its value if the rules say so; everything else is
     /// text. A single reference without a value is `null` unless the rules keep its source text.
     pub fn resolve_value(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Value, StepError> {
-        if let ([Part::Ref(reference)], true) = (self.parts.as_slice(), rules.keeps_type) {
-            return match self.found(reference, scope, rules)? {
+        if let ([TemplatePart::Ref(reference)], true) = (self.parts.as_slice(), rules.keeps_type) {
+            return match self.find_ref(reference, scope, rules)? {
                 Some(found) => Ok(found.to_value()),
                 None if rules.missing == Missing::Keep => Ok((&*reference.source).into()),
                 None => Ok(Value::Null),
             };
         }
-        if let ([Part::Expr(expr)], true) = (self.parts.as_slice(), rules.keeps_type) {
-            return expr.value(scope, None);
+        if let ([TemplatePart::Expr(expr)], true) = (self.parts.as_slice(), rules.keeps_type) {
+            return expr.evaluate_or_null(scope, None);
         }
-        Ok(self.resolve(scope, rules)?.names_only().into())
+        Ok(self.resolve(scope, rules)?.to_redacted_text().into())
     }
 
-    fn found<'a>(
+    fn find_ref<'a>(
         &self,
         reference: &Ref,
         scope: &'a dyn Lookup,
         rules: TextRules,
-    ) -> Result<Option<Found<'a>>, StepError> {
+    ) -> Result<Option<FoundValue<'a>>, StepError> {
         let found = reference
-            .value(scope)
-            .filter(|found| !(rules.null_is_missing && matches!(found, Found::Shared(Value::Null))));
+            .find_value(scope)
+            .filter(|found| !(rules.null_is_missing && matches!(found, FoundValue::Shared(Value::Null))));
         if found.is_none() && rules.missing == Missing::Error {
             let message = format!("{} has no value", reference.source);
             return Err(StepError::new(Code::MissingValue, message));

@@ -16,20 +16,20 @@ pub const MAX_DEPTH: usize = 128;
 
 /// Parses JSON text. If a key is repeated, its last value wins, as in JavaScript.
 pub fn parse_value(text: &str) -> Result<Value, JsonError> {
-    parse::run(text, &mut Values)
+    parse::parse_text(text, &mut ValueBuilder)
 }
 
 /// The value as compact JSON, with the source text of numbers.
-pub fn write(value: &Value) -> String {
-    crate::render::json(value)
+pub fn write_json(value: &Value) -> String {
+    crate::render::to_json(value)
 }
 
-struct Values;
+struct ValueBuilder;
 
-impl parse::Build for Values {
+impl parse::Build for ValueBuilder {
     type Out = Value;
 
-    fn scalar(&mut self, _span: Span, scalar: parse::Scalar) -> Value {
+    fn build_scalar(&mut self, _span: Span, scalar: parse::Scalar) -> Value {
         match scalar {
             parse::Scalar::Null => Value::Null,
             parse::Scalar::Bool(value) => Value::Bool(value),
@@ -38,11 +38,11 @@ impl parse::Build for Values {
         }
     }
 
-    fn list(&mut self, _span: Span, items: Vec<Value>) -> Value {
+    fn build_list(&mut self, _span: Span, items: Vec<Value>) -> Value {
         Value::list(items)
     }
 
-    fn map(&mut self, _span: Span, entries: Vec<(String, Span, Value)>) -> Value {
+    fn build_map(&mut self, _span: Span, entries: Vec<(String, Span, Value)>) -> Value {
         let mut map = Map::with_capacity(entries.len());
         for (key, _, value) in entries {
             map.insert(key.into(), value);

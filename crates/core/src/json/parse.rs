@@ -113,20 +113,20 @@ pub struct Duplicate {
 
 /// Parses a definition into a tree with spans, and lists every repeated key.
 pub fn parse_node(text: &str) -> Result<(Node, Vec<Duplicate>), JsonError> {
-    let mut nodes = Nodes::default();
-    let node = run(text, &mut nodes)?;
+    let mut nodes = NodeBuilder::default();
+    let node = parse_text(text, &mut nodes)?;
     Ok((node, nodes.duplicates))
 }
 
 #[derive(Default)]
-struct Nodes {
+struct NodeBuilder {
     duplicates: Vec<Duplicate>,
 }
 
-impl Build for Nodes {
+impl Build for NodeBuilder {
     type Out = Node;
 
-    fn scalar(&mut self, span: Span, scalar: Scalar) -> Node {
+    fn build_scalar(&mut self, span: Span, scalar: Scalar) -> Node {
         let kind = match scalar {
             Scalar::Null => NodeKind::Null,
             Scalar::Bool(value) => NodeKind::Bool(value),
@@ -136,11 +136,11 @@ impl Build for Nodes {
         Node { span, kind }
     }
 
-    fn list(&mut self, span: Span, items: Vec<Node>) -> Node {
+    fn build_list(&mut self, span: Span, items: Vec<Node>) -> Node {
         Node { span, kind: NodeKind::List(items) }
     }
 
-    fn map(&mut self, span: Span, entries: Vec<(String, Span, Node)>) -> Node {
+    fn build_map(&mut self, span: Span, entries: Vec<(String, Span, Node)>) -> Node {
         let mut index = indexmap::IndexMap::with_capacity(entries.len());
         for (key, at, node) in entries {
             if index.insert(key.clone(), (at, node)).is_some() {
@@ -155,10 +155,10 @@ impl Build for Nodes {
 /// Parses the JavaScript object literal (bare keys, single quotes, trailing commas, comments) that starts at byte
 /// `start` of `text`. Text after it is ignored.
 pub fn parse_literal(text: &str, start: usize) -> Result<(Node, Vec<Duplicate>), JsonError> {
-    let mut nodes = Nodes::default();
+    let mut nodes = NodeBuilder::default();
     let mut parser = Parser { text, at: start, build: &mut nodes, relaxed: true };
-    parser.blank();
-    let node = parser.value(0)?;
+    parser.skip_blank();
+    let node = parser.parse_any(0)?;
     Ok((node, nodes.duplicates))
 }
 
@@ -173,21 +173,21 @@ pub(super) enum Scalar {
 /// Builds a tree from the values that the parser reports.
 pub(super) trait Build {
     type Out;
-    fn scalar(&mut self, span: Span, scalar: Scalar) -> Self::Out;
-    fn list(&mut self, span: Span, items: Vec<Self::Out>) -> Self::Out;
-    fn map(&mut self, span: Span, entries: Vec<(String, Span, Self::Out)>) -> Self::Out;
+    fn build_scalar(&mut self, span: Span, scalar: Scalar) -> Self::Out;
+    fn build_list(&mut self, span: Span, items: Vec<Self::Out>) -> Self::Out;
+    fn build_map(&mut self, span: Span, entries: Vec<(String, Span, Self::Out)>) -> Self::Out;
 }
 
 /// Parses all of `text`.
-pub(super) fn run<B: Build>(text: &str, build: &mut B) -> Result<B::Out, JsonError> {
+pub(super) fn parse_text<B: Build>(text: &str, build: &mut B) -> Result<B::Out, JsonError> {
     // Windows editors write a byte order mark; it carries no meaning.
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut parser = Parser { text, at: start, build, relaxed: false };
-    parser.blank();
-    let out = parser.value(0)?;
-    parser.blank();
+    parser.skip_blank();
+    let out = parser.parse_any(0)?;
+    parser.skip_blank();
     if parser.at < text.len() {
-        return Err(parser.unexpected("the end of the text"));
+        return Err(parser.unexpected_error("the end of the text"));
     }
     Ok(out)
 }
@@ -205,7 +205,7 @@ impl<B: Build> Parser<'_, B> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    fn blank(&mut self) {
+    fn skip_blank(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
@@ -216,74 +216,74 @@ impl<B: Build> Parser<'_, B> {
             _ => return,
         };
         self.at += comment;
-        self.blank();
+        self.skip_blank();
     }
 
-    fn key(&mut self) -> Result<String, JsonError> {
+    fn parse_key(&mut self) -> Result<String, JsonError> {
         let rest = &self.text[self.at..];
         let word = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$')).count();
         match self.peek() {
-            Some(b'"') => self.string(b'"'),
-            Some(b'\'') if self.relaxed => self.string(b'\''),
+            Some(b'"') => self.parse_string(b'"'),
+            Some(b'\'') if self.relaxed => self.parse_string(b'\''),
             _ if self.relaxed && word > 0 => {
                 self.at += word;
                 Ok(rest[..word].to_owned())
             }
-            _ => Err(self.unexpected("a key in double quotes")),
+            _ => Err(self.unexpected_error("a key in double quotes")),
         }
     }
 
-    fn error(&self, kind: JsonErrorKind, start: usize, length: usize, message: String) -> JsonError {
+    fn new_error(&self, kind: JsonErrorKind, start: usize, length: usize, message: String) -> JsonError {
         JsonError { span: Span { start, length }, message, kind }
     }
 
-    fn unexpected(&self, expected: &str) -> JsonError {
+    fn unexpected_error(&self, expected: &str) -> JsonError {
         match self.text[self.at..].chars().next() {
             None => {
                 let message = format!("the text ends here, but {expected} was expected");
-                self.error(JsonErrorKind::Truncated, self.at, 0, message)
+                self.new_error(JsonErrorKind::Truncated, self.at, 0, message)
             }
             Some(found) => {
                 let message = format!("found {found:?} where {expected} was expected");
-                self.error(JsonErrorKind::Syntax, self.at, found.len_utf8(), message)
+                self.new_error(JsonErrorKind::Syntax, self.at, found.len_utf8(), message)
             }
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<B::Out, JsonError> {
+    fn parse_any(&mut self, depth: usize) -> Result<B::Out, JsonError> {
         if depth > MAX_DEPTH {
             let message = format!("values are nested more than {MAX_DEPTH} levels deep");
-            return Err(self.error(JsonErrorKind::TooDeep, self.at, 1, message));
+            return Err(self.new_error(JsonErrorKind::TooDeep, self.at, 1, message));
         }
         let start = self.at;
         match self.peek() {
-            Some(b'{') => self.map(depth),
-            Some(b'[') => self.list(depth),
+            Some(b'{') => self.parse_map(depth),
+            Some(b'[') => self.parse_list(depth),
             Some(quote @ (b'"' | b'\'')) if quote == b'"' || self.relaxed => {
-                let text = self.string(quote)?;
-                Ok(self.build.scalar(self.span(start), Scalar::String(text)))
+                let text = self.parse_string(quote)?;
+                Ok(self.build.build_scalar(self.span_from(start), Scalar::String(text)))
             }
-            Some(b'-' | b'0'..=b'9') => self.number(),
-            _ => self.word(),
+            Some(b'-' | b'0'..=b'9') => self.parse_number(),
+            _ => self.parse_word(),
         }
     }
 
-    fn span(&self, start: usize) -> Span {
+    fn span_from(&self, start: usize) -> Span {
         Span { start, length: self.at - start }
     }
 
-    fn word(&mut self) -> Result<B::Out, JsonError> {
+    fn parse_word(&mut self) -> Result<B::Out, JsonError> {
         let start = self.at;
         for (word, scalar) in [("null", Scalar::Null), ("true", Scalar::Bool(true)), ("false", Scalar::Bool(false))] {
             if self.text[start..].starts_with(word) {
                 self.at += word.len();
-                return Ok(self.build.scalar(self.span(start), scalar));
+                return Ok(self.build.build_scalar(self.span_from(start), scalar));
             }
         }
-        Err(self.unexpected("a value"))
+        Err(self.unexpected_error("a value"))
     }
 
-    fn number(&mut self) -> Result<B::Out, JsonError> {
+    fn parse_number(&mut self) -> Result<B::Out, JsonError> {
         let start = self.at;
         while matches!(self.peek(), Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')) {
             self.at += 1;
@@ -291,83 +291,83 @@ impl<B: Build> Parser<'_, B> {
         let text = &self.text[start..self.at];
         let Some(number) = Number::parse(text) else {
             let message = format!("{text} is not a JSON number");
-            return Err(self.error(JsonErrorKind::Syntax, start, text.len(), message));
+            return Err(self.new_error(JsonErrorKind::Syntax, start, text.len(), message));
         };
-        Ok(self.build.scalar(self.span(start), Scalar::Number(number)))
+        Ok(self.build.build_scalar(self.span_from(start), Scalar::Number(number)))
     }
 
-    fn list(&mut self, depth: usize) -> Result<B::Out, JsonError> {
+    fn parse_list(&mut self, depth: usize) -> Result<B::Out, JsonError> {
         let start = self.at;
         self.at += 1;
         let mut items = Vec::new();
-        self.blank();
+        self.skip_blank();
         if self.peek() == Some(b']') {
             self.at += 1;
-            return Ok(self.build.list(self.span(start), items));
+            return Ok(self.build.build_list(self.span_from(start), items));
         }
         loop {
-            self.blank();
-            items.push(self.value(depth + 1)?);
-            self.blank();
+            self.skip_blank();
+            items.push(self.parse_any(depth + 1)?);
+            self.skip_blank();
             match self.peek() {
                 Some(b',') => {
                     self.at += 1;
-                    self.blank();
+                    self.skip_blank();
                     if self.relaxed && self.peek() == Some(b']') {
                         self.at += 1;
-                        return Ok(self.build.list(self.span(start), items));
+                        return Ok(self.build.build_list(self.span_from(start), items));
                     }
                 }
                 Some(b']') => {
                     self.at += 1;
-                    return Ok(self.build.list(self.span(start), items));
+                    return Ok(self.build.build_list(self.span_from(start), items));
                 }
-                _ => return Err(self.unexpected("`,` or `]`")),
+                _ => return Err(self.unexpected_error("`,` or `]`")),
             }
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<B::Out, JsonError> {
+    fn parse_map(&mut self, depth: usize) -> Result<B::Out, JsonError> {
         let start = self.at;
         self.at += 1;
         let mut entries = Vec::new();
-        self.blank();
+        self.skip_blank();
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(self.build.map(self.span(start), entries));
+            return Ok(self.build.build_map(self.span_from(start), entries));
         }
         loop {
-            self.blank();
+            self.skip_blank();
             let key_start = self.at;
-            let key = self.key()?;
-            let key_span = self.span(key_start);
-            self.blank();
+            let key = self.parse_key()?;
+            let key_span = self.span_from(key_start);
+            self.skip_blank();
             if self.peek() != Some(b':') {
-                return Err(self.unexpected("`:`"));
+                return Err(self.unexpected_error("`:`"));
             }
             self.at += 1;
-            self.blank();
-            entries.push((key, key_span, self.value(depth + 1)?));
-            self.blank();
+            self.skip_blank();
+            entries.push((key, key_span, self.parse_any(depth + 1)?));
+            self.skip_blank();
             match self.peek() {
                 Some(b',') => {
                     self.at += 1;
-                    self.blank();
+                    self.skip_blank();
                     if self.relaxed && self.peek() == Some(b'}') {
                         self.at += 1;
-                        return Ok(self.build.map(self.span(start), entries));
+                        return Ok(self.build.build_map(self.span_from(start), entries));
                     }
                 }
                 Some(b'}') => {
                     self.at += 1;
-                    return Ok(self.build.map(self.span(start), entries));
+                    return Ok(self.build.build_map(self.span_from(start), entries));
                 }
-                _ => return Err(self.unexpected("`,` or `}`")),
+                _ => return Err(self.unexpected_error("`,` or `}`")),
             }
         }
     }
 
-    fn string(&mut self, quote: u8) -> Result<String, JsonError> {
+    fn parse_string(&mut self, quote: u8) -> Result<String, JsonError> {
         self.at += 1;
         let mut out = String::new();
         loop {
@@ -380,13 +380,13 @@ impl<B: Build> Parser<'_, B> {
                     self.at += 1;
                     return Ok(out);
                 }
-                Some(b'\\') => self.escape(&mut out)?,
-                _ => return Err(self.unexpected("the rest of the string")),
+                Some(b'\\') => self.parse_escape(&mut out)?,
+                _ => return Err(self.unexpected_error("the rest of the string")),
             }
         }
     }
 
-    fn escape(&mut self, out: &mut String) -> Result<(), JsonError> {
+    fn parse_escape(&mut self, out: &mut String) -> Result<(), JsonError> {
         self.at += 1;
         let plain = match self.peek() {
             Some(quote @ (b'"' | b'\\' | b'/')) => char::from(quote),
@@ -398,11 +398,11 @@ impl<B: Build> Parser<'_, B> {
             Some(b't') => '\t',
             Some(b'u') => {
                 self.at += 1;
-                let unit = self.hex4()?;
-                out.push(self.surrogate(unit)?);
+                let unit = self.parse_hex4()?;
+                out.push(self.decode_surrogate(unit)?);
                 return Ok(());
             }
-            _ => return Err(self.unexpected("an escape such as \\n or \\u0041")),
+            _ => return Err(self.unexpected_error("an escape such as \\n or \\u0041")),
         };
         out.push(plain);
         self.at += 1;
@@ -410,11 +410,11 @@ impl<B: Build> Parser<'_, B> {
     }
 
     /// The character of a `\u` unit. A surrogate without its partner becomes U+FFFD, because it is not text.
-    fn surrogate(&mut self, unit: u32) -> Result<char, JsonError> {
+    fn decode_surrogate(&mut self, unit: u32) -> Result<char, JsonError> {
         if (0xd800..0xdc00).contains(&unit) && self.text[self.at..].starts_with("\\u") {
             let before = self.at;
             self.at += 2;
-            let low = self.hex4()?;
+            let low = self.parse_hex4()?;
             if (0xdc00..0xe000).contains(&low) {
                 let code = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
                 return Ok(char::from_u32(code).unwrap_or('\u{fffd}'));
@@ -424,13 +424,13 @@ impl<B: Build> Parser<'_, B> {
         Ok(char::from_u32(unit).unwrap_or('\u{fffd}'))
     }
 
-    fn hex4(&mut self) -> Result<u32, JsonError> {
+    fn parse_hex4(&mut self) -> Result<u32, JsonError> {
         let digits = self.text.as_bytes().get(self.at..self.at + 4).unwrap_or_default();
         let unit = std::str::from_utf8(digits)
             .ok()
             .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
             .and_then(|digits| u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 4));
-        let Some(unit) = unit else { return Err(self.unexpected("four hexadecimal digits")) };
+        let Some(unit) = unit else { return Err(self.unexpected_error("four hexadecimal digits")) };
         self.at += 4;
         Ok(unit)
     }
@@ -444,7 +444,7 @@ mod tests {
     #[test]
     fn numbers_keep_their_text() {
         let value = parse_value("[1.0, -0, 12345678901234567890, 1e21, 7]").expect("valid");
-        let texts: Vec<_> = value.as_list().expect("list").iter().map(crate::render::json).collect();
+        let texts: Vec<_> = value.as_list().expect("list").iter().map(crate::render::to_json).collect();
         assert_eq!(texts, ["1.0", "-0", "12345678901234567890", "1e21", "7"]);
     }
 
@@ -461,20 +461,20 @@ mod tests {
     fn repeated_keys_are_reported_and_the_last_one_stands() {
         let (node, duplicates) = parse_node(r#"{"a":1,"b":2,"a":3}"#).expect("valid");
         assert_eq!(duplicates.len(), 1);
-        assert_eq!(crate::json::write(&node.to_value()), r#"{"a":3,"b":2}"#);
+        assert_eq!(crate::json::write_json(&node.to_value()), r#"{"a":3,"b":2}"#);
     }
 
     proptest::proptest! {
         #[test]
         fn agrees_with_serde_json(text in r#"[\[\]{}",:0-9a-z\\. \-]{0,24}"#) {
-            let ours = parse_value(&text).map(|value| crate::json::write(&value));
+            let ours = parse_value(&text).map(|value| crate::json::write_json(&value));
             let theirs = serde_json::from_str::<serde_json::Value>(&text);
             proptest::prop_assert_eq!(ours.is_ok(), theirs.is_ok(), "{}", text);
         }
 
         #[test]
         fn strings_survive(text in ".*") {
-            let written = crate::json::write(&Value::from(text.as_str()));
+            let written = crate::json::write_json(&Value::from(text.as_str()));
             proptest::prop_assert_eq!(parse_value(&written).expect("valid"), Value::from(text));
         }
     }

@@ -12,18 +12,18 @@ pub fn read_lenient(text: &str) -> Option<Value> {
     if let Ok(value) = parse_value(text) {
         return Some(value);
     }
-    let repaired = if text.starts_with(['{', '[']) { repair(text) } else { None };
-    repaired.or_else(|| extract(text))
+    let repaired = if text.starts_with(['{', '[']) { repair_text(text) } else { None };
+    repaired.or_else(|| extract_json(text))
 }
 
 /// Number of opening brackets that [`extract`] tries; bounds the work on text full of brackets.
-const EXTRACT_STARTS: usize = 1000;
+const MAX_EXTRACT_STARTS: usize = 1000;
 
 /// The first part between matching brackets that parses as JSON, either unchanged or with its keys and quotes repaired.
-fn extract(text: &str) -> Option<Value> {
+fn extract_json(text: &str) -> Option<Value> {
     let starts = text.char_indices().filter(|(_, c)| matches!(c, '{' | '['));
     let mut next = 0;
-    for (start, open) in starts.take(EXTRACT_STARTS) {
+    for (start, open) in starts.take(MAX_EXTRACT_STARTS) {
         if start < next {
             continue;
         }
@@ -66,27 +66,27 @@ fn quote_keys(text: &str) -> String {
     out
 }
 
-fn repair(text: &str) -> Option<Value> {
+fn repair_text(text: &str) -> Option<Value> {
     let mut repairer = Repairer { text, at: 0 };
-    let first = repairer.value(0)?;
+    let first = repairer.read_value(0)?;
     let mut lines = vec![first];
     loop {
         let before = repairer.at;
-        repairer.blank();
+        repairer.skip_blank();
         let between = &text[before..repairer.at];
         if repairer.at >= text.len() {
             break;
         }
         // Several values form a list only if each is on its own line (newline-delimited JSON).
-        let comma = repairer.take(',');
+        let comma = repairer.take_char(',');
         if !(between.contains('\n') || comma) {
             return None;
         }
-        repairer.blank();
+        repairer.skip_blank();
         if repairer.at >= text.len() {
             break;
         }
-        lines.push(repairer.value(0)?);
+        lines.push(repairer.read_value(0)?);
     }
     if lines.len() == 1 { lines.pop() } else { Some(Value::list(lines)) }
 }
@@ -97,15 +97,15 @@ struct Repairer<'a> {
 }
 
 impl<'a> Repairer<'a> {
-    fn rest(&self) -> &'a str {
+    fn remaining_text(&self) -> &'a str {
         &self.text[self.at..]
     }
 
     fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
+        self.remaining_text().chars().next()
     }
 
-    fn take(&mut self, c: char) -> bool {
+    fn take_char(&mut self, c: char) -> bool {
         let found = self.peek() == Some(c);
         if found {
             self.at += c.len_utf8();
@@ -114,9 +114,9 @@ impl<'a> Repairer<'a> {
     }
 
     /// Skips white space and comments.
-    fn blank(&mut self) {
+    fn skip_blank(&mut self) {
         loop {
-            let rest = self.rest();
+            let rest = self.remaining_text();
             let trimmed = rest.trim_start();
             let skipped = if let Some(comment) = trimmed.strip_prefix("//") {
                 comment.find('\n').map_or("", |end| &comment[end..])
@@ -130,40 +130,40 @@ impl<'a> Repairer<'a> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Option<Value> {
+    fn read_value(&mut self, depth: usize) -> Option<Value> {
         if depth > MAX_DEPTH {
             return None;
         }
-        self.blank();
+        self.skip_blank();
         match self.peek() {
-            Some('{') => self.map(depth),
-            Some('[') => self.list(depth),
-            Some(quote) if is_quote(quote) => Some(self.string(quote).into()),
-            _ => self.word(),
+            Some('{') => self.read_map(depth),
+            Some('[') => self.read_list(depth),
+            Some(quote) if is_quote(quote) => Some(self.read_string(quote).into()),
+            _ => self.read_word(),
         }
     }
 
-    fn map(&mut self, depth: usize) -> Option<Value> {
-        self.take('{');
+    fn read_map(&mut self, depth: usize) -> Option<Value> {
+        self.take_char('{');
         let mut map = Map::new();
         loop {
-            self.blank();
-            if self.take(',') {
+            self.skip_blank();
+            if self.take_char(',') {
                 continue;
             }
-            if self.take('}') || self.at >= self.text.len() {
+            if self.take_char('}') || self.at >= self.text.len() {
                 return Some(map.into());
             }
             let key = match self.peek() {
-                Some(quote) if is_quote(quote) => self.string(quote),
-                _ => self.bare(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'))?.to_owned(),
+                Some(quote) if is_quote(quote) => self.read_string(quote),
+                _ => self.take_bare_word(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'))?.to_owned(),
             };
-            self.blank();
-            let value = if self.take(':') {
-                self.blank();
+            self.skip_blank();
+            let value = if self.take_char(':') {
+                self.skip_blank();
                 match self.peek() {
                     None | Some(',' | '}') => Value::Null,
-                    Some(_) => self.value(depth + 1)?,
+                    Some(_) => self.read_value(depth + 1)?,
                 }
             } else if self.at >= self.text.len() {
                 Value::Null
@@ -171,26 +171,26 @@ impl<'a> Repairer<'a> {
                 return None;
             };
             map.insert(key.into(), value);
-            self.blank();
+            self.skip_blank();
             if !self.peek().is_none_or(|next| matches!(next, ',' | '}') || is_quote(next)) {
                 return None;
             }
         }
     }
 
-    fn list(&mut self, depth: usize) -> Option<Value> {
-        self.take('[');
+    fn read_list(&mut self, depth: usize) -> Option<Value> {
+        self.take_char('[');
         let mut items = Vec::new();
         loop {
-            self.blank();
-            if self.take(',') {
+            self.skip_blank();
+            if self.take_char(',') {
                 continue;
             }
-            if self.take(']') || self.at >= self.text.len() {
+            if self.take_char(']') || self.at >= self.text.len() {
                 return Some(Value::list(items));
             }
-            items.push(self.value(depth + 1)?);
-            self.blank();
+            items.push(self.read_value(depth + 1)?);
+            self.skip_blank();
             if matches!(self.peek(), Some('}')) {
                 return None;
             }
@@ -199,14 +199,14 @@ impl<'a> Repairer<'a> {
 
     /// Reads a string. A quote ends it only where a string can end: before `,`, `:`, a closing bracket, the next string
     /// or the end of the text. Unescaped quotes inside a string therefore survive.
-    fn string(&mut self, quote: char) -> String {
-        self.take(quote);
+    fn read_string(&mut self, quote: char) -> String {
+        self.take_char(quote);
         let mut out = String::new();
         while let Some(c) = self.peek() {
             self.at += c.len_utf8();
             if c == '\\' {
-                self.escape(&mut out);
-            } else if closes(quote, c) && self.ends_string() {
+                self.read_escape(&mut out);
+            } else if is_closing_quote(quote, c) && self.ends_string() {
                 return out;
             } else {
                 out.push(c);
@@ -217,11 +217,11 @@ impl<'a> Repairer<'a> {
 
     fn ends_string(&self) -> bool {
         // A quotation mark here starts the next string; only the comma is missing.
-        let next = self.rest().trim_start().chars().next();
+        let next = self.remaining_text().trim_start().chars().next();
         next.is_none_or(|next| matches!(next, ',' | ':' | '}' | ']') || is_quote(next))
     }
 
-    fn escape(&mut self, out: &mut String) {
+    fn read_escape(&mut self, out: &mut String) {
         let Some(c) = self.peek() else { return };
         self.at += c.len_utf8();
         match c {
@@ -231,7 +231,7 @@ impl<'a> Repairer<'a> {
             'b' => out.push('\u{8}'),
             'f' => out.push('\u{c}'),
             'u' => {
-                let digits = self.rest().get(..4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+                let digits = self.remaining_text().get(..4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
                 if let Some(digits) = digits {
                     self.at += 4;
                     let unit = u32::from_str_radix(digits, 16).unwrap_or(0xfffd);
@@ -242,17 +242,17 @@ impl<'a> Repairer<'a> {
         }
     }
 
-    fn bare(&mut self, allowed: impl Fn(char) -> bool) -> Option<&'a str> {
-        let length: usize = self.rest().chars().take_while(|c| allowed(*c)).map(char::len_utf8).sum();
-        let word = &self.rest()[..length];
+    fn take_bare_word(&mut self, allowed: impl Fn(char) -> bool) -> Option<&'a str> {
+        let length: usize = self.remaining_text().chars().take_while(|c| allowed(*c)).map(char::len_utf8).sum();
+        let word = &self.remaining_text()[..length];
         self.at += length;
         (length > 0).then_some(word)
     }
 
     /// Reads a literal, a number or a bare word. A bare word becomes a string.
-    fn word(&mut self) -> Option<Value> {
+    fn read_word(&mut self) -> Option<Value> {
         let start = self.at;
-        let word = self.bare(|c| !matches!(c, ',' | ':' | '{' | '}' | '[' | ']' | '"' | '\'' | '\n'))?;
+        let word = self.take_bare_word(|c| !matches!(c, ',' | ':' | '{' | '}' | '[' | ']' | '"' | '\'' | '\n'))?;
         let word = word.find("//").into_iter().chain(word.find("/*")).min().map_or(word, |end| &word[..end]);
         // A number ends at white space; only the comma after it is missing.
         let first = word.split_whitespace().next().unwrap_or_default();
@@ -276,7 +276,7 @@ fn is_quote(c: char) -> bool {
 }
 
 /// Whether `c` can close a string opened by `quote`. A plain mark is closed by itself; the others by any of their kind.
-fn closes(quote: char, c: char) -> bool {
+fn is_closing_quote(quote: char, c: char) -> bool {
     let is_double = |c| matches!(c, '"' | '\u{201c}' | '\u{201d}');
     match quote {
         '"' | '\'' => c == quote,
@@ -311,7 +311,7 @@ mod tests {
             ("", None),
         ];
         for (text, expected) in cases {
-            let read = read_lenient(text).map(|value| crate::json::write(&value));
+            let read = read_lenient(text).map(|value| crate::json::write_json(&value));
             assert_eq!(read.as_deref(), expected, "{text}");
         }
     }

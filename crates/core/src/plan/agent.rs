@@ -54,16 +54,16 @@ pub enum ToolEffect {
 }
 
 /// The id of the function that runs the workflow with this id.
-pub fn flow_function(id: &str) -> String {
+pub fn flow_function_id(id: &str) -> String {
     format!("flow::{id}")
 }
 
 impl ToolEffect {
     /// The id of the function that the effect calls, if it calls one.
-    pub fn function(&self) -> Option<Arc<str>> {
+    pub fn function_id(&self) -> Option<Arc<str>> {
         match self {
             ToolEffect::Function(function) => Some(function.clone()),
-            ToolEffect::Flow(id) => Some(flow_function(id).into()),
+            ToolEffect::Flow(id) => Some(flow_function_id(id).into()),
             ToolEffect::Http(_) | ToolEffect::Client => None,
         }
     }
@@ -85,7 +85,7 @@ pub struct Turn {
     pub router: Option<Router>,
     /// The reason why the requested tools are not run, if nothing runs them; the model receives it in place of their
     /// results.
-    pub unanswered: Option<Arc<str>>,
+    pub not_run_reason: Option<Arc<str>>,
 }
 
 /// The tools by which a model chooses its destination.
@@ -102,7 +102,7 @@ pub struct Router {
 /// Runs the tools that the last answer of a conversation requests, at the same time; the results are appended in the
 /// order of the calls. The output is `{tool, results}`: the tool of the last call, and every call with its result.
 #[derive(Clone, Debug)]
-pub struct Tools {
+pub struct CallTools {
     /// The name of the conversation.
     pub thread: Arc<str>,
     /// All tools that may be called, whichever turn they were available to.

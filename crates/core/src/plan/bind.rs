@@ -6,18 +6,18 @@ use std::sync::Arc;
 use super::env::Env;
 use super::step::{Assignment, Merge, Step};
 use crate::error::StepError;
-use crate::expr::{Lookup, Part, Template, TextRules};
+use crate::expr::{Lookup, Template, TemplatePart, TextRules};
 use crate::value::Value;
 
 /// The variables that `step` will write, one for each of its writes; an empty name means no write. Names are resolved
 /// before the step runs. Fails if a name contains a reference or expression that fails.
-pub fn names(step: &Step, env: &Env, rules: TextRules) -> Result<Vec<Arc<str>>, StepError> {
+pub fn resolve_write_names(step: &Step, env: &Env, rules: TextRules) -> Result<Vec<Arc<str>>, StepError> {
     let name = |templates: &[Template]| {
         for template in templates {
             let name: Arc<str> = match template.parts.as_slice() {
                 // Nearly every name is a literal of the definition, and its text is shared.
-                [Part::Text(name)] => name.clone(),
-                _ => template.resolve(env, rules)?.names_only().into(),
+                [TemplatePart::Text(name)] => name.clone(),
+                _ => template.resolve(env, rules)?.to_redacted_text().into(),
             };
             if !name.is_empty() {
                 return Ok(name);
@@ -29,7 +29,7 @@ pub fn names(step: &Step, env: &Env, rules: TextRules) -> Result<Vec<Arc<str>>, 
 }
 
 /// Applies the output of a step to the variables. A step without an output removes the variable.
-pub fn write(step: &Step, mut names: Vec<Arc<str>>, output: Option<&Value>, env: &mut Env) {
+pub fn write_output(step: &Step, mut names: Vec<Arc<str>>, output: Option<&Value>, env: &mut Env) {
     if let Some(value) = output
         && step.writes.iter().all(|write| write.merge == Merge::Replace)
     {
@@ -51,10 +51,10 @@ pub fn write(step: &Step, mut names: Vec<Arc<str>>, output: Option<&Value>, env:
 }
 
 /// Sets variables; fails if a name or a value cannot be resolved.
-pub fn assign(rows: &[Assignment], env: &mut Env, rules: TextRules) -> Result<(), StepError> {
+pub fn assign_vars(rows: &[Assignment], env: &mut Env, rules: TextRules) -> Result<(), StepError> {
     for row in rows {
-        let name = row.name.resolve(env, rules)?.names_only();
-        let is_set = env.lookup(&name).is_some_and(Value::is_truthy);
+        let name = row.name.resolve(env, rules)?.to_redacted_text();
+        let is_set = env.lookup_name(&name).is_some_and(Value::is_truthy);
         if name.is_empty() || (row.only_if_falsy && is_set) {
             continue;
         }

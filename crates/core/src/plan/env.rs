@@ -20,7 +20,7 @@ pub struct Vars {
 
 impl Default for Vars {
     fn default() -> Vars {
-        Vars { map: Arc::default(), digest: Hash::of(b"") }
+        Vars { map: Arc::default(), digest: Hash::of_bytes(b"") }
     }
 }
 
@@ -36,10 +36,10 @@ impl Vars {
             return;
         }
         let mut hasher = Hasher::new();
-        hasher.hash(&self.digest).number(2).value(value).number(names.len() as u64);
+        hasher.add_hash(&self.digest).add_number(2).add_value(value).add_number(names.len() as u64);
         let map = Arc::make_mut(&mut self.map);
         for name in names {
-            hasher.text(&name);
+            hasher.add_text(&name);
             map.insert(name, value.clone());
         }
         self.digest = hasher.finish();
@@ -47,7 +47,7 @@ impl Vars {
 
     /// Appends an item to a list variable; creates the list if the variable is missing or not a list.
     pub fn append(&mut self, name: Arc<str>, item: Value) {
-        self.digest = Hasher::new().hash(&self.digest).number(1).text(&name).value(&item).finish();
+        self.digest = Hasher::new().add_hash(&self.digest).add_number(1).add_text(&name).add_value(&item).finish();
         let slot = Arc::make_mut(&mut self.map).entry(name).or_insert_with(|| Value::list(Vec::new()));
         match slot {
             Value::List(items) => Arc::make_mut(items).push(item),
@@ -58,7 +58,7 @@ impl Vars {
     /// Removes a variable.
     pub fn remove(&mut self, name: &str) {
         if self.map.contains_key(name) {
-            self.digest = Hasher::new().hash(&self.digest).number(0).text(name).finish();
+            self.digest = Hasher::new().add_hash(&self.digest).add_number(0).add_text(name).finish();
             Arc::make_mut(&mut self.map).shift_remove(name);
         }
     }
@@ -69,12 +69,12 @@ impl Vars {
     }
 
     /// All variables.
-    pub fn map(&self) -> &Map {
+    pub fn as_map(&self) -> &Map {
         &self.map
     }
 
     /// All variables, shared.
-    pub fn shared(&self) -> Arc<Map> {
+    pub fn shared_map(&self) -> Arc<Map> {
         self.map.clone()
     }
 
@@ -96,9 +96,9 @@ pub struct Env {
     /// Results of the current step's scripts, by slot.
     pub scripts: Vec<(Arc<str>, Option<Value>)>,
     /// Texts that the run has written for people, in order.
-    pub transcript: Arc<Vec<Written>>,
+    pub transcript: Arc<Vec<TranscriptPiece>>,
     /// The loop whose current iteration these steps are, if they read its `self`.
-    pub following: Option<Arc<Following>>,
+    pub helper_state: Option<Arc<HelperState>>,
 }
 
 /// An object `{index, self, last}` about the iterations of a loop: the number of this one, all of them, and the
@@ -107,7 +107,7 @@ pub struct Env {
 /// While `until` is evaluated, `self` holds the finished iterations; in the body it also holds the progress of the
 /// current one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Helper {
+pub struct LoopHelper {
     /// The names of the helper object.
     pub names: Vec<Arc<str>>,
     /// Whether `self` is read at all. Without it, the cost of building the object does not depend on the number of
@@ -117,9 +117,9 @@ pub struct Helper {
 
 /// The helper of a loop, as it was at the start of the current iteration.
 #[derive(Clone, Debug)]
-pub struct Following {
+pub struct HelperState {
     /// The names of the helper.
-    pub helper: Helper,
+    pub helper: LoopHelper,
     /// The value of the helper.
     pub outside: Value,
     /// The variables that make up an iteration's output.
@@ -128,7 +128,7 @@ pub struct Following {
 
 /// A piece of the transcript of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Written {
+pub struct TranscriptPiece {
     /// The path of the enclosing sequence.
     pub part: Path,
     /// The text.
@@ -137,18 +137,18 @@ pub struct Written {
 
 impl Env {
     /// The initial environment of a plan or of steps with variables of their own.
-    pub fn of(vars: Vars) -> Env {
+    pub fn from_vars(vars: Vars) -> Env {
         Env { vars, ..Env::default() }
     }
 
     /// The conversation called `name`; empty if there is none.
-    pub fn thread(&self, name: &str) -> Thread {
+    pub fn find_thread(&self, name: &str) -> Thread {
         let found = self.threads.iter().find(|(key, _)| &**key == name);
         found.map(|(_, thread)| thread.clone()).unwrap_or_default()
     }
 
     /// Appends a message to the conversation called `name`.
-    pub fn say(&mut self, name: &Arc<str>, message: Message) {
+    pub fn append_message(&mut self, name: &Arc<str>, message: Message) {
         match self.threads.iter_mut().find(|(key, _)| key == name) {
             Some((_, thread)) => thread.push(message),
             None => self.threads.push((name.clone(), Thread::from_iter([message]))),
@@ -156,18 +156,18 @@ impl Env {
     }
 
     /// Appends a piece of text to the transcript.
-    pub fn write(&mut self, part: Path, text: String) {
-        Arc::make_mut(&mut self.transcript).push(Written { part, text });
+    pub fn write_text(&mut self, part: Path, text: String) {
+        Arc::make_mut(&mut self.transcript).push(TranscriptPiece { part, text });
     }
 }
 
 impl Lookup for Env {
-    fn lookup(&self, name: &str) -> Option<&Value> {
+    fn lookup_name(&self, name: &str) -> Option<&Value> {
         let local = self.locals.iter().rev().find(|(local, _)| &**local == name).map(|(_, value)| value);
         local.or_else(|| self.vars.get(name))
     }
 
-    fn script(&self, slot: &str) -> Option<&Option<Value>> {
+    fn lookup_script(&self, slot: &str) -> Option<&Option<Value>> {
         self.scripts.iter().rev().find(|(key, _)| &**key == slot).map(|(_, value)| value)
     }
 }

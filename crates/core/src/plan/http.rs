@@ -12,12 +12,12 @@ pub struct HttpSpec {
     /// Header rows in order. The last of rows with identical names wins; rows whose names differ in case are joined.
     pub headers: Vec<(Template, Template)>,
     /// The body; sent with POST, PUT and PATCH only.
-    pub body: Body,
+    pub body: BodySpec,
 }
 
 /// The body of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Body {
+pub enum BodySpec {
     /// Text that holds JSON. It is repaired if inserted values broke it; an error if that fails.
     JsonText(Template),
     /// JSON built from a value.

@@ -58,7 +58,7 @@ pub enum InputKind {
 impl Inputs {
     /// The reason to reject a run with these inputs: a missing input (`FL1031`) or one of the wrong kind (`FL1038`).
     /// `None` if the inputs are valid.
-    pub fn refuse(&self, given: &Value) -> Option<StepError> {
+    pub fn check_inputs(&self, given: &Value) -> Option<StepError> {
         let Inputs::Named { declared, .. } = self else { return None };
         declared.iter().find_map(|input| {
             let name = &input.name;
@@ -69,7 +69,7 @@ impl Inputs {
                 }
                 None => None,
                 Some(value) => {
-                    let problem = input.kind.problem(value)?;
+                    let problem = input.kind.find_problem(value)?;
                     Some(StepError::new(Code::InputInvalid, format!("the input {name} {problem}")))
                 }
             }
@@ -79,27 +79,27 @@ impl Inputs {
 
 impl InputKind {
     /// The reason why a value is not accepted; `None` if it is.
-    pub fn problem(&self, value: &Value) -> Option<String> {
-        let must = |what: &str| Some(format!("must be {what}, not {}", value.kind()));
+    pub fn find_problem(&self, value: &Value) -> Option<String> {
+        let must = |what: &str| Some(format!("must be {what}, not {}", value.kind_name()));
         match (self, value) {
             (InputKind::Any, _)
             | (InputKind::Text, Value::String(_) | Value::Number(_) | Value::Bool(_))
             | (InputKind::Number, Value::Number(_))
             | (InputKind::Boolean, Value::Bool(_))
             | (InputKind::List, Value::List(_)) => None,
-            (InputKind::Text, file) if file_of(file).is_some_and(|blob| decoded(&blob).is_some()) => None,
-            (InputKind::Text, file) if file_of(file).is_some() => Some("must be a file of UTF-8 text".into()),
+            (InputKind::Text, file) if read_blob(file).is_some_and(|blob| decode_text(&blob).is_some()) => None,
+            (InputKind::Text, file) if read_blob(file).is_some() => Some("must be a file of UTF-8 text".into()),
             (InputKind::Text, _) => must("text"),
             (InputKind::Number, Value::String(text)) if Number::parse(text.trim()).is_some() => None,
             (InputKind::Number, _) => must("a number"),
             (InputKind::Boolean, Value::String(text)) if matches!(&**text, "true" | "false") => None,
             (InputKind::Boolean, _) => must("true or false"),
             (InputKind::List, _) => must("a list"),
-            (InputKind::File, file) if file_of(file).is_some() => None,
+            (InputKind::File, file) if read_blob(file).is_some() => None,
             (InputKind::File, _) => must("a file"),
             (InputKind::OneOf(options), Value::String(text)) if options.iter().any(|option| **option == **text) => None,
             (InputKind::OneOf(options), value) => {
-                let given = crate::render::json(value);
+                let given = crate::render::to_json(value);
                 Some(format!("must be one of {}, not {given}", options.join(", ")))
             }
         }
@@ -108,22 +108,22 @@ impl InputKind {
     /// The value in the form that its variable holds.
     pub fn read(&self, value: &Value) -> Value {
         match (self, value) {
-            (InputKind::Text, Value::Number(_) | Value::Bool(_)) => crate::render::json(value).into(),
+            (InputKind::Text, Value::Number(_) | Value::Bool(_)) => crate::render::to_json(value).into(),
             (InputKind::Text, file) => {
-                let text = file_of(file).and_then(|blob| decoded(&blob));
+                let text = read_blob(file).and_then(|blob| decode_text(&blob));
                 text.map_or_else(|| file.clone(), Value::from)
             }
             (InputKind::Number, Value::String(text)) => {
                 Number::parse(text.trim()).map_or_else(|| value.clone(), Value::Number)
             }
             (InputKind::Boolean, Value::String(text)) => (&**text == "true").into(),
-            (InputKind::File, file) => file_of(file).map_or_else(|| file.clone(), |blob| Value::Blob(Arc::new(blob))),
+            (InputKind::File, file) => read_blob(file).map_or_else(|| file.clone(), |blob| Value::Blob(Arc::new(blob))),
             _ => value.clone(),
         }
     }
 }
 
-fn file_of(value: &Value) -> Option<Blob> {
+fn read_blob(value: &Value) -> Option<Blob> {
     match value {
         Value::Blob(blob) => Some((**blob).clone()),
         other => Blob::from_input(other),
@@ -131,7 +131,7 @@ fn file_of(value: &Value) -> Option<Blob> {
 }
 
 /// The text that a file contains; `None` if it is not base64 of UTF-8 text.
-fn decoded(blob: &Blob) -> Option<String> {
+fn decode_text(blob: &Blob) -> Option<String> {
     let mut bytes = Vec::with_capacity(blob.data.len() / 4 * 3);
     let (mut bits, mut count) = (0u32, 0);
     for byte in blob.data.bytes().filter(|byte| !matches!(byte, b'=' | b'\n' | b'\r')) {
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(InputKind::Boolean.read(&"true".into()), Value::from(true));
         assert!(matches!(InputKind::File.read(&file), Value::Blob(_)));
         let colours = InputKind::OneOf(vec!["red".into()]);
-        assert!(colours.problem(&"red".into()).is_none());
+        assert!(colours.find_problem(&"red".into()).is_none());
         for (kind, wrong) in [
             (colours, "blue"),
             (InputKind::Number, "x"),
@@ -177,11 +177,11 @@ mod tests {
             (InputKind::List, "a"),
             (InputKind::File, "a.png"),
         ] {
-            assert!(kind.problem(&wrong.into()).is_some(), "{kind:?}");
+            assert!(kind.find_problem(&wrong.into()).is_some(), "{kind:?}");
         }
         let declared = vec![Input { name: "n".into(), kind: InputKind::Number, required: true, ..Input::default() }];
         let inputs = Inputs::Named { declared, defaults: Map::new() };
-        let code = |given: Value| inputs.refuse(&given).map(|error| error.code);
+        let code = |given: Value| inputs.check_inputs(&given).map(|error| error.code);
         assert_eq!(code(Value::Null), Some(Code::InputMissing));
         assert_eq!(code(Value::map([("n", Value::from("x"))])), Some(Code::InputInvalid));
         assert_eq!(code(Value::map([("n", Value::from(1))])), None);

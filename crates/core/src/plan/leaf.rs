@@ -102,7 +102,7 @@ pub struct ScrapeMessages {
 
 /// A function call.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct FunctionCall {
     /// The function's id.
     pub function: Arc<str>,
     /// The prompt.

@@ -3,25 +3,25 @@
 use super::env::{Env, Vars};
 use super::input::{InputKind, Inputs};
 use super::step::Plan;
-use crate::chat::{Message, Role, answered};
+use crate::chat::{Message, Role, close_open_calls};
 use crate::value::Value;
 
 impl Plan {
     /// The environment at the start of a run: its variables, and the conversation that it continues.
-    pub fn start(&self, inputs: &Value) -> Env {
-        let mut env = Env::of(self.initial(inputs));
+    pub fn initial_env(&self, inputs: &Value) -> Env {
+        let mut env = Env::from_vars(self.initial_vars(inputs));
         if let Some(thread) = &self.thread {
-            let said = inputs.get("messages").map(crate::render::json).unwrap_or_default();
+            let said = inputs.get("messages").map(crate::render::to_json).unwrap_or_default();
             let said: Vec<Message> = serde_json::from_str(&said).unwrap_or_default();
             let new = inputs.get("message").and_then(Value::as_str).map(|text| Message::new(Role::User, text));
-            let said = answered(said.into_iter().chain(new));
-            said.into_iter().for_each(|message| env.say(thread, message));
+            let said = close_open_calls(said.into_iter().chain(new));
+            said.into_iter().for_each(|message| env.append_message(thread, message));
         }
         env
     }
 
     /// The variables at the start of a run.
-    pub fn initial(&self, inputs: &Value) -> Vars {
+    pub fn initial_vars(&self, inputs: &Value) -> Vars {
         let mut vars = Vars::default();
         match &self.inputs {
             Inputs::Whole(name) => vars.set(name.clone(), inputs.clone()),

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::agent::{Agent, Tools, Turn};
-use super::env::Helper;
+use super::agent::{Agent, CallTools, Turn};
+use super::env::LoopHelper;
 use super::format::Format;
 use super::http::HttpSpec;
 use super::input::Inputs;
-use super::leaf::{Block, Call, Generate, MemoryStep, Scrape};
+use super::leaf::{Block, FunctionCall, Generate, MemoryStep, Scrape};
 use crate::chat::{Content, Role};
 use crate::code::Code;
 use crate::diagnostic::Span;
@@ -36,6 +36,7 @@ pub struct Plan {
     /// Functions called by name, for checks before the run, each with the place of its first call.
     pub functions: Vec<(Arc<str>, Span)>,
     /// The name of the conversation that the run continues. It starts with the input `messages`, a list of `{role,
+    ///
     /// content}`, or `message`, a string.
     pub thread: Option<Arc<str>>,
     /// The root step.
@@ -62,12 +63,12 @@ pub struct Step {
     /// Scripts to evaluate before the step's condition and request.
     pub scripts: Vec<Arc<Script>>,
     /// What the block does.
-    pub kind: Kind,
+    pub kind: StepKind,
 }
 
 impl Step {
     /// A step with no condition, policy or writes.
-    pub fn new(key: Key, kind: impl Into<Kind>) -> Step {
+    pub fn new(key: Key, kind: impl Into<StepKind>) -> Step {
         let title = key.as_str().to_owned();
         Step {
             key,
@@ -85,7 +86,7 @@ impl Step {
     /// Calls `visit` with this step and every step below it.
     pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Step)) {
         visit(self);
-        self.kind.children().into_iter().for_each(|child| child.visit(visit));
+        self.kind.child_steps().into_iter().for_each(|child| child.visit(visit));
     }
 }
 
@@ -134,8 +135,8 @@ pub struct Write {
 
 impl Write {
     /// A write that replaces the variable `name`.
-    pub fn to(name: &str) -> Write {
-        Write { names: vec![Template::literal(name)], merge: Merge::Replace }
+    pub fn to_variable(name: &str) -> Write {
+        Write { names: vec![Template::from_literal(name)], merge: Merge::Replace }
     }
 }
 
@@ -150,7 +151,7 @@ pub enum Merge {
 
 /// What a step does.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum StepKind {
     /// Performs one effect.
     Leaf(Leaf),
     /// Schedules steps or effects, or changes only variables and conversations.
@@ -174,7 +175,7 @@ pub enum Leaf {
     /// Reads a web page.
     Scrape(Scrape),
     /// Calls a function.
-    Call(Call),
+    Call(FunctionCall),
     /// Runs a block.
     Block(Block),
     /// Reads or writes the user's memory.
@@ -219,50 +220,50 @@ pub enum Composite {
     /// The plan of another definition, with variables of its own. The output is its result.
     Subflow(Subflow),
     /// Steps with variables of their own.
-    Scoped(Scoped),
+    Scoped(ScopedSteps),
     /// A model with tools: calls the model, runs the tools that it requests, and calls it again.
     Agent(Agent),
     /// A single answer of a model with tools.
     Turn(Turn),
     /// Runs the tools that the last answer requests.
-    Tools(Tools),
+    Tools(CallTools),
     /// Appends a message to a conversation; no effect.
-    Say(Say),
+    Say(AppendMessage),
     /// Sets variables; no effect.
     Assign(Vec<Assignment>),
 }
 
-impl From<Leaf> for Kind {
-    fn from(leaf: Leaf) -> Kind {
-        Kind::Leaf(leaf)
+impl From<Leaf> for StepKind {
+    fn from(leaf: Leaf) -> StepKind {
+        StepKind::Leaf(leaf)
     }
 }
 
-impl From<Composite> for Kind {
-    fn from(composite: Composite) -> Kind {
-        Kind::Composite(composite)
+impl From<Composite> for StepKind {
+    fn from(composite: Composite) -> StepKind {
+        StepKind::Composite(composite)
     }
 }
 
-impl Kind {
+impl StepKind {
     /// The child steps.
-    pub fn children(&self) -> Vec<&Step> {
+    pub fn child_steps(&self) -> Vec<&Step> {
         match self {
-            Kind::Leaf(_) => Vec::new(),
-            Kind::Composite(composite) => composite.children(),
+            StepKind::Leaf(_) => Vec::new(),
+            StepKind::Composite(composite) => composite.children(),
         }
     }
 
     /// Whether the step is a single effect or a failure. All other kinds schedule steps or change only variables.
     pub fn is_leaf(&self) -> bool {
-        matches!(self, Kind::Leaf(_))
+        matches!(self, StepKind::Leaf(_))
     }
 
     /// The name in keys, events and reports.
     pub fn name(&self) -> &'static str {
         match self {
-            Kind::Leaf(leaf) => leaf.name(),
-            Kind::Composite(composite) => composite.name(),
+            StepKind::Leaf(leaf) => leaf.name(),
+            StepKind::Composite(composite) => composite.name(),
         }
     }
 }
@@ -389,7 +390,7 @@ pub struct Loop {
     /// Name of the variable that holds the iteration number in the body, from 0.
     pub counter: Option<Arc<str>>,
     /// The helper object that `until` and the body see.
-    pub helper: Option<Helper>,
+    pub helper: Option<LoopHelper>,
     /// Scripts in `until`.
     pub scripts: Vec<Arc<Script>>,
     /// The output of the loop.
@@ -398,7 +399,7 @@ pub struct Loop {
 
 /// Steps with variables of their own.
 #[derive(Clone, Debug)]
-pub struct Scoped {
+pub struct ScopedSteps {
     /// The steps, run one after another.
     pub body: Vec<Step>,
     /// The initial variables, evaluated in the outer scope.
@@ -408,12 +409,12 @@ pub struct Scoped {
     /// Variables that make up the output, an object; variables that are not set are left out.
     pub gives: Vec<Arc<str>>,
     /// The helper whose `self` and `last` reflect the progress of the steps.
-    pub helper: Option<Helper>,
+    pub helper: Option<LoopHelper>,
 }
 
 /// Appends a message to a conversation and to the transcript of the run.
 #[derive(Clone, Debug)]
-pub struct Say {
+pub struct AppendMessage {
     /// The name of the conversation.
     pub thread: Option<Arc<str>>,
     /// Who speaks.
@@ -421,7 +422,7 @@ pub struct Say {
     /// What is said.
     pub content: Content,
     /// Whether the message is part of the transcript.
-    pub written: bool,
+    pub in_transcript: bool,
 }
 
 /// When the end condition of a loop is tested.

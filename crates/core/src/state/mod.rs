@@ -133,7 +133,7 @@ impl Default for RunState {
 
 impl RunState {
     /// Folds a whole journal. An error if its events cannot have happened in this order.
-    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Result<RunState, IllegalEvent> {
+    pub fn from_records<'a>(records: impl IntoIterator<Item = &'a Record>) -> Result<RunState, IllegalEvent> {
         let records = records.into_iter();
         let mut state = RunState::for_records(records.size_hint().0);
         for record in records {
@@ -218,7 +218,10 @@ impl RunState {
                 self.status = Status::Running;
                 self.epoch = *epoch;
             }
-            Event::CancelRequested { .. } | Event::EdgeTaken { .. } | Event::Evaluated { .. } | Event::Told { .. } => {}
+            Event::CancelRequested { .. }
+            | Event::EdgeTaken { .. }
+            | Event::Evaluated { .. }
+            | Event::Progress { .. } => {}
             Event::RunSuspended { status } => self.status = *status,
             Event::RunFinished { status, error, failed, .. } => {
                 self.status = *status;
@@ -292,7 +295,7 @@ impl RunState {
             | Event::RunStarted { .. }
             | Event::EdgeTaken { .. }
             | Event::Evaluated { .. }
-            | Event::Told { .. }
+            | Event::Progress { .. }
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
             | Event::RunFinished { .. } => {}
@@ -340,7 +343,7 @@ impl RunState {
     }
 
     /// The state of the step at `path`; `None` if no event has this path.
-    pub fn step(&self, path: &Path) -> Option<&StepState> {
+    pub fn find_step(&self, path: &Path) -> Option<&StepState> {
         self.index.get(path).map(|at| &self.steps[*at])
     }
 

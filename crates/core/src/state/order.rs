@@ -187,7 +187,7 @@ impl StepOrder {
             | Event::RunStarted { .. }
             | Event::EdgeTaken { .. }
             | Event::Evaluated { .. }
-            | Event::Told { .. }
+            | Event::Progress { .. }
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
             | Event::RunFinished { .. } => {}

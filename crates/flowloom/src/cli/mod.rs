@@ -12,11 +12,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use flowloom_app::config::{Config, Overrides, Setting};
 use flowloom_core::error::StepError;
 
-use crate::terminal::draw::Style;
+use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use new::NewArgs;
-pub(crate) use serve::{HooksCommand, McpArgs, Missed, ScheduleCommand, ServeArgs, SyncArgs};
+pub(crate) use serve::{HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 
 /// The model of the default configuration and of the examples.
@@ -133,7 +133,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: BlocksCommand,
         /// User that owns the blocks; blocks of `local` are shared with everyone
-        #[arg(long, value_name = "ID", global = true, default_value = flowloom_store::SHARED)]
+        #[arg(long, value_name = "ID", global = true, default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
     /// Serve the definitions of a folder over HTTP
@@ -295,8 +295,8 @@ pub(crate) struct GraphArgs {
     /// Definition file or folder
     pub(crate) file: PathBuf,
     /// Output format of the drawing
-    #[arg(long, value_enum, default_value_t = Style::Text)]
-    pub(crate) format: Style,
+    #[arg(long, value_enum, default_value_t = DrawingFormat::Text)]
+    pub(crate) format: DrawingFormat,
     /// Format of the definition [default: detected]
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) definition: Option<String>,

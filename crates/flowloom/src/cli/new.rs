@@ -24,7 +24,7 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
     /// User whose blocks are available
-    #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+    #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
     pub(crate) user: String,
     /// Limits of the whole command: tokens=N,usd=N,steps=N,time=30s
     #[arg(long, value_name = "BOUNDS")]

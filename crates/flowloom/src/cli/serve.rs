@@ -72,13 +72,13 @@ pub(crate) struct SyncArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
     /// User that owns the workflows; workflows of `local` are shared with everyone
-    #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+    #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
     pub(crate) user: String,
 }
 
 /// Policy for missed times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Missed {
+pub(crate) enum MissedPolicy {
     /// One run makes up for all of them
     #[default]
     Once,
@@ -103,12 +103,12 @@ pub(crate) enum ScheduleCommand {
         input_values: Vec<String>,
         /// Policy for times missed while no server was running
         #[arg(long, value_enum, default_value_t)]
-        missed: Missed,
+        missed: MissedPolicy,
         /// Its id [default: the workflow's]
         #[arg(long)]
         id: Option<String>,
         /// User that owns the runs
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
     /// List schedules
@@ -118,7 +118,7 @@ pub(crate) enum ScheduleCommand {
         /// Its id
         id: String,
         /// Whose it is
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
 }
@@ -136,7 +136,7 @@ pub(crate) enum HooksCommand {
         #[arg(long)]
         id: Option<String>,
         /// User that owns the runs
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
     /// List webhooks
@@ -146,7 +146,7 @@ pub(crate) enum HooksCommand {
         /// Its id
         id: String,
         /// Whose it is
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
 }

@@ -7,58 +7,58 @@ use std::sync::Arc;
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
-use flowloom_app::definitions::stored::Content;
+use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::engines::App;
-use flowloom_app::runs::inputs::said as read_answer;
-use flowloom_app::runs::start::{Prepared, StartRun};
+use flowloom_app::runs::inputs::parse_answer as read_answer;
+use flowloom_app::runs::start::{PreparedDefinition, StartRun};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_formats::{agent, present};
-use flowloom_runtime::Outcome as RunOutcome;
-use flowloom_runtime::journal::{Journal as _, Wish, thread_holder};
+use flowloom_formats::{agent, render_result};
+use flowloom_runtime::RunOutcome;
+use flowloom_runtime::journal::{Journal as _, Signal, thread_namespace};
 
-use super::run::{choose_model, drive, refuse};
+use super::run::{choose_models, drive_to_outcome, report_refused};
 use crate::cli::{AgentArgs, ChatArgs, Global, OutputArgs, TalkArgs};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandError, CommandResult};
 use crate::terminal::diagnostics;
 
 /// The context of every turn of a chat.
-struct Chat<'a> {
+struct ChatSession<'a> {
     global: &'a Global,
     app: Arc<App>,
-    workflow: Arc<Prepared>,
+    workflow: Arc<PreparedDefinition>,
     /// Memory key of the conversation.
     thread: String,
     talk: TalkArgs,
     output: OutputArgs,
 }
 
-pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
+pub(crate) async fn chat_with_graph(global: &Global, arguments: ChatArgs) -> CommandResult {
     let ChatArgs { file, talk, lenient } = arguments;
     let mut config = global.load_config()?;
-    choose_model(&mut config, &talk.model);
+    choose_models(&mut config, &talk.model);
     let loader = Loader { config: &config, format: None, lenient };
     let servers = wiring::servers(&config)?;
     let source = loader.compile_to_run(&file, &servers).await?;
-    eprint!("{}", diagnostics::render(&source));
-    let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
+    eprint!("{}", diagnostics::render_diagnostics(&source));
+    let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };
     if plan.thread.is_none() {
         let message = format!("{} is not a conversation; run it with flowloom run", file.display());
-        return Err(Failure::usage(message));
+        return Err(CommandError::usage(message));
     }
     let app = Arc::new(App::open_with(config, servers)?);
-    let source = agents::complete(&app, &file, lenient, source, &talk.user).await?;
+    let source = agents::attach_workflows(&app, &file, lenient, source, &talk.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
-        eprint!("{}", diagnostics::render(&source));
-        return Ok(refuse(global, &source));
+        eprint!("{}", diagnostics::render_diagnostics(&source));
+        return Ok(report_refused(global, &source));
     };
-    let bundle = app.bundle(source.name(), source.files(), plan.format)?;
-    let bundle = Bundle { lenient, ..bundle }.offering(source.offered());
-    let chat = Chat {
+    let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
+    let bundle = Bundle { lenient, ..bundle }.with_tools(source.available_tools());
+    let chat = ChatSession {
         global,
         thread: plan.id.clone().unwrap_or_else(|| plan.name.clone()),
         workflow: Arc::new(app.prepare(Arc::new(plan), &bundle)?),
@@ -66,59 +66,60 @@ pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
         talk,
         output: OutputArgs::default(),
     };
-    chat.talk().await
+    chat.run_turns().await
 }
 
 /// Chats with the agent of a file, or with the default agent, which uses every workflow of a folder as a tool.
-pub(crate) async fn agent(global: &Global, arguments: AgentArgs) -> Outcome {
+pub(crate) async fn chat_with_agent(global: &Global, arguments: AgentArgs) -> CommandResult {
     let AgentArgs { path, talk } = arguments;
     if !path.is_dir() {
-        return chat(global, ChatArgs { file: path, talk, lenient: false }).await;
+        return chat_with_graph(global, ChatArgs { file: path, talk, lenient: false }).await;
     }
     let mut config = global.load_config()?;
-    choose_model(&mut config, &talk.model);
+    choose_models(&mut config, &talk.model);
     let app = Arc::new(App::open(config)?);
     let catalog = Arc::new(Catalog::new(path, app.clone()));
-    let content = Content::agent(agent::USUAL.to_owned());
-    let definition = catalog.passing(&talk.user, "agent:default", content)?;
-    let refused = || Failure::usage("the agent cannot be compiled");
-    let prepared = definition.ready(&catalog, &talk.user).await?.ok_or_else(refused)?;
+    let content = DefinitionContent::agent(agent::DEFAULT_DEFINITION.to_owned());
+    let definition = catalog.compile_unstored(&talk.user, "agent:default", content)?;
+    let refused = || CommandError::usage("the agent cannot be compiled");
+    let prepared = definition.prepare_for_run(&catalog, &talk.user).await?.ok_or_else(refused)?;
     let thread = definition.id.clone();
-    Chat { global, app, workflow: prepared, thread, talk, output: OutputArgs::default() }.talk().await
+    ChatSession { global, app, workflow: prepared, thread, talk, output: OutputArgs::default() }.run_turns().await
 }
 
-impl Chat<'_> {
-    async fn talk(&self) -> Outcome {
-        let holder = thread_holder(&self.talk.user);
-        let kept = if self.talk.new { None } else { self.app.store.memory(&holder, &self.thread).await? };
+impl ChatSession<'_> {
+    async fn run_turns(&self) -> CommandResult {
+        let holder = thread_namespace(&self.talk.user);
+        let kept = if self.talk.new { None } else { self.app.store.read_memory(&holder, &self.thread).await? };
         let mut said = kept.unwrap_or_else(|| Value::list(Vec::new()));
         let count = said.as_list().map_or(0, <[Value]>::len);
         if count > 0 {
             eprintln!("continuing with {count} messages; start a new conversation with --new");
         }
-        let mut heard = Heard::new(self.talk.message.clone());
+        let mut heard = MessageSource::new(self.talk.message.clone());
         let (mut waiting, mut exit): (Option<RunOutcome>, u8) = (None, 0);
-        while let Some(line) = heard.next() {
+        while let Some(line) = heard.next_message() {
             let turn = match waiting.take() {
-                Some(before) => match self.answer(&before, &line).await {
-                    Err(Failure { error, .. }) if error.code == Code::AnswerInvalid => {
+                Some(before) => match self.answer_question(&before, &line).await {
+                    Err(CommandError { error, .. }) if error.code == Code::AnswerInvalid => {
                         eprintln!("{}", error.message);
                         waiting = Some(before);
                         continue;
                     }
                     turn => turn?,
                 },
-                None => self.turn(&said, &line).await?,
+                None => self.run_turn(&said, &line).await?,
             };
             let Some((outcome, of_turn)) = turn else { return Ok(130) };
             exit = of_turn;
-            if let Some(told) = present(&self.workflow.plan, &outcome.state, &outcome.env).result.get("messages") {
+            if let Some(told) = render_result(&self.workflow.plan, &outcome.state, &outcome.env).result.get("messages")
+            {
                 said = told.clone();
             }
             // The final event of a finished run stores the messages; a waiting run has no final event yet.
             if outcome.state.status == Status::Waiting {
                 let write = MemoryWrite { key: self.thread.clone(), value: Some(said.clone()) };
-                self.app.store.remember(holder.clone(), vec![write]).await?;
+                self.app.store.write_memory(holder.clone(), vec![write]).await?;
             }
             match outcome.state.status {
                 Status::Waiting => waiting = Some(outcome),
@@ -131,54 +132,54 @@ impl Chat<'_> {
     }
 
     /// Runs one turn of the conversation.
-    async fn turn(&self, said: &Value, text: &str) -> Result<Option<(RunOutcome, u8)>, Failure> {
+    async fn run_turn(&self, said: &Value, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
         let inputs = Value::map([("messages", said.clone()), ("message", text.into())]);
-        let limits = self.app.config.limits.within(&self.workflow.plan.limits);
+        let limits = self.app.config.limits.narrow_to(&self.workflow.plan.limits);
         let start = StartRun {
             thread: Some(self.thread.clone()),
             ..StartRun::new(&self.workflow, inputs, &self.talk.user, limits)
         };
         let run = start.start(&self.app.store)?.run;
-        Ok(drive(self.global, &self.output, &self.workflow.engine, run, &self.workflow.plan).await)
+        Ok(drive_to_outcome(self.global, &self.output, &self.workflow.engine, run, &self.workflow.plan).await)
     }
 
     /// Answers the question of a waiting run and resumes it.
-    async fn answer(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, Failure> {
+    async fn answer_question(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
         let open = before.state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
         let Some((path, question)) = open else { return Ok(None) };
-        let wish = Wish::Answer { path, value: read_answer(question, text), by: self.talk.user.clone() };
-        self.workflow.engine.post(before.id, wish).await?;
+        let wish = Signal::Answer { path, value: read_answer(question, text), by: self.talk.user.clone() };
+        self.workflow.engine.post_signal(before.id, wish).await?;
         let plan = self.workflow.plan.clone();
-        let run = self.workflow.engine.resume(before.id, async |_| Ok(plan)).await?;
-        Ok(drive(self.global, &self.output, &self.workflow.engine, run, &self.workflow.plan).await)
+        let run = self.workflow.engine.resume_run(before.id, async |_| Ok(plan)).await?;
+        Ok(drive_to_outcome(self.global, &self.output, &self.workflow.engine, run, &self.workflow.plan).await)
     }
 }
 
 /// Source of the user's messages.
-enum Heard {
+enum MessageSource {
     /// A single message.
-    Once(Option<String>),
+    Single(Option<String>),
     /// Lines from stdin.
     Lines { is_terminal: bool },
 }
 
-impl Heard {
-    fn new(once: Option<String>) -> Heard {
+impl MessageSource {
+    fn new(once: Option<String>) -> MessageSource {
         if once.is_some() {
-            return Heard::Once(once);
+            return MessageSource::Single(once);
         }
         let is_terminal = std::io::stdin().is_terminal();
         if is_terminal {
             eprintln!("type /exit to end the chat");
         }
-        Heard::Lines { is_terminal }
+        MessageSource::Lines { is_terminal }
     }
 
     /// The next message; `None` at the end of input.
-    fn next(&mut self) -> Option<String> {
+    fn next_message(&mut self) -> Option<String> {
         let is_terminal = match self {
-            Heard::Once(once) => return once.take(),
-            Heard::Lines { is_terminal } => *is_terminal,
+            MessageSource::Single(once) => return once.take(),
+            MessageSource::Lines { is_terminal } => *is_terminal,
         };
         loop {
             if is_terminal {

@@ -1,26 +1,26 @@
 //! `flowloom check FILE…`: reports every problem and applies fixes. Never runs anything.
 
-use flowloom_app::definitions::source::{self, Loader, Source};
+use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_core::diagnostic::apply_fixes;
 
 use crate::cli::{CheckArgs, Global, ReportStyle};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandError, CommandResult};
 use crate::terminal::diagnostics;
 
 /// Maximum number of rounds of fixes.
-const ROUNDS: u32 = 10;
+const MAX_FIX_ROUNDS: u32 = 10;
 
-pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
+pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> CommandResult {
     let config = global.load_config()?;
-    let format = source::format(arguments.format.as_deref())?;
+    let format = source::parse_format(arguments.format.as_deref())?;
     let loader = Loader { config: &config, format, lenient: arguments.lenient };
     let load = |path: &std::path::PathBuf| loader.compile(path);
-    let mut sources: Vec<Source> = arguments.files.iter().map(load).collect();
+    let mut sources: Vec<LoadedDefinition> = arguments.files.iter().map(load).collect();
     if arguments.fix {
         for (path, source) in arguments.files.iter().zip(&mut sources) {
             // A fix can reveal further problems: a block whose type was misspelt was not read before.
-            for _ in 0..ROUNDS {
-                if !mend(path, source)? {
+            for _ in 0..MAX_FIX_ROUNDS {
+                if !apply_source_fixes(path, source)? {
                     break;
                 }
                 *source = load(path);
@@ -29,17 +29,17 @@ pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
     }
     let style = if global.json { ReportStyle::Json } else { arguments.report };
     match style {
-        ReportStyle::Human => human(&sources),
+        ReportStyle::Human => print_report(&sources),
         ReportStyle::Json => println!("{:#}", diagnostics::to_json(&sources)),
         ReportStyle::Github => print!("{}", diagnostics::to_github(&sources)),
         ReportStyle::Sarif => println!("{:#}", diagnostics::to_sarif(&sources)),
     }
-    let refused = sources.iter().any(Source::is_refused);
+    let refused = sources.iter().any(LoadedDefinition::is_refused);
     Ok(if refused { 2 } else { 0 })
 }
 
 /// Replaces the file by the fixed one. Returns `false` if there was nothing to fix.
-fn mend(path: &std::path::Path, source: &Source) -> Result<bool, Failure> {
+fn apply_source_fixes(path: &std::path::Path, source: &LoadedDefinition) -> Result<bool, CommandError> {
     let Ok(text) = std::str::from_utf8(source.bytes()) else { return Ok(false) };
     let (mended, count) = apply_fixes(text, &source.compiled.diagnostics);
     if count == 0 {
@@ -48,25 +48,25 @@ fn mend(path: &std::path::Path, source: &Source) -> Result<bool, Failure> {
     // Written to a temporary file and renamed, so that an interruption never leaves half a file.
     let beside = path.with_extension("flowloom-fix");
     let written = std::fs::write(&beside, mended).and_then(|()| std::fs::rename(&beside, path));
-    written.map_err(|error| Failure::usage(format!("{} cannot be written: {error}", path.display())))?;
+    written.map_err(|error| CommandError::usage(format!("{} cannot be written: {error}", path.display())))?;
     eprintln!("{}: {count} fixed", path.display());
     Ok(true)
 }
 
-fn human(sources: &[Source]) {
+fn print_report(sources: &[LoadedDefinition]) {
     for source in sources {
-        eprint!("{}", diagnostics::render(source));
+        eprint!("{}", diagnostics::render_diagnostics(source));
         let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).count();
         let warnings = source.compiled.diagnostics.len() - errors;
         let verdict = match (errors, warnings) {
             (0, 0) => "ok".to_owned(),
-            _ => format!("{}, {}", counted(errors, "error"), counted(warnings, "warning")),
+            _ => format!("{}, {}", format_count(errors, "error"), format_count(warnings, "warning")),
         };
         let format = source.compiled.format.map(|format| format!(" ({})", format.name())).unwrap_or_default();
         println!("{}{format}: {verdict}", source.name());
     }
 }
 
-fn counted(count: usize, noun: &str) -> String {
+fn format_count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

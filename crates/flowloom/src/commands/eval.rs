@@ -7,39 +7,39 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use flowloom_app::authoring::{BuiltIn, How, Job, rehearsed, value_of};
+use flowloom_app::authoring::{AuthoringJob, AuthoringOptions, BuiltInWorkflow, dry_run_definition, to_value};
 use flowloom_app::engines::App;
 use flowloom_app::wiring;
-use flowloom_author::evaluation::{Case, Row, cases, recorded};
-use flowloom_author::rehearse::Rehearsal;
-use flowloom_author::wire::definition;
+use flowloom_author::dry_run::DryRun;
+use flowloom_author::evaluation::{Task, TaskResult, load_tasks, recorded_conversation};
+use flowloom_author::wire::build_definition;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_formats::present;
-use flowloom_runtime::Outcome as RunOutcome;
-use flowloom_store::SHARED;
+use flowloom_formats::render_result;
+use flowloom_runtime::RunOutcome;
+use flowloom_store::SHARED_USER;
 use serde_json::json;
 
-use super::new::{Unseen, bounds, configured, performed};
+use super::new::{SilentWatcher, authoring_limits, load_config, run_built_in};
 use crate::cli::{EvalAuthorArgs, Global};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandError, CommandResult};
 
 /// Errors of the installation, which every further task would meet, too.
-const HOPELESS: [Code; 5] =
+const FATAL_CODES: [Code; 5] =
     [Code::ModelNone, Code::ModelUnknown, Code::ModelKeyMissing, Code::ModelFileMissing, Code::NoSandbox];
 
 /// The result of a task and its duration.
-struct Timed {
-    row: Row,
+struct TimedResult {
+    row: TaskResult,
     seconds: f64,
 }
 
-pub(crate) async fn author(global: &Global, arguments: EvalAuthorArgs) -> Outcome {
-    let chosen = chosen(&arguments)?;
-    let mut config = configured(global, &arguments.model, arguments.budget.as_deref())?;
-    let scratch = Scratch::make(arguments.records.as_deref())?;
+pub(crate) async fn evaluate_author(global: &Global, arguments: EvalAuthorArgs) -> CommandResult {
+    let chosen = select_tasks(&arguments)?;
+    let mut config = load_config(global, &arguments.model, arguments.budget.as_deref())?;
+    let scratch = WorkFolder::create(arguments.records.as_deref())?;
     config.data_dir.value.clone_from(&scratch.folder);
     config.database.value = None;
     let mut app = App::open(config)?;
@@ -48,41 +48,44 @@ pub(crate) async fn author(global: &Global, arguments: EvalAuthorArgs) -> Outcom
     let (mut rows, mut is_cut_short) = (Vec::new(), false);
     for case in &chosen {
         if arguments.recorded {
-            app.config.default_model.value = Some(scratch.script(case)?);
+            app.config.default_model.value = Some(scratch.write_script(case)?);
             (app.config.author.model, app.config.author.block_model) = (None, None);
         }
         let began = Instant::now();
         let row = tokio::select! {
-            row = evaluated(&app, case) => row?,
+            row = evaluate_task(&app, case) => row?,
             _ = tokio::signal::ctrl_c() => {
                 is_cut_short = true;
                 break;
             }
         };
-        let timed = Timed { row, seconds: began.elapsed().as_secs_f64() };
-        tell(&timed);
+        let timed = TimedResult { row, seconds: began.elapsed().as_secs_f64() };
+        print_result(&timed);
         rows.push(timed);
     }
     match global.json {
-        true => println!("{:#}", summary(&rows)),
-        false => print!("{}", table(&rows)),
+        true => println!("{:#}", build_summary(&rows)),
+        false => print!("{}", render_table(&rows)),
     }
     if is_cut_short {
-        return Ok(Status::Cancelled.row().exit_code);
+        return Ok(Status::Cancelled.table_row().exit_code);
     }
     Ok(u8::from(!rows.iter().all(|timed| timed.row.has_passed())))
 }
 
 /// The tasks selected on the command line.
-fn chosen(arguments: &EvalAuthorArgs) -> Result<Vec<Case>, Failure> {
-    let mut cases = cases().map_err(|error| Failure::usage(format!("cannot read the tasks: {error}")))?;
+fn select_tasks(arguments: &EvalAuthorArgs) -> Result<Vec<Task>, CommandError> {
+    let mut cases = load_tasks().map_err(|error| CommandError::usage(format!("cannot read the tasks: {error}")))?;
     if arguments.recorded {
-        cases.retain(|case| recorded(&case.id).is_some());
+        cases.retain(|case| recorded_conversation(&case.id).is_some());
     }
     for name in &arguments.wishes {
         if !cases.iter().any(|case| case.id == *name) {
             let known: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
-            return Err(Failure::usage(format!("there is no task {name:?}; expected one of {}", known.join(", "))));
+            return Err(CommandError::usage(format!(
+                "there is no task {name:?}; expected one of {}",
+                known.join(", ")
+            )));
         }
     }
     cases.retain(|case| arguments.wishes.is_empty() || arguments.wishes.contains(&case.id));
@@ -90,43 +93,44 @@ fn chosen(arguments: &EvalAuthorArgs) -> Result<Vec<Case>, Failure> {
 }
 
 /// Evaluates one task. Fails only with errors that every task would meet.
-async fn evaluated(app: &App, case: &Case) -> Result<Row, Failure> {
-    let job = value_of(&Job::new(&case.intent, SHARED, How::of(&app.config)))?;
-    let (outcome, plan) = performed(app, BuiltIn::Thinker, job, (SHARED, Box::new(Unseen))).await?;
-    let made = present(&plan, &outcome.state, &outcome.env).output;
-    let result = match refusal(&outcome) {
+async fn evaluate_task(app: &App, case: &Task) -> Result<TaskResult, CommandError> {
+    let job = to_value(&AuthoringJob::new(&case.intent, SHARED_USER, AuthoringOptions::from_config(&app.config)))?;
+    let (outcome, plan) =
+        run_built_in(app, BuiltInWorkflow::Planner, job, (SHARED_USER, Box::new(SilentWatcher))).await?;
+    let made = render_result(&plan, &outcome.state, &outcome.env).output;
+    let result = match authoring_error(&outcome) {
         Some(error) => Err(error),
-        None => run(app, case, &made).await,
+        None => run_pipeline(app, case, &made).await,
     };
-    if let Some(error) = result.as_ref().err().filter(|error| HOPELESS.contains(&error.code)) {
+    if let Some(error) = result.as_ref().err().filter(|error| FATAL_CODES.contains(&error.code)) {
         return Err(error.clone().into());
     }
-    let mut row = case.row(result);
+    let mut row = case.evaluate_run(result);
     row.usage.add(&outcome.state.usage);
     Ok(row)
 }
 
-fn refusal(outcome: &RunOutcome) -> Option<StepError> {
+fn authoring_error(outcome: &RunOutcome) -> Option<StepError> {
     let cancelled = || StepError::new(Code::Cancelled, "the pipeline was not completed");
     let error = outcome.broken.clone().or_else(|| outcome.state.error.clone());
     error.or_else(|| (outcome.state.status != Status::Succeeded).then(cancelled))
 }
 
 /// Runs the new pipeline as a dry run with the task's data.
-async fn run(app: &App, case: &Case, made: &Value) -> Result<Rehearsal, StepError> {
-    let bundle = app.bundle_of(BuiltIn::Thinker)?;
-    let models = Arc::new(wiring::models(&app.config, bundle.model.clone(), &bundle.aliases));
-    let limits = bounds(&app.config).map_err(|failure| failure.error)?;
+async fn run_pipeline(app: &App, case: &Task, made: &Value) -> Result<DryRun, StepError> {
+    let bundle = app.build_built_in_bundle(BuiltInWorkflow::Planner)?;
+    let models = Arc::new(wiring::build_models(&app.config, bundle.model.clone(), &bundle.aliases));
+    let limits = authoring_limits(&app.config).map_err(|failure| failure.error)?;
     let block_model = app.config.author.block_model.as_deref();
-    let rehearser = app.author(&bundle, &models).rehearser(block_model, limits, SHARED);
+    let rehearser = app.build_author(&bundle, &models).build_dry_runner(block_model, limits, SHARED_USER);
     let pipeline = made.get("pipeline_json").cloned().unwrap_or_default();
     let blocks = made.get("blocks").and_then(Value::as_list).unwrap_or_default();
-    rehearsed(rehearser, &definition(&pipeline, blocks), &case.given()).await
+    dry_run_definition(rehearser, &build_definition(&pipeline, blocks), &case.initial_inputs()).await
 }
 
 /// Prints the result of a task and its failed checks.
-fn tell(timed: &Timed) {
-    let Row { id, title, error, failures, .. } = &timed.row;
+fn print_result(timed: &TimedResult) {
+    let TaskResult { id, title, error, failures, .. } = &timed.row;
     let word = if timed.row.has_passed() { "passed" } else { "failed" };
     eprintln!("{word}  {id}: {title} ({:.1} s)", timed.seconds);
     match error {
@@ -135,29 +139,29 @@ fn tell(timed: &Timed) {
     }
 }
 
-fn table(rows: &[Timed]) -> String {
+fn render_table(rows: &[TimedResult]) -> String {
     let mut text =
         format!("{:<22} {:<7} {:>6} {:>9} {:>9} {:>8}\n", "task", "result", "checks", "tokens", "usd", "time");
-    for Timed { row, seconds } in rows {
+    for TimedResult { row, seconds } in rows {
         let word = if row.has_passed() { "passed" } else { "failed" };
         let (checks, tokens) =
-            (format!("{}/{}", row.held(), row.checks), row.usage.input_tokens + row.usage.output_tokens);
-        let (usd, time) = (usd(row.usage.micro_usd), format!("{seconds:.1} s"));
+            (format!("{}/{}", row.passed_checks(), row.checks), row.usage.input_tokens + row.usage.output_tokens);
+        let (usd, time) = (format_usd(row.usage.micro_usd), format!("{seconds:.1} s"));
         text.push_str(&format!("{:<22} {word:<7} {checks:>6} {tokens:>9} {usd:>9} {time:>8}\n", row.id));
     }
     let passed = rows.iter().filter(|timed| timed.row.has_passed()).count();
-    let sum = |count: fn(&Row) -> usize| rows.iter().map(|timed| count(&timed.row)).sum::<usize>();
-    let (held, checks) = (sum(Row::held), sum(|row| row.checks));
+    let sum = |count: fn(&TaskResult) -> usize| rows.iter().map(|timed| count(&timed.row)).sum::<usize>();
+    let (held, checks) = (sum(TaskResult::passed_checks), sum(|row| row.checks));
     text.push_str(&format!("\n{passed} of {} tasks passed; {held} of {checks} checks passed\n", rows.len()));
     text
 }
 
-fn usd(micro: Option<u64>) -> String {
+fn format_usd(micro: Option<u64>) -> String {
     micro.map_or_else(|| "?".to_owned(), |micro| format!("{:.4}", micro as f64 / 1e6))
 }
 
-fn summary(rows: &[Timed]) -> serde_json::Value {
-    let shown = rows.iter().map(|Timed { row, seconds }| {
+fn build_summary(rows: &[TimedResult]) -> serde_json::Value {
+    let shown = rows.iter().map(|TimedResult { row, seconds }| {
         let mut shown = serde_json::to_value(row).unwrap_or_default();
         shown["passed"] = row.has_passed().into();
         shown["seconds"] = json!(seconds);
@@ -167,32 +171,32 @@ fn summary(rows: &[Timed]) -> serde_json::Value {
 }
 
 /// The folder of the database and the scripts. It is deleted at the end unless the user named it.
-struct Scratch {
+struct WorkFolder {
     folder: PathBuf,
-    is_kept: bool,
+    is_persistent: bool,
 }
 
-impl Scratch {
-    fn make(named: Option<&Path>) -> Result<Scratch, Failure> {
+impl WorkFolder {
+    fn create(named: Option<&Path>) -> Result<WorkFolder, CommandError> {
         let own = || std::env::temp_dir().join(format!("flowloom-eval-{}", uuid::Uuid::new_v4()));
         let folder = named.map_or_else(own, Path::to_owned);
-        let unwritable = |error| Failure::usage(format!("{} cannot be written: {error}", folder.display()));
+        let unwritable = |error| CommandError::usage(format!("{} cannot be written: {error}", folder.display()));
         std::fs::create_dir_all(&folder).map_err(unwritable)?;
-        Ok(Scratch { folder: folder.clone(), is_kept: named.is_some() })
+        Ok(WorkFolder { folder: folder.clone(), is_persistent: named.is_some() })
     }
 
     /// Writes the recorded conversation of a task and returns the scripted model that replays it.
-    fn script(&self, case: &Case) -> Result<String, Failure> {
+    fn write_script(&self, case: &Task) -> Result<String, CommandError> {
         let file = self.folder.join(format!("{}.script.json", case.id));
-        let written = std::fs::write(&file, recorded(&case.id).unwrap_or_default());
-        written.map_err(|error| Failure::usage(format!("{} cannot be written: {error}", file.display())))?;
+        let written = std::fs::write(&file, recorded_conversation(&case.id).unwrap_or_default());
+        written.map_err(|error| CommandError::usage(format!("{} cannot be written: {error}", file.display())))?;
         Ok(format!("scripted:{}", file.display()))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for WorkFolder {
     fn drop(&mut self) {
-        if !self.is_kept {
+        if !self.is_persistent {
             // A leftover temporary folder is harmless.
             let _ = std::fs::remove_dir_all(&self.folder);
         }

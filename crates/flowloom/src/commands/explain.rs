@@ -5,23 +5,23 @@ use std::path::Path;
 use flowloom_app::error_pages;
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::did_you_mean;
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_formats::{flow, markdown};
 
 use crate::cli::Global;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandError, CommandResult};
 
-pub(crate) fn explain(global: &Global, text: &str) -> Outcome {
+pub(crate) fn explain_code(global: &Global, text: &str) -> CommandResult {
     if text == "prompt" {
-        return Ok(prompt(global));
+        return Ok(print_prompt(global));
     }
     let Some(code) = Code::parse(text) else {
         let known: Vec<String> = Code::ALL.iter().map(Code::to_string).collect();
-        let meant = did_you_mean(text, known.iter().map(String::as_str));
+        let meant = find_similar_name(text, known.iter().map(String::as_str));
         let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-        return Err(Failure::usage(format!("there is no code {text:?}{advice}")));
+        return Err(CommandError::usage(format!("there is no code {text:?}{advice}")));
     };
-    let page = error_pages::page(code);
+    let page = error_pages::find_page(code);
     if global.json {
         println!("{:#}", serde_json::json!({"code": code, "title": code.title(), "page": page}));
         return Ok(0);
@@ -34,41 +34,41 @@ pub(crate) fn explain(global: &Global, text: &str) -> Outcome {
 }
 
 /// Prints the system prompt of Markdown workflows.
-fn prompt(global: &Global) -> u8 {
+fn print_prompt(global: &Global) -> u8 {
     match global.json {
-        true => println!("{:#}", serde_json::json!({"prompt": markdown::SYSTEM})),
-        false => println!("{}", markdown::SYSTEM),
+        true => println!("{:#}", serde_json::json!({"prompt": markdown::DEFAULT_SYSTEM_PROMPT})),
+        false => println!("{}", markdown::DEFAULT_SYSTEM_PROMPT),
     }
     0
 }
 
-pub(crate) fn schema(name: &str) -> Outcome {
-    match flowloom_formats::find_format(name).and_then(flowloom_formats::schema) {
+pub(crate) fn print_schema(name: &str) -> CommandResult {
+    match flowloom_formats::find_format(name).and_then(flowloom_formats::format_schema) {
         Some(text) => {
             print!("{text}");
             Ok(0)
         }
         None => {
             let names: Vec<_> = flowloom_formats::formats().map(|format| format.to_string()).collect();
-            Err(Failure::usage(format!("no schema for {name:?}; expected one of {}", names.join(", "))))
+            Err(CommandError::usage(format!("no schema for {name:?}; expected one of {}", names.join(", "))))
         }
     }
 }
 
-pub(crate) fn import(file: &Path, out: Option<&Path>) -> Outcome {
+pub(crate) fn import_hub_item(file: &Path, out: Option<&Path>) -> CommandResult {
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", file.display())))?;
+        .map_err(|error| CommandError::usage(format!("{} cannot be read: {error}", file.display())))?;
     let Some(definition) = flow::unwrap_item(&text) else {
         let message =
             format!("{} is not a community hub item: expected a flow as JSON text in item.flow", file.display());
-        return Err(Failure::usage(message));
+        return Err(CommandError::usage(message));
     };
     // The stored form has no line break at its end.
-    let written = summary::indented(&definition);
+    let written = summary::to_indented_json(&definition);
     match out {
         None => println!("{written}"),
         Some(out) => std::fs::write(out, written)
-            .map_err(|error| Failure::usage(format!("{} cannot be written: {error}", out.display())))?,
+            .map_err(|error| CommandError::usage(format!("{} cannot be written: {error}", out.display())))?,
     }
     Ok(0)
 }

@@ -3,20 +3,20 @@
 use flowloom_app::definitions::source::{self, Loader};
 
 use crate::cli::{Global, GraphArgs};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandError, CommandResult};
 use crate::terminal::diagnostics;
-use crate::terminal::draw::draw;
+use crate::terminal::draw::draw_plan;
 
-pub(crate) fn graph(global: &Global, arguments: &GraphArgs) -> Outcome {
+pub(crate) fn draw_definition(global: &Global, arguments: &GraphArgs) -> CommandResult {
     let config = global.load_config()?;
-    let format = source::format(arguments.definition.as_deref())?;
+    let format = source::parse_format(arguments.definition.as_deref())?;
     let source = Loader { config: &config, format, lenient: arguments.lenient }.compile(&arguments.file);
     let Some(plan) = &source.compiled.plan else {
-        eprint!("{}", diagnostics::render(&source));
+        eprint!("{}", diagnostics::render_diagnostics(&source));
         return Ok(2);
     };
-    let drawing = draw(plan, arguments.format)
-        .map_err(|why| Failure::usage(format!("{} cannot be drawn: {why}", arguments.file.display())))?;
+    let drawing = draw_plan(plan, arguments.format)
+        .map_err(|why| CommandError::usage(format!("{} cannot be drawn: {why}", arguments.file.display())))?;
     print!("{drawing}");
     Ok(0)
 }

@@ -1,20 +1,20 @@
 //! `flowloom keys`: manages the API keys of the server.
 
 use flowloom_app::engines::App;
-use flowloom_app::keys::{Scope, create};
+use flowloom_app::keys::{Scope, create_key};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use serde_json::json;
 
 use crate::cli::{Global, KeysCommand};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
-pub(crate) async fn keys(global: &Global, command: KeysCommand) -> Outcome {
+pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> CommandResult {
     let app = App::open(global.load_config()?)?;
     let now = SystemClock.now_ms();
     match command {
         KeysCommand::Create { name, scopes, user } => {
-            let (secret, row) = create(&name, &Scope::parse(&scopes)?, user, now);
+            let (secret, row) = create_key(&name, &Scope::parse(&scopes)?, user, now);
             let id = row.id.clone();
             app.store.put_key(row).await?;
             match global.json {
@@ -23,7 +23,7 @@ pub(crate) async fn keys(global: &Global, command: KeysCommand) -> Outcome {
             }
             eprintln!("The key {id} is shown only once. Running servers require it after a restart.");
         }
-        KeysCommand::List => list(global, &app)?,
+        KeysCommand::List => list_keys(global, &app)?,
         KeysCommand::Revoke { id } => {
             app.store.revoke_key(&id, now).await?;
             println!("revoked {id}");
@@ -32,12 +32,12 @@ pub(crate) async fn keys(global: &Global, command: KeysCommand) -> Outcome {
     Ok(0)
 }
 
-fn list(global: &Global, app: &App) -> Result<(), flowloom_core::StepError> {
-    let keys = app.store.keys()?;
+fn list_keys(global: &Global, app: &App) -> Result<(), flowloom_core::StepError> {
+    let keys = app.store.list_keys()?;
     if global.json {
         let shown = keys.iter().map(|key| {
             json!({
-                "id": key.id, "name": key.name, "scopes": key.scopes.split(',').collect::<Vec<_>>(), "user": key.holder,
+                "id": key.id, "name": key.name, "scopes": key.scopes.split(',').collect::<Vec<_>>(), "user": key.user,
                 "created_at": key.created_at, "revoked_at": key.revoked_at,
             })
         });
@@ -46,7 +46,7 @@ fn list(global: &Global, app: &App) -> Result<(), flowloom_core::StepError> {
     }
     for key in &keys {
         let state = if key.revoked_at.is_some() { "revoked" } else { "" };
-        let user = key.holder.as_deref().unwrap_or("any user");
+        let user = key.user.as_deref().unwrap_or("any user");
         println!("{}", format!("{}  {:<16} {:<20} {user:<12} {state}", key.id, key.name, key.scopes).trim_end());
     }
     Ok(())

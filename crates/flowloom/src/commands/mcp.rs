@@ -3,19 +3,19 @@
 use flowloom_app::config::server::LogStyle;
 use flowloom_app::engines::App;
 
-use super::run::choose_model;
+use super::run::choose_models;
 use crate::cli::{Global, McpArgs};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandError, CommandResult};
 use crate::terminal::log;
 
-pub(crate) async fn mcp(global: &Global, arguments: McpArgs) -> Outcome {
+pub(crate) async fn serve_mcp(global: &Global, arguments: McpArgs) -> CommandResult {
     let mut config = global.load_config()?;
-    choose_model(&mut config, &arguments.model);
+    choose_models(&mut config, &arguments.model);
     if !arguments.folder.is_dir() {
-        return Err(Failure::usage(format!("{} is not a folder", arguments.folder.display())));
+        return Err(CommandError::usage(format!("{} is not a folder", arguments.folder.display())));
     }
     let app = App::open(config)?;
-    log::start(LogStyle::Text);
+    log::start_logging(LogStyle::Text);
     flowloom_server::serve_stdio(app, arguments.folder, &arguments.user).await?;
     Ok(0)
 }

@@ -8,8 +8,8 @@ mod doctor;
 mod eval;
 mod explain;
 mod graph;
-mod keep;
 mod keys;
+mod maintenance;
 mod mcp;
 mod models;
 mod new;
@@ -20,26 +20,26 @@ mod resume;
 mod run;
 mod runs;
 mod serve;
-mod starts;
 mod sync;
+mod triggers;
 mod user;
 
 use clap::CommandFactory as _;
 use flowloom_app::runs::summary;
 
 use crate::cli::{Cli, Command, EvalCommand, ModelsCommand};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandError, CommandResult};
 
 /// Runs a command and returns its exit code.
-pub(crate) async fn run(cli: Cli) -> u8 {
+pub(crate) async fn run_command(cli: Cli) -> u8 {
     let json = cli.global.json;
     let is_run =
         matches!(cli.command, Command::Run(_) | Command::Resume { .. } | Command::Answer(_) | Command::Resolve(_));
-    match dispatch(cli).await {
+    match dispatch_command(cli).await {
         Ok(exit) => exit,
-        Err(Failure { exit, error }) => {
+        Err(CommandError { exit, error }) => {
             if json && is_run {
-                print(&summary::refused(None, &error));
+                print_json(&summary::summarize_rejection(None, &error));
             }
             eprintln!("error[{}]: {}", error.code, error.message);
             eprintln!("  for details: flowloom explain {}", error.code);
@@ -48,41 +48,43 @@ pub(crate) async fn run(cli: Cli) -> u8 {
     }
 }
 
-async fn dispatch(cli: Cli) -> Outcome {
+async fn dispatch_command(cli: Cli) -> CommandResult {
     let global = cli.global;
     match cli.command {
-        Command::Run(arguments) => run::run(&global, arguments).await,
-        Command::New(arguments) => new::new(&global, arguments).await,
-        Command::Check(arguments) => check::check(&global, arguments),
-        Command::Runs { limit } => runs::list(&global, limit).await,
-        Command::Show { run } => runs::show(&global, &run).await,
-        Command::Resume { run, output } => resume::resume(&global, &run, &output).await,
-        Command::Replay { run } => runs::replay(&global, &run).await,
-        Command::Cancel { run } => resume::cancel(&global, &run).await,
-        Command::Answer(arguments) => resume::answer(&global, arguments).await,
-        Command::Resolve(arguments) => resume::resolve(&global, arguments).await,
-        Command::Models { command: ModelsCommand::List } => models::list(&global),
-        Command::Models { command: ModelsCommand::Pull } => models::pull(&global).await,
-        Command::Import { file, out } => explain::import(&file, out.as_deref()),
-        Command::Schema { format } => explain::schema(&format),
-        Command::Chat(arguments) => chat::chat(&global, arguments).await,
-        Command::Agent(arguments) => chat::agent(&global, arguments).await,
-        Command::Graph(arguments) => graph::graph(&global, &arguments),
-        Command::User { command } => user::user(&global, command).await,
-        Command::Explain { code } => explain::explain(&global, &code),
-        Command::Blocks { command, user } => blocks::blocks(&global, &user, command).await,
-        Command::Serve(arguments) => serve::serve(&global, arguments).await,
-        Command::Mcp(arguments) => mcp::mcp(&global, arguments).await,
-        Command::Sync(arguments) => sync::sync(&global, arguments).await,
-        Command::Schedule { command } => starts::schedule(&global, command).await,
-        Command::Hooks { command } => starts::hooks(&global, command).await,
-        Command::Prune { older, status, dry_run } => keep::prune(&global, older.as_deref(), &status, dry_run).await,
-        Command::Backup { file } => keep::backup(&global, &file),
-        Command::Restore { file, replace } => keep::restore(&global, &file, replace),
-        Command::Keys { command } => keys::keys(&global, command).await,
-        Command::Doctor => doctor::doctor(&global).await,
-        Command::Eval { command: EvalCommand::Author(arguments) } => eval::author(&global, arguments).await,
-        Command::Demo(arguments) => demo::demo(&global, arguments).await,
+        Command::Run(arguments) => run::run_definition(&global, arguments).await,
+        Command::New(arguments) => new::create_pipeline(&global, arguments).await,
+        Command::Check(arguments) => check::check_definitions(&global, arguments),
+        Command::Runs { limit } => runs::list_runs(&global, limit).await,
+        Command::Show { run } => runs::show_run(&global, &run).await,
+        Command::Resume { run, output } => resume::resume_run(&global, &run, &output).await,
+        Command::Replay { run } => runs::replay_run(&global, &run).await,
+        Command::Cancel { run } => resume::cancel_run(&global, &run).await,
+        Command::Answer(arguments) => resume::answer_question(&global, arguments).await,
+        Command::Resolve(arguments) => resume::resolve_effect(&global, arguments).await,
+        Command::Models { command: ModelsCommand::List } => models::list_models(&global),
+        Command::Models { command: ModelsCommand::Pull } => models::pull_model(&global).await,
+        Command::Import { file, out } => explain::import_hub_item(&file, out.as_deref()),
+        Command::Schema { format } => explain::print_schema(&format),
+        Command::Chat(arguments) => chat::chat_with_graph(&global, arguments).await,
+        Command::Agent(arguments) => chat::chat_with_agent(&global, arguments).await,
+        Command::Graph(arguments) => graph::draw_definition(&global, &arguments),
+        Command::User { command } => user::manage_user(&global, command).await,
+        Command::Explain { code } => explain::explain_code(&global, &code),
+        Command::Blocks { command, user } => blocks::manage_blocks(&global, &user, command).await,
+        Command::Serve(arguments) => serve::serve_folder(&global, arguments).await,
+        Command::Mcp(arguments) => mcp::serve_mcp(&global, arguments).await,
+        Command::Sync(arguments) => sync::sync_folder(&global, arguments).await,
+        Command::Schedule { command } => triggers::manage_schedules(&global, command).await,
+        Command::Hooks { command } => triggers::manage_hooks(&global, command).await,
+        Command::Prune { older, status, dry_run } => {
+            maintenance::prune_runs(&global, older.as_deref(), &status, dry_run).await
+        }
+        Command::Backup { file } => maintenance::back_up_database(&global, &file),
+        Command::Restore { file, replace } => maintenance::restore_database(&global, &file, replace),
+        Command::Keys { command } => keys::manage_keys(&global, command).await,
+        Command::Doctor => doctor::run_doctor(&global).await,
+        Command::Eval { command: EvalCommand::Author(arguments) } => eval::evaluate_author(&global, arguments).await,
+        Command::Demo(arguments) => demo::run_demo(&global, arguments).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "flowloom", &mut std::io::stdout());
             Ok(0)
@@ -91,6 +93,6 @@ async fn dispatch(cli: Cli) -> Outcome {
 }
 
 /// Prints a JSON value to stdout.
-fn print(value: &impl serde::Serialize) {
-    println!("{}", summary::indented(value));
+fn print_json(value: &impl serde::Serialize) {
+    println!("{}", summary::to_indented_json(value));
 }

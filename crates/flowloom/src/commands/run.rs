@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
-use flowloom_app::definitions::source::{self, Loader, Source};
+use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
 use flowloom_app::runs::start::StartRun;
 use flowloom_app::runs::{summary, watch};
@@ -15,73 +15,76 @@ use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_formats::present;
-use flowloom_runtime::{Engine, Outcome as RunOutcome, Run};
+use flowloom_formats::render_result;
+use flowloom_runtime::{Engine, Run, RunOutcome};
 
-use super::print;
+use super::print_json;
 use crate::cli::{Global, OutputArgs, RunArgs};
 use crate::commands::out;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandError, CommandResult};
 use crate::inputs;
 use crate::terminal::{ask, diagnostics, screen};
 
-pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
+pub(crate) async fn run_definition(global: &Global, arguments: RunArgs) -> CommandResult {
     let mut config = global.load_config()?;
-    choose_model(&mut config, &arguments.model);
-    let format = source::format(arguments.format.as_deref())?;
+    choose_models(&mut config, &arguments.model);
+    let format = source::parse_format(arguments.format.as_deref())?;
     let loader = Loader { config: &config, format, lenient: arguments.lenient };
     let servers = wiring::servers(&config)?;
     let source = loader.compile_to_run(&arguments.file, &servers).await?;
-    eprint!("{}", diagnostics::render(&source));
-    let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
-    let mut limits = config.limits.within(&plan.limits);
+    eprint!("{}", diagnostics::render_diagnostics(&source));
+    let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };
+    let mut limits = config.limits.narrow_to(&plan.limits);
     if let Some(budget) = &arguments.budget {
-        inputs::budget(budget, &mut limits)?;
+        inputs::parse_budget(budget, &mut limits)?;
     }
-    let mut given = inputs::read(&plan, &arguments.input_values, arguments.input.as_deref())?;
-    if !global.json && ask::is_possible() {
+    let mut given = inputs::read_inputs(&plan, &arguments.input_values, arguments.input.as_deref())?;
+    if !global.json && ask::can_prompt() {
         // Prompt before anything is opened that a waiting person could hold up.
-        given = tokio::task::block_in_place(|| ask::missing(&plan, given))?;
+        given = tokio::task::block_in_place(|| ask::prompt_missing_inputs(&plan, given))?;
     }
     if let Some(folder) = &arguments.out {
-        out::prepare(folder)?;
+        out::create_folder(folder)?;
     }
     let app = Arc::new(App::open_with(config, servers)?);
-    let source = agents::complete(&app, &arguments.file, arguments.lenient, source, &arguments.user).await?;
+    let source = agents::attach_workflows(&app, &arguments.file, arguments.lenient, source, &arguments.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
-        eprint!("{}", diagnostics::render(&source));
-        return Ok(refuse(global, &source));
+        eprint!("{}", diagnostics::render_diagnostics(&source));
+        return Ok(report_refused(global, &source));
     };
-    let bundle = app.bundle(source.name(), source.files(), plan.format)?;
-    let bundle = Bundle { lenient: arguments.lenient, ..bundle }.offering(source.offered());
+    let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
+    let bundle = Bundle { lenient: arguments.lenient, ..bundle }.with_tools(source.available_tools());
     let workflow = app.prepare(Arc::new(plan), &bundle)?;
     let start = StartRun { agent: arguments.agent, ..StartRun::new(&workflow, given, &arguments.user, limits) }
         .start(&app.store)?;
-    let Some(outcome) = driven(global, &arguments.output, &workflow.engine, start.run).await else { return Ok(1) };
-    let exit = conclude(global, &arguments.output, &workflow.plan, &outcome);
+    let Some(outcome) = drive_with_screen(global, &arguments.output, &workflow.engine, start.run).await else {
+        return Ok(1);
+    };
+    let exit = print_outcome(global, &arguments.output, &workflow.plan, &outcome);
     if let Some(folder) = &arguments.out {
-        out::write(folder, &workflow.plan, &outcome)?;
+        out::write_result(folder, &workflow.plan, &outcome)?;
     }
     Ok(exit)
 }
 
 /// Runs a bundle for a user within `limits` and reports its events to `watcher`.
-pub(super) async fn perform(
+pub(super) async fn run_bundle(
     app: &App,
     (bundle, plan): (&Bundle, &Arc<Plan>),
     inputs: Value,
     (owner, limits): (&str, Limits),
     watcher: Box<dyn watch::Watcher>,
-) -> Result<RunOutcome, Failure> {
+) -> Result<RunOutcome, CommandError> {
     let workflow = app.prepare(plan.clone(), bundle)?;
-    let limits = limits.within(&plan.limits);
+    let limits = limits.narrow_to(&plan.limits);
     let start = StartRun { workflow_id: plan.id.clone(), ..StartRun::new(&workflow, inputs, owner, limits) };
-    let lost = || Failure::usage("the run ended without an outcome; continue it with flowloom resume last".to_owned());
-    watched(&workflow.engine, start.start(&app.store)?.run, watcher).await.ok_or_else(lost)
+    let lost =
+        || CommandError::usage("the run ended without an outcome; continue it with flowloom resume last".to_owned());
+    drive_watched(&workflow.engine, start.start(&app.store)?.run, watcher).await.ok_or_else(lost)
 }
 
 /// Applies `--model`: `p:m` sets the default model, `name=p:m` adds an alias.
-pub(super) fn choose_model(config: &mut Config, models: &[String]) {
+pub(super) fn choose_models(config: &mut Config, models: &[String]) {
     for model in models {
         match model.split_once('=') {
             Some((named, target)) => config.aliases.push((named.to_owned(), target.to_owned())),
@@ -94,11 +97,11 @@ pub(super) fn choose_model(config: &mut Config, models: &[String]) {
 }
 
 /// Reports a definition with errors. Returns the exit code.
-pub(super) fn refuse(global: &Global, source: &Source) -> u8 {
+pub(super) fn report_refused(global: &Global, source: &LoadedDefinition) -> u8 {
     let errors: Vec<_> = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
     if let (true, Some(first)) = (global.json, errors.first()) {
         let format = source.compiled.format.as_ref().map(flowloom_core::plan::Format::name);
-        print(&summary::refused(format, &StepError::new(first.code, first.message.clone())));
+        print_json(&summary::summarize_rejection(format, &StepError::new(first.code, first.message.clone())));
     }
     let noun = if errors.len() == 1 { "problem" } else { "problems" };
     eprintln!("{} was not run: {} {noun}", source.name(), errors.len());
@@ -106,35 +109,41 @@ pub(super) fn refuse(global: &Global, source: &Source) -> u8 {
 }
 
 /// Drives a run until it ends or waits, displays it, and prints the result. Returns the exit code.
-pub(super) async fn finish(global: &Global, output: &OutputArgs, engine: &Engine, run: Run, plan: &Plan) -> u8 {
-    match driven(global, output, engine, run).await {
-        Some(outcome) => conclude(global, output, plan, &outcome),
+pub(super) async fn drive_and_report(
+    global: &Global,
+    output: &OutputArgs,
+    engine: &Engine,
+    run: Run,
+    plan: &Plan,
+) -> u8 {
+    match drive_with_screen(global, output, engine, run).await {
+        Some(outcome) => print_outcome(global, output, plan, &outcome),
         None => 1,
     }
 }
 
 /// Drives a run and prints its result. Returns the outcome and the exit code; `None` if there is no outcome.
-pub(super) async fn drive(
+pub(super) async fn drive_to_outcome(
     global: &Global,
     output: &OutputArgs,
     engine: &Engine,
     run: Run,
     plan: &Plan,
 ) -> Option<(RunOutcome, u8)> {
-    let outcome = driven(global, output, engine, run).await?;
-    let exit = conclude(global, output, plan, &outcome);
+    let outcome = drive_with_screen(global, output, engine, run).await?;
+    let exit = print_outcome(global, output, plan, &outcome);
     Some((outcome, exit))
 }
 
-async fn driven(global: &Global, output: &OutputArgs, engine: &Engine, run: Run) -> Option<RunOutcome> {
-    watched(engine, run, Box::new(screen::Screen::new(output, global.json))).await
+async fn drive_with_screen(global: &Global, output: &OutputArgs, engine: &Engine, run: Run) -> Option<RunOutcome> {
+    drive_watched(engine, run, Box::new(screen::ProgressScreen::new(output, global.json))).await
 }
 
 /// Drives a run until it ends or waits, and reports its events to `watcher`. Ctrl-C cancels the run. Returns `None` if
 /// the run's task died.
-pub(super) async fn watched(engine: &Engine, run: Run, watcher: Box<dyn watch::Watcher>) -> Option<RunOutcome> {
+pub(super) async fn drive_watched(engine: &Engine, run: Run, watcher: Box<dyn watch::Watcher>) -> Option<RunOutcome> {
     let id = run.id();
-    let shown = tokio::spawn(watch::follow(run.subscribe(), engine.journal().clone(), id, watcher));
+    let shown = tokio::spawn(watch::forward_events(run.subscribe(), engine.journal().clone(), id, watcher));
     let control = run.control();
     let mut driving = run.spawn();
     let outcome = loop {
@@ -142,7 +151,7 @@ pub(super) async fn watched(engine: &Engine, run: Run, watcher: Box<dyn watch::W
             joined = &mut driving => break joined,
             signal = tokio::signal::ctrl_c() => {
                 if signal.is_ok() {
-                    control.cancel("interrupt");
+                    control.cancel_run("interrupt");
                 }
             }
         }
@@ -160,37 +169,37 @@ pub(super) async fn watched(engine: &Engine, run: Run, watcher: Box<dyn watch::W
 }
 
 /// Prints the result of a run. Returns the exit code.
-pub(super) fn conclude(global: &Global, output: &OutputArgs, plan: &Plan, outcome: &RunOutcome) -> u8 {
+pub(super) fn print_outcome(global: &Global, output: &OutputArgs, plan: &Plan, outcome: &RunOutcome) -> u8 {
     let (id, state) = (outcome.id, &outcome.state);
     if let Some(error) = &outcome.broken {
         if global.json {
             let mut broken = state.clone();
             broken.error = Some(error.clone());
-            print(&summary::summary(id, plan, &broken, &outcome.env));
+            print_json(&summary::summarize_run(id, plan, &broken, &outcome.env));
         }
         eprintln!("error[{}]: {}", error.code, error.message);
         eprintln!("  finished steps are stored; continue with flowloom resume {id}");
         return 1;
     }
-    let presented = present(plan, state, &outcome.env);
+    let presented = render_result(plan, state, &outcome.env);
     if global.json {
-        print(&summary::summary(id, plan, state, &outcome.env));
+        print_json(&summary::summarize_run(id, plan, state, &outcome.env));
     } else if !output.events && state.status == Status::Succeeded {
-        println!("{}", summary::for_people(&presented.output));
+        println!("{}", summary::render_output(&presented.output));
     }
     if let Some(error) = &state.error {
         let place = state.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
         eprintln!("error[{}]{place}: {}", error.code, error.message);
     }
     match state.status {
-        Status::Waiting => advise_waiting(outcome),
-        Status::Uncertain => advise_uncertain(outcome),
+        Status::Waiting => print_waiting(outcome),
+        Status::Uncertain => print_uncertain(outcome),
         _ => {}
     }
-    state.status.row().exit_code
+    state.status.table_row().exit_code
 }
 
-fn advise_waiting(outcome: &RunOutcome) {
+fn print_waiting(outcome: &RunOutcome) {
     for step in outcome.state.steps() {
         if let Some(question) = &step.question {
             eprintln!("{} asks: {}", step.path, question.question);
@@ -199,7 +208,7 @@ fn advise_waiting(outcome: &RunOutcome) {
     eprintln!("waiting for an answer: flowloom answer {} '…'", outcome.id);
 }
 
-fn advise_uncertain(outcome: &RunOutcome) {
+fn print_uncertain(outcome: &RunOutcome) {
     for step in outcome.state.steps() {
         if step.phase == flowloom_core::state::Phase::Uncertain {
             let target = step.target.as_deref().unwrap_or_default();

@@ -3,43 +3,43 @@
 use std::sync::Arc;
 
 use flowloom_app::engines::App;
-use flowloom_app::runs::finished::recorded;
+use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::summary;
 use flowloom_core::event::Record;
 use serde::Serialize;
 
-use super::print;
+use super::print_json;
 use crate::cli::Global;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::terminal::report;
 
 /// The fields that `runs --json` adds to the summary of a run.
 #[derive(Serialize)]
-struct Listed<'a> {
+struct ListedFields<'a> {
     name: &'a str,
     workflow: Option<&'a str>,
 }
 
 /// The fields that `show --json` adds to the summary of a run.
 #[derive(Serialize)]
-struct Recorded<'a> {
+struct RecordFields<'a> {
     events: &'a [Arc<Record>],
 }
 
-pub(crate) async fn list(global: &Global, limit: u32) -> Outcome {
+pub(crate) async fn list_runs(global: &Global, limit: u32) -> CommandResult {
     let app = App::open(global.load_config()?)?;
-    let rows = app.store.runs(limit)?;
+    let rows = app.store.list_runs(limit)?;
     if global.json {
         let mut pasts = Vec::new();
         for row in &rows {
-            let opened = app.open_id(row.id).await?;
-            pasts.push((recorded(&app, &opened).await?, opened.plan));
+            let opened = app.open_run_by_id(row.id).await?;
+            pasts.push((read_outcome(&app, &opened).await?, opened.plan));
         }
         let listed = rows.iter().zip(&pasts).map(|(row, (past, plan))| {
-            let summary = summary::summary(row.id, plan, &past.state, &past.env);
-            summary.with(Listed { name: &row.name, workflow: row.workflow.as_deref() })
+            let summary = summary::summarize_run(row.id, plan, &past.state, &past.env);
+            summary.with_fields(ListedFields { name: &row.name, workflow: row.workflow.as_deref() })
         });
-        print(&listed.collect::<Vec<_>>());
+        print_json(&listed.collect::<Vec<_>>());
         return Ok(0);
     }
     if rows.is_empty() {
@@ -48,32 +48,33 @@ pub(crate) async fn list(global: &Global, limit: u32) -> Outcome {
     for row in rows {
         let interrupted = row.status == "running" && !row.is_driven;
         let status = if interrupted { "interrupted" } else { &row.status };
-        let took = row.finished_at.map(|end| report::duration(end.saturating_sub(row.created_at))).unwrap_or_default();
-        println!("{}  {:<15} {:>7}  {:<8} {}", row.id, status, took, row.format, report::clip(&row.name, 60));
+        let took =
+            row.finished_at.map(|end| report::format_duration(end.saturating_sub(row.created_at))).unwrap_or_default();
+        println!("{}  {:<15} {:>7}  {:<8} {}", row.id, status, took, row.format, report::truncate_line(&row.name, 60));
     }
     Ok(0)
 }
 
-pub(crate) async fn show(global: &Global, name: &str) -> Outcome {
+pub(crate) async fn show_run(global: &Global, name: &str) -> CommandResult {
     let app = App::open(global.load_config()?)?;
     let opened = app.open_run(name).await?;
-    let past = recorded(&app, &opened).await?;
+    let past = read_outcome(&app, &opened).await?;
     if global.json {
-        let summary = summary::summary(opened.id, &opened.plan, &past.state, &past.env);
-        print(&summary.with(Recorded { events: &opened.records }));
+        let summary = summary::summarize_run(opened.id, &opened.plan, &past.state, &past.env);
+        print_json(&summary.with_fields(RecordFields { events: &opened.records }));
         return Ok(0);
     }
-    print!("{}", report::waterfall(opened.id, &opened.plan, &past.state));
+    print!("{}", report::render_waterfall(opened.id, &opened.plan, &past.state));
     Ok(0)
 }
 
-pub(crate) async fn replay(global: &Global, name: &str) -> Outcome {
+pub(crate) async fn replay_run(global: &Global, name: &str) -> CommandResult {
     let app = App::open(global.load_config()?)?;
     let opened = app.open_run(name).await?;
-    let engine = app.engine_of(&opened)?;
-    let outcome = engine.replay(opened.records.clone(), opened.plan.clone()).await?;
+    let engine = app.engine_for_run(&opened)?;
+    let outcome = engine.replay_run(opened.records.clone(), opened.plan.clone()).await?;
     if global.json {
-        print(&summary::summary(opened.id, &opened.plan, &outcome.state, &outcome.env));
+        print_json(&summary::summarize_run(opened.id, &opened.plan, &outcome.state, &outcome.env));
     } else {
         println!("replayed {} events of {}: no divergence, no effects performed", outcome.records.len(), opened.id);
     }

@@ -3,27 +3,31 @@
 use flowloom_app::config::server::LogStyle;
 use flowloom_app::engines::App;
 use flowloom_core::error::StepError;
-use flowloom_server::{Options, Serving};
+use flowloom_server::{RunningServer, ServerOptions};
 
-use super::run::choose_model;
+use super::run::choose_models;
 use crate::cli::{Global, ServeArgs};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandError, CommandResult};
 use crate::terminal::log;
 
-pub(crate) async fn serve(global: &Global, arguments: ServeArgs) -> Outcome {
+pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs) -> CommandResult {
     let mut config = global.load_config()?;
-    choose_model(&mut config, &arguments.model);
+    choose_models(&mut config, &arguments.model);
     if !arguments.folder.is_dir() {
-        return Err(Failure::usage(format!("{} is not a folder", arguments.folder.display())));
+        return Err(CommandError::usage(format!("{} is not a folder", arguments.folder.display())));
     }
-    let options =
-        Options { folder: arguments.folder, bind: arguments.bind, hosts: arguments.host, max_runs: arguments.max_runs };
+    let options = ServerOptions {
+        folder: arguments.folder,
+        bind: arguments.bind,
+        hosts: arguments.host,
+        max_runs: arguments.max_runs,
+    };
     let style = arguments.log.map_or(config.server.log, LogStyle::from);
     let app = App::open(config)?;
-    log::start(style);
-    let serving = flowloom_server::serve(app, options).await?;
+    log::start_logging(style);
+    let serving = flowloom_server::serve_http(app, options).await?;
     if style == LogStyle::Text {
-        greet(&serving)?;
+        print_greeting(&serving)?;
     }
     let unfinished = serving.run().await;
     if style == LogStyle::Text {
@@ -33,12 +37,12 @@ pub(crate) async fn serve(global: &Global, arguments: ServeArgs) -> Outcome {
 }
 
 /// Shows what is served, and how it is called.
-fn greet(serving: &Serving) -> Result<(), StepError> {
+fn print_greeting(serving: &RunningServer) -> Result<(), StepError> {
     let (address, definitions) = (serving.address(), serving.definitions()?);
     eprintln!("Serving {} workflows at http://{address}", definitions.iter().filter(|one| !one.is_refused).count());
     for definition in &definitions {
         let mark = if definition.is_refused { "✗" } else { "✓" };
-        eprintln!("  {mark} {:<32} {}", definition.id, definition.file().unwrap_or("(stored in the database)"));
+        eprintln!("  {mark} {:<32} {}", definition.id, definition.file_path().unwrap_or("(stored in the database)"));
     }
     if let Some(first) = definitions.iter().find(|one| !one.is_refused) {
         let key = if serving.is_open() { "" } else { " -H 'Authorization: Bearer fl_…'" };

@@ -3,37 +3,37 @@
 use flowloom_app::engines::App;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::render;
-use flowloom_runtime::journal::{Journal as _, profile_holder};
+use flowloom_runtime::journal::{Journal as _, profile_namespace};
 
-use super::print;
+use super::print_json;
 use crate::cli::{Global, UserCommand};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::inputs;
 
-pub(crate) async fn user(global: &Global, command: UserCommand) -> Outcome {
+pub(crate) async fn manage_user(global: &Global, command: UserCommand) -> CommandResult {
     let app = App::open(global.load_config()?)?;
     let user = match command {
         UserCommand::Set { values, user } => {
             let mut writes = Vec::new();
             for value in &values {
-                let (key, value) = inputs::pair(value)?;
+                let (key, value) = inputs::parse_pair(value)?;
                 writes.push(MemoryWrite { key: key.to_owned(), value: Some(value) });
             }
-            app.store.remember(profile_holder(&user), writes).await?;
+            app.store.write_memory(profile_namespace(&user), writes).await?;
             user
         }
         UserCommand::Show { user } => user,
     };
-    let profile = app.store.memories(&profile_holder(&user)).await?;
+    let profile = app.store.read_memories(&profile_namespace(&user)).await?;
     if global.json {
-        print(&profile);
+        print_json(&profile);
         return Ok(0);
     }
     if profile.is_empty() {
         eprintln!("{user} has no profile; set one with: flowloom user set name=Ada city=London");
     }
     for (name, value) in &profile {
-        println!("{name} = {}", render::text(value, render::Style::Json));
+        println!("{name} = {}", render::render_text(value, render::TextStyle::Json));
     }
     Ok(0)
 }

@@ -1,18 +1,18 @@
 //! Problems of definitions as they are written: for people, as JSON, as annotations of GitHub Actions, and as SARIF.
 
-use flowloom_app::definitions::source::Source;
+use flowloom_app::definitions::source::LoadedDefinition;
 use flowloom_core::diagnostic::{Diagnostic, Severity};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
 use serde_json::json;
 
 /// Renders diagnostics for people, with the affected source lines.
-pub(crate) fn render(source: &Source) -> String {
-    let theme = if is_colour() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+pub(crate) fn render_diagnostics(source: &LoadedDefinition) -> String {
+    let theme = if supports_colour() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler = GraphicalReportHandler::new_themed(theme).with_width(110);
     let mut out = String::new();
     for diagnostic in &source.compiled.diagnostics {
-        let text = source.text_of(diagnostic).into_owned();
-        let shown = Shown { diagnostic, source: NamedSource::new(&diagnostic.file, text) };
+        let text = source.source_text(diagnostic).into_owned();
+        let shown = RenderedDiagnostic { diagnostic, source: NamedSource::new(&diagnostic.file, text) };
         // Writing to a string cannot fail.
         let _ = handler.render_report(&mut out, &shown);
         out.push('\n');
@@ -21,26 +21,26 @@ pub(crate) fn render(source: &Source) -> String {
 }
 
 /// Whether stderr supports colours: it is a terminal and `NO_COLOR` is unset.
-pub(crate) fn is_colour() -> bool {
+pub(crate) fn supports_colour() -> bool {
     use std::io::IsTerminal as _;
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && std::io::stderr().is_terminal()
 }
 
 #[derive(Debug)]
-struct Shown<'a> {
+struct RenderedDiagnostic<'a> {
     diagnostic: &'a Diagnostic,
     source: NamedSource<String>,
 }
 
-impl std::fmt::Display for Shown<'_> {
+impl std::fmt::Display for RenderedDiagnostic<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.diagnostic.message)
     }
 }
 
-impl std::error::Error for Shown<'_> {}
+impl std::error::Error for RenderedDiagnostic<'_> {}
 
-impl miette::Diagnostic for Shown<'_> {
+impl miette::Diagnostic for RenderedDiagnostic<'_> {
     fn code<'b>(&'b self) -> Option<Box<dyn std::fmt::Display + 'b>> {
         Some(Box::new(self.diagnostic.code))
     }
@@ -81,12 +81,12 @@ impl miette::Diagnostic for Shown<'_> {
 }
 
 /// Diagnostics of several files as JSON, one object each.
-pub(crate) fn to_json(sources: &[Source]) -> serde_json::Value {
-    sources.iter().flat_map(Source::problems).collect()
+pub(crate) fn to_json(sources: &[LoadedDefinition]) -> serde_json::Value {
+    sources.iter().flat_map(LoadedDefinition::problems).collect()
 }
 
 /// Diagnostics as GitHub Actions annotations.
-pub(crate) fn to_github(sources: &[Source]) -> String {
+pub(crate) fn to_github(sources: &[LoadedDefinition]) -> String {
     let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     let list = to_json(sources);
     let lines = list.as_array().into_iter().flatten().map(|problem| {
@@ -98,14 +98,14 @@ pub(crate) fn to_github(sources: &[Source]) -> String {
             problem["line"],
             problem["column"],
             text("code"),
-            escape(&said(problem)),
+            escape(&message_with_help(problem)),
         )
     });
     lines.collect()
 }
 
 /// Message and hint of a diagnostic as one text.
-fn said(problem: &serde_json::Value) -> String {
+fn message_with_help(problem: &serde_json::Value) -> String {
     match (problem["message"].as_str(), problem["help"].as_str()) {
         (Some(message), Some(help)) => format!("{message} ({help})"),
         (message, _) => message.unwrap_or_default().to_owned(),
@@ -113,7 +113,7 @@ fn said(problem: &serde_json::Value) -> String {
 }
 
 /// Diagnostics as SARIF 2.1.0.
-pub(crate) fn to_sarif(sources: &[Source]) -> serde_json::Value {
+pub(crate) fn to_sarif(sources: &[LoadedDefinition]) -> serde_json::Value {
     let list = to_json(sources);
     let results: Vec<_> = list
         .as_array()
@@ -123,7 +123,7 @@ pub(crate) fn to_sarif(sources: &[Source]) -> serde_json::Value {
             json!({
                 "ruleId": problem["code"],
                 "level": problem["severity"],
-                "message": {"text": said(problem)},
+                "message": {"text": message_with_help(problem)},
                 "locations": [{"physicalLocation": {
                     "artifactLocation": {"uri": problem["file"]},
                     "region": {"startLine": problem["line"], "startColumn": problem["column"]},

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use flowloom_core::expr::Expr;
-use flowloom_core::plan::{Composite, Dag, Kind, Machine, Plan, Step};
+use flowloom_core::plan::{Composite, Dag, Machine, Plan, Step, StepKind};
 use flowloom_core::render;
 use flowloom_core::value::Value;
 
 /// Output format of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Style {
+pub(crate) enum DrawingFormat {
     /// Plain text
     Text,
     /// Mermaid flowchart
@@ -22,12 +22,12 @@ pub(crate) enum Style {
 
 /// Nodes and arrows of a drawing.
 #[derive(Default)]
-struct Picture {
-    nodes: Vec<Node>,
+struct Drawing {
+    nodes: Vec<DrawnNode>,
     arrows: Vec<Arrow>,
 }
 
-struct Node {
+struct DrawnNode {
     title: String,
     kind: &'static str,
 }
@@ -41,78 +41,80 @@ struct Arrow {
 
 /// A part of the drawing: the nodes where arrows enter it, and the nodes they leave from with their labels.
 #[derive(Default)]
-struct Part {
+struct GraphFragment {
     entries: Vec<usize>,
     exits: Vec<(usize, String)>,
 }
 
 /// Draws `plan`. Fails if the SVG layout fails.
-pub(crate) fn draw(plan: &Plan, style: Style) -> Result<String, String> {
-    let mut picture = Picture::default();
-    let whole = picture.step(&plan.root);
+pub(crate) fn draw_plan(plan: &Plan, style: DrawingFormat) -> Result<String, String> {
+    let mut picture = Drawing::default();
+    let whole = picture.draw_step(&plan.root);
     for (from, label) in whole.exits {
         picture.arrows.push(Arrow { from, to: None, label });
     }
     match style {
-        Style::Text => Ok(picture.text(plan)),
-        Style::Mermaid => Ok(picture.mermaid()),
-        Style::Dot => Ok(picture.dot(&plan.name)),
-        Style::Svg => picture.svg(&plan.name),
+        DrawingFormat::Text => Ok(picture.render_text(plan)),
+        DrawingFormat::Mermaid => Ok(picture.render_mermaid()),
+        DrawingFormat::Dot => Ok(picture.render_dot(&plan.name)),
+        DrawingFormat::Svg => picture.render_svg(&plan.name),
     }
 }
 
-impl Picture {
-    fn add(&mut self, step: &Step) -> Part {
+impl Drawing {
+    fn add_node(&mut self, step: &Step) -> GraphFragment {
         let kind = step.kind.name();
         let title = if step.title.is_empty() { step.key.as_str().to_owned() } else { step.title.clone() };
-        self.nodes.push(Node { title, kind });
+        self.nodes.push(DrawnNode { title, kind });
         let at = self.nodes.len() - 1;
-        Part { entries: vec![at], exits: vec![(at, String::new())] }
+        GraphFragment { entries: vec![at], exits: vec![(at, String::new())] }
     }
 
-    fn step(&mut self, step: &Step) -> Part {
+    fn draw_step(&mut self, step: &Step) -> GraphFragment {
         match &step.kind {
-            Kind::Composite(Composite::Sequence(steps)) => self.chain(steps),
-            Kind::Composite(Composite::Scoped(scoped)) => self.chain(&scoped.body),
-            Kind::Composite(Composite::Subflow(subflow)) => self.step(&subflow.plan.root),
-            Kind::Composite(Composite::Parallel(members)) => {
-                let parts: Vec<Part> = members.iter().map(|member| self.step(member)).collect();
-                beside(parts)
+            StepKind::Composite(Composite::Sequence(steps)) => self.draw_chain(steps),
+            StepKind::Composite(Composite::Scoped(scoped)) => self.draw_chain(&scoped.body),
+            StepKind::Composite(Composite::Subflow(subflow)) => self.draw_step(&subflow.plan.root),
+            StepKind::Composite(Composite::Parallel(members)) => {
+                let parts: Vec<GraphFragment> = members.iter().map(|member| self.draw_step(member)).collect();
+                join_parallel(parts)
             }
-            Kind::Composite(Composite::Dag(dag)) => self.dag(dag),
-            Kind::Composite(Composite::Machine(machine)) => self.machine(machine),
-            Kind::Composite(Composite::Loop(looped)) => {
-                let body = self.step(&looped.body);
+            StepKind::Composite(Composite::Dag(dag)) => self.draw_dag(dag),
+            StepKind::Composite(Composite::Machine(machine)) => self.draw_machine(machine),
+            StepKind::Composite(Composite::Loop(looped)) => {
+                let body = self.draw_step(&looped.body);
                 for (from, _) in &body.exits {
                     self.connect_one(*from, &body.entries, "again");
                 }
                 body
             }
-            Kind::Composite(Composite::Branch { arms, otherwise }) => self.branch(step, arms, otherwise.as_deref()),
-            Kind::Composite(Composite::Return(inner)) => {
-                let part = self.step(inner);
+            StepKind::Composite(Composite::Branch { arms, otherwise }) => {
+                self.draw_branch(step, arms, otherwise.as_deref())
+            }
+            StepKind::Composite(Composite::Return(inner)) => {
+                let part = self.draw_step(inner);
                 for (from, label) in part.exits {
                     self.arrows.push(Arrow { from, to: None, label });
                 }
-                Part { entries: part.entries, exits: Vec::new() }
+                GraphFragment { entries: part.entries, exits: Vec::new() }
             }
             // Appended messages are part of the model call that follows.
-            Kind::Composite(Composite::Say(_)) => Part::default(),
-            _ => self.add(step),
+            StepKind::Composite(Composite::Say(_)) => GraphFragment::default(),
+            _ => self.add_node(step),
         }
     }
 
-    fn chain(&mut self, steps: &[Step]) -> Part {
-        let mut whole = Part::default();
+    fn draw_chain(&mut self, steps: &[Step]) -> GraphFragment {
+        let mut whole = GraphFragment::default();
         for step in steps {
-            let part = self.step(step);
+            let part = self.draw_step(step);
             if part.entries.is_empty() {
                 continue;
             }
             if whole.entries.is_empty() {
                 whole.entries.clone_from(&part.entries);
             }
-            self.connect(&whole.exits, &part.entries);
+            self.connect_all(&whole.exits, &part.entries);
             whole.exits = part.exits;
             // A step with a condition can be skipped.
             if step.condition.is_some() {
@@ -122,18 +124,18 @@ impl Picture {
         whole
     }
 
-    fn branch(&mut self, step: &Step, arms: &[(Expr, Step)], otherwise: Option<&Step>) -> Part {
-        let mut whole = self.add(step);
+    fn draw_branch(&mut self, step: &Step, arms: &[(Expr, Step)], otherwise: Option<&Step>) -> GraphFragment {
+        let mut whole = self.add_node(step);
         let choice = whole.entries[0];
         whole.exits.clear();
         for (condition, arm) in arms {
-            let part = self.step(arm);
-            self.connect_one(choice, &part.entries, &label(condition));
+            let part = self.draw_step(arm);
+            self.connect_one(choice, &part.entries, &render_condition(condition));
             whole.exits.extend(part.exits);
         }
         match otherwise {
             Some(otherwise) => {
-                let part = self.step(otherwise);
+                let part = self.draw_step(otherwise);
                 self.connect_one(choice, &part.entries, "else");
                 whole.exits.extend(part.exits);
             }
@@ -142,9 +144,9 @@ impl Picture {
         whole
     }
 
-    fn dag(&mut self, dag: &Dag) -> Part {
-        let parts: Vec<Part> = dag.nodes.iter().map(|node| self.step(&node.step)).collect();
-        let mut whole = Part::default();
+    fn draw_dag(&mut self, dag: &Dag) -> GraphFragment {
+        let parts: Vec<GraphFragment> = dag.nodes.iter().map(|node| self.draw_step(&node.step)).collect();
+        let mut whole = GraphFragment::default();
         let mut is_needed = vec![false; parts.len()];
         for (index, node) in dag.nodes.iter().enumerate() {
             if node.needs.is_empty() {
@@ -152,7 +154,7 @@ impl Picture {
             }
             for need in &node.needs {
                 is_needed[*need] = true;
-                self.connect(&parts[*need].exits, &parts[index].entries);
+                self.connect_all(&parts[*need].exits, &parts[index].entries);
             }
         }
         let last = parts.into_iter().zip(is_needed).filter(|(_, is_needed)| !is_needed);
@@ -160,11 +162,11 @@ impl Picture {
         whole
     }
 
-    fn machine(&mut self, machine: &Machine) -> Part {
-        let parts: Vec<Part> = machine.nodes.iter().map(|node| self.add(node)).collect();
-        let mut whole = Part { entries: parts[machine.entry].entries.clone(), exits: Vec::new() };
+    fn draw_machine(&mut self, machine: &Machine) -> GraphFragment {
+        let parts: Vec<GraphFragment> = machine.nodes.iter().map(|node| self.add_node(node)).collect();
+        let mut whole = GraphFragment { entries: parts[machine.entry].entries.clone(), exits: Vec::new() };
         for edge in &machine.edges {
-            let label = edge.condition.as_ref().map(label).unwrap_or_default();
+            let label = edge.condition.as_ref().map(render_condition).unwrap_or_default();
             let from = parts[edge.from].entries[0];
             match edge.to {
                 Some(to) => self.connect_one(from, &parts[to].entries, &label),
@@ -174,7 +176,7 @@ impl Picture {
         whole
     }
 
-    fn connect(&mut self, exits: &[(usize, String)], entries: &[usize]) {
+    fn connect_all(&mut self, exits: &[(usize, String)], entries: &[usize]) {
         for (from, label) in exits {
             self.connect_one(*from, entries, label);
         }
@@ -190,7 +192,7 @@ impl Picture {
         self.arrows.iter().any(|arrow| arrow.to.is_none())
     }
 
-    fn text(&self, plan: &Plan) -> String {
+    fn render_text(&self, plan: &Plan) -> String {
         let mut out = format!("{} ({})\n", plan.name, plan.format.name());
         for (index, each) in self.nodes.iter().enumerate() {
             let _ = writeln!(out, "\n{}  {}", each.title, each.kind);
@@ -203,7 +205,7 @@ impl Picture {
         out
     }
 
-    fn mermaid(&self) -> String {
+    fn render_mermaid(&self) -> String {
         let clean = |text: &str| text.replace('"', "'").replace(['\n', '\r'], " ");
         let mut out = "flowchart TD\n".to_owned();
         for (index, each) in self.nodes.iter().enumerate() {
@@ -221,8 +223,8 @@ impl Picture {
         out
     }
 
-    fn dot(&self, name: &str) -> String {
-        let quoted = |text: &str| render::json(&Value::from(text.replace(['\n', '\r'], " ")));
+    fn render_dot(&self, name: &str) -> String {
+        let quoted = |text: &str| render::to_json(&Value::from(text.replace(['\n', '\r'], " ")));
         let mut out = format!("digraph {} {{\n", quoted(name));
         for (index, each) in self.nodes.iter().enumerate() {
             let shape = if each.kind == "branch" { "diamond" } else { "box" };
@@ -239,8 +241,8 @@ impl Picture {
         out
     }
 
-    fn svg(&self, name: &str) -> Result<String, String> {
-        let dot = self.dot(name);
+    fn render_svg(&self, name: &str) -> Result<String, String> {
+        let dot = self.render_dot(name);
         let graph = layout::gv::DotParser::new(&dot).process()?;
         let mut builder = layout::gv::GraphBuilder::new();
         builder.visit_graph(&graph);
@@ -251,8 +253,8 @@ impl Picture {
     }
 }
 
-fn beside(parts: Vec<Part>) -> Part {
-    let mut whole = Part::default();
+fn join_parallel(parts: Vec<GraphFragment>) -> GraphFragment {
+    let mut whole = GraphFragment::default();
     for part in parts {
         whole.entries.extend(part.entries);
         whole.exits.extend(part.exits);
@@ -261,28 +263,28 @@ fn beside(parts: Vec<Part>) -> Part {
 }
 
 /// A short label for a condition.
-fn label(condition: &Expr) -> String {
+fn render_condition(condition: &Expr) -> String {
     match condition {
         Expr::Constant(Value::Bool(true)) => "always".to_owned(),
-        Expr::Constant(value) => render::json(value),
+        Expr::Constant(value) => render::to_json(value),
         Expr::Ref(reference) => reference.source.to_string(),
         Expr::Output => "output".to_owned(),
         Expr::Field(inner, field) => match &**inner {
             Expr::Output => field.to_string(),
-            inner => format!("{}.{field}", label(inner)),
+            inner => format!("{}.{field}", render_condition(inner)),
         },
-        Expr::Contains(inner, needle) => format!("{} has {needle:?}", label(inner)),
+        Expr::Contains(inner, needle) => format!("{} has {needle:?}", render_condition(inner)),
         Expr::Equals(left, right) => match &**right {
-            Expr::Constant(Value::String(text)) => format!("{} = {text}", label(left)),
-            right => format!("{} = {}", label(left), label(right)),
+            Expr::Constant(Value::String(text)) => format!("{} = {text}", render_condition(left)),
+            right => format!("{} = {}", render_condition(left), render_condition(right)),
         },
         // `x != []` reads as "x".
         Expr::Not(inner) => match &**inner {
-            Expr::Equals(left, right) if **right == Expr::Constant(Value::list(Vec::new())) => label(left),
-            inner => format!("not {}", label(inner)),
+            Expr::Equals(left, right) if **right == Expr::Constant(Value::list(Vec::new())) => render_condition(left),
+            inner => format!("not {}", render_condition(inner)),
         },
-        Expr::All(items) => items.iter().map(label).collect::<Vec<_>>().join(" and "),
-        Expr::Any(items) => items.iter().map(label).collect::<Vec<_>>().join(" or "),
+        Expr::All(items) => items.iter().map(render_condition).collect::<Vec<_>>().join(" and "),
+        Expr::Any(items) => items.iter().map(render_condition).collect::<Vec<_>>().join(" or "),
         Expr::Js(_) => "expression".to_owned(),
         Expr::Script(script) => script.source.to_string(),
     }

@@ -7,11 +7,11 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Installs the log.
-pub(crate) fn start(style: LogStyle) {
+pub(crate) fn start_logging(style: LogStyle) {
     let registry = tracing_subscriber::registry();
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     // Logs only this program's own events; events of libraries are for their developers.
-    let own = tracing_subscriber::filter::Targets::new().with_target("flowloom", level(style));
+    let own = tracing_subscriber::filter::Targets::new().with_target("flowloom", level_filter(style));
     let started = match style {
         LogStyle::Text => {
             let layer = layer.without_time().with_target(false).with_level(false).with_ansi(false);
@@ -23,7 +23,7 @@ pub(crate) fn start(style: LogStyle) {
     drop(started);
 }
 
-fn level(style: LogStyle) -> LevelFilter {
+fn level_filter(style: LogStyle) -> LevelFilter {
     match style {
         LogStyle::Text => LevelFilter::WARN,
         LogStyle::Json => LevelFilter::INFO,

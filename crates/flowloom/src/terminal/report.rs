@@ -7,7 +7,7 @@ use flowloom_core::plan::Plan;
 use flowloom_core::state::{Phase, RunState, StepState};
 
 /// Formats a duration in milliseconds for people.
-pub(crate) fn duration(ms: u64) -> String {
+pub(crate) fn format_duration(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms}ms"),
         1_000..60_000 => format!("{:.1}s", ms as f64 / 1e3),
@@ -16,7 +16,7 @@ pub(crate) fn duration(ms: u64) -> String {
 }
 
 /// The symbol of a step's phase, so that output never depends on colour.
-pub(crate) fn sign(phase: Phase) -> &'static str {
+pub(crate) fn phase_symbol(phase: Phase) -> &'static str {
     match phase {
         Phase::Finished => "✓",
         Phase::Failed => "✗",
@@ -29,25 +29,33 @@ pub(crate) fn sign(phase: Phase) -> &'static str {
 }
 
 /// Width of the bars of the waterfall, in columns.
-const BAR: u64 = 32;
+const BAR_COLUMNS: u64 = 32;
 /// Maximum width of a path, in columns.
-const PATH: usize = 36;
+const MAX_PATH_COLUMNS: usize = 36;
 
 /// Renders a run as a text waterfall: one row per step, with bars on a common time axis.
-pub(crate) fn waterfall(id: RunId, plan: &Plan, state: &RunState) -> String {
+pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState) -> String {
     let mut out = String::new();
     let end = state.steps().iter().filter_map(|step| step.finished_at).max().unwrap_or(state.created_at);
     let end = state.finished_at.unwrap_or(end).max(state.created_at + 1);
     let total = end - state.created_at;
-    let _ = writeln!(out, "{id}  {}  {} ({})  {}", state.status.name(), plan.name, plan.format.name(), duration(total));
+    let _ = writeln!(
+        out,
+        "{id}  {}  {} ({})  {}",
+        state.status.name(),
+        plan.name,
+        plan.format.name(),
+        format_duration(total)
+    );
     let shown: Vec<&StepState> = state.steps().iter().filter(|step| is_shown(step)).collect();
-    let width = shown.iter().map(|step| step.path.as_str().chars().count()).max().unwrap_or(0).min(PATH);
+    let width = shown.iter().map(|step| step.path.as_str().chars().count()).max().unwrap_or(0).min(MAX_PATH_COLUMNS);
     for step in shown {
-        let path = clip(step.path.as_str(), PATH);
-        let bar = bar(step, state.created_at, end);
-        let took = step.finished_at.map_or_else(|| "…".to_owned(), |at| duration(at.saturating_sub(step.started_at)));
-        let detail = detail(step);
-        let line = format!("{} {path:<width$} ▏{bar}▕ {took:>7}  {detail}", sign(step.phase));
+        let path = truncate_line(step.path.as_str(), MAX_PATH_COLUMNS);
+        let bar = render_bar(step, state.created_at, end);
+        let took =
+            step.finished_at.map_or_else(|| "…".to_owned(), |at| format_duration(at.saturating_sub(step.started_at)));
+        let detail = render_detail(step);
+        let line = format!("{} {path:<width$} ▏{bar}▕ {took:>7}  {detail}", phase_symbol(step.phase));
         let _ = writeln!(out, "{}", line.trim_end());
     }
     let usage = &state.usage;
@@ -66,18 +74,23 @@ fn is_shown(step: &StepState) -> bool {
     step.kind.is_some() || !matches!(step.phase, Phase::Finished)
 }
 
-fn bar(step: &StepState, start: u64, end: u64) -> String {
+fn render_bar(step: &StepState, start: u64, end: u64) -> String {
     let total = (end - start).max(1);
-    let column = |at: u64| (at.saturating_sub(start) * BAR / total).min(BAR);
-    let from = column(step.started_at).min(BAR - 1);
+    let column = |at: u64| (at.saturating_sub(start) * BAR_COLUMNS / total).min(BAR_COLUMNS);
+    let from = column(step.started_at).min(BAR_COLUMNS - 1);
     let to = column(step.finished_at.unwrap_or(end)).max(from + 1);
-    format!("{}{}{}", " ".repeat(from as usize), "━".repeat((to - from) as usize), " ".repeat((BAR - to) as usize))
+    format!(
+        "{}{}{}",
+        " ".repeat(from as usize),
+        "━".repeat((to - from) as usize),
+        " ".repeat((BAR_COLUMNS - to) as usize)
+    )
 }
 
-fn detail(step: &StepState) -> String {
+fn render_detail(step: &StepState) -> String {
     let mut parts = Vec::new();
     // The target of a question is its text, which is printed below.
-    parts.extend(step.target.as_deref().filter(|_| step.question.is_none()).map(|target| clip(target, 40)));
+    parts.extend(step.target.as_deref().filter(|_| step.question.is_none()).map(|target| truncate_line(target, 40)));
     if step.attempts > 1 {
         parts.push(format!("attempt {}", step.attempts));
     }
@@ -85,16 +98,16 @@ fn detail(step: &StepState) -> String {
         parts.push(format!("{} tok", usage.input_tokens + usage.output_tokens));
     }
     if let (Phase::Failed, Some(error)) = (step.phase, &step.error) {
-        parts.push(format!("{}: {}", error.code, clip(&error.message, 60)));
+        parts.push(format!("{}: {}", error.code, truncate_line(&error.message, 60)));
     }
     if let Some(question) = &step.question {
-        parts.push(format!("asks: {}", clip(&question.question, 60)));
+        parts.push(format!("asks: {}", truncate_line(&question.question, 60)));
     }
     parts.join("  ")
 }
 
 /// Truncates a text to `width` characters, on one line and without control characters.
-pub(crate) fn clip(text: &str, width: usize) -> String {
+pub(crate) fn truncate_line(text: &str, width: usize) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     match clean.char_indices().nth(width) {
         Some((end, _)) => format!("{}…", &clean[..end]),

@@ -12,31 +12,31 @@ use flowloom_core::state::Phase;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::cli::OutputArgs;
-use crate::terminal::report::{clip, duration, sign};
+use crate::terminal::report::{format_duration, phase_symbol, truncate_line};
 
 /// Number of columns of streamed text that a line displays.
-const TAIL: usize = 60;
+const STREAM_TAIL_COLUMNS: usize = 60;
 
 /// Displays one line per step on stderr.
-pub(crate) struct Screen {
+pub(crate) struct ProgressScreen {
     events: bool,
     stream: bool,
     quiet: bool,
     bars: Option<MultiProgress>,
-    lines: HashMap<Path, Line>,
+    lines: HashMap<Path, StepLine>,
 }
 
-struct Line {
+struct StepLine {
     bar: Option<ProgressBar>,
     target: String,
     started: u64,
     tail: String,
 }
 
-impl Screen {
-    pub(crate) fn new(output: &OutputArgs, quiet: bool) -> Screen {
+impl ProgressScreen {
+    pub(crate) fn new(output: &OutputArgs, quiet: bool) -> ProgressScreen {
         let is_terminal = std::io::stderr().is_terminal();
-        Screen {
+        ProgressScreen {
             events: output.events,
             stream: !output.no_stream,
             quiet,
@@ -46,8 +46,8 @@ impl Screen {
     }
 }
 
-impl Watcher for Screen {
-    fn event(&mut self, record: &Record) {
+impl Watcher for ProgressScreen {
+    fn on_event(&mut self, record: &Record) {
         if self.events
             && let Ok(line) = serde_json::to_string(record)
         {
@@ -57,10 +57,10 @@ impl Watcher for Screen {
             return;
         }
         match &record.event {
-            Event::StepStarted { target, .. } => self.started(record, target),
+            Event::StepStarted { target, .. } => self.start_step(record, target),
             Event::StepFinished { usage, .. } => {
                 let tokens = usage.map(|usage| format!("{} tok", usage.input_tokens + usage.output_tokens));
-                self.ended(record, Phase::Finished, tokens.unwrap_or_default());
+                self.end_step(record, Phase::Finished, tokens.unwrap_or_default());
             }
             Event::StepFailed { error, then } => {
                 let then = match then {
@@ -68,19 +68,23 @@ impl Watcher for Screen {
                     AfterFailure::Continue => " (run continues)",
                     AfterFailure::Retry(_) => " (retrying)",
                 };
-                self.ended(record, Phase::Failed, format!("{}: {}{then}", error.code, clip(&error.message, 100)));
+                self.end_step(
+                    record,
+                    Phase::Failed,
+                    format!("{}: {}{then}", error.code, truncate_line(&error.message, 100)),
+                );
             }
             Event::StepSkipped { reason } => {
-                self.say(&format!("{} {}  {reason}", sign(Phase::Skipped), record.path));
+                self.print_line(&format!("{} {}  {reason}", phase_symbol(Phase::Skipped), record.path));
             }
-            Event::StepAborted { reason } => self.ended(record, Phase::Aborted, reason.clone()),
+            Event::StepAborted { reason } => self.end_step(record, Phase::Aborted, reason.clone()),
             // The command prints the question together with how to answer it.
-            Event::Asked(_) => self.ended(record, Phase::Waiting, "waiting for an answer".to_owned()),
+            Event::Asked(_) => self.end_step(record, Phase::Waiting, "waiting for an answer".to_owned()),
             _ => {}
         }
     }
 
-    fn delta(&mut self, path: &Path, attempt: u32, text: &str) {
+    fn on_delta(&mut self, path: &Path, attempt: u32, text: &str) {
         if self.events {
             let line = serde_json::json!({"event": "delta", "path": path, "attempt": attempt, "text": text});
             println!("{line}");
@@ -91,24 +95,24 @@ impl Watcher for Screen {
         let Some(line) = self.lines.get_mut(path) else { return };
         line.tail.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
         let length = line.tail.chars().count();
-        if length > TAIL {
-            line.tail = line.tail.chars().skip(length - TAIL).collect();
+        if length > STREAM_TAIL_COLUMNS {
+            line.tail = line.tail.chars().skip(length - STREAM_TAIL_COLUMNS).collect();
         }
         if let Some(bar) = &line.bar {
             bar.set_message(format!("{path}  {}  {}", line.target, line.tail));
         }
     }
 
-    fn close(&mut self) {
+    fn on_close(&mut self) {
         for bar in std::mem::take(&mut self.lines).into_values().filter_map(|line| line.bar) {
             bar.finish_and_clear();
         }
     }
 }
 
-impl Screen {
-    fn started(&mut self, record: &Record, target: &str) {
-        let target = clip(target, 48);
+impl ProgressScreen {
+    fn start_step(&mut self, record: &Record, target: &str) {
+        let target = truncate_line(target, 48);
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(ProgressBar::new_spinner());
             let style = ProgressStyle::with_template("{spinner} {msg}");
@@ -117,23 +121,23 @@ impl Screen {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        self.lines.insert(record.path.clone(), Line { bar, target, started: record.at, tail: String::new() });
+        self.lines.insert(record.path.clone(), StepLine { bar, target, started: record.at, tail: String::new() });
     }
 
-    fn ended(&mut self, record: &Record, phase: Phase, note: String) {
+    fn end_step(&mut self, record: &Record, phase: Phase, note: String) {
         let Some(line) = self.lines.remove(&record.path) else { return };
         if let Some(bar) = &line.bar {
             bar.finish_and_clear();
         }
-        let took = duration(record.at.saturating_sub(line.started));
+        let took = format_duration(record.at.saturating_sub(line.started));
         let text = match phase {
-            Phase::Waiting => format!("{} {}  {note}", sign(phase), record.path),
-            _ => format!("{} {}  {}  {took}  {note}", sign(phase), record.path, line.target),
+            Phase::Waiting => format!("{} {}  {note}", phase_symbol(phase), record.path),
+            _ => format!("{} {}  {}  {took}  {note}", phase_symbol(phase), record.path, line.target),
         };
-        self.say(text.trim_end());
+        self.print_line(text.trim_end());
     }
 
-    fn say(&self, line: &str) {
+    fn print_line(&self, line: &str) {
         match &self.bars {
             // Printing through the bars keeps them below the printed lines.
             Some(bars) => {

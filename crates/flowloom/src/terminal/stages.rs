@@ -3,26 +3,26 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use flowloom_app::authoring::Telling;
-use flowloom_app::authoring::happened::Happened;
+use flowloom_app::authoring::AuthoringEvents;
+use flowloom_app::authoring::happened::AgentFlowEvent;
 use flowloom_app::runs::watch::Watcher;
 use flowloom_core::event::Record;
 use flowloom_core::value::Value;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::terminal::report::clip;
+use crate::terminal::report::truncate_line;
 
 /// Maximum displayed width of text from models and errors, in columns.
-const WIDTH: usize = 140;
+const MAX_TEXT_COLUMNS: usize = 140;
 
 /// Displays an authoring run while it is running.
-pub(crate) struct Stages {
-    telling: Telling,
+pub(crate) struct StageDisplay {
+    events: AuthoringEvents,
     bar: Option<ProgressBar>,
 }
 
-impl Stages {
-    pub(crate) fn new() -> Stages {
+impl StageDisplay {
+    pub(crate) fn new() -> StageDisplay {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
             let style = ProgressStyle::with_template("{spinner} {msg}");
@@ -30,11 +30,11 @@ impl Stages {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        Stages { telling: Telling::default(), bar }
+        StageDisplay { events: AuthoringEvents::default(), bar }
     }
 
-    fn tell(&self, told: &Happened) {
-        if let Some(line) = line(told) {
+    fn print_event(&self, told: &AgentFlowEvent) {
+        if let Some(line) = render_event(told) {
             match &self.bar {
                 Some(bar) => bar.println(line),
                 None => {
@@ -42,20 +42,20 @@ impl Stages {
                 }
             }
         }
-        if let (Some(bar), Some(doing)) = (&self.bar, doing(told)) {
+        if let (Some(bar), Some(doing)) = (&self.bar, render_operation(told)) {
             bar.set_message(doing);
         }
     }
 }
 
-impl Watcher for Stages {
-    fn event(&mut self, record: &Record) {
-        if let Some(told) = self.telling.hear(record) {
-            self.tell(&told);
+impl Watcher for StageDisplay {
+    fn on_event(&mut self, record: &Record) {
+        if let Some(told) = self.events.convert(record) {
+            self.print_event(&told);
         }
     }
 
-    fn close(&mut self) {
+    fn on_close(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -63,11 +63,11 @@ impl Watcher for Stages {
 }
 
 /// The line to print for an event; `None` if it does not deserve one.
-fn line(told: &Happened) -> Option<String> {
+fn render_event(told: &AgentFlowEvent) -> Option<String> {
     let data = &told.data;
-    let text = |key: &str| clip(data.get(key).and_then(Value::as_str).unwrap_or_default(), WIDTH);
+    let text = |key: &str| truncate_line(data.get(key).and_then(Value::as_str).unwrap_or_default(), MAX_TEXT_COLUMNS);
     Some(match &*told.name {
-        "decompose_blocks" => format!("✓ decompose  needs {}", ids(data.get("blocks"), "suggested_id")),
+        "decompose_blocks" => format!("✓ decompose  needs {}", join_ids(data.get("blocks"), "suggested_id")),
         "search_found" if text("block_id") == text("suggested_id") => {
             format!("✓ search     {}: found", text("block_id"))
         }
@@ -84,13 +84,13 @@ fn line(told: &Happened) -> Option<String> {
         "validation" if !data.get("valid").is_some_and(Value::is_truthy) => {
             format!("✗ {:<10} validation failed; retrying: {}", text("stage"), text("error"))
         }
-        "complete" => format!("✓ wire       {}", used(data)),
+        "complete" => format!("✓ wire       {}", render_usage(data)),
         _ => return None,
     })
 }
 
 /// The label of the operation in progress.
-fn doing(told: &Happened) -> Option<String> {
+fn render_operation(told: &AgentFlowEvent) -> Option<String> {
     let text = |key: &str| told.data.get(key).and_then(Value::as_str).unwrap_or_default();
     match &*told.name {
         "stage" => Some(format!("{}: {}", text("stage"), text("message"))),
@@ -100,20 +100,20 @@ fn doing(told: &Happened) -> Option<String> {
     }
 }
 
-fn ids(list: Option<&Value>, key: &str) -> String {
+fn join_ids(list: Option<&Value>, key: &str) -> String {
     let items = list.and_then(Value::as_list).unwrap_or_default();
     items.iter().filter_map(|item| item.get(key)?.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Summarises the pipeline and the tokens and cost of creating it.
-fn used(data: &Value) -> String {
+fn render_usage(data: &Value) -> String {
     let pipeline = data.get("pipeline").unwrap_or(&Value::Null);
     let id = pipeline.get("id").and_then(Value::as_str).unwrap_or_default();
     let nodes = pipeline.get("nodes").and_then(Value::as_list).map_or(0, <[Value]>::len);
     let usage = data.get("usage").unwrap_or(&Value::Null);
     let tokens = |key: &str| usage.get(key).and_then(Value::as_i64).unwrap_or_default();
     let cost = match usage.get("cost_usd") {
-        Some(Value::Number(cost)) if cost.as_f64() > 0.0 => format!(", ${}", cost.text()),
+        Some(Value::Number(cost)) if cost.as_f64() > 0.0 => format!(", ${}", cost.to_text()),
         _ => String::new(),
     };
     format!("{id}, {nodes} nodes ({} tokens in, {} out{cost})", tokens("input_tokens"), tokens("output_tokens"))

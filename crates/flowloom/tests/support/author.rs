@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::Place;
+use super::Workspace;
 
-const TEXT: &str =
+const TEXT_SCHEMA: &str =
     r#"{"type": "object", "properties": {"text": {"type": "string", "description": "A text."}}, "required": ["text"]}"#;
 
 /// The answers of the model. The first source it writes returns the wrong field.
-fn shouting() -> Value {
-    let text: Value = serde_json::from_str(TEXT).expect("JSON");
+fn scripted_answers() -> Value {
+    let text: Value = serde_json::from_str(TEXT_SCHEMA).expect("JSON");
     let needs = json!({"required_blocks": [{"suggested_id": "shout", "description": "Writes a text in capitals", "execution_type": "python",
         "depends_on": [], "input_schema": text, "output_schema": text}]});
     let block = |source: &str| {
@@ -35,8 +35,8 @@ fn shouting() -> Value {
 }
 
 /// A workspace in which the goal "Shout hello" can be achieved.
-pub(crate) fn place() -> Place {
-    let place = Place::new("default_model = \"scripted:said.json\"\n[embeddings]\nmodel = \"none\"\n");
-    place.write("said.json", &shouting().to_string());
+pub(crate) fn create_workspace() -> Workspace {
+    let place = Workspace::new("default_model = \"scripted:said.json\"\n[embeddings]\nmodel = \"none\"\n");
+    place.write("said.json", &scripted_answers().to_string());
     place
 }

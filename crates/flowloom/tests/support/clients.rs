@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Root of the repository.
-pub(crate) fn root() -> PathBuf {
+pub(crate) fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// The folder of a set of clients. If it is not installed, prints SKIP, or panics if FLOWLOOM_REQUIRE_CLIENTS is set.
 #[allow(clippy::print_stderr)]
-pub(crate) fn clients(set: &str) -> Option<PathBuf> {
-    let folder = root().join(".tools/clients").join(set);
+pub(crate) fn find_clients(set: &str) -> Option<PathBuf> {
+    let folder = repository_root().join(".tools/clients").join(set);
     if folder.join("pinned").exists() {
         return folder.canonicalize().ok();
     }
@@ -22,7 +22,7 @@ pub(crate) fn clients(set: &str) -> Option<PathBuf> {
 }
 
 /// Runs a program that must succeed. Returns its output.
-pub(crate) fn output(command: &mut Command) -> String {
+pub(crate) fn run_successfully(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{command:?}\n{text}\n{}", String::from_utf8_lossy(&output.stderr));

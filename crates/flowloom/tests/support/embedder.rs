@@ -8,25 +8,26 @@ use std::sync::{Arc, Condvar, Mutex};
 use serde_json::{Value, json};
 
 /// Synonyms, one line per dimension of the embeddings.
-const MEANINGS: [&str; 3] = ["kitten cat feline", "price cost amount", "weather rain sun"];
+const SYNONYM_GROUPS: [&str; 3] = ["kitten cat feline", "price cost amount", "weather rain sun"];
 
 /// A provider that responds until the test ends.
 #[derive(Clone)]
-pub(crate) struct Embedder {
+pub(crate) struct EmbeddingServer {
     address: String,
     is_down: Arc<AtomicBool>,
     calls: Arc<AtomicUsize>,
     /// Texts that were embedded.
-    made: Arc<(Mutex<Vec<String>>, Condvar)>,
+    embedded_texts: Arc<(Mutex<Vec<String>>, Condvar)>,
 }
 
-impl Embedder {
-    pub(crate) fn start() -> Embedder {
+impl EmbeddingServer {
+    pub(crate) fn start() -> EmbeddingServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
-        let embedder = Embedder { address, is_down: Arc::default(), calls: Arc::default(), made: Arc::default() };
+        let embedder =
+            EmbeddingServer { address, is_down: Arc::default(), calls: Arc::default(), embedded_texts: Arc::default() };
         let shared = embedder.clone();
-        std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| shared.answer(stream)));
+        std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| shared.handle_connection(stream)));
         embedder
     }
 
@@ -36,25 +37,25 @@ impl Embedder {
     }
 
     /// Makes every call fail, or succeed again.
-    pub(crate) fn fail(&self, is_down: bool) {
+    pub(crate) fn set_failing(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::SeqCst);
     }
 
     /// Number of calls.
-    pub(crate) fn calls(&self) -> usize {
+    pub(crate) fn call_count(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 
     /// Waits until a text that contains `part` was embedded.
-    pub(crate) fn wait_for(&self, part: &str) {
-        let (made, changed) = &*self.made;
+    pub(crate) fn wait_for_text(&self, part: &str) {
+        let (made, changed) = &*self.embedded_texts;
         let mut made = made.lock().expect("not poisoned");
         while !made.iter().any(|text| text.contains(part)) {
             made = changed.wait(made).expect("not poisoned");
         }
     }
 
-    fn answer(&self, mut stream: TcpStream) {
+    fn handle_connection(&self, mut stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
         let mut length = 0;
         for line in reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()) {
@@ -69,7 +70,7 @@ impl Embedder {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let (status, reply) = match self.is_down.load(Ordering::SeqCst) {
             true => ("400 Bad Request", json!({"error": {"message": "out of order"}})),
-            false => ("200 OK", self.vectors(&serde_json::from_slice(&body).expect("JSON"))),
+            false => ("200 OK", self.embed(&serde_json::from_slice(&body).expect("JSON"))),
         };
         let reply = reply.to_string();
         let head =
@@ -78,9 +79,9 @@ impl Embedder {
         let _ = stream.write_all(format!("{head}connection: close\r\n\r\n{reply}").as_bytes());
     }
 
-    fn vectors(&self, asked: &Value) -> Value {
+    fn embed(&self, asked: &Value) -> Value {
         let texts: Vec<&str> = asked["input"].as_array().expect("texts").iter().filter_map(Value::as_str).collect();
-        let (made, changed) = &*self.made;
+        let (made, changed) = &*self.embedded_texts;
         made.lock().expect("not poisoned").extend(texts.iter().map(|text| (*text).to_owned()));
         changed.notify_all();
         let has = |text: &str, words: &str| {
@@ -88,7 +89,7 @@ impl Embedder {
             said.any(|said| words.split(' ').any(|word| word == said.to_lowercase()))
         };
         let vector = |text: &&str| -> Vec<f32> {
-            let meant = MEANINGS.iter().map(|words| f32::from(has(text, words)));
+            let meant = SYNONYM_GROUPS.iter().map(|words| f32::from(has(text, words)));
             meant.chain([0.1]).collect()
         };
         let data = texts.iter().enumerate().map(|(index, text)| json!({"index": index, "embedding": vector(text)}));

@@ -6,36 +6,40 @@ use std::process::{Child, ChildStderr, Stdio};
 
 use serde_json::Value;
 
-use super::Place;
+use super::Workspace;
 
 /// A running `flowloom serve`.
-pub(crate) struct Serving {
+pub(crate) struct RunningServer {
     pub(crate) address: String,
     pub(crate) child: Child,
     /// Kept open, so that later output of the server has a reader.
     _said: BufReader<ChildStderr>,
 }
 
-impl Serving {
+impl RunningServer {
     /// Serves the folder of a workspace on a free port.
-    pub(crate) fn start(place: &Place, arguments: &[&str]) -> Serving {
-        Serving::start_at(place, "127.0.0.1:0", arguments)
+    pub(crate) fn start(place: &Workspace, arguments: &[&str]) -> RunningServer {
+        RunningServer::start_at(place, "127.0.0.1:0", arguments)
     }
 
     /// Serves at an address that another server used before.
-    pub(crate) fn start_at(place: &Place, address: &str, arguments: &[&str]) -> Serving {
-        Serving::started(place, address, arguments, &[])
+    pub(crate) fn start_at(place: &Workspace, address: &str, arguments: &[&str]) -> RunningServer {
+        RunningServer::spawn(place, address, arguments, &[])
     }
 
     /// Serves with additional environment variables.
-    pub(crate) fn start_with(place: &Place, arguments: &[&str], environment: &[(&str, &str)]) -> Serving {
-        Serving::started(place, "127.0.0.1:0", arguments, environment)
+    pub(crate) fn start_with(place: &Workspace, arguments: &[&str], environment: &[(&str, &str)]) -> RunningServer {
+        RunningServer::spawn(place, "127.0.0.1:0", arguments, environment)
     }
 
-    fn started(place: &Place, address: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Serving {
+    fn spawn(place: &Workspace, address: &str, arguments: &[&str], environment: &[(&str, &str)]) -> RunningServer {
         let all = [&["serve", ".", "--bind", address][..], arguments].concat();
-        let mut child =
-            place.command(&all).envs(environment.iter().copied()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut child = place
+            .build_command(&all)
+            .envs(environment.iter().copied())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
         let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut seen = String::new();
         let address = loop {
@@ -46,26 +50,26 @@ impl Serving {
                 break address.trim().to_owned();
             }
         };
-        Serving { address, child, _said: said }
+        RunningServer { address, child, _said: said }
     }
 
-    pub(crate) fn call(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
+    pub(crate) fn send_and_read(&self, method: &str, path: &str, headers: &[&str], body: &str) -> HttpAnswer {
         let mut stream = self.send(method, path, headers, body);
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("readable");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        Reply { status, head: head.to_lowercase(), body: body.to_owned() }
+        HttpAnswer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
     /// Sends GET without a key.
-    pub(crate) fn get(&self, path: &str) -> Reply {
-        self.call("GET", path, &[], "")
+    pub(crate) fn get(&self, path: &str) -> HttpAnswer {
+        self.send_and_read("GET", path, &[], "")
     }
 
     /// Sends JSON by POST without a key.
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
-        self.call("POST", path, &["Content-Type: application/json"], &body.to_string())
+    pub(crate) fn post(&self, path: &str, body: &Value) -> HttpAnswer {
+        self.send_and_read("POST", path, &["Content-Type: application/json"], &body.to_string())
     }
 
     /// The lines of a stream as they arrive.
@@ -88,7 +92,7 @@ impl Serving {
 }
 
 /// The lines of a run's events after number `last`, until the connection ends; empty if the server is unreachable.
-pub(crate) fn events(address: &str, path: &str, last: u64) -> Box<dyn Iterator<Item = String>> {
+pub(crate) fn follow_events(address: &str, path: &str, last: u64) -> Box<dyn Iterator<Item = String>> {
     let Ok(mut stream) = TcpStream::connect(address) else { return Box::new(std::iter::empty()) };
     let head = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nLast-Event-ID: {last}\r\n\r\n");
     match stream.write_all(head.as_bytes()) {
@@ -97,7 +101,7 @@ pub(crate) fn events(address: &str, path: &str, last: u64) -> Box<dyn Iterator<I
     }
 }
 
-impl Drop for Serving {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         // The server may have ended already.
         let _ = self.child.kill();
@@ -107,20 +111,20 @@ impl Drop for Serving {
 
 /// A response.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
     /// Status line and headers, in lower case.
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Reply {
+impl HttpAnswer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// The error code of a problem, in the form of its route.
-    pub(crate) fn code(&self) -> String {
+    pub(crate) fn error_code(&self) -> String {
         if let Some(code) = self.json()["error"]["code"].as_str() {
             return code.to_owned();
         }

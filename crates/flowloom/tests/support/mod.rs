@@ -17,20 +17,20 @@ use std::sync::{Arc, Condvar, Mutex};
 use serde_json::{Value, json};
 
 /// A folder with its own configuration and database.
-pub(crate) struct Place {
+pub(crate) struct Workspace {
     folder: tempfile::TempDir,
 }
 
-impl Place {
-    pub(crate) fn new(config: &str) -> Place {
-        let place = Place { folder: tempfile::tempdir().expect("a folder") };
+impl Workspace {
+    pub(crate) fn new(config: &str) -> Workspace {
+        let place = Workspace { folder: tempfile::tempdir().expect("a folder") };
         place.write("flowloom.toml", config);
         place
     }
 
     /// A workspace with a step list `hello` that calls a scripted model.
-    pub(crate) fn hello(config: &str) -> Place {
-        let place = Place::new(&format!("default_model = \"scripted:echo\"\n{config}"));
+    pub(crate) fn with_hello(config: &str) -> Workspace {
+        let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{config}"));
         let definition = json!({"id": "hello", "name": "hello", "description": "d", "steps": [
             {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"},
         ]});
@@ -49,7 +49,7 @@ impl Place {
     }
 
     /// The program with arguments, isolated from the user's own configuration.
-    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn build_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowloom"));
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         command.env("FLOWLOOM_DATA_DIR", self.path("data")).env("NO_COLOR", "1");
@@ -61,8 +61,8 @@ impl Place {
     }
 
     /// Runs a command with the local model of the user's model cache.
-    pub(crate) fn with_model(&self, arguments: &[&str]) -> Output {
-        let mut command = self.command(arguments);
+    pub(crate) fn run_with_model(&self, arguments: &[&str]) -> Output {
+        let mut command = self.build_command(arguments);
         match std::env::var_os("FLOWLOOM_CACHE") {
             Some(cache) => command.env("FLOWLOOM_CACHE", cache),
             None => command.env_remove("FLOWLOOM_CACHE"),
@@ -71,32 +71,32 @@ impl Place {
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().expect("the program runs")
+        self.build_command(arguments).output().expect("the program runs")
     }
 
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {
-        self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+        self.build_command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
     }
 
     /// Runs a command with `--json`. Returns the exit code and the value on stdout.
-    pub(crate) fn json(&self, arguments: &[&str]) -> (i32, Value) {
+    pub(crate) fn run_json(&self, arguments: &[&str]) -> (i32, Value) {
         let output = self.run(&[arguments, &["--json"]].concat());
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let value = serde_json::from_str(&text)
             .unwrap_or_else(|error| panic!("{error}: {text}\n{}", String::from_utf8_lossy(&output.stderr)));
-        (exit(&output), value)
+        (exit_code(&output), value)
     }
 }
 
-pub(crate) fn exit(output: &Output) -> i32 {
+pub(crate) fn exit_code(output: &Output) -> i32 {
     output.status.code().unwrap_or(-1)
 }
 
-pub(crate) fn stderr(output: &Output) -> String {
+pub(crate) fn stderr_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-pub(crate) fn signal(child: &Child, name: &str) {
+pub(crate) fn send_signal(child: &Child, name: &str) {
     let killed = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill runs");
     assert!(killed.success());
 }
@@ -104,13 +104,13 @@ pub(crate) fn signal(child: &Child, name: &str) {
 /// An HTTP server on loopback that counts requests. Paths under `/slow` wait until they are released; `/status/503`
 /// responds with that status.
 #[derive(Clone)]
-pub(crate) struct Server {
+pub(crate) struct TestServer {
     pub(crate) address: String,
-    state: Arc<(Mutex<State>, Condvar)>,
+    state: Arc<(Mutex<TestServerState>, Condvar)>,
 }
 
 #[derive(Default)]
-struct State {
+struct TestServerState {
     counts: HashMap<String, u32>,
     keys: HashMap<String, Vec<String>>,
     bodies: HashMap<String, String>,
@@ -118,27 +118,27 @@ struct State {
     released: bool,
 }
 
-impl Server {
-    pub(crate) fn start() -> Server {
+impl TestServer {
+    pub(crate) fn start() -> TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
-        let server = Server { address, state: Arc::default() };
+        let server = TestServer { address, state: Arc::default() };
         let shared = server.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let server = shared.clone();
-                std::thread::spawn(move || server.answer(stream));
+                std::thread::spawn(move || server.handle_connection(stream));
             }
         });
         server
     }
 
     /// The configuration that permits access to this server.
-    pub(crate) fn allowed(&self) -> String {
+    pub(crate) fn egress_config(&self) -> String {
         format!("[egress]\nallow = [\"{}\"]\n", self.address)
     }
 
-    fn answer(&self, mut stream: TcpStream) {
+    fn handle_connection(&self, mut stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
         let mut line = String::new();
         if reader.read_line(&mut line).unwrap_or(0) == 0 {
@@ -162,8 +162,8 @@ impl Server {
         let mut body = vec![0; length];
         let _ = reader.read_exact(&mut body);
         let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
-        self.keep(&path, head, &body);
-        self.count(&path, key);
+        self.record_request(&path, head, &body);
+        self.count_request(&path, key);
         let body = format!("{{\"path\":\"{path}\"}}");
         let status = path.strip_prefix("/status/").unwrap_or("200");
         let reply = format!(
@@ -173,13 +173,13 @@ impl Server {
         let _ = stream.write_all(reply.as_bytes());
     }
 
-    fn keep(&self, path: &str, head: String, body: &[u8]) {
+    fn record_request(&self, path: &str, head: String, body: &[u8]) {
         let mut state = self.state.0.lock().expect("not poisoned");
         state.heads.insert(path.to_owned(), head);
         state.bodies.insert(path.to_owned(), String::from_utf8_lossy(body).into_owned());
     }
 
-    fn count(&self, path: &str, key: String) {
+    fn count_request(&self, path: &str, key: String) {
         let (state, changed) = &*self.state;
         let mut state = state.lock().expect("not poisoned");
         *state.counts.entry(path.to_owned()).or_default() += 1;
@@ -191,7 +191,7 @@ impl Server {
     }
 
     /// Waits until a path was requested `count` times.
-    pub(crate) fn wait_for(&self, path: &str, count: u32) {
+    pub(crate) fn wait_for_requests(&self, path: &str, count: u32) {
         let (state, changed) = &*self.state;
         let mut state = state.lock().expect("not poisoned");
         while state.counts.get(path).copied().unwrap_or(0) < count {
@@ -199,33 +199,33 @@ impl Server {
         }
     }
 
-    pub(crate) fn counted(&self, path: &str) -> u32 {
+    pub(crate) fn request_count(&self, path: &str) -> u32 {
         self.state.0.lock().expect("not poisoned").counts.get(path).copied().unwrap_or(0)
     }
 
-    pub(crate) fn keys(&self, path: &str) -> Vec<String> {
+    pub(crate) fn idempotency_keys(&self, path: &str) -> Vec<String> {
         self.state.0.lock().expect("not poisoned").keys.get(path).cloned().unwrap_or_default()
     }
 
     /// The body of the last request to a path.
-    pub(crate) fn body(&self, path: &str) -> String {
+    pub(crate) fn last_body(&self, path: &str) -> String {
         self.state.0.lock().expect("not poisoned").bodies.get(path).cloned().unwrap_or_default()
     }
 
     /// The headers of the last request to a path.
-    pub(crate) fn head(&self, path: &str) -> String {
+    pub(crate) fn last_head(&self, path: &str) -> String {
         self.state.0.lock().expect("not poisoned").heads.get(path).cloned().unwrap_or_default()
     }
 
     /// Releases all slow paths.
-    pub(crate) fn release(&self) {
+    pub(crate) fn release_slow(&self) {
         self.state.0.lock().expect("not poisoned").released = true;
         self.state.1.notify_all();
     }
 }
 
 /// A flow that requests `/first`, then `path`, then calls a scripted model.
-pub(crate) fn two_calls(server: &Server, method: &str, path: &str) -> String {
+pub(crate) fn two_calls_flow(server: &TestServer, method: &str, path: &str) -> String {
     let base = &server.address;
     format!(
         r#"{{"name": "two calls", "description": "d", "steps": [

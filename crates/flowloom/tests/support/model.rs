@@ -7,19 +7,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use serde_json::json;
 
 /// A model for a single call.
-pub(crate) struct Model {
+pub(crate) struct StreamingModel {
     address: String,
     /// The pieces of the answer; `None` ends it.
     pieces: Sender<Option<String>>,
 }
 
-impl Model {
-    pub(crate) fn start() -> Model {
+impl StreamingModel {
+    pub(crate) fn start() -> StreamingModel {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         let (pieces, said) = channel();
-        std::thread::spawn(move || answer(&listener, &said));
-        Model { address, pieces }
+        std::thread::spawn(move || serve_call(&listener, &said));
+        StreamingModel { address, pieces }
     }
 
     /// The configuration with this model as the default.
@@ -27,16 +27,16 @@ impl Model {
         format!("default_model = \"test:m\"\n[providers.test]\nbase_url = \"http://{}/v1\"\n", self.address)
     }
 
-    pub(crate) fn say(&self, piece: &str) {
+    pub(crate) fn send_piece(&self, piece: &str) {
         self.pieces.send(Some(piece.to_owned())).expect("it listens");
     }
 
-    pub(crate) fn end(&self) {
+    pub(crate) fn end_answer(&self) {
         self.pieces.send(None).expect("it listens");
     }
 }
 
-fn answer(listener: &TcpListener, said: &Receiver<Option<String>>) {
+fn serve_call(listener: &TcpListener, said: &Receiver<Option<String>>) {
     let (mut stream, _) = listener.accept().expect("a call");
     let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
     let mut length = 0;

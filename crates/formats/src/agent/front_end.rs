@@ -3,9 +3,9 @@
 use flowloom_core::plan::{Env, Format, Plan};
 use flowloom_core::state::RunState;
 
-use super::present::present;
+use super::present::render_result;
 use super::{FORMAT, compile};
-use crate::front_end::{FrontEnd, Presented, Source};
+use crate::front_end::{DefinitionSource, FrontEnd, RenderedResult};
 use crate::problems::Problems;
 use crate::shape::Shape;
 use crate::sources::Sources;
@@ -22,17 +22,17 @@ impl FrontEnd for AgentFormat {
         include_str!("schema.json")
     }
 
-    fn companions(&self) -> &'static [&'static str] {
+    fn related_file_patterns(&self) -> &'static [&'static str] {
         &["tools/*.json"]
     }
 
-    fn likeness(&self, shape: &Shape<'_>) -> u8 {
+    fn score_shape(&self, shape: &Shape<'_>) -> u8 {
         if shape.has(&["systemPrompt", "system_prompt"]) && !shape.has(&["steps"]) { 2 } else { 0 }
     }
 
     fn compile(
         &self,
-        source: Source<'_>,
+        source: DefinitionSource<'_>,
         sources: &Sources,
         problems: &mut Problems,
         needs: &mut Vec<String>,
@@ -40,8 +40,8 @@ impl FrontEnd for AgentFormat {
         compile(source, sources, problems, needs)
     }
 
-    fn present(&self, _plan: &Plan, state: &RunState, env: &Env) -> Presented {
-        present(state, env)
+    fn render_result(&self, _plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
+        render_result(state, env)
     }
 
     fn offered_functions<'p>(&self, plan: &'p Plan) -> Vec<&'p str> {

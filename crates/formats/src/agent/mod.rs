@@ -15,20 +15,20 @@ use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
 use flowloom_core::plan::{Agent, CallLimit, Composite, Format, Generate, Inputs, Plan, Step};
-use flowloom_core::render::Style;
+use flowloom_core::render::TextStyle;
 use flowloom_core::value::Map;
 
-use crate::front_end::Source;
+use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::reader::{Fields, read_json};
 use crate::sources::Sources;
-use tools::Tools;
+use tools::ToolCollector;
 
-pub use crate::sources::OfferedFlow;
+pub use crate::sources::AvailableFlow;
 pub(crate) use front_end::AgentFormat;
 
 /// The supported keys, including those of agent records in graphs.
-const KEYS: [&str; 14] = [
+const KNOWN_KEYS: [&str; 14] = [
     "systemPrompt",
     "tools",
     "needsApproval",
@@ -46,71 +46,76 @@ const KEYS: [&str; 14] = [
 ];
 
 /// Maximum number of tool calls per turn, unless the definition sets it.
-pub const CALLS: u32 = 10;
+pub const DEFAULT_MAX_TOOL_CALLS: u32 = 10;
 
 /// Instructions of an agent that declares none.
-pub const PROMPT: &str = "You are a helpful assistant. Use the tools you have where they help with what the user wants, \
+pub const DEFAULT_PROMPT: &str = "You are a helpful assistant. Use the tools you have where they help with what the user wants, \
                           and answer in the user's language.";
 
 /// The definition of the default agent: every workflow is its tool.
-pub const USUAL: &str = "{}";
+pub const DEFAULT_DEFINITION: &str = "{}";
 
 /// The name of the conversation.
-const THREAD: &str = "messages";
+const THREAD_NAME: &str = "messages";
 
 /// The text rules of an agent; only requests of tools contain references.
-const RULES: TextRules =
-    TextRules { missing: Missing::Null, null_is_missing: true, style: Style::Json, keeps_type: true };
+const TEXT_RULES: TextRules =
+    TextRules { missing: Missing::Null, null_is_missing: true, style: TextStyle::Json, keeps_type: true };
 
 /// The id of the format.
 pub const FORMAT: Format = Format::new("agent");
 
 /// Compiles an agent.
-fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
-    let Source { file, text, tree } = source;
+fn compile(
+    source: DefinitionSource<'_>,
+    sources: &Sources,
+    problems: &mut Problems,
+    needs: &mut Vec<String>,
+) -> Option<Plan> {
+    let DefinitionSource { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
-    let fields = Fields::of(&node, "an agent", problems)?;
-    fields.known(&KEYS, problems);
+    let fields = Fields::read_object(&node, "an agent", problems)?;
+    fields.warn_unknown_keys(&KNOWN_KEYS, problems);
     let mut own =
-        |keys: &[&str]| keys.iter().find_map(|key| fields.text(key, problems)).map(|(text, _)| text.to_owned());
+        |keys: &[&str]| keys.iter().find_map(|key| fields.read_text(key, problems)).map(|(text, _)| text.to_owned());
     let id = own(&["id", "agentId", "agent_id"]);
     let name = own(&["name"]).or_else(|| id.clone());
     let description = own(&["description"]).unwrap_or_default();
     let prompt = own(&["systemPrompt", "system_prompt"]).filter(|text| !text.is_empty());
     let model = own(&["model", "llmModelId", "llm_model_id"]);
     let limit = fields
-        .whole_number("maxToolCalls", problems)
-        .map_or(CALLS, |(most, _)| u32::try_from(most).unwrap_or(u32::MAX));
-    let mut tools = Tools::new(file, sources, problems);
-    match fields.present("tools") {
-        None => tools.every_flow(fields.head()),
+        .read_whole_number("maxToolCalls", problems)
+        .map_or(DEFAULT_MAX_TOOL_CALLS, |(most, _)| u32::try_from(most).unwrap_or(u32::MAX));
+    let mut tools = ToolCollector::new(file, sources, problems);
+    match fields.get_non_null("tools") {
+        None => tools.add_all_flows(fields.start_span()),
         Some(list) => match list.items() {
             Some(items) => items.iter().for_each(|item| tools.add(item)),
-            None => fields.wrong("tools", list, "a list", tools.problems),
+            None => fields.report_wrong_kind("tools", list, "a list", tools.problems),
         },
     }
-    if let Some(approval) = fields.present("needsApproval") {
+    if let Some(approval) = fields.get_non_null("needsApproval") {
         match (&approval.kind, approval.items()) {
-            (NodeKind::Bool(all), _) => tools.approve_all(*all),
-            (_, Some(items)) => items.iter().for_each(|item| tools.approve(item)),
-            _ => fields.wrong("needsApproval", approval, "true or a list of tools", tools.problems),
+            (NodeKind::Bool(all), _) => tools.require_all_approvals(*all),
+            (_, Some(items)) => items.iter().for_each(|item| tools.require_approval(item)),
+            _ => fields.report_wrong_kind("needsApproval", approval, "true or a list of tools", tools.problems),
         }
     }
-    let must_call = match fields.text("toolChoice", tools.problems) {
+    let must_call = match fields.read_text("toolChoice", tools.problems) {
         None | Some(("auto", _)) => false,
         Some(("required", _)) => true,
         Some((other, span)) => {
             let message = format!("\"toolChoice\" is \"auto\" or \"required\", not {other:?}");
-            tools.problems.error(Code::WrongKind, span, message);
+            tools.problems.add_error(Code::WrongKind, span, message);
             false
         }
     };
-    let Tools { tools, functions, missing, .. } = tools;
+    let ToolCollector { tools, functions, missing, .. } = tools;
     needs.extend(missing);
     let generate = Generate {
-        model: model.as_deref().map(Template::literal),
-        system: Some(Data::Text(Template::literal(prompt.as_deref().unwrap_or(PROMPT)))),
-        thread: Some(THREAD.into()),
+        model: model.as_deref().map(Template::from_literal),
+        system: Some(Data::Text(Template::from_literal(prompt.as_deref().unwrap_or(DEFAULT_PROMPT)))),
+        thread: Some(THREAD_NAME.into()),
         messages: Vec::new(),
         schema: None,
         options: GenerateOptions::default(),
@@ -123,10 +128,10 @@ fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs
         id,
         description,
         inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
-        text: RULES,
+        text: TEXT_RULES,
         limits: Limits::default(),
         functions,
-        thread: Some(THREAD.into()),
-        root: Step::new(Key::nth("agent", 1), Composite::Agent(agent)),
+        thread: Some(THREAD_NAME.into()),
+        root: Step::new(Key::numbered_key("agent", 1), Composite::Agent(agent)),
     })
 }

@@ -4,23 +4,23 @@
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::json::Node;
 use flowloom_core::plan::{AgentTool, ToolEffect};
 use flowloom_core::value::Value;
 
-use super::OfferedFlow;
-use crate::graph::{TOOLS, ToolRecords};
+use super::AvailableFlow;
+use crate::graph::{TOOLS_FOLDER, ToolRecordReader};
 use crate::problems::Problems;
-use crate::reader::beside_file;
+use crate::reader::related_path;
 use crate::servers::tool_name;
 use crate::sources::Sources;
 
 /// The prefix of flow names in AnythingLLM's lists of tools.
-const PLUGIN: &str = "@@";
+const FLOW_PREFIX: &str = "@@";
 
 /// Collects the tools of an agent.
-pub(super) struct Tools<'a> {
+pub(super) struct ToolCollector<'a> {
     pub(super) tools: Vec<AgentTool>,
     /// Functions that are called, each with the place where it is named.
     pub(super) functions: Vec<(Arc<str>, Span)>,
@@ -31,43 +31,43 @@ pub(super) struct Tools<'a> {
     sources: &'a Sources,
 }
 
-impl<'a> Tools<'a> {
-    pub(super) fn new(file: &'a str, sources: &'a Sources, problems: &'a mut Problems) -> Tools<'a> {
-        Tools { tools: Vec::new(), functions: Vec::new(), missing: Vec::new(), problems, file, sources }
+impl<'a> ToolCollector<'a> {
+    pub(super) fn new(file: &'a str, sources: &'a Sources, problems: &'a mut Problems) -> ToolCollector<'a> {
+        ToolCollector { tools: Vec::new(), functions: Vec::new(), missing: Vec::new(), problems, file, sources }
     }
 
     /// Adds all available workflows.
-    pub(super) fn every_flow(&mut self, span: Span) {
+    pub(super) fn add_all_flows(&mut self, span: Span) {
         for flow in self.sources.flows.iter().flatten() {
-            self.flow(flow, span);
+            self.add_flow(flow, span);
         }
     }
 
     /// Adds the tool that an item of the list names.
     pub(super) fn add(&mut self, item: &Node) {
         let span = item.span;
-        let Some(name) = item.as_str() else { return self.record(&item.to_value(), span) };
-        if let Some(flow) = self.find(name) {
-            return self.flow(flow, span);
+        let Some(name) = item.as_str() else { return self.add_record(&item.to_value(), span) };
+        if let Some(flow) = self.find_flow(name) {
+            return self.add_flow(flow, span);
         }
         match name.split_once("::") {
-            Some((server, "*")) => self.server(server, span),
-            Some(_) => self.function(name, span),
-            None if self.sources.functions.iter().any(|function| function == name) => self.function(name, span),
+            Some((server, "*")) => self.add_server_tools(server, span),
+            Some(_) => self.add_function(name, span),
+            None if self.sources.functions.iter().any(|function| function == name) => self.add_function(name, span),
             None => {
-                let path = beside_file(self.file, &format!("{TOOLS}{name}.json"));
+                let path = related_path(self.file, &format!("{TOOLS_FOLDER}{name}.json"));
                 match self.sources.files.contains_key(&path) {
-                    true => self.record(&item.to_value(), span),
-                    false => self.absent(name, path, span),
+                    true => self.add_record(&item.to_value(), span),
+                    false => self.report_unknown(name, path, span),
                 }
             }
         }
     }
 
     /// Finds a workflow by its id, its tool name, or one of AnythingLLM's names: `@@flow_ID`, `flow_ID`.
-    fn find(&self, name: &str) -> Option<&'a OfferedFlow> {
+    fn find_flow(&self, name: &str) -> Option<&'a AvailableFlow> {
         let flows = self.sources.flows.as_deref().unwrap_or_default();
-        let plain = name.strip_prefix(PLUGIN).unwrap_or(name);
+        let plain = name.strip_prefix(FLOW_PREFIX).unwrap_or(name);
         let by_id = |id: &str| flows.iter().find(|flow| flow.id == id);
         by_id(plain)
             .or_else(|| by_id(plain.strip_prefix("flow_")?))
@@ -75,31 +75,32 @@ impl<'a> Tools<'a> {
     }
 
     /// Reports an unknown name. If the available workflows are not known, there is nothing to report.
-    fn absent(&mut self, name: &str, record: String, span: Span) {
-        if !name.starts_with(PLUGIN) {
+    fn report_unknown(&mut self, name: &str, record: String, span: Span) {
+        if !name.starts_with(FLOW_PREFIX) {
             self.missing.push(record);
         }
         let Some(flows) = &self.sources.flows else { return };
-        let near = did_you_mean(name, flows.iter().map(|flow| flow.declaration.name.as_str()));
-        self.problems.error(Code::UnknownTool, span, format!("there is no tool or workflow {name}")).help =
-            Some(match near {
+        let near = find_similar_name(name, flows.iter().map(|flow| flow.declaration.name.as_str()));
+        self.problems.add_error(Code::UnknownTool, span, format!("there is no tool or workflow {name}")).help = Some(
+            match near {
                 Some(near) => format!("did you mean {near:?}?"),
                 None => format!(
-                    "the workflow may have errors or be switched off; a tool record belongs in {TOOLS}{name}.json"
+                    "the workflow may have errors or be switched off; a tool record belongs in {TOOLS_FOLDER}{name}.json"
                 ),
-            });
+            },
+        );
     }
 
-    fn flow(&mut self, flow: &OfferedFlow, span: Span) {
+    fn add_flow(&mut self, flow: &AvailableFlow, span: Span) {
         let effect = ToolEffect::Flow(flow.id.as_str().into());
         self.push(AgentTool { declaration: flow.declaration.clone(), effect, needs_approval: false }, span);
     }
 
     /// Adds all tools of a server. If it has not been queried yet, only notes that it must be.
-    fn server(&mut self, name: &str, span: Span) {
+    fn add_server_tools(&mut self, name: &str, span: Span) {
         let Some(server) = self.sources.servers.iter().find(|server| server.name == name) else {
             let message = format!("there is no MCP server {name}");
-            self.problems.error(Code::UnknownTool, span, message).help =
+            self.problems.add_error(Code::UnknownTool, span, message).help =
                 Some(format!("declare it in flowloom.toml: [mcp.{name}]"));
             return;
         };
@@ -107,21 +108,21 @@ impl<'a> Tools<'a> {
             None => self.functions.push((format!("{name}::*").into(), span)),
             Some(tools) => {
                 for tool in tools {
-                    self.function(&format!("{name}::{}", tool.name), span);
+                    self.add_function(&format!("{name}::{}", tool.name), span);
                 }
             }
         }
     }
 
-    fn function(&mut self, function: &str, span: Span) {
+    fn add_function(&mut self, function: &str, span: Span) {
         if let Some(tool) = self.sources.function_tool(function, span, self.problems) {
             self.functions.push((function.into(), span));
             self.push(tool, span);
         }
     }
 
-    fn record(&mut self, record: &Value, span: Span) {
-        let mut records = ToolRecords::new(self.file, self.sources);
+    fn add_record(&mut self, record: &Value, span: Span) {
+        let mut records = ToolRecordReader::new(self.file, self.sources);
         let tool = records.read(record, span, self.problems);
         self.missing.append(&mut records.missing);
         if let Some(tool) = tool {
@@ -135,22 +136,26 @@ impl<'a> Tools<'a> {
         let Some(other) = self.tools.iter().find(|other| other.declaration.name == *name) else {
             return self.tools.push(tool);
         };
-        if other.effect.function() == tool.effect.function() && tool.effect.function().is_some() {
+        if other.effect.function_id() == tool.effect.function_id() && tool.effect.function_id().is_some() {
             return;
         }
-        let message = format!("two tools are called {name}: {} and {}", shown(&other.effect), shown(&tool.effect));
-        self.problems.error(Code::DuplicateName, span, message).help =
+        let message = format!(
+            "two tools are called {name}: {} and {}",
+            describe_effect(&other.effect),
+            describe_effect(&tool.effect)
+        );
+        self.problems.add_error(Code::DuplicateName, span, message).help =
             Some("rename one of them, or list the tools that the agent is to have under \"tools\"".into());
     }
 
-    pub(super) fn approve_all(&mut self, all: bool) {
+    pub(super) fn require_all_approvals(&mut self, all: bool) {
         self.tools.iter_mut().for_each(|tool| tool.needs_approval |= all);
     }
 
     /// Requires approval for each call of the tool that an item names.
-    pub(super) fn approve(&mut self, item: &Node) {
+    pub(super) fn require_approval(&mut self, item: &Node) {
         let name = item.as_str().unwrap_or_default();
-        let wanted = self.find(name).map_or_else(|| tool_name(name), |flow| flow.declaration.name.clone());
+        let wanted = self.find_flow(name).map_or_else(|| tool_name(name), |flow| flow.declaration.name.clone());
         match self.tools.iter_mut().find(|tool| tool.declaration.name == wanted) {
             Some(tool) => tool.needs_approval = true,
             // The available tools may not be known yet.
@@ -159,14 +164,14 @@ impl<'a> Tools<'a> {
                 let names: Vec<&str> = self.tools.iter().map(|tool| tool.declaration.name.as_str()).collect();
                 let help = format!("its tools are {}", names.join(", "));
                 let message = format!("the agent has no tool {name:?}");
-                self.problems.error(Code::UnknownTool, item.span, message).help = Some(help);
+                self.problems.add_error(Code::UnknownTool, item.span, message).help = Some(help);
             }
         }
     }
 }
 
 /// The effect of a tool, for people.
-fn shown(effect: &ToolEffect) -> String {
+fn describe_effect(effect: &ToolEffect) -> String {
     match effect {
         ToolEffect::Flow(id) => format!("the workflow {id}"),
         ToolEffect::Function(function) => format!("the function {function}"),

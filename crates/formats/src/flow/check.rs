@@ -5,16 +5,16 @@
 use std::collections::HashSet;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
-use flowloom_core::expr::{Data, Part, Ref, Template};
-use flowloom_core::plan::{Body, Composite, Inputs, Kind, Leaf, Plan, Step};
+use flowloom_core::diagnostic::{Fix, Span, find_similar_name};
+use flowloom_core::expr::{Data, Ref, Template, TemplatePart};
+use flowloom_core::plan::{BodySpec, Composite, Inputs, Leaf, Plan, Step, StepKind};
 
 use crate::problems::Problems;
-use crate::reader::find;
+use crate::reader::find_span;
 
 /// The position of a template, which determines whether it may contain secrets.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TemplatePosition {
     /// Inserted when the request is sent; secrets are allowed.
     Socket,
     /// A URL; secrets are allowed in its query.
@@ -28,84 +28,84 @@ enum Place {
 }
 
 /// The source of one step.
-struct Written<'a> {
+struct StepSource<'a> {
     source: &'a str,
     step: Span,
 }
 
-impl Written<'_> {
-    fn place(&self, reference: &str) -> Span {
-        find(self.source, self.step, reference)
+impl StepSource<'_> {
+    fn find_reference(&self, reference: &str) -> Span {
+        find_span(self.source, self.step, reference)
     }
 }
 
-pub(super) fn references(plan: &Plan, source: &str, problems: &mut Problems) {
-    let Kind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return };
+pub(super) fn check_references(plan: &Plan, source: &str, problems: &mut Problems) {
+    let StepKind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return };
     let Inputs::Named { declared, defaults } = &plan.inputs else { return };
     let mut known: HashSet<String> = declared.iter().map(|input| input.name.clone()).collect();
     known.extend(defaults.keys().map(|name| name.to_string()));
-    let later: HashSet<String> = steps.iter().flat_map(written).collect();
+    let later: HashSet<String> = steps.iter().flat_map(assigned_names).collect();
     for step in steps {
-        let as_written = Written { source, step: step.span };
+        let as_written = StepSource { source, step: step.span };
         let mut seen = HashSet::new();
-        visit(step, &mut |template, place| {
-            for reference in template.refs().filter(|reference| !known.contains(&*reference.name)) {
+        visit_templates(step, &mut |template, place| {
+            for reference in template.iter_refs().filter(|reference| !known.contains(&*reference.name)) {
                 if seen.insert(reference.source.clone()) {
                     check_reference(reference, &as_written, &known, &later, problems);
                 }
             }
             check_secrets(template, place, &as_written, problems);
         });
-        known.extend(written(step));
+        known.extend(assigned_names(step));
     }
 }
 
 /// The variables that a step sets, if their names are literal.
-fn written(step: &Step) -> Vec<String> {
+fn assigned_names(step: &Step) -> Vec<String> {
     let mut names = Vec::new();
     step.visit(&mut |step| {
         let literals = step.writes.iter().flat_map(|write| &write.names).filter_map(Template::as_literal);
         names.extend(literals.map(str::to_owned));
-        if let Kind::Composite(Composite::Assign(rows)) = &step.kind {
+        if let StepKind::Composite(Composite::Assign(rows)) = &step.kind {
             names.extend(rows.iter().filter_map(|row| row.name.as_literal()).map(str::to_owned));
         }
     });
     names
 }
 
-fn visit(step: &Step, see: &mut dyn FnMut(&Template, Place)) {
+fn visit_templates(step: &Step, see: &mut dyn FnMut(&Template, TemplatePosition)) {
     for name in step.writes.iter().flat_map(|write| &write.names) {
-        see(name, Place::Plain);
+        see(name, TemplatePosition::Plain);
     }
     let mut data = |data: &Data, place| data.visit(&mut |template| see(template, place));
     match &step.kind {
-        Kind::Composite(Composite::Return(inner)) => visit(inner, see),
-        Kind::Leaf(Leaf::Http(spec)) => {
-            see(&spec.method, Place::Plain);
-            see(&spec.url, Place::Url);
+        StepKind::Composite(Composite::Return(inner)) => visit_templates(inner, see),
+        StepKind::Leaf(Leaf::Http(spec)) => {
+            see(&spec.method, TemplatePosition::Plain);
+            see(&spec.url, TemplatePosition::Url);
             for (name, value) in &spec.headers {
-                see(name, Place::Plain);
-                see(value, Place::Socket);
+                see(name, TemplatePosition::Plain);
+                see(value, TemplatePosition::Socket);
             }
             match &spec.body {
-                Body::JsonText(template) | Body::Text(template) => see(template, Place::Socket),
-                Body::JsonValue(value) => value.visit(&mut |template| see(template, Place::BodyValue)),
-                Body::Form(rows) => rows.iter().for_each(|(name, value)| {
-                    see(name, Place::Plain);
-                    see(value, Place::Socket);
+                BodySpec::JsonText(template) | BodySpec::Text(template) => see(template, TemplatePosition::Socket),
+                BodySpec::JsonValue(value) => value.visit(&mut |template| see(template, TemplatePosition::BodyValue)),
+                BodySpec::Form(rows) => rows.iter().for_each(|(name, value)| {
+                    see(name, TemplatePosition::Plain);
+                    see(value, TemplatePosition::Socket);
                 }),
-                Body::None => {}
+                BodySpec::None => {}
             }
         }
-        Kind::Leaf(Leaf::Generate(generate)) => {
-            generate.messages.iter().for_each(|(_, content)| data(content, Place::Prompt))
+        StepKind::Leaf(Leaf::Generate(generate)) => {
+            generate.messages.iter().for_each(|(_, content)| data(content, TemplatePosition::Prompt))
         }
-        Kind::Leaf(Leaf::Scrape(scrape)) => {
-            see(&scrape.url, Place::Prompt);
-            scrape.selector.iter().for_each(|selector| see(selector, Place::Plain));
+        StepKind::Leaf(Leaf::Scrape(scrape)) => {
+            see(&scrape.url, TemplatePosition::Prompt);
+            scrape.selector.iter().for_each(|selector| see(selector, TemplatePosition::Plain));
         }
-        Kind::Composite(_)
-        | Kind::Leaf(
+        StepKind::Composite(_)
+        | StepKind::Leaf(
             Leaf::Fail { .. } | Leaf::Call(_) | Leaf::Block(_) | Leaf::Memory(_) | Leaf::Ask { .. } | Leaf::Wait { .. },
         ) => {}
     }
@@ -113,54 +113,56 @@ fn visit(step: &Step, see: &mut dyn FnMut(&Template, Place)) {
 
 fn check_reference(
     reference: &Ref,
-    written: &Written<'_>,
+    written: &StepSource<'_>,
     known: &HashSet<String>,
     later: &HashSet<String>,
     problems: &mut Problems,
 ) {
-    let at = written.place(&reference.source);
+    let at = written.find_reference(&reference.source);
     if later.contains(&*reference.name) {
         let message = format!("{} is used before the step that sets it; it stays as text here", reference.source);
-        problems.warn(Code::LateVariable, at, message).help = Some("move the step that sets it before this one".into());
+        problems.add_warning(Code::LateVariable, at, message).help =
+            Some("move the step that sets it before this one".into());
         return;
     }
     let message = format!("nothing in the flow sets {}; unless an argument does, it stays as text", reference.source);
     let mut candidates: Vec<&str> = known.iter().map(String::as_str).collect();
     candidates.sort_unstable();
-    let help = match did_you_mean(&reference.name, candidates) {
+    let help = match find_similar_name(&reference.name, candidates) {
         Some(meant) => format!("did you mean {}?", reference.source.replacen(&*reference.name, meant, 1)),
         None => format!("if it is a parameter, declare {:?} in the start block", reference.name),
     };
-    problems.warn(Code::UnknownVariable, at, message).help = Some(help);
+    problems.add_warning(Code::UnknownVariable, at, message).help = Some(help);
 }
 
-fn check_secrets(template: &Template, place: Place, written: &Written<'_>, problems: &mut Problems) {
+fn check_secrets(template: &Template, place: TemplatePosition, written: &StepSource<'_>, problems: &mut Problems) {
     let mut in_query = false;
     for part in &template.parts {
-        let Part::Secret(name) = part else {
-            in_query |= matches!(part, Part::Text(text) if text.contains('?'));
+        let TemplatePart::Secret(name) = part else {
+            in_query |= matches!(part, TemplatePart::Text(text) if text.contains('?'));
             continue;
         };
         let (code, message, help) = match place {
-            Place::Socket => continue,
-            Place::Url if in_query => continue,
-            Place::Prompt => (
+            TemplatePosition::Socket => continue,
+            TemplatePosition::Url if in_query => continue,
+            TemplatePosition::Prompt => (
                 Code::SecretInPrompt,
                 format!("the secret {name} would be sent to a model or stored in a result"),
                 "secrets can be in the query of a URL, in header values and in bodies of an apiCall",
             ),
-            Place::BodyValue => (
+            TemplatePosition::BodyValue => (
                 Code::SecretPlace,
                 format!("the secret {name} cannot be used in a body that is an object"),
                 "write the body as text: \"body\": \"{ … }\"",
             ),
-            Place::Url | Place::Plain => (
+            TemplatePosition::Url | TemplatePosition::Plain => (
                 Code::SecretPlace,
                 format!("the secret {name} cannot be used here"),
                 "secrets can be in the query of a URL, in header values and in bodies",
             ),
         };
-        problems.error(code, written.place(&format!("${{secret.{name}}}")), message).help = Some(help.into());
+        problems.add_error(code, written.find_reference(&format!("${{secret.{name}}}")), message).help =
+            Some(help.into());
     }
 }
 
@@ -180,7 +182,7 @@ pub(super) fn double_braces(source: &str, span: Span, problems: &mut Problems) {
         if is_path {
             let span = Span { start: span.start + start, length: end - start };
             let message = format!("{{{{{name}}}}} is not a reference in a flow and stays as text");
-            let diagnostic = problems.warn(Code::DoubleBraces, span, message);
+            let diagnostic = problems.add_warning(Code::DoubleBraces, span, message);
             diagnostic.help = Some(format!("write ${{{path}}}"));
             diagnostic.fix =
                 Some(Fix { title: format!("write ${{{path}}}"), edits: vec![(span, format!("${{{path}}}"))] });

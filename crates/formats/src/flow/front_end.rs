@@ -4,13 +4,13 @@ use flowloom_core::plan::{Env, Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 
-use super::present::present;
-use super::{FORMAT, compile, wrapped};
-use crate::front_end::{FrontEnd, Presented, Source};
+use super::present::render_result;
+use super::{FORMAT, compile, find_wrapped_flow};
+use crate::answer_source::{self, AnswerSource};
+use crate::front_end::{DefinitionSource, FrontEnd, RenderedResult};
 use crate::problems::Problems;
 use crate::shape::Shape;
 use crate::sources::Sources;
-use crate::spoken::{self, Spoken};
 
 /// The front end.
 pub(crate) struct FlowFormat;
@@ -24,8 +24,8 @@ impl FrontEnd for FlowFormat {
         include_str!("schema.json")
     }
 
-    fn likeness(&self, shape: &Shape<'_>) -> u8 {
-        if wrapped(shape.whole).is_some() {
+    fn score_shape(&self, shape: &Shape<'_>) -> u8 {
+        if find_wrapped_flow(shape.whole).is_some() {
             return 6;
         }
         // The only required key of a flow is `steps`; an empty list of steps is a flow that does nothing.
@@ -37,7 +37,7 @@ impl FrontEnd for FlowFormat {
 
     fn compile(
         &self,
-        source: Source<'_>,
+        source: DefinitionSource<'_>,
         _sources: &Sources,
         problems: &mut Problems,
         _needs: &mut Vec<String>,
@@ -45,11 +45,11 @@ impl FrontEnd for FlowFormat {
         compile(source, problems)
     }
 
-    fn present(&self, plan: &Plan, state: &RunState, _env: &Env) -> Presented {
-        present(plan, state)
+    fn render_result(&self, plan: &Plan, state: &RunState, _env: &Env) -> RenderedResult {
+        render_result(plan, state)
     }
 
-    fn spoken(&self, plan: &Plan, _inputs: &Value) -> Option<Spoken> {
-        spoken::of_last_step(plan)
+    fn find_answer_source(&self, plan: &Plan, _inputs: &Value) -> Option<AnswerSource> {
+        answer_source::of_last_step(plan)
     }
 }

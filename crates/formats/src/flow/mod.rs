@@ -10,38 +10,38 @@ mod template;
 mod tool;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::diagnostic::{Fix, Span, find_similar_name};
 use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
-use flowloom_core::plan::{Composite, Format, Input, Inputs, Kind, Plan, Step};
-use flowloom_core::render::Style;
+use flowloom_core::plan::{Composite, Format, Input, Inputs, Plan, Step, StepKind};
+use flowloom_core::render::TextStyle;
 use flowloom_core::value::{Map, Value};
 
-use crate::front_end::Source;
+use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::reader::{Fields, read_json};
 
 pub(crate) use front_end::FlowFormat;
-pub use tool::{ToolReply, is_active, tool, tool_reply};
+pub use tool::{ToolReply, flow_tool, is_active, tool_reply};
 
 /// The text rules of a flow: unknown and null references stay as text; everything else is rendered as in JavaScript.
-pub const RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: true, style: Style::JavaScript, keeps_type: false };
+pub const TEXT_RULES: TextRules =
+    TextRules { missing: Missing::Keep, null_is_missing: true, style: TextStyle::JavaScript, keeps_type: false };
 
 /// The supported block types.
-pub const BLOCKS: [&str; 4] = ["start", "apiCall", "llmInstruction", "webScraping"];
+pub const BLOCK_TYPES: [&str; 4] = ["start", "apiCall", "llmInstruction", "webScraping"];
 
 /// Block types of old and closed versions, with their replacements.
-const REMOVED: [(&str, &str); 3] = [
+const REMOVED_BLOCK_TYPES: [(&str, &str); 3] = [
     ("website", "use webScraping, or apiCall for a plain page"),
     ("file", "reading and writing files is not part of flows; a step list can do it with tool::file_read"),
     ("code", "running code is not part of flows; a pipeline can do it in a Python block"),
 ];
 
 /// The flow inside a community hub item: its text, and the name of the item.
-pub(crate) fn wrapped(node: &Node) -> Option<(&Node, Option<&Node>)> {
+pub(crate) fn find_wrapped_flow(node: &Node) -> Option<(&Node, Option<&Node>)> {
     let item = node.get("item").unwrap_or(node);
     let flow = item.get("flow").filter(|flow| flow.as_str().is_some())?;
     Some((flow, item.get("name")))
@@ -51,7 +51,7 @@ pub(crate) fn wrapped(node: &Node) -> Option<(&Node, Option<&Node>)> {
 /// an item.
 pub fn unwrap_item(text: &str) -> Option<Value> {
     let (node, _) = parse_node(text).ok()?;
-    let (flow, name) = wrapped(&node)?;
+    let (flow, name) = find_wrapped_flow(&node)?;
     let inner = flowloom_core::json::parse_value(flow.as_str()?).ok()?;
     let mut map = inner.as_map()?.clone();
     if let Some(name) = name.and_then(Node::as_str) {
@@ -64,19 +64,19 @@ pub fn unwrap_item(text: &str) -> Option<Value> {
 pub const FORMAT: Format = Format::new("flow");
 
 /// Compiles a flow.
-fn compile(source: Source<'_>, problems: &mut Problems) -> Option<Plan> {
-    let Source { file, text, tree } = source;
+fn compile(source: DefinitionSource<'_>, problems: &mut Problems) -> Option<Plan> {
+    let DefinitionSource { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
-    let Some((flow, name)) = wrapped(&node) else {
-        return Compiler { source: text, has_secret: false, problems }.flow(&node, None, file);
+    let Some((flow, name)) = find_wrapped_flow(&node) else {
+        return FlowCompiler { source: text, has_secret: false, problems }.compile_flow(&node, None, file);
     };
-    problems.within(flow.span.start, text.get(flow.span.start..flow.span.end()).unwrap_or_default());
+    problems.enter_string(flow.span.start, text.get(flow.span.start..flow.span.end()).unwrap_or_default());
     let inner = flow.as_str().unwrap_or_default();
     let node = read_json(inner, parse_node(inner), problems)?;
-    Compiler { source: inner, has_secret: false, problems }.flow(&node, name.and_then(Node::as_str), file)
+    FlowCompiler { source: inner, has_secret: false, problems }.compile_flow(&node, name.and_then(Node::as_str), file)
 }
 
-pub(crate) struct Compiler<'a> {
+pub(crate) struct FlowCompiler<'a> {
     /// The text that spans refer to.
     source: &'a str,
     /// Whether the flow has a variable called `secret`, which shadows the secrets.
@@ -84,57 +84,64 @@ pub(crate) struct Compiler<'a> {
     problems: &'a mut Problems,
 }
 
-impl Compiler<'_> {
-    fn flow(&mut self, node: &Node, name: Option<&str>, file: &str) -> Option<Plan> {
-        let fields = Fields::of(node, "a flow", self.problems)?;
+impl FlowCompiler<'_> {
+    fn compile_flow(&mut self, node: &Node, name: Option<&str>, file: &str) -> Option<Plan> {
+        let fields = Fields::read_object(node, "a flow", self.problems)?;
         // The wrapper that the hub or an endpoint puts around the stored object.
-        if let Some(config) = fields.present("config").filter(|_| fields.node("steps").is_none()) {
-            let name = name.or_else(|| fields.node("name").and_then(Node::as_str));
-            return self.flow(config, name, file);
+        if let Some(config) = fields.get_non_null("config").filter(|_| fields.get("steps").is_none()) {
+            let name = name.or_else(|| fields.get("name").and_then(Node::as_str));
+            return self.compile_flow(config, name, file);
         }
         let named = name.map(str::to_owned).or_else(|| {
-            fields.text("name", self.problems).map(|(name, _)| name.to_owned()).filter(|name| !name.is_empty())
+            fields.read_text("name", self.problems).map(|(name, _)| name.to_owned()).filter(|name| !name.is_empty())
         });
-        if named.is_none() && fields.present("name").is_none_or(|name| name.as_str().is_some()) {
-            self.problems.warn(Code::MissingKey, fields.head(), "the flow has no name; the file's name is used");
+        if named.is_none() && fields.get_non_null("name").is_none_or(|name| name.as_str().is_some()) {
+            self.problems.add_warning(
+                Code::MissingKey,
+                fields.start_span(),
+                "the flow has no name; the file's name is used",
+            );
         }
-        let name = named.unwrap_or_else(|| stem(file).to_owned());
-        let description = fields.text("description", self.problems).map(|(text, _)| text.to_owned());
-        let (items, span) = fields.required_list("steps", self.problems)?;
-        self.has_secret = items.iter().any(|item| sets(item, "secret"));
-        let steps = self.steps(items);
-        let (declared, defaults) = self.inputs(items);
-        let root =
-            Step { title: name.clone(), span, ..Step::new(root_key(), Kind::Composite(Composite::Sequence(steps))) };
+        let name = named.unwrap_or_else(|| file_stem(file).to_owned());
+        let description = fields.read_text("description", self.problems).map(|(text, _)| text.to_owned());
+        let (items, span) = fields.read_required_list("steps", self.problems)?;
+        self.has_secret = items.iter().any(|item| sets_variable(item, "secret"));
+        let steps = self.compile_steps(items);
+        let (declared, defaults) = self.read_inputs(items);
+        let root = Step {
+            title: name.clone(),
+            span,
+            ..Step::new(root_key(), StepKind::Composite(Composite::Sequence(steps)))
+        };
         let plan = Plan {
             format: FORMAT,
-            id: fields.node("uuid").and_then(Node::as_str).map(str::to_owned),
+            id: fields.get("uuid").and_then(Node::as_str).map(str::to_owned),
             name,
             description: description.unwrap_or_default(),
             inputs: Inputs::Named { declared, defaults },
-            text: RULES,
+            text: TEXT_RULES,
             limits: Limits::default(),
             functions: Vec::new(),
             thread: None,
             root,
         };
-        check::references(&plan, self.source, self.problems);
+        check::check_references(&plan, self.source, self.problems);
         Some(plan)
     }
 
-    fn steps(&mut self, items: &[Node]) -> Vec<Step> {
+    fn compile_steps(&mut self, items: &[Node]) -> Vec<Step> {
         let mut siblings = Siblings::default();
         let mut steps = Vec::new();
         for (index, item) in items.iter().enumerate() {
             let is_last = index + 1 == items.len();
-            if let Some(step) = self.step(item, is_last, &mut siblings) {
+            if let Some(step) = self.compile_step(item, is_last, &mut siblings) {
                 steps.push(step);
             }
             let stops =
-                matches!(steps.last().map(|step: &Step| &step.kind), Some(Kind::Composite(Composite::Return(_))));
+                matches!(steps.last().map(|step: &Step| &step.kind), Some(StepKind::Composite(Composite::Return(_))));
             if let (true, Some(next)) = (stops && !is_last, items.get(index + 1)) {
                 let message = "the step before this one has directOutput, so this one never runs";
-                self.problems.warn(Code::AfterDirectOutput, head(next), message);
+                self.problems.add_warning(Code::AfterDirectOutput, start_span(next), message);
                 self.check_rest(&items[index + 1..], &mut siblings);
                 break;
             }
@@ -145,51 +152,51 @@ impl Compiler<'_> {
     /// Reports the problems of steps that never run.
     fn check_rest(&mut self, items: &[Node], siblings: &mut Siblings) {
         for (index, item) in items.iter().enumerate() {
-            self.step(item, index + 1 == items.len(), siblings);
+            self.compile_step(item, index + 1 == items.len(), siblings);
         }
     }
 
-    fn step(&mut self, item: &Node, is_last: bool, siblings: &mut Siblings) -> Option<Step> {
-        let fields = Fields::of(item, "a step", self.problems)?;
-        fields.known(&["type", "config", "id", "name"], self.problems);
-        let (kind, span) = fields.required_text("type", self.problems)?;
+    fn compile_step(&mut self, item: &Node, is_last: bool, siblings: &mut Siblings) -> Option<Step> {
+        let fields = Fields::read_object(item, "a step", self.problems)?;
+        fields.warn_unknown_keys(&["type", "config", "id", "name"], self.problems);
+        let (kind, span) = fields.read_required_text("type", self.problems)?;
         if kind == "finish" && is_last {
             let message = "a finish block does nothing here: a flow ends after its last step";
-            self.problems.warn(Code::TrailingFinish, head(item), message).fix = self.removal(item);
+            self.problems.add_warning(Code::TrailingFinish, start_span(item), message).fix = self.removal_fix(item);
             return None;
         }
-        if !BLOCKS.contains(&kind) {
-            self.unknown_block(kind, span);
+        if !BLOCK_TYPES.contains(&kind) {
+            self.report_unknown_block(kind, span);
             return None;
         }
-        let Some(config) = fields.present("config") else {
+        let Some(config) = fields.get_non_null("config") else {
             let message = format!("this {kind} step has no \"config\"");
-            self.problems.error(Code::MissingConfig, head(item), message);
+            self.problems.add_error(Code::MissingConfig, start_span(item), message);
             return None;
         };
-        let config = Fields::of(config, "\"config\"", self.problems)?;
+        let config = Fields::read_object(config, "\"config\"", self.problems)?;
         for (_, _, value) in item.get("config").into_iter().flat_map(Node::entries) {
             check::double_braces(self.source, value.span, self.problems);
         }
         let name = self.result_name(&config);
-        let key = siblings.key(name.as_deref(), kind);
-        let mut step = self.block(kind, &config, key)?;
+        let key = siblings.next_key(name.as_deref(), kind);
+        let mut step = self.compile_block(kind, &config, key)?;
         step.span = item.span;
-        step.title = title(kind, name.as_deref());
+        step.title = step_title(kind, name.as_deref());
         self.finish_step(kind, &config, step)
     }
 
-    fn unknown_block(&mut self, kind: &str, span: Span) {
-        let help = match REMOVED.iter().find(|(name, _)| *name == kind) {
+    fn report_unknown_block(&mut self, kind: &str, span: Span) {
+        let help = match REMOVED_BLOCK_TYPES.iter().find(|(name, _)| *name == kind) {
             Some((_, instead)) => (*instead).to_owned(),
-            None => match did_you_mean(kind, BLOCKS) {
+            None => match find_similar_name(kind, BLOCK_TYPES) {
                 Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("the types are {}", BLOCKS.join(", ")),
+                None => format!("the types are {}", BLOCK_TYPES.join(", ")),
             },
         };
-        let fix = did_you_mean(kind, BLOCKS)
+        let fix = find_similar_name(kind, BLOCK_TYPES)
             .map(|meant| Fix { title: format!("change it to {meant:?}"), edits: vec![(span, format!("{meant:?}"))] });
-        let diagnostic = self.problems.error(Code::UnknownBlock, span, format!("there is no block type {kind:?}"));
+        let diagnostic = self.problems.add_error(Code::UnknownBlock, span, format!("there is no block type {kind:?}"));
         diagnostic.help = Some(help);
         diagnostic.fix = fix;
     }
@@ -197,12 +204,12 @@ impl Compiler<'_> {
     /// The literal name of the step's result variable, for the step's key.
     fn result_name(&self, config: &Fields<'_>) -> Option<String> {
         let names = ["resultVariable", "responseVariable"];
-        let name = names.iter().find_map(|key| config.node(key)?.as_str().filter(|name| !name.is_empty()));
+        let name = names.iter().find_map(|key| config.get(key)?.as_str().filter(|name| !name.is_empty()));
         name.map(str::to_owned)
     }
 
     /// A fix that removes a list item, together with an adjacent comma.
-    fn removal(&self, item: &Node) -> Option<Fix> {
+    fn removal_fix(&self, item: &Node) -> Option<Fix> {
         let before = self.source.get(..item.span.start)?.trim_end();
         let start = if before.ends_with(',') { before.len() - 1 } else { item.span.start };
         let span = Span { start, length: item.span.end() - start };
@@ -210,7 +217,7 @@ impl Compiler<'_> {
     }
 
     /// The parameters and their defaults: the rows of the first start block, wherever it is.
-    fn inputs(&self, items: &[Node]) -> (Vec<Input>, Map) {
+    fn read_inputs(&self, items: &[Node]) -> (Vec<Input>, Map) {
         let start = items.iter().find(|item| item.get("type").and_then(Node::as_str) == Some("start"));
         let rows = start.and_then(|step| step.get("config")?.get("variables")?.items()).unwrap_or_default();
         let (mut declared, mut defaults) = (Vec::new(), Map::new());
@@ -235,7 +242,7 @@ impl Compiler<'_> {
 }
 
 /// Whether a step sets a variable with this name.
-fn sets(item: &Node, name: &str) -> bool {
+fn sets_variable(item: &Node, name: &str) -> bool {
     let Some(config) = item.get("config") else { return false };
     let is_name = |node: Option<&Node>| node.and_then(Node::as_str) == Some(name);
     let rows = config.get("variables").and_then(Node::items).unwrap_or_default();
@@ -244,20 +251,20 @@ fn sets(item: &Node, name: &str) -> bool {
 }
 
 fn root_key() -> Key {
-    Key::nth("flow", 1)
+    Key::numbered_key("flow", 1)
 }
 
-fn stem(file: &str) -> &str {
+fn file_stem(file: &str) -> &str {
     let name = file.rsplit('/').next().unwrap_or(file);
     name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or(name)
 }
 
-fn title(kind: &str, name: Option<&str>) -> String {
+fn step_title(kind: &str, name: Option<&str>) -> String {
     name.map_or_else(|| kind.to_owned(), |name| format!("{kind} → {name}"))
 }
 
 /// The start of an object, for diagnostics that should not underline all of it.
-fn head(node: &Node) -> Span {
+fn start_span(node: &Node) -> Span {
     Span { start: node.span.start, length: 1 }
 }
 
@@ -265,6 +272,6 @@ fn head(node: &Node) -> Span {
 pub(crate) fn scalar_text(node: &Node) -> String {
     match &node.kind {
         NodeKind::String(text) => text.clone(),
-        _ => flowloom_core::render::text(&node.to_value(), Style::JavaScript),
+        _ => flowloom_core::render::render_text(&node.to_value(), TextStyle::JavaScript),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::expr::{Part, Ref, Segment, Template};
+use flowloom_core::expr::{Ref, Segment, Template, TemplatePart};
 
 /// Parses text with references. A reference extends from `${` to the first `}`; `${}` is text. `secret.NAME` is a
 /// secret unless the flow has a variable called `secret`.
@@ -18,42 +18,42 @@ pub(super) fn parse(text: &str, has_secret_variable: bool) -> Template {
         };
         let end = start + 2 + length + 1;
         if plain < start {
-            parts.push(Part::Text(text[plain..start].into()));
+            parts.push(TemplatePart::Text(text[plain..start].into()));
         }
-        parts.push(part(&text[start..end], has_secret_variable));
+        parts.push(parse_reference(&text[start..end], has_secret_variable));
         (plain, at) = (end, end);
     }
     if plain < text.len() {
-        parts.push(Part::Text(text[plain..].into()));
+        parts.push(TemplatePart::Text(text[plain..].into()));
     }
     Template { parts }
 }
 
-fn part(source: &str, has_secret_variable: bool) -> Part {
+fn parse_reference(source: &str, has_secret_variable: bool) -> TemplatePart {
     let inner = &source[2..source.len() - 1];
-    let mut segments = split(inner).into_iter();
+    let mut segments = split_path(inner).into_iter();
     let name: Arc<str> = match segments.next() {
         Some(Segment::Field(name)) => name,
         // The variables are not a list, so a number in brackets refers to none of them.
         Some(Segment::Index(_) | Segment::Key(_)) | None => {
-            return Part::Ref(Ref { name: "".into(), path: vec![Segment::Index(-1)], source: source.into() });
+            return TemplatePart::Ref(Ref { name: "".into(), path: vec![Segment::Index(-1)], source: source.into() });
         }
     };
     let path: Vec<Segment> = segments.collect();
     if let ("secret", [Segment::Field(secret)], false) = (&*name, path.as_slice(), has_secret_variable) {
-        return Part::Secret(secret.clone());
+        return TemplatePart::Secret(secret.clone());
     }
-    Part::Ref(Ref { name, path, source: source.into() })
+    TemplatePart::Ref(Ref { name, path, source: source.into() })
 }
 
 /// Splits a path at the dots outside brackets. Empty parts are skipped; nothing is trimmed.
-fn split(path: &str) -> Vec<Segment> {
+fn split_path(path: &str) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut rest = path;
     while !rest.is_empty() {
         if let Some(inside) = rest.strip_prefix('[') {
             let end = inside.find(']').unwrap_or(inside.len());
-            segments.push(bracket(&inside[..end]));
+            segments.push(parse_bracket(&inside[..end]));
             rest = inside.get(end + 1..).unwrap_or_default();
         } else {
             let end = rest.find(['.', '[']).unwrap_or(rest.len());
@@ -67,7 +67,7 @@ fn split(path: &str) -> Vec<Segment> {
 }
 
 /// The segment in brackets: an index if JavaScript parses it as a number, otherwise a key.
-fn bracket(inside: &str) -> Segment {
+fn parse_bracket(inside: &str) -> Segment {
     let start = usize::from(inside.starts_with(['\'', '"']));
     let text = &inside[start..];
     let text = text.strip_suffix(['\'', '"']).unwrap_or(text);
@@ -98,8 +98,8 @@ fn is_js_number(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn segments(path: &str) -> String {
-        format!("{:?}", split(path)).replace("Field", "").replace("Index", "#")
+    fn segments_text(path: &str) -> String {
+        format!("{:?}", split_path(path)).replace("Field", "").replace("Index", "#")
     }
 
     #[test]
@@ -115,14 +115,14 @@ mod tests {
             ("['a.b']", r#"[("a.b")]"#),
         ];
         for (path, expected) in cases {
-            assert_eq!(segments(path), expected, "{path}");
+            assert_eq!(segments_text(path), expected, "{path}");
         }
     }
 
     #[test]
     fn references_end_at_the_first_brace() {
         let template = parse("${r['x}y']} ${} $${a} ${", false);
-        let texts: Vec<_> = template.refs().map(|reference| reference.source.to_string()).collect();
+        let texts: Vec<_> = template.iter_refs().map(|reference| reference.source.to_string()).collect();
         assert_eq!(texts, ["${r['x}", "${a}"]);
     }
 
@@ -136,8 +136,8 @@ mod tests {
         #[test]
         fn unknown_references_stay(text in r#"[${}\[\]a-c.' ]{0,30}"#) {
             let none = flowloom_core::value::Map::new();
-            let resolved = parse(&text, true).resolve(&none, super::super::RULES).expect("never fails");
-            proptest::prop_assert_eq!(resolved.names_only(), text);
+            let resolved = parse(&text, true).resolve(&none, super::super::TEXT_RULES).expect("never fails");
+            proptest::prop_assert_eq!(resolved.to_redacted_text(), text);
         }
     }
 }

@@ -7,10 +7,10 @@ use flowloom_core::render;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 
-use super::present::tell;
+use super::present::summarize_run;
 
 /// The declaration of the flow with this UUID as a tool.
-pub fn tool(plan: &Plan, uuid: &str) -> ToolDeclaration {
+pub fn flow_tool(plan: &Plan, uuid: &str) -> ToolDeclaration {
     let Inputs::Named { declared, .. } = &plan.inputs else {
         return ToolDeclaration {
             name: tool_name(&plan.name, uuid),
@@ -66,7 +66,7 @@ pub struct ToolReply {
 
 /// The text that an agent receives for a run of the flow.
 pub fn tool_reply(plan: &Plan, state: &RunState) -> ToolReply {
-    let told = tell(plan, state);
+    let told = summarize_run(plan, state);
     if !told.success {
         let failed = told.results.iter().find_map(|entry| entry.get("error"));
         let error = failed.and_then(Value::as_str).unwrap_or("Unknown error").to_owned();
@@ -74,9 +74,9 @@ pub fn tool_reply(plan: &Plan, state: &RunState) -> ToolReply {
     }
     match &told.direct {
         Some(direct) => {
-            let text = render::text(direct, render::Style::JavaScript);
+            let text = render::render_text(direct, render::TextStyle::JavaScript);
             ToolReply { text, is_final: true }
         }
-        None => ToolReply { text: render::json(&told.into_value()), is_final: false },
+        None => ToolReply { text: render::to_json(&told.into_value()), is_final: false },
     }
 }

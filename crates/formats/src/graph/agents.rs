@@ -9,13 +9,13 @@ use flowloom_core::json::{Node, parse_value};
 use flowloom_core::plan::AgentTool;
 use flowloom_core::value::Value;
 
-use super::ToolRecords;
+use super::ToolRecordReader;
 use crate::problems::Problems;
 use crate::sources::Sources;
 
 /// An agent.
 #[derive(Clone, Debug)]
-pub(super) struct Agent {
+pub(super) struct AgentRecord {
     pub(super) id: String,
     pub(super) prompt: String,
     pub(super) model: Option<String>,
@@ -23,37 +23,37 @@ pub(super) struct Agent {
 }
 
 /// All known agents.
-pub(super) struct Agents<'a> {
-    list: Vec<Agent>,
-    records: ToolRecords<'a>,
+pub(super) struct AgentCatalog<'a> {
+    list: Vec<AgentRecord>,
+    records: ToolRecordReader<'a>,
 }
 
-impl<'s> Agents<'s> {
-    pub(super) fn load(
+impl<'s> AgentCatalog<'s> {
+    pub(super) fn load_agents(
         file: &'s str,
         root: &Node,
         sources: &'s Sources,
         problems: &mut Problems,
         needs: &mut Vec<String>,
-    ) -> Agents<'s> {
-        let mut agents = Agents { list: Vec::new(), records: ToolRecords::new(file, sources) };
+    ) -> AgentCatalog<'s> {
+        let mut agents = AgentCatalog { list: Vec::new(), records: ToolRecordReader::new(file, sources) };
         let embedded = root.get("agents").or_else(|| root.get("workflow")?.get("agents"));
         for node in embedded.and_then(Node::items).unwrap_or_default() {
-            agents.add(&node.to_value(), None, None, node.span, problems);
+            agents.add_agent(&node.to_value(), None, None, node.span, problems);
         }
         let schemas = sources.files.iter().filter(|(path, _)| *path != file && path.ends_with("/jsonSchema.json"));
         for (path, bytes) in schemas {
             let folder = path.trim_end_matches("/jsonSchema.json");
             let prompt = sources.files.get(&format!("{folder}/systemPrompt.md"));
-            let prompt = prompt.map(|bytes| without_line_numbers(&String::from_utf8_lossy(bytes)));
+            let prompt = prompt.map(|bytes| strip_line_numbers(&String::from_utf8_lossy(bytes)));
             // The id of a configured agent comes from the configuration.
             let configured = sources.agent_folders.iter().find(|(_, named)| named.as_str() == folder);
             let name = configured.map_or_else(|| folder.rsplit('/').next().unwrap_or(folder), |(id, _)| id).to_owned();
             match parse_value(&String::from_utf8_lossy(bytes)) {
-                Ok(value) => agents.add(&value, Some(name), prompt, Span::default(), problems),
+                Ok(value) => agents.add_agent(&value, Some(name), prompt, Span::default(), problems),
                 Err(error) => {
                     let message = format!("{path}: {}", error.message);
-                    problems.error(Code::JsonSyntax, Span::default(), message);
+                    problems.add_error(Code::JsonSyntax, Span::default(), message);
                 }
             }
         }
@@ -61,7 +61,7 @@ impl<'s> Agents<'s> {
         agents
     }
 
-    fn add(
+    fn add_agent(
         &mut self,
         value: &Value,
         name: Option<String>,
@@ -72,7 +72,7 @@ impl<'s> Agents<'s> {
         let text = |keys: &[&str]| keys.iter().find_map(|key| value.get(key)?.as_str()).map(str::to_owned);
         let name = name.or_else(|| text(&["name"]));
         let Some(id) = text(&["id", "agentId", "agent_id"]).or_else(|| name.clone()) else {
-            problems.error(Code::MissingKey, span, "an agent has no \"id\"");
+            problems.add_error(Code::MissingKey, span, "an agent has no \"id\"");
             return;
         };
         let tools = value.get("tools").and_then(Value::as_list).unwrap_or_default();
@@ -80,19 +80,19 @@ impl<'s> Agents<'s> {
         let model = text(&["model", "llmModelId", "llm_model_id"]);
         let tools = tools.iter().filter_map(|tool| self.records.read(tool, span, problems)).collect();
         if let Some(name) = name.filter(|name| *name != id) {
-            let alias = Agent { id: name, prompt: prompt.clone(), model: model.clone(), tools };
-            self.list.push(Agent { id, ..alias.clone() });
+            let alias = AgentRecord { id: name, prompt: prompt.clone(), model: model.clone(), tools };
+            self.list.push(AgentRecord { id, ..alias.clone() });
             self.list.push(alias);
             return;
         }
-        self.list.push(Agent { id, prompt, model, tools });
+        self.list.push(AgentRecord { id, prompt, model, tools });
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&Agent> {
+    pub(super) fn get(&self, id: &str) -> Option<&AgentRecord> {
         self.list.iter().find(|agent| agent.id == id)
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn agent_ids(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(|agent| agent.id.as_str())
     }
 
@@ -102,7 +102,7 @@ impl<'s> Agents<'s> {
     }
 
     /// All tools of the agents, without duplicates.
-    pub(super) fn tools<'a>(&'a self, agents: impl Iterator<Item = &'a str>) -> Vec<AgentTool> {
+    pub(super) fn collect_tools<'a>(&'a self, agents: impl Iterator<Item = &'a str>) -> Vec<AgentTool> {
         let mut all: Vec<AgentTool> = Vec::new();
         for tool in agents.filter_map(|id| self.get(id)).flat_map(|agent| &agent.tools) {
             if !all.iter().any(|known| known.declaration.name == tool.declaration.name) {
@@ -114,7 +114,7 @@ impl<'s> Agents<'s> {
 }
 
 /// Removes pasted line numbers (`12|text`) from a prompt.
-fn without_line_numbers(text: &str) -> String {
+fn strip_line_numbers(text: &str) -> String {
     let number =
         |line: &str| line.split_once('|').is_some_and(|(n, _)| !n.is_empty() && n.trim().parse::<u32>().is_ok());
     let has_numbers = text.lines().filter(|line| !line.trim().is_empty()).all(number) && !text.trim().is_empty();
@@ -125,6 +125,6 @@ fn without_line_numbers(text: &str) -> String {
 }
 
 /// The text as a shared string.
-pub(super) fn shared(text: &str) -> Arc<str> {
+pub(super) fn to_shared(text: &str) -> Arc<str> {
     text.into()
 }

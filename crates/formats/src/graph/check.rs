@@ -4,63 +4,68 @@
 use std::collections::HashSet;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::diagnostic::{Span, find_similar_name};
 
-use super::agents::Agents;
-use super::{AGENTS, Condition, Graph, GraphNode, NodeType};
+use super::agents::AgentCatalog;
+use super::{AGENTS_FOLDER, Condition, Graph, GraphNode, NodeType};
 use crate::problems::Problems;
 
-pub(super) fn check(graph: &Graph<'_>, agents: &Agents<'_>, problems: &mut Problems) {
-    unique(graph, problems);
-    graph.nodes.iter().for_each(|node| agent(node, agents, problems));
+pub(super) fn check_graph(graph: &Graph<'_>, agents: &AgentCatalog<'_>, problems: &mut Problems) {
+    check_unique_names(graph, problems);
+    graph.nodes.iter().for_each(|node| check_agent(node, agents, problems));
     for index in 0..graph.nodes.len() {
-        edges_of(graph, index, problems);
-        executor(graph, index, agents, problems);
+        check_edges(graph, index, problems);
+        check_executor(graph, index, agents, problems);
     }
-    reachable(graph, problems);
-    way_out(graph, problems);
+    check_reachable(graph, problems);
+    check_can_end(graph, problems);
 }
 
-fn unique(graph: &Graph<'_>, problems: &mut Problems) {
+fn check_unique_names(graph: &Graph<'_>, problems: &mut Problems) {
     for (index, node) in graph.nodes.iter().enumerate() {
         let earlier = &graph.nodes[..index];
         if earlier.iter().any(|other| other.id == node.id) {
-            problems.error(Code::DuplicateName, node.span, format!("there are several nodes with the id {}", node.id));
+            problems.add_error(
+                Code::DuplicateName,
+                node.span,
+                format!("there are several nodes with the id {}", node.id),
+            );
         } else if earlier.iter().any(|other| other.name == node.name) {
             let message = format!("there are several nodes named {:?}; agents choose where to go by name", node.name);
-            problems.warn(Code::DuplicateName, node.span, message);
+            problems.add_warning(Code::DuplicateName, node.span, message);
         }
     }
 }
 
-fn agent(node: &GraphNode<'_>, agents: &Agents<'_>, problems: &mut Problems) {
+fn check_agent(node: &GraphNode<'_>, agents: &AgentCatalog<'_>, problems: &mut Problems) {
     if node.agent.is_none() && node.kind == NodeType::Agent {
         let message = format!("the node {} has no agent", node.name);
-        problems.error(Code::UnknownAgent, node.span, message).help = Some("give it an \"agentId\"".into());
+        problems.add_error(Code::UnknownAgent, node.span, message).help = Some("give it an \"agentId\"".into());
     }
     let Some((id, span)) = missing_agent(node, agents) else { return };
     let message = format!("the agent {id} of the node {} does not exist", node.name);
-    let place =
-        format!("put it into {AGENTS}NAME/ (systemPrompt.md and jsonSchema.json) or into \"agents\" of this file");
+    let place = format!(
+        "put it into {AGENTS_FOLDER}NAME/ (systemPrompt.md and jsonSchema.json) or into \"agents\" of this file"
+    );
     if agents.is_empty() {
         let message = format!("{message}; it runs without instructions or tools of its own");
-        problems.warn(Code::UnknownAgent, span, message).help = Some(place);
+        problems.add_warning(Code::UnknownAgent, span, message).help = Some(place);
         return;
     }
-    let diagnostic = problems.error(Code::UnknownAgent, span, message);
-    diagnostic.help = Some(match did_you_mean(id, agents.ids()) {
+    let diagnostic = problems.add_error(Code::UnknownAgent, span, message);
+    diagnostic.help = Some(match find_similar_name(id, agents.agent_ids()) {
         Some(meant) => format!("did you mean {meant:?}? or {place}"),
         None => place,
     });
 }
 
 /// The unknown agent that a node names, and the place where it is named.
-pub(super) fn missing_agent<'a>(node: &GraphNode<'a>, agents: &Agents<'_>) -> Option<(&'a str, Span)> {
+pub(super) fn missing_agent<'a>(node: &GraphNode<'a>, agents: &AgentCatalog<'_>) -> Option<(&'a str, Span)> {
     node.agent.filter(|(id, _)| node.kind == NodeType::Agent && agents.get(id).is_none())
 }
 
 /// The conditions of a node's edges must be distinct.
-fn edges_of(graph: &Graph<'_>, index: usize, problems: &mut Problems) {
+fn check_edges(graph: &Graph<'_>, index: usize, problems: &mut Problems) {
     let node = &graph.nodes[index];
     let mut seen: Vec<String> = Vec::new();
     let mut always = 0;
@@ -70,14 +75,14 @@ fn edges_of(graph: &Graph<'_>, index: usize, problems: &mut Problems) {
                 always += 1;
                 if always == 2 {
                     let message = format!("{} has two ALWAYS edges; only the first is ever taken", node.name);
-                    problems.error(Code::TwoAlways, edge.span, message);
+                    problems.add_error(Code::TwoAlways, edge.span, message);
                 }
             }
             Condition::Value(value) => {
                 let value = value.to_lowercase();
                 if seen.contains(&value) {
                     let message = format!("{} has two edges for {value:?}; only the first is ever taken", node.name);
-                    problems.error(Code::DuplicateCondition, edge.span, message);
+                    problems.add_error(Code::DuplicateCondition, edge.span, message);
                 }
                 seen.push(value);
             }
@@ -86,20 +91,20 @@ fn edges_of(graph: &Graph<'_>, index: usize, problems: &mut Problems) {
 }
 
 /// An agent with tools needs an edge to an executor.
-fn executor(graph: &Graph<'_>, index: usize, agents: &Agents<'_>, problems: &mut Problems) {
+fn check_executor(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>, problems: &mut Problems) {
     let node = &graph.nodes[index];
     let tools = node.agent.and_then(|(id, _)| agents.get(id)).map_or(0, |agent| agent.tools.len());
     let mut targets = graph.edges.iter().filter(|edge| edge.from == index).filter_map(|edge| edge.to);
     if tools > 0 && !targets.any(|to| graph.nodes[to].kind == NodeType::Executor) {
         let message =
             format!("the agent of {} has tools, and no edge leads to a TOOL_EXECUTOR that runs them", node.name);
-        problems.warn(Code::NoExecutor, node.span, message).help =
+        problems.add_warning(Code::NoExecutor, node.span, message).help =
             Some("add an edge with the conditionValue \"tool_executor\"".into());
     }
 }
 
 /// The nodes reachable from `starts` by following `next`.
-fn closure(starts: Vec<usize>, next: impl Fn(usize) -> Vec<usize>) -> HashSet<usize> {
+fn reachable_from(starts: Vec<usize>, next: impl Fn(usize) -> Vec<usize>) -> HashSet<usize> {
     let mut reached: HashSet<usize> = starts.iter().copied().collect();
     let mut open = starts;
     while let Some(at) = open.pop() {
@@ -112,17 +117,17 @@ fn closure(starts: Vec<usize>, next: impl Fn(usize) -> Vec<usize>) -> HashSet<us
     reached
 }
 
-fn reachable(graph: &Graph<'_>, problems: &mut Problems) {
+fn check_reachable(graph: &Graph<'_>, problems: &mut Problems) {
     let next = |at: usize| graph.edges.iter().filter(|edge| edge.from == at).filter_map(|edge| edge.to).collect();
-    let reached = closure(vec![graph.entry], next);
+    let reached = reachable_from(vec![graph.entry], next);
     for (_, node) in graph.nodes.iter().enumerate().filter(|(index, _)| !reached.contains(index)) {
         let message = format!("nothing leads to {} ({})", node.name, node.id);
-        problems.warn(Code::Unreachable, node.span, message);
+        problems.add_warning(Code::Unreachable, node.span, message);
     }
 }
 
 /// A conversation must be able to end: by an edge to the end, or at an agent without edges.
-fn way_out(graph: &Graph<'_>, problems: &mut Problems) {
+fn check_can_end(graph: &Graph<'_>, problems: &mut Problems) {
     let has_end = graph.edges.iter().any(|edge| edge.to.is_none());
     let ends_itself = (0..graph.nodes.len()).any(|index| {
         let is_agent = graph.nodes[index].kind == NodeType::Agent;
@@ -130,7 +135,7 @@ fn way_out(graph: &Graph<'_>, problems: &mut Problems) {
     });
     if !has_end && !ends_itself && !graph.nodes.is_empty() {
         let message = "no edge leads to the end, and every node continues by itself; the run will reach its step limit";
-        problems.warn(Code::NoWayOut, graph.nodes[graph.entry].span, message).help =
+        problems.add_warning(Code::NoWayOut, graph.nodes[graph.entry].span, message).help =
             Some("add an edge with \"targetNodeId\": null".into());
     }
 }

@@ -13,49 +13,49 @@ mod tables;
 mod tools;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{Format, Inputs, Plan};
-use flowloom_core::render::Style;
+use flowloom_core::render::TextStyle;
 use flowloom_core::value::Map;
 
-use crate::front_end::Source;
+use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
-use crate::reader::{Fields, beside_file, read_json};
+use crate::reader::{Fields, read_json, related_path};
 use crate::sources::Sources;
-use agents::Agents;
+use agents::AgentCatalog;
 
 pub(crate) use front_end::GraphFormat;
 
 /// The text rules of a graph; only requests of tools contain references.
-pub const RULES: TextRules =
-    TextRules { missing: Missing::Null, null_is_missing: true, style: Style::Json, keeps_type: true };
+pub const TEXT_RULES: TextRules =
+    TextRules { missing: Missing::Null, null_is_missing: true, style: TextStyle::Json, keeps_type: true };
 
 /// Maximum number of nodes per user turn, including the executor.
-pub const MAX_STEPS: u64 = 15;
+pub const MAX_NODE_VISITS: u64 = 15;
 
 /// Time limit of a run, in milliseconds.
 pub const TIMEOUT_MS: u64 = 90_000;
 
 /// The name of the conversation.
-const THREAD: &str = "messages";
+const THREAD_NAME: &str = "messages";
 
 pub(crate) use tables::is_table;
-pub(crate) use tools::ToolRecords;
+pub(crate) use tools::ToolRecordReader;
 
 /// The folder next to a graph that holds its agents.
-pub const AGENTS: &str = "agents/";
+pub const AGENTS_FOLDER: &str = "agents/";
 
 /// The folder next to a graph that holds tools shared by several agents.
-pub const TOOLS: &str = "tools/";
+pub const TOOLS_FOLDER: &str = "tools/";
 
 /// The file that represents a graph whose tables are CSV files.
-pub const TABLE: &str = "system_agent_workflow.csv";
+pub const WORKFLOW_TABLE_FILE: &str = "system_agent_workflow.csv";
 
 /// The destination that means the end.
-const END: &str = "END";
+const END_NAME: &str = "END";
 
 /// The type of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,48 +108,53 @@ struct Graph<'a> {
 pub const FORMAT: Format = Format::new("graph");
 
 /// Compiles a graph.
-fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
-    let Source { file, text, tree } = source;
+fn compile(
+    source: DefinitionSource<'_>,
+    sources: &Sources,
+    problems: &mut Problems,
+    needs: &mut Vec<String>,
+) -> Option<Plan> {
+    let DefinitionSource { file, text, tree } = source;
     let node = if is_table(file) {
         tables::read(file, sources, problems, needs)?
     } else {
         tree.or_else(|| read_json(text, parse_node(text), problems))?
     };
-    let node = match rows::gather(&node) {
+    let node = match rows::join_tables(&node) {
         Some(gathered) => gathered,
         None => node,
     };
-    let agents = Agents::load(file, &node, sources, problems, needs);
+    let agents = AgentCatalog::load_agents(file, &node, sources, problems, needs);
     let inner = ["workflow", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
-    Compiler { problems, agents, is_lenient: sources.is_lenient, needs }.workflow(inner, file)
+    GraphCompiler { problems, agents, is_lenient: sources.is_lenient, missing_files: needs }.compile_graph(inner, file)
 }
 
-struct Compiler<'a> {
+struct GraphCompiler<'a> {
     problems: &'a mut Problems,
-    agents: Agents<'a>,
+    agents: AgentCatalog<'a>,
     /// Whether dangling edges are dropped with a warning.
     is_lenient: bool,
     /// Missing files of agents.
-    needs: &'a mut Vec<String>,
+    missing_files: &'a mut Vec<String>,
 }
 
-impl Compiler<'_> {
-    fn workflow(mut self, node: &Node, file: &str) -> Option<Plan> {
-        let fields = Fields::of(node, "a graph", self.problems)?;
-        let id = fields.text("id", self.problems).map(|(id, _)| id.to_owned());
-        let name = fields.text("name", self.problems).map(|(name, _)| name.to_owned());
-        let description = fields.text("description", self.problems).map(|(text, _)| text.to_owned());
-        let conversational = either(&fields, "isConversational", "is_conversational");
+impl GraphCompiler<'_> {
+    fn compile_graph(mut self, node: &Node, file: &str) -> Option<Plan> {
+        let fields = Fields::read_object(node, "a graph", self.problems)?;
+        let id = fields.read_text("id", self.problems).map(|(id, _)| id.to_owned());
+        let name = fields.read_text("name", self.problems).map(|(name, _)| name.to_owned());
+        let description = fields.read_text("description", self.problems).map(|(text, _)| text.to_owned());
+        let conversational = either_key(&fields, "isConversational", "is_conversational");
         let is_conversational = matches!(conversational.map(|node| &node.kind), Some(NodeKind::Bool(true)));
-        let (items, span) = fields.required_list("nodes", self.problems)?;
-        let nodes: Vec<GraphNode<'_>> = items.iter().filter_map(|item| self.node(item)).collect();
-        let edges = self.edges(&fields, &nodes);
-        let entry = self.entry(&fields, &nodes, span);
+        let (items, span) = fields.read_required_list("nodes", self.problems)?;
+        let nodes: Vec<GraphNode<'_>> = items.iter().filter_map(|item| self.read_node(item)).collect();
+        let edges = self.read_edges(&fields, &nodes);
+        let entry = self.read_entry(&fields, &nodes, span);
         let graph = Graph { nodes, edges, entry: entry.unwrap_or_default(), is_conversational };
-        check::check(&graph, &self.agents, self.problems);
+        check::check_graph(&graph, &self.agents, self.problems);
         let missing = graph.nodes.iter().filter_map(|node| check::missing_agent(node, &self.agents));
-        let place = |agent: &str| beside_file(file, &format!("{AGENTS}{agent}/jsonSchema.json"));
-        self.needs.extend(missing.map(|(agent, _)| place(agent)));
+        let place = |agent: &str| related_path(file, &format!("{AGENTS_FOLDER}{agent}/jsonSchema.json"));
+        self.missing_files.extend(missing.map(|(agent, _)| place(agent)));
         if self.problems.has_errors() || graph.nodes.is_empty() {
             return None;
         }
@@ -159,19 +164,19 @@ impl Compiler<'_> {
             id,
             description: description.unwrap_or_default(),
             inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
-            text: RULES,
+            text: TEXT_RULES,
             limits: Limits { time_ms: Some(TIMEOUT_MS), ..Limits::default() },
             functions: Vec::new(),
-            thread: Some(THREAD.into()),
-            root: steps::machine(&graph, &self.agents),
+            thread: Some(THREAD_NAME.into()),
+            root: steps::build_machine(&graph, &self.agents),
         })
     }
 
-    fn node<'a>(&mut self, node: &'a Node) -> Option<GraphNode<'a>> {
-        let fields = Fields::of(node, "a node", self.problems)?;
-        let (id, span) = fields.required_text("id", self.problems)?;
-        let name = either(&fields, "nodeName", "node_name").and_then(Node::as_str).unwrap_or(id);
-        let written = either(&fields, "nodeType", "node_type");
+    fn read_node<'a>(&mut self, node: &'a Node) -> Option<GraphNode<'a>> {
+        let fields = Fields::read_object(node, "a node", self.problems)?;
+        let (id, span) = fields.read_required_text("id", self.problems)?;
+        let name = either_key(&fields, "nodeName", "node_name").and_then(Node::as_str).unwrap_or(id);
+        let written = either_key(&fields, "nodeType", "node_type");
         let kind = match written.and_then(Node::as_str) {
             _ if name == "human_handoff" => NodeType::Person,
             // The original's `workflow create` writes ROUTER, which is missing in its own enumeration.
@@ -182,70 +187,70 @@ impl Compiler<'_> {
                 let span = written.map_or(span, |node| node.span);
                 let message = format!("there is no node type {other:?}");
                 let known = ["AGENT", "TOOL_EXECUTOR", "HUMAN_HANDOFF"];
-                self.problems.error(Code::UnknownNodeType, span, message).help =
-                    Some(match did_you_mean(other, known) {
+                self.problems.add_error(Code::UnknownNodeType, span, message).help =
+                    Some(match find_similar_name(other, known) {
                         Some(meant) => format!("did you mean {meant:?}?"),
                         None => format!("it is one of {}", known.join(", ")),
                     });
                 NodeType::Agent
             }
         };
-        let agent = either(&fields, "agentId", "agent_id").and_then(|node| Some((node.as_str()?, node.span)));
+        let agent = either_key(&fields, "agentId", "agent_id").and_then(|node| Some((node.as_str()?, node.span)));
         Some(GraphNode { id, name, span, kind, agent })
     }
 
-    fn entry(&mut self, fields: &Fields<'_>, nodes: &[GraphNode<'_>], span: Span) -> Option<usize> {
-        let entry = either(fields, "entrypointNodeId", "entrypoint_node_id");
+    fn read_entry(&mut self, fields: &Fields<'_>, nodes: &[GraphNode<'_>], span: Span) -> Option<usize> {
+        let entry = either_key(fields, "entrypointNodeId", "entrypoint_node_id");
         let Some((id, span)) = entry.and_then(|node| Some((node.as_str()?, node.span))) else {
             let at = Span { start: span.start, length: 1 };
-            self.problems.error(Code::NoEntry, at, "the graph has no \"entrypointNodeId\"").help =
+            self.problems.add_error(Code::NoEntry, at, "the graph has no \"entrypointNodeId\"").help =
                 Some("name the id of the node that the conversation starts with".into());
             return None;
         };
         let found = nodes.iter().position(|node| node.id == id);
         if found.is_none() {
             let message = format!("the entry node {id} does not exist");
-            self.nearest(Code::NoEntry, span, message, id, nodes);
+            self.report_unknown_node(Code::NoEntry, span, message, id, nodes);
         }
         found
     }
 
-    fn edges<'a>(&mut self, fields: &Fields<'a>, nodes: &[GraphNode<'_>]) -> Vec<GraphEdge<'a>> {
-        let Some(list) = fields.present("edges") else { return Vec::new() };
+    fn read_edges<'a>(&mut self, fields: &Fields<'a>, nodes: &[GraphNode<'_>]) -> Vec<GraphEdge<'a>> {
+        let Some(list) = fields.get_non_null("edges") else { return Vec::new() };
         let Some(items) = list.items() else {
-            fields.wrong("edges", list, "a list", self.problems);
+            fields.report_wrong_kind("edges", list, "a list", self.problems);
             return Vec::new();
         };
-        items.iter().filter_map(|item| self.edge(item, nodes)).collect()
+        items.iter().filter_map(|item| self.read_edge(item, nodes)).collect()
     }
 
-    fn edge<'a>(&mut self, node: &'a Node, nodes: &[GraphNode<'_>]) -> Option<GraphEdge<'a>> {
-        let fields = Fields::of(node, "an edge", self.problems)?;
-        let id = fields.node("id").and_then(Node::as_str).unwrap_or("an edge");
-        let source = either(&fields, "sourceNodeId", "source_node_id");
-        let target = either(&fields, "targetNodeId", "target_node_id").filter(|node| node.as_str().is_some());
+    fn read_edge<'a>(&mut self, node: &'a Node, nodes: &[GraphNode<'_>]) -> Option<GraphEdge<'a>> {
+        let fields = Fields::read_object(node, "an edge", self.problems)?;
+        let id = fields.get("id").and_then(Node::as_str).unwrap_or("an edge");
+        let source = either_key(&fields, "sourceNodeId", "source_node_id");
+        let target = either_key(&fields, "targetNodeId", "target_node_id").filter(|node| node.as_str().is_some());
         let Some(source) = source else {
-            fields.missing("sourceNodeId", self.problems);
+            fields.report_missing("sourceNodeId", self.problems);
             return None;
         };
-        let written = either(&fields, "conditionType", "condition_type");
-        let value = either(&fields, "conditionValue", "condition_value").and_then(Node::as_str);
+        let written = either_key(&fields, "conditionType", "condition_type");
+        let value = either_key(&fields, "conditionValue", "condition_value").and_then(Node::as_str);
         let condition = match (written.and_then(Node::as_str), value) {
             (Some("CONDITIONAL"), Some(value)) => Condition::Value(value),
             (Some("ALWAYS" | "ON_COMPLETE") | None, _) => Condition::Always,
             (Some("CONDITIONAL"), None) => {
-                fields.missing("conditionValue", self.problems);
+                fields.report_missing("conditionValue", self.problems);
                 return None;
             }
             (Some(other), _) => {
                 let span = written.map_or(node.span, |node| node.span);
                 let message = format!("there is no condition type {other:?}; there are CONDITIONAL and ALWAYS");
-                self.problems.error(Code::UnknownNodeType, span, message);
+                self.problems.add_error(Code::UnknownNodeType, span, message);
                 return None;
             }
         };
-        let from = self.end(id, "from", source, nodes);
-        let to = target.map(|target| self.end(id, "to", target, nodes));
+        let from = self.find_edge_node(id, "from", source, nodes);
+        let to = target.map(|target| self.find_edge_node(id, "to", target, nodes));
         let span = Span { start: node.span.start, length: 1 };
         match (from, to) {
             (Some(from), None) => Some(GraphEdge { from, to: None, condition, span }),
@@ -255,25 +260,27 @@ impl Compiler<'_> {
     }
 
     /// The node that an edge names.
-    fn end(&mut self, edge: &str, direction: &str, node: &Node, nodes: &[GraphNode<'_>]) -> Option<usize> {
+    fn find_edge_node(&mut self, edge: &str, direction: &str, node: &Node, nodes: &[GraphNode<'_>]) -> Option<usize> {
         let id = node.as_str().unwrap_or_default();
         let found = nodes.iter().position(|node| node.id == id);
         if found.is_none() {
             let message = format!("{edge} leads {direction} the node {id}, which does not exist");
-            self.nearest(Code::DanglingEdge, node.span, message, id, nodes);
+            self.report_unknown_node(Code::DanglingEdge, node.span, message, id, nodes);
         }
         found
     }
 
-    fn nearest(&mut self, code: Code, span: Span, message: String, id: &str, nodes: &[GraphNode<'_>]) {
-        let meant = did_you_mean(id, nodes.iter().map(|node| node.id));
+    fn report_unknown_node(&mut self, code: Code, span: Span, message: String, id: &str, nodes: &[GraphNode<'_>]) {
+        let meant = find_similar_name(id, nodes.iter().map(|node| node.id));
         let help = match meant {
             Some(meant) => format!("did you mean {meant:?}? or add a node with this id"),
             None => "add a node with this id, or remove the edge".to_owned(),
         };
         let diagnostic = match code {
-            Code::DanglingEdge if self.is_lenient => self.problems.warn(code, span, message + "; it is left out"),
-            _ => self.problems.error(code, span, message),
+            Code::DanglingEdge if self.is_lenient => {
+                self.problems.add_warning(code, span, message + "; it is left out")
+            }
+            _ => self.problems.add_error(code, span, message),
         };
         diagnostic.help =
             Some(if code == Code::DanglingEdge { format!("{help}; --lenient leaves it out") } else { help });
@@ -281,6 +288,6 @@ impl Compiler<'_> {
 }
 
 /// A field with its spelling in files and its spelling in tables.
-fn either<'a>(fields: &Fields<'a>, camel: &str, snake: &str) -> Option<&'a Node> {
-    fields.present(camel).or_else(|| fields.present(snake))
+fn either_key<'a>(fields: &Fields<'a>, camel: &str, snake: &str) -> Option<&'a Node> {
+    fields.get_non_null(camel).or_else(|| fields.get_non_null(snake))
 }

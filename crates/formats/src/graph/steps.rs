@@ -7,54 +7,59 @@ use flowloom_core::chat::{Content, GenerateOptions, Role, ToolDeclaration};
 use flowloom_core::expr::{Data, Expr, Ref, Template};
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    Composite, Edge, Generate, Kind, Leaf, Machine, Merge, Router, Say, Step, Tools, Turn, Write,
+    AppendMessage, CallTools, Composite, Edge, Generate, Leaf, Machine, Merge, Router, Step, StepKind, Turn, Write,
 };
 use flowloom_core::value::Value;
 
-use super::agents::{Agents, shared};
-use super::{Condition, END, Graph, MAX_STEPS, NodeType, THREAD};
+use super::agents::{AgentCatalog, to_shared};
+use super::{Condition, END_NAME, Graph, MAX_NODE_VISITS, NodeType, THREAD_NAME};
 
 /// How often an agent is told that a destination does not exist.
-const RETRIES: u32 = 2;
+const MAX_ROUTING_RETRIES: u32 = 2;
 
 /// The variable that holds the last answer of an agent.
-const ANSWER: &str = "answer";
+const ANSWER_VARIABLE: &str = "answer";
 
 /// The variable that holds the results of the executor, one item per visit.
-const EXECUTED: &str = "executed";
+const EXECUTED_VARIABLE: &str = "executed";
 
 /// The root step of a graph.
-pub(super) fn machine(graph: &Graph<'_>, agents: &Agents<'_>) -> Step {
+pub(super) fn build_machine(graph: &Graph<'_>, agents: &AgentCatalog<'_>) -> Step {
     let mut siblings = Siblings::default();
-    let nodes = (0..graph.nodes.len()).map(|index| node(graph, index, agents, &mut siblings)).collect();
-    let edges = (0..graph.nodes.len()).flat_map(|index| edges(graph, index)).collect();
+    let nodes = (0..graph.nodes.len()).map(|index| build_node(graph, index, agents, &mut siblings)).collect();
+    let edges = (0..graph.nodes.len()).flat_map(|index| build_edges(graph, index)).collect();
     let resets = (0..graph.nodes.len()).filter(|index| graph.nodes[*index].kind == NodeType::Person).collect();
-    let machine = Machine { nodes, entry: graph.entry, edges, max_visits: MAX_STEPS, resets };
-    Step::new(Key::nth("graph", 1), Composite::Machine(machine))
+    let machine = Machine { nodes, entry: graph.entry, edges, max_visits: MAX_NODE_VISITS, resets };
+    Step::new(Key::numbered_key("graph", 1), Composite::Machine(machine))
 }
 
-fn node(graph: &Graph<'_>, index: usize, agents: &Agents<'_>, siblings: &mut Siblings) -> Step {
+fn build_node(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>, siblings: &mut Siblings) -> Step {
     let node = &graph.nodes[index];
     let kind = match node.kind {
-        NodeType::Agent => turn(graph, index, agents),
+        NodeType::Agent => build_turn(graph, index, agents),
         NodeType::Executor => {
             let ids = graph.nodes.iter().filter_map(|node| Some(node.agent?.0));
-            Kind::Composite(Composite::Tools(Tools { thread: THREAD.into(), tools: agents.tools(ids) }))
+            StepKind::Composite(Composite::Tools(CallTools {
+                thread: THREAD_NAME.into(),
+                tools: agents.collect_tools(ids),
+            }))
         }
-        NodeType::Person => person(),
+        NodeType::Person => build_person(),
     };
-    let mut step = Step::new(siblings.key(Some(node.name), "node"), kind);
+    let mut step = Step::new(siblings.next_key(Some(node.name), "node"), kind);
     step.title = node.name.to_owned();
     step.span = node.span;
     step.writes = match node.kind {
-        NodeType::Agent => vec![Write::to(ANSWER)],
-        NodeType::Executor => vec![Write { names: vec![Template::literal(EXECUTED)], merge: Merge::Append }],
+        NodeType::Agent => vec![Write::to_variable(ANSWER_VARIABLE)],
+        NodeType::Executor => {
+            vec![Write { names: vec![Template::from_literal(EXECUTED_VARIABLE)], merge: Merge::Append }]
+        }
         NodeType::Person => Vec::new(),
     };
     step
 }
 
-fn turn(graph: &Graph<'_>, index: usize, agents: &Agents<'_>) -> Kind {
+fn build_turn(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>) -> StepKind {
     let node = &graph.nodes[index];
     let agent = node.agent.and_then(|(id, _)| agents.get(id));
     let destinations: Vec<Arc<str>> = graph
@@ -62,7 +67,7 @@ fn turn(graph: &Graph<'_>, index: usize, agents: &Agents<'_>) -> Kind {
         .iter()
         .filter(|edge| edge.from == index)
         .filter(|edge| edge.to.is_none_or(|to| graph.nodes[to].kind != NodeType::Executor))
-        .filter_map(|edge| if let Condition::Value(value) = edge.condition { Some(shared(value)) } else { None })
+        .filter_map(|edge| if let Condition::Value(value) = edge.condition { Some(to_shared(value)) } else { None })
         .collect();
     let mut routing = Vec::new();
     if !destinations.is_empty() {
@@ -77,9 +82,9 @@ fn turn(graph: &Graph<'_>, index: usize, agents: &Agents<'_>) -> Kind {
         system = if system.is_empty() { rule.to_owned() } else { format!("{system}\n\n{rule}") };
     }
     let generate = Generate {
-        model: agent.and_then(|agent| agent.model.as_deref()).map(Template::literal),
-        system: (!system.is_empty()).then(|| Data::Text(Template::literal(&system))),
-        thread: Some(THREAD.into()),
+        model: agent.and_then(|agent| agent.model.as_deref()).map(Template::from_literal),
+        system: (!system.is_empty()).then(|| Data::Text(Template::from_literal(&system))),
+        thread: Some(THREAD_NAME.into()),
         messages: Vec::new(),
         schema: None,
         options: GenerateOptions::default(),
@@ -88,12 +93,12 @@ fn turn(graph: &Graph<'_>, index: usize, agents: &Agents<'_>) -> Kind {
     let has_routes = !routing.is_empty();
     let has_executor = graph.edges.iter().filter(|edge| edge.from == index).any(|edge| edge.leads_to_executor(graph));
     let why = || format!("no edge leads from {} to an executor of tools", node.name).into();
-    Kind::Composite(Composite::Turn(Turn {
+    StepKind::Composite(Composite::Turn(Turn {
         name: node.name.into(),
         generate,
         tools: agent.map(|agent| agent.tools.clone()).unwrap_or_default(),
-        router: has_routes.then(|| Router { tools: routing, destinations, retries: RETRIES }),
-        unanswered: (!has_executor).then(why),
+        router: has_routes.then(|| Router { tools: routing, destinations, retries: MAX_ROUTING_RETRIES }),
+        not_run_reason: (!has_executor).then(why),
     }))
 }
 
@@ -107,16 +112,16 @@ fn router_tool(destinations: &[Arc<str>]) -> ToolDeclaration {
     ToolDeclaration {
         name: "router".into(),
         description: "Hands the conversation over.".into(),
-        parameters: object([("next_node", next)], &["next_node"]),
+        parameters: object_schema([("next_node", next)], &["next_node"]),
     }
 }
 
 fn end_tool() -> ToolDeclaration {
     let description = "Ends the conversation; call it when nothing more is to be done for the user.".into();
-    ToolDeclaration { name: "end".into(), description, parameters: object([], &[]) }
+    ToolDeclaration { name: "end".into(), description, parameters: object_schema([], &[]) }
 }
 
-fn object<const N: usize>(properties: [(&str, Value); N], required: &[&str]) -> Value {
+fn object_schema<const N: usize>(properties: [(&str, Value); N], required: &[&str]) -> Value {
     Value::map([
         ("type", Value::from("object")),
         ("properties", Value::map(properties)),
@@ -126,19 +131,19 @@ fn object<const N: usize>(properties: [(&str, Value); N], required: &[&str]) -> 
 }
 
 /// A person takes over: their answer is the user's next message.
-fn person() -> Kind {
-    let question = Template::literal("A person is needed here: what should the conversation go on with?");
-    let key = |name: &str| Key::named(name).unwrap_or_else(|| Key::nth("step", 1));
+fn build_person() -> StepKind {
+    let question = Template::from_literal("A person is needed here: what should the conversation go on with?");
+    let key = |name: &str| Key::from_name(name).unwrap_or_else(|| Key::numbered_key("step", 1));
     let mut ask = Step::new(key("ask"), Leaf::Ask { question, schema: None });
-    ask.writes = vec![Write::to("said")];
+    ask.writes = vec![Write::to_variable("said")];
     let said = Ref { name: "said".into(), path: Vec::new(), source: "said".into() };
     let content = Content::Value(Expr::Ref(said));
-    let say = Say { thread: Some(THREAD.into()), role: Role::User, content, written: false };
-    Kind::Composite(Composite::Sequence(vec![ask, Step::new(key("say"), Composite::Say(say))]))
+    let say = AppendMessage { thread: Some(THREAD_NAME.into()), role: Role::User, content, in_transcript: false };
+    StepKind::Composite(Composite::Sequence(vec![ask, Step::new(key("say"), Composite::Say(say))]))
 }
 
 /// The edges of a node in the order in which they are tried.
-fn edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
+fn build_edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
     let own: Vec<_> = graph.edges.iter().filter(|edge| edge.from == index).collect();
     let edge = |to, condition| Edge { from: index, to, condition };
     let output = |field: &str| Expr::Field(Box::new(Expr::Output), field.into());
@@ -167,9 +172,9 @@ fn edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
         }
     }
     // An agent may end a conversation even if no edge leads to the end.
-    let has_end = own.iter().any(|found| found.condition == Condition::Value(END));
+    let has_end = own.iter().any(|found| found.condition == Condition::Value(END_NAME));
     if graph.is_conversational && graph.nodes[index].kind == NodeType::Agent && !has_end {
-        edges.push(edge(None, Some(is(output("next"), END))));
+        edges.push(edge(None, Some(is(output("next"), END_NAME))));
     }
     if let Some(found) = own.iter().find(|found| found.condition == Condition::Always) {
         edges.push(edge(found.to, Some(Expr::Constant(true.into()))));
@@ -178,7 +183,7 @@ fn edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
     match graph.nodes[index].kind {
         NodeType::Executor => {
             // Back to the agent that requested the calls.
-            let caller = Ref { name: ANSWER.into(), path: Vec::new(), source: ANSWER.into() };
+            let caller = Ref { name: ANSWER_VARIABLE.into(), path: Vec::new(), source: ANSWER_VARIABLE.into() };
             let agents = graph.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeType::Agent);
             edges.extend(agents.map(|(to, node)| {
                 let agent = Expr::Field(Box::new(Expr::Ref(caller.clone())), "agent".into());

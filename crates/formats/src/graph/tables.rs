@@ -10,48 +10,48 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::{Node, NodeKind};
 
-use super::rows::{EDGES, NODES, WORKFLOWS};
+use super::rows::{EDGE_TABLE, NODE_TABLE, WORKFLOW_TABLE};
 use crate::problems::Problems;
 use crate::sources::Sources;
 
 /// The tables with their required columns.
-const TABLES: [(&str, &[&str]); 3] = [
-    (WORKFLOWS, &["id", "entrypoint_node_id"]),
-    (NODES, &["id", "node_type"]),
-    (EDGES, &["source_node_id", "target_node_id"]),
+const REQUIRED_COLUMNS: [(&str, &[&str]); 3] = [
+    (WORKFLOW_TABLE, &["id", "entrypoint_node_id"]),
+    (NODE_TABLE, &["id", "node_type"]),
+    (EDGE_TABLE, &["source_node_id", "target_node_id"]),
 ];
 
 /// Whether a file is the CSV export of the workflow table.
 pub(crate) fn is_table(file: &str) -> bool {
-    file.rsplit('/').next().is_some_and(|name| name.strip_suffix(".csv") == Some(WORKFLOWS))
+    file.rsplit('/').next().is_some_and(|name| name.strip_suffix(".csv") == Some(WORKFLOW_TABLE))
 }
 
 /// Reads the tables into one object, in the shape of a JSON definition.
 pub(super) fn read(file: &str, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Node> {
-    let folder = &file[..file.len() - WORKFLOWS.len() - ".csv".len()];
+    let folder = &file[..file.len() - WORKFLOW_TABLE.len() - ".csv".len()];
     let mut entries = Vec::new();
     let mut start = 0;
-    for (table, columns) in TABLES {
+    for (table, columns) in REQUIRED_COLUMNS {
         let path = format!("{folder}{table}.csv");
         let Some(bytes) = sources.files.get(&path) else {
             let message = format!("the table {path} is missing");
-            problems.error(Code::TableSyntax, Span::default(), message).help =
+            problems.add_error(Code::TableSyntax, Span::default(), message).help =
                 Some("put the tables of workflows, nodes and edges into one folder".into());
             needs.push(path);
             continue;
         };
         if start > 0 {
-            problems.further(start, &path);
+            problems.start_file(start, &path);
         }
         let text = String::from_utf8_lossy(bytes);
         if let Err(error) = std::str::from_utf8(bytes) {
             let span = Span { start: start + error.valid_up_to(), length: 1 };
-            problems.error(Code::NotUtf8, span, format!("{table}.csv is not UTF-8 text from here on"));
+            problems.add_error(Code::NotUtf8, span, format!("{table}.csv is not UTF-8 text from here on"));
         } else if bytes.len() as u64 > sources.source_bytes {
             let message = format!("{table}.csv has more than {} bytes", sources.source_bytes);
-            problems.error(Code::SourceTooLarge, Span { start, length: 1 }, message);
+            problems.add_error(Code::SourceTooLarge, Span { start, length: 1 }, message);
         } else {
-            let rows = Table { name: table, text: &text, start, problems: &mut *problems }.rows(columns);
+            let rows = TableReader { name: table, text: &text, start, problems: &mut *problems }.read_rows(columns);
             let span = Span { start, length: 0 };
             entries.push((table.to_owned(), span, Node { kind: NodeKind::List(rows?), span }));
         }
@@ -61,7 +61,7 @@ pub(super) fn read(file: &str, sources: &Sources, problems: &mut Problems, needs
 }
 
 /// Reads one table.
-struct Table<'a> {
+struct TableReader<'a> {
     name: &'a str,
     text: &'a str,
     /// Offset of its text in the concatenated texts of all tables.
@@ -69,18 +69,22 @@ struct Table<'a> {
     problems: &'a mut Problems,
 }
 
-impl Table<'_> {
-    fn rows(mut self, columns: &[&str]) -> Option<Vec<Node>> {
+impl TableReader<'_> {
+    fn read_rows(mut self, columns: &[&str]) -> Option<Vec<Node>> {
         let text = self.text.trim_start_matches('\u{feff}');
         let skipped = self.text.len() - text.len();
         if text.bytes().filter(|b| *b == b'"').count() % 2 == 1 {
             let last = text.rfind('"').unwrap_or_default() + skipped;
-            self.wrong(last, "a quote is not closed or not doubled", "write a quote inside a quoted value twice");
+            self.report_error(
+                last,
+                "a quote is not closed or not doubled",
+                "write a quote inside a quoted value twice",
+            );
             return None;
         }
         let mut reader = ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
         let header = reader.headers().cloned().unwrap_or_default();
-        self.check(&header, columns)?;
+        self.check_header(&header, columns)?;
         let mut rows = Vec::new();
         for record in reader.records() {
             // The reader fails only on bytes that are not UTF-8, which are excluded above.
@@ -90,32 +94,32 @@ impl Table<'_> {
             let at = at + self.text[at..].len() - self.text[at..].trim_start_matches(['\r', '\n']).len();
             if record.len() != header.len() {
                 let message = format!("this row has {} values, and the header has {}", record.len(), header.len());
-                self.wrong(at, &message, "give every column a value, if only an empty one");
+                self.report_error(at, &message, "give every column a value, if only an empty one");
                 continue;
             }
-            rows.push(self.row(&header, &record, at));
+            rows.push(self.read_row(&header, &record, at));
         }
         Some(rows)
     }
 
-    fn check(&mut self, header: &StringRecord, columns: &[&str]) -> Option<()> {
+    fn check_header(&mut self, header: &StringRecord, columns: &[&str]) -> Option<()> {
         let names: HashSet<&str> = header.iter().map(str::trim).collect();
-        let missing: Vec<&str> = columns.iter().copied().filter(|column| !has(&names, column)).collect();
+        let missing: Vec<&str> = columns.iter().copied().filter(|column| !has_column(&names, column)).collect();
         if !missing.is_empty() {
             let message = format!("the table {} has no column {}", self.name, missing.join(" and no column "));
             let help = format!("its first row names the columns; it needs {}", columns.join(", "));
-            self.wrong(0, &message, &help);
+            self.report_error(0, &message, &help);
             return None;
         }
         if names.len() < header.len() {
-            self.wrong(0, "a column is given twice", "keep one of them");
+            self.report_error(0, "a column is given twice", "keep one of them");
             return None;
         }
         Some(())
     }
 
-    fn row(&self, header: &StringRecord, record: &StringRecord, at: usize) -> Node {
-        let span = self.place(at);
+    fn read_row(&self, header: &StringRecord, record: &StringRecord, at: usize) -> Node {
+        let span = self.line_span(at);
         let value = |(name, text): (&str, &str)| {
             let kind = match text {
                 "" | "\\N" => return None,
@@ -129,14 +133,14 @@ impl Table<'_> {
     }
 
     /// The line that starts at `at`.
-    fn place(&self, at: usize) -> Span {
+    fn line_span(&self, at: usize) -> Span {
         let length = self.text[at..].find(['\r', '\n']).unwrap_or(self.text.len() - at);
         Span { start: self.start + at, length }
     }
 
-    fn wrong(&mut self, at: usize, message: &str, help: &str) {
-        let span = self.place(at);
-        self.problems.error(Code::TableSyntax, span, message).help = Some(help.to_owned());
+    fn report_error(&mut self, at: usize, message: &str, help: &str) {
+        let span = self.line_span(at);
+        self.problems.add_error(Code::TableSyntax, span, message).help = Some(help.to_owned());
     }
 }
 
@@ -146,7 +150,7 @@ fn is_flag(name: &str) -> bool {
 }
 
 /// Whether a column exists, in the spelling of tables or of files.
-fn has(names: &HashSet<&str>, column: &str) -> bool {
+fn has_column(names: &HashSet<&str>, column: &str) -> bool {
     let mut camel = String::new();
     for (index, part) in column.split('_').enumerate() {
         let (first, rest) = part.split_at_checked(1).unwrap_or((part, ""));

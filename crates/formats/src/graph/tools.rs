@@ -5,69 +5,69 @@ use std::borrow::Cow;
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
-use flowloom_core::expr::{Data, Part, Ref, Template};
+use flowloom_core::expr::{Data, Ref, Template, TemplatePart};
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::{AgentTool, Body, HttpSpec, ToolEffect};
+use flowloom_core::plan::{AgentTool, BodySpec, HttpSpec, ToolEffect};
 use flowloom_core::value::Value;
 
-use super::TOOLS;
+use super::TOOLS_FOLDER;
 use crate::problems::Problems;
-use crate::reader::beside_file;
+use crate::reader::related_path;
 use crate::servers::tool_name;
 use crate::sources::Sources;
 
 /// Reads tool records.
-pub(crate) struct ToolRecords<'a> {
+pub(crate) struct ToolRecordReader<'a> {
     file: &'a str,
     sources: &'a Sources,
     /// Missing tool files.
     pub(crate) missing: Vec<String>,
 }
 
-impl<'a> ToolRecords<'a> {
+impl<'a> ToolRecordReader<'a> {
     /// A reader for the definition `file`.
-    pub(crate) fn new(file: &'a str, sources: &'a Sources) -> ToolRecords<'a> {
-        ToolRecords { file, sources, missing: Vec::new() }
+    pub(crate) fn new(file: &'a str, sources: &'a Sources) -> ToolRecordReader<'a> {
+        ToolRecordReader { file, sources, missing: Vec::new() }
     }
 
     /// The tool of a record, or of the file that it refers to; `None`, with an error, if it is not valid.
     pub(crate) fn read(&mut self, tool: &Value, span: Span, problems: &mut Problems) -> Option<AgentTool> {
-        let record = self.record(tool, span, problems)?;
-        self.tool(&record, span, problems)
+        let record = self.find_record(tool, span, problems)?;
+        self.build_tool(&record, span, problems)
     }
 
     /// The record of a tool. A tool that is only named, as text or by its `toolId`, is read from `tools/ID.json`;
     /// `None`, with an error, if that file is missing.
-    fn record<'t>(&mut self, tool: &'t Value, span: Span, problems: &mut Problems) -> Option<Cow<'t, Value>> {
+    fn find_record<'t>(&mut self, tool: &'t Value, span: Span, problems: &mut Problems) -> Option<Cow<'t, Value>> {
         let is_whole = ["function", "name", "tool_name"].iter().any(|key| tool.get(key).is_some());
         let named = tool.as_str().or_else(|| tool.get("toolId").or_else(|| tool.get("tool_id"))?.as_str());
         let Some(id) = named.filter(|_| !is_whole) else { return Some(Cow::Borrowed(tool)) };
-        let path = beside_file(self.file, &format!("{TOOLS}{id}.json"));
+        let path = related_path(self.file, &format!("{TOOLS_FOLDER}{id}.json"));
         let Some(bytes) = self.sources.files.get(&path) else {
             let message = format!("the tool {id} does not exist");
-            problems.error(Code::MissingKey, span, message).help =
-                Some(format!("put its record into {TOOLS}{id}.json"));
+            problems.add_error(Code::MissingKey, span, message).help =
+                Some(format!("put its record into {TOOLS_FOLDER}{id}.json"));
             self.missing.push(path);
             return None;
         };
         match parse_value(&String::from_utf8_lossy(bytes)) {
             Ok(value) => Some(Cow::Owned(value)),
             Err(error) => {
-                problems.error(Code::JsonSyntax, Span::default(), format!("{path}: {}", error.message));
+                problems.add_error(Code::JsonSyntax, Span::default(), format!("{path}: {}", error.message));
                 None
             }
         }
     }
 
     /// The tool of a record. Older records wrap the declaration once more.
-    fn tool(&self, tool: &Value, span: Span, problems: &mut Problems) -> Option<AgentTool> {
+    fn build_tool(&self, tool: &Value, span: Span, problems: &mut Problems) -> Option<AgentTool> {
         let mut function = tool;
         while let Some(inner) = function.get("function").filter(|inner| inner.as_map().is_some()) {
             function = inner;
         }
         let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let Some(name) = text(function, "name").or_else(|| text(tool, "tool_name")) else {
-            problems.error(Code::MissingKey, span, "a tool of an agent has no \"name\"");
+            problems.add_error(Code::MissingKey, span, "a tool of an agent has no \"name\"");
             return None;
         };
         let mut parameters = function.get("parameters").cloned().unwrap_or_default();
@@ -81,15 +81,15 @@ impl<'a> ToolRecords<'a> {
             ToolEffect::Client
         } else {
             match field(&["internalApiPath", "internal_api_path"]) {
-                Some(path) => ToolEffect::Http(Box::new(self.request(&path))),
+                Some(path) => ToolEffect::Http(Box::new(self.build_request(&path))),
                 None => {
                     let function = field(&["functionId", "function_id"]).unwrap_or_else(|| name.clone());
                     needs_approval |= self.sources.declared.get(&function).is_some_and(|own| own.needs_approval);
                     if let Some((server, tool)) = self.sources.server_of(&function) {
                         needs_approval |= server.needs_approval(tool);
-                        server.require(tool, span, problems);
+                        server.report_unknown_tool(tool, span, problems);
                         // The server's declaration supplies what the record leaves out.
-                        if let Some(declared) = server.declared(tool) {
+                        if let Some(declared) = server.find_tool(tool) {
                             description = description.or_else(|| Some(declared.description.clone()));
                             parameters =
                                 if parameters == Value::Null { declared.parameters.clone() } else { parameters };
@@ -106,21 +106,21 @@ impl<'a> ToolRecords<'a> {
     }
 
     /// A request that posts the arguments as JSON to a path below the base URL.
-    fn request(&self, path: &str) -> HttpSpec {
+    fn build_request(&self, path: &str) -> HttpSpec {
         let host = &self.sources.tools;
         let base = host.base.as_deref().unwrap_or("http://localhost").trim_end_matches('/');
         let arguments = Ref { name: "arguments".into(), path: Vec::new(), source: "arguments".into() };
         let mut headers: Vec<_> =
-            host.headers.iter().map(|(name, value)| (Template::literal(name), value.clone())).collect();
+            host.headers.iter().map(|(name, value)| (Template::from_literal(name), value.clone())).collect();
         if host.forwards_user {
             let owner = Ref { name: "owner".into(), path: Vec::new(), source: "owner".into() };
-            headers.push((Template::literal("X-User-Id"), Template { parts: vec![Part::Ref(owner)] }));
+            headers.push((Template::from_literal("X-User-Id"), Template { parts: vec![TemplatePart::Ref(owner)] }));
         }
         HttpSpec {
-            method: Template::literal("POST"),
-            url: Template::literal(&format!("{base}/{}", path.trim_start_matches('/'))),
+            method: Template::from_literal("POST"),
+            url: Template::from_literal(&format!("{base}/{}", path.trim_start_matches('/'))),
             headers,
-            body: Body::JsonValue(Data::Text(Template { parts: vec![Part::Ref(arguments)] })),
+            body: BodySpec::JsonValue(Data::Text(Template { parts: vec![TemplatePart::Ref(arguments)] })),
         }
     }
 }

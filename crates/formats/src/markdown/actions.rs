@@ -1,18 +1,18 @@
 //! Elements as actions: names and attributes.
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, Fix, Span, did_you_mean};
+use flowloom_core::diagnostic::{Diagnostic, Fix, Span, find_similar_name};
 use markdown::mdast::{AttributeContent, AttributeValue, Node};
 
-use super::Compiler;
-use super::nodes::{element, range};
-use super::parse::Text;
+use super::MarkdownCompiler;
+use super::nodes::{node_range, read_element};
+use super::parse::TextPiece;
 
 /// The built-in actions, as they are written.
-const BUILT_IN: [&str; 4] = ["GenText", "GenObject", "Loop", "Cond"];
+const BUILT_IN_ACTIONS: [&str; 4] = ["GenText", "GenObject", "Loop", "Cond"];
 
 /// Maximum number of attributes of an action.
-const ATTRIBUTES: usize = 64;
+const MAX_ATTRIBUTES: usize = 64;
 
 /// An action in the source.
 pub(super) struct Action<'n> {
@@ -31,24 +31,24 @@ pub(super) struct Action<'n> {
 pub(super) struct Attribute<'n> {
     /// The name in camel case.
     pub(super) name: String,
-    pub(super) value: Given<'n>,
+    pub(super) value: ActionValue<'n>,
     /// The range of the name in the text.
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
 /// The value of an attribute.
-pub(super) enum Given<'n> {
+pub(super) enum ActionValue<'n> {
     /// No value.
     Bare,
     /// A string literal.
     Text(&'n str),
     /// An expression.
-    Expression(Text<'n>),
+    Expression(TextPiece<'n>),
 }
 
 /// The name in kebab case: `GenText` and `genText` become `gen-text`.
-pub(super) fn kebab(name: &str) -> String {
+pub(super) fn to_kebab_case(name: &str) -> String {
     let mut out = String::new();
     let mut before = '-';
     for c in name.chars() {
@@ -69,7 +69,7 @@ pub(super) fn kebab(name: &str) -> String {
 }
 
 /// The name in camel case: `schema-name` becomes `schemaName`.
-fn camel(name: &str) -> String {
+fn to_camel_case(name: &str) -> String {
     let mut out = String::new();
     let mut upper = false;
     for c in name.chars() {
@@ -92,25 +92,25 @@ impl<'n> Action<'n> {
     }
 }
 
-impl Compiler<'_> {
+impl MarkdownCompiler<'_> {
     /// Whether an element of this name (in kebab case) is an action.
     pub(super) fn is_action(&self, name: &str) -> bool {
-        BUILT_IN.iter().any(|known| kebab(known) == name) || self.function_of(name).is_some()
+        BUILT_IN_ACTIONS.iter().any(|known| to_kebab_case(known) == name) || self.find_function(name).is_some()
     }
 
     /// The declared function that an action with this name calls.
-    pub(super) fn function_of(&self, name: &str) -> Option<String> {
-        let configured = self.sources.functions.iter().find(|function| kebab(function) == name).cloned();
-        configured.or_else(|| self.tool_of(name))
+    pub(super) fn find_function(&self, name: &str) -> Option<String> {
+        let configured = self.sources.functions.iter().find(|function| to_kebab_case(function) == name).cloned();
+        configured.or_else(|| self.find_tool(name))
     }
 
     /// The MCP tool that an action with this name calls. If the server has not been queried, any tool is assumed to
     /// exist, in snake case.
-    fn tool_of(&self, name: &str) -> Option<String> {
+    fn find_tool(&self, name: &str) -> Option<String> {
         self.sources.servers.iter().find_map(|server| {
-            let rest = name.strip_prefix(&kebab(&server.name))?.strip_prefix('-')?;
+            let rest = name.strip_prefix(&to_kebab_case(&server.name))?.strip_prefix('-')?;
             let tool = match &server.tools {
-                Some(tools) => tools.iter().find(|tool| kebab(&tool.name) == rest)?.name.clone(),
+                Some(tools) => tools.iter().find(|tool| to_kebab_case(&tool.name) == rest)?.name.clone(),
                 None => rest.replace('-', "_"),
             };
             Some(format!("{}::{tool}", server.name))
@@ -118,52 +118,58 @@ impl Compiler<'_> {
     }
 
     /// The action that an unknown element may be a misspelling of.
-    pub(super) fn action_like(&self, name: &str) -> Option<String> {
+    pub(super) fn suggest_action(&self, name: &str) -> Option<String> {
         let starts_large = name.starts_with(|c: char| c.is_ascii_uppercase());
-        did_you_mean(name, BUILT_IN).filter(|_| starts_large).map(str::to_owned)
+        find_similar_name(name, BUILT_IN_ACTIONS).filter(|_| starts_large).map(str::to_owned)
     }
 
     /// The action of a block element; `None` for every other node.
-    pub(super) fn action<'n>(&mut self, node: &'n Node, text: &'n Text<'n>) -> Option<Action<'n>> {
+    pub(super) fn read_action<'n>(&mut self, node: &'n Node, text: &'n TextPiece<'n>) -> Option<Action<'n>> {
         let Node::MdxJsxFlowElement(flow) = node else { return None };
-        let (written, children) = element(node)?;
+        let (written, children) = read_element(node)?;
         let written = written?;
-        let name = kebab(written);
+        let name = to_kebab_case(written);
         if !self.is_action(&name) {
             return None;
         }
-        let start = range(node).0 + 1;
+        let start = node_range(node).0 + 1;
         let end = start + written.len();
-        let attributes = self.attributes(&flow.attributes, text, end);
+        let attributes = self.read_attributes(&flow.attributes, text, end);
         Some(Action { name, written, attributes, children, start, end })
     }
 
-    fn attributes<'n>(
+    fn read_attributes<'n>(
         &mut self,
         contents: &'n [AttributeContent],
-        text: &'n Text<'n>,
+        text: &'n TextPiece<'n>,
         from: usize,
     ) -> Vec<Attribute<'n>> {
         let mut at = from;
         let mut attributes: Vec<Attribute<'n>> = Vec::new();
-        if contents.len() > ATTRIBUTES {
-            let message = format!("an action has more than {ATTRIBUTES} attributes");
-            self.report(text, Code::TooComplex, from, from + 1, message);
+        if contents.len() > MAX_ATTRIBUTES {
+            let message = format!("an action has more than {MAX_ATTRIBUTES} attributes");
+            self.report_error(text, Code::TooComplex, from, from + 1, message);
             return attributes;
         }
         for content in contents {
             match content {
-                AttributeContent::Expression(spread) if self.forgot_equals(text, at, attributes.last()) => {
+                AttributeContent::Expression(spread) if self.recover_missing_equals(text, at, attributes.last()) => {
                     at = spread.stops.last().map_or(at, |(from, to)| to + spread.value.len() - from);
                     if let Some(last) = attributes.last_mut() {
-                        last.value = Given::Expression(text.expression(&spread.value, &spread.stops));
+                        last.value = ActionValue::Expression(text.expression_piece(&spread.value, &spread.stops));
                     }
                 }
                 AttributeContent::Expression(spread) => {
                     let end = spread.stops.last().map_or(at, |(from, to)| to + spread.value.len() - from);
                     let message = "an attribute must be a name with a value; {...} is not allowed on an action";
-                    self.report(text, Code::AttributeSyntax, at_brace(text.text, at), end + 1, message.to_owned())
-                        .help = Some("write each attribute by itself: name=\"text\" or name={expression}".into());
+                    self.report_error(
+                        text,
+                        Code::AttributeSyntax,
+                        find_brace(text.text, at),
+                        end + 1,
+                        message.to_owned(),
+                    )
+                    .help = Some("write each attribute by itself: name=\"text\" or name={expression}".into());
                     at = end;
                 }
                 AttributeContent::Property(property) => {
@@ -171,21 +177,21 @@ impl Compiler<'_> {
                     let end = start + property.name.len();
                     at = end;
                     let value = match &property.value {
-                        None => Given::Bare,
+                        None => ActionValue::Bare,
                         Some(AttributeValue::Literal(literal)) => {
-                            at = after_literal(text.text, end);
-                            Given::Text(literal)
+                            at = literal_end(text.text, end);
+                            ActionValue::Text(literal)
                         }
                         Some(AttributeValue::Expression(expression)) => {
                             let stops = &expression.stops;
                             at = stops.last().map_or(at, |(from, to)| to + expression.value.len() - from);
-                            Given::Expression(text.expression(&expression.value, stops))
+                            ActionValue::Expression(text.expression_piece(&expression.value, stops))
                         }
                     };
-                    let name = camel(&property.name);
+                    let name = to_camel_case(&property.name);
                     if attributes.iter().any(|other| other.name == name) {
                         let message = format!("the attribute {name} is given twice");
-                        self.report(text, Code::ActionAttribute, start, end, message);
+                        self.report_error(text, Code::ActionAttribute, start, end, message);
                         continue;
                     }
                     attributes.push(Attribute { name, value, start, end });
@@ -197,15 +203,15 @@ impl Compiler<'_> {
 
     /// Whether an expression directly follows the name of an attribute. That is reported, and the expression is then
     /// used as the value.
-    fn forgot_equals(&mut self, text: &Text<'_>, at: usize, last: Option<&Attribute<'_>>) -> bool {
-        let Some(last) = last.filter(|last| matches!(last.value, Given::Bare)) else { return false };
+    fn recover_missing_equals(&mut self, text: &TextPiece<'_>, at: usize, last: Option<&Attribute<'_>>) -> bool {
+        let Some(last) = last.filter(|last| matches!(last.value, ActionValue::Bare)) else { return false };
         if last.end != at || !text.text[at..].starts_with('{') {
             return false;
         }
         let message = format!("an equals sign is missing between {} and its value", last.name);
         let title = format!("write {}={{…}} with an equals sign", last.name);
-        let span = text.span(at, at);
-        let diagnostic = self.report(text, Code::MarkdownSyntax, at, at + 1, message);
+        let span = text.file_span(at, at);
+        let diagnostic = self.report_error(text, Code::MarkdownSyntax, at, at + 1, message);
         diagnostic.help = Some(title.clone());
         diagnostic.fix = Some(Fix { title, edits: vec![(span, "=".to_owned())] });
         true
@@ -217,35 +223,40 @@ impl Compiler<'_> {
         action: &Action<'_>,
         name: &str,
         problem: &str,
-        text: &Text<'_>,
+        text: &TextPiece<'_>,
     ) -> &mut Diagnostic {
         let (start, end) = action.get(name).map_or((action.start, action.end), |given| (given.start, given.end));
         let message = format!("the attribute {name} of <{}> {problem}", action.written);
-        self.report(text, Code::ActionAttribute, start, end, message)
+        self.report_error(text, Code::ActionAttribute, start, end, message)
     }
 
     /// A required string literal.
-    pub(super) fn literal<'n>(&mut self, action: &Action<'n>, name: &str, text: &Text<'_>) -> Option<&'n str> {
+    pub(super) fn read_literal<'n>(
+        &mut self,
+        action: &Action<'n>,
+        name: &str,
+        text: &TextPiece<'_>,
+    ) -> Option<&'n str> {
         let problem = match action.get(name).map(|attribute| &attribute.value) {
-            Some(Given::Text(literal)) if !literal.trim().is_empty() => return Some(literal),
+            Some(ActionValue::Text(literal)) if !literal.trim().is_empty() => return Some(literal),
             None => "is required",
-            Some(Given::Text(_) | Given::Bare) => "is empty",
-            Some(Given::Expression(_)) => "must be a text in quotes, not an expression",
+            Some(ActionValue::Text(_) | ActionValue::Bare) => "is empty",
+            Some(ActionValue::Expression(_)) => "must be a text in quotes, not an expression",
         };
         self.attribute_error(action, name, problem, text).help = Some(format!("write {name}=\"…\""));
         None
     }
 
     /// Warns about attributes without effect.
-    pub(super) fn only(&mut self, action: &Action<'_>, known: &[&str], text: &Text<'_>) {
+    pub(super) fn warn_unused_attributes(&mut self, action: &Action<'_>, known: &[&str], text: &TextPiece<'_>) {
         for attribute in &action.attributes {
             if known.contains(&attribute.name.as_str()) {
                 continue;
             }
             let message = format!("the attribute {} of <{}> has no effect", attribute.name, action.written);
-            let meant = did_you_mean(&attribute.name, known.iter().copied());
-            let span: Span = text.span(attribute.start, attribute.end);
-            let diagnostic = self.problems.warn(Code::IgnoredKey, span, message);
+            let meant = find_similar_name(&attribute.name, known.iter().copied());
+            let span: Span = text.file_span(attribute.start, attribute.end);
+            let diagnostic = self.problems.add_warning(Code::IgnoredKey, span, message);
             diagnostic.help = Some(match meant {
                 Some(meant) => format!("did you mean {meant}?"),
                 None => format!("<{}> has {}", action.written, known.join(", ")),
@@ -254,12 +265,12 @@ impl Compiler<'_> {
     }
 }
 
-fn at_brace(text: &str, from: usize) -> usize {
+fn find_brace(text: &str, from: usize) -> usize {
     text.get(from..).and_then(|rest| rest.find('{')).map_or(from, |found| from + found)
 }
 
 /// The end of the first string literal after `from`.
-fn after_literal(text: &str, from: usize) -> usize {
+fn literal_end(text: &str, from: usize) -> usize {
     let rest = text.get(from..).unwrap_or_default();
     let Some(open) = rest.find(['"', '\'']) else { return from };
     let quote = rest[open..].chars().next().unwrap_or('"');

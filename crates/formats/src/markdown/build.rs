@@ -8,7 +8,8 @@ use flowloom_core::expr::js::Js;
 use flowloom_core::expr::{Expr, Script, Template};
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    Call, Composite, Exhausted, Helper, Kind, Leaf, Loop, LoopOutput, LoopTest, Say, Scoped, Step, Write,
+    AppendMessage, Composite, Exhausted, FunctionCall, Leaf, Loop, LoopHelper, LoopOutput, LoopTest, ScopedSteps, Step,
+    StepKind, Write,
 };
 use flowloom_core::value::Value;
 use markdown::mdast::Node;
@@ -16,20 +17,20 @@ use oxc_allocator::Allocator;
 use oxc_ast::ast::{Expression, ObjectPropertyKind};
 use oxc_span::GetSpan;
 
-use super::Compiler;
-use super::actions::{Action, Given, kebab};
-use super::expression::{Block, Compiled, Source, template};
+use super::MarkdownCompiler;
+use super::actions::{Action, ActionValue, to_kebab_case};
+use super::expression::{CheckedExpression, CompiledExpression, Paragraph, to_template};
 use super::native::static_key;
-use super::nodes::{element, range};
-use super::parse::Text;
-use super::scope::{Meaning, Names};
-use super::text::Around;
+use super::nodes::{node_range, read_element};
+use super::parse::TextPiece;
+use super::scope::{Meaning, ScopeNames};
+use super::text::TextContext;
 
 /// Maximum iterations of a loop that does not set them.
-const ITERATIONS: u64 = 1_000;
+const DEFAULT_MAX_ITERATIONS: u64 = 1_000;
 
 /// A compiled scope: one step for each phase.
-pub(super) struct Built {
+pub(super) struct BuiltScope {
     pub(super) phases: Vec<Step>,
     /// The names of its actions.
     pub(super) gives: Vec<Arc<str>>,
@@ -37,23 +38,29 @@ pub(super) struct Built {
 
 /// The initial variables of a block's scope.
 #[derive(Clone)]
-struct Provided {
+struct ProvidedValues {
     provide: Vec<(Arc<str>, Expr)>,
     scripts: Vec<Arc<Script>>,
     names: Vec<(String, usize, usize)>,
 }
 
-impl Compiler<'_> {
+impl MarkdownCompiler<'_> {
     /// Compiles a scope from its nodes.
-    pub(super) fn scope(&mut self, nodes: &[&Node], text: &Text<'_>, mut names: Names, skip_first: bool) -> Built {
-        let mut built = Built { phases: Vec::new(), gives: Vec::new() };
-        names.expect(self.action_names(nodes));
-        let phases = phases(nodes);
+    pub(super) fn compile_scope(
+        &mut self,
+        nodes: &[&Node],
+        text: &TextPiece<'_>,
+        mut names: ScopeNames,
+        skip_first: bool,
+    ) -> BuiltScope {
+        let mut built = BuiltScope { phases: Vec::new(), gives: Vec::new() };
+        names.set_later(self.action_names(nodes));
+        let phases = split_phases(nodes);
         for phase in phases.into_iter().skip(usize::from(skip_first)) {
             let number = built.phases.len() + 1;
-            let steps = self.phase(&phase, number, text, &mut names, &mut built.gives);
+            let steps = self.compile_phase(&phase, number, text, &mut names, &mut built.gives);
             if !steps.is_empty() {
-                built.phases.push(Step::new(Key::nth("phase", number), Composite::Sequence(steps)));
+                built.phases.push(Step::new(Key::numbered_key("phase", number), Composite::Sequence(steps)));
             }
         }
         built
@@ -63,7 +70,7 @@ impl Compiler<'_> {
     fn action_names(&self, nodes: &[&Node]) -> Vec<String> {
         let named = nodes.iter().filter_map(|node| {
             let Node::MdxJsxFlowElement(flow) = node else { return None };
-            let is_action = flow.name.as_deref().is_some_and(|name| self.is_action(&kebab(name)));
+            let is_action = flow.name.as_deref().is_some_and(|name| self.is_action(&to_kebab_case(name)));
             let name = flow.attributes.iter().find_map(|attribute| match attribute {
                 markdown::mdast::AttributeContent::Property(property) if property.name == "as" => match &property.value
                 {
@@ -77,12 +84,12 @@ impl Compiler<'_> {
         named.collect()
     }
 
-    fn phase(
+    fn compile_phase(
         &mut self,
         nodes: &[&Node],
         number: usize,
-        text: &Text<'_>,
-        names: &mut Names,
+        text: &TextPiece<'_>,
+        names: &mut ScopeNames,
         gives: &mut Vec<Arc<str>>,
     ) -> Vec<Step> {
         let thread: Arc<str> = format!("phase~{number}").into();
@@ -90,56 +97,56 @@ impl Compiler<'_> {
         let mut steps = Vec::new();
         let mut waiting: Vec<&Node> = Vec::new();
         for node in nodes.iter().copied() {
-            let Some(action) = self.action(node, text) else {
+            let Some(action) = self.read_action(node, text) else {
                 waiting.push(node);
                 continue;
             };
-            let said = self.said(&std::mem::take(&mut waiting), text, names);
-            steps.push(self.say(said, &thread, &mut siblings));
-            let name = self.literal(&action, "as", text);
+            let said = self.compile_text(&std::mem::take(&mut waiting), text, names);
+            steps.push(self.message_step(said, &thread, &mut siblings));
+            let name = self.read_literal(&action, "as", text);
             if let Some(name) = name
-                && (names.meaning(name).is_some() || names.meaning(&format!("${name}")).is_some())
+                && (names.find_meaning(name).is_some() || names.find_meaning(&format!("${name}")).is_some())
             {
                 let (start, end) =
                     action.get("as").map_or((action.start, action.end), |given| (given.start, given.end));
                 let message = format!("the name {name} is used already in this scope");
-                self.report(text, Code::RepeatedName, start, end, message).help =
+                self.report_error(text, Code::RepeatedName, start, end, message).help =
                     Some("every input, data entry, provided value and action of a scope has a name of its own".into());
             }
-            let added = self.act(&action, name.unwrap_or("result"), &thread, (&*names, text), &mut siblings);
+            let added = self.compile_action(&action, name.unwrap_or("result"), &thread, (&*names, text), &mut siblings);
             steps.extend(added.unwrap_or_default());
             if let Some(name) = name {
-                names.add(name, Meaning::Variable);
+                names.add_name(name, Meaning::Variable);
                 gives.push(name.into());
             }
         }
-        let said = self.said(&waiting, text, names);
+        let said = self.compile_text(&waiting, text, names);
         if !said.is_empty() {
-            steps.push(self.say(said, &thread, &mut siblings));
+            steps.push(self.message_step(said, &thread, &mut siblings));
         }
         steps
     }
 
-    fn said(&mut self, nodes: &[&Node], text: &Text<'_>, names: &Names) -> Vec<Block> {
-        self.blocks(nodes, text, &Around { names, locals: &[], is_inserted: false })
+    fn compile_text(&mut self, nodes: &[&Node], text: &TextPiece<'_>, names: &ScopeNames) -> Vec<Paragraph> {
+        self.compile_blocks(nodes, text, &TextContext { names, locals: &[], is_inserted: false })
     }
 
     /// A step that appends text to the conversation.
-    fn say(&mut self, blocks: Vec<Block>, thread: &Arc<str>, siblings: &mut Siblings) -> Step {
+    fn message_step(&mut self, blocks: Vec<Paragraph>, thread: &Arc<str>, siblings: &mut Siblings) -> Step {
         let mut scripts = Vec::new();
-        let blocks = blocks.into_iter().map(|block| template(block, &mut self.slots, &mut scripts)).collect();
+        let blocks = blocks.into_iter().map(|block| to_template(block, &mut self.slots, &mut scripts)).collect();
         let content = Content::Blocks(blocks);
-        let say = Say { thread: Some(thread.clone()), role: Role::User, content, written: true };
-        Step { scripts, ..Step::new(siblings.key(None, "text"), Kind::Composite(Composite::Say(say))) }
+        let say = AppendMessage { thread: Some(thread.clone()), role: Role::User, content, in_transcript: true };
+        Step { scripts, ..Step::new(siblings.next_key(None, "text"), StepKind::Composite(Composite::Say(say))) }
     }
 
     /// The steps of an action.
-    fn act(
+    fn compile_action(
         &mut self,
         action: &Action<'_>,
         name: &str,
         thread: &Arc<str>,
-        (names, text): (&Names, &Text<'_>),
+        (names, text): (&ScopeNames, &TextPiece<'_>),
         siblings: &mut Siblings,
     ) -> Option<Vec<Step>> {
         let mut scripts = Vec::new();
@@ -148,51 +155,58 @@ impl Compiler<'_> {
         if has_scope && !is_block {
             let message =
                 format!("the content of <{}> is not used, and its result is left out of the output", action.written);
-            let span = text.span(action.start, action.end);
-            self.problems.warn(Code::IgnoredContent, span, message).help =
+            let span = text.file_span(action.start, action.end);
+            self.problems.add_warning(Code::IgnoredContent, span, message).help =
                 Some(format!("put the text before <{} … />", action.written));
         }
         let kind = match action.name.as_str() {
-            "gen-text" | "gen-object" => self.generate(action, thread, names, text, &mut scripts)?,
-            "loop" => self.repeat(action, name, names, text)?,
-            "cond" => self.cond(action, name, names, text, &mut scripts)?,
-            _ => self.call(action, names, text, &mut scripts)?,
+            "gen-text" | "gen-object" => self.compile_generate(action, thread, names, text, &mut scripts)?,
+            "loop" => self.compile_loop(action, name, names, text)?,
+            "cond" => self.compile_cond(action, name, names, text, &mut scripts)?,
+            _ => self.compile_call(action, names, text, &mut scripts)?,
         };
-        let span = text.span(action.start - 1, action.end);
-        let key = siblings.key(Some(name), kind.name());
-        let step = Step { span, scripts, writes: vec![Write::to(name)], ..Step::new(key, kind) };
+        let span = text.file_span(action.start - 1, action.end);
+        let key = siblings.next_key(Some(name), kind.name());
+        let step = Step { span, scripts, writes: vec![Write::to_variable(name)], ..Step::new(key, kind) };
         let value = Expr::Js(Arc::new(Js::Name(name.into())));
         let is_json = action.name == "gen-object";
         let content = if is_json { Content::Json(value) } else { Content::Value(value) };
-        let is_said_already = matches!(step.kind, Kind::Leaf(Leaf::Generate(_)) | Kind::Composite(Composite::Agent(_)));
-        let result = Say {
+        let is_said_already =
+            matches!(step.kind, StepKind::Leaf(Leaf::Generate(_)) | StepKind::Composite(Composite::Agent(_)));
+        let result = AppendMessage {
             thread: (!is_said_already).then(|| thread.clone()),
             role: Role::Assistant,
             content,
-            written: !has_scope,
+            in_transcript: !has_scope,
         };
-        let result = Step::new(siblings.key(None, "result"), Composite::Say(result));
+        let result = Step::new(siblings.next_key(None, "result"), Composite::Say(result));
         Some(vec![step, result])
     }
 
     /// `<Loop>`.
-    fn repeat(&mut self, action: &Action<'_>, name: &str, names: &Names, text: &Text<'_>) -> Option<Kind> {
-        self.only(action, &["as", "until", "provide", "max"], text);
+    fn compile_loop(
+        &mut self,
+        action: &Action<'_>,
+        name: &str,
+        names: &ScopeNames,
+        text: &TextPiece<'_>,
+    ) -> Option<StepKind> {
+        self.warn_unused_attributes(action, &["as", "until", "provide", "max"], text);
         let own = names.with_own(name, Meaning::Helper);
         if action.get("until").is_none() {
             self.attribute_error(action, "until", "is required: nothing ends the loop", text).help =
                 Some("write until={$.index === 3}, or another condition that becomes true".into());
         }
-        let until = action.get("until").and_then(|_| self.condition_attribute(action, "until", &own, text));
-        let max = self.most(action, &own, text);
-        let provided = self.provide(action, &own, text);
-        let (inner, provided) = self.inner(names, name, Meaning::Helper, provided, text);
-        let built = self.scope(&action.children.iter().collect::<Vec<_>>(), text, inner, false);
+        let until = action.get("until").and_then(|_| self.read_condition(action, "until", &own, text));
+        let max = self.read_max(action, &own, text);
+        let provided = self.read_provide(action, &own, text);
+        let (inner, provided) = self.inner_names(names, name, Meaning::Helper, provided, text);
+        let built = self.compile_scope(&action.children.iter().collect::<Vec<_>>(), text, inner, false);
         let mut scripts = Vec::new();
         let until = until?.into_expr(&mut self.slots, &mut scripts);
-        let helper = Helper { names: vec!["$".into(), format!("${name}").into()], history: true };
+        let helper = LoopHelper { names: vec!["$".into(), format!("${name}").into()], history: true };
         let provided = provided?;
-        let scoped = Scoped {
+        let scoped = ScopedSteps {
             body: built.phases,
             provide: provided.provide,
             sees: helper.names.clone(),
@@ -201,9 +215,9 @@ impl Compiler<'_> {
         };
         let body = Step {
             scripts: provided.scripts,
-            ..Step::new(Key::nth("scope", 1), Kind::Composite(Composite::Scoped(scoped)))
+            ..Step::new(Key::numbered_key("scope", 1), StepKind::Composite(Composite::Scoped(scoped)))
         };
-        Some(Kind::Composite(Composite::Loop(Loop {
+        Some(StepKind::Composite(Composite::Loop(Loop {
             body: Box::new(body),
             until: Some(until),
             test: LoopTest::Before,
@@ -217,13 +231,13 @@ impl Compiler<'_> {
     }
 
     /// The iteration limit of a loop.
-    fn most(&mut self, action: &Action<'_>, names: &Names, text: &Text<'_>) -> Option<u64> {
+    fn read_max(&mut self, action: &Action<'_>, names: &ScopeNames, text: &TextPiece<'_>) -> Option<u64> {
         let value = match action.get("max").map(|attribute| &attribute.value) {
-            None => return Some(ITERATIONS),
-            Some(Given::Text(literal)) => literal.trim().parse::<i64>().ok(),
-            Some(Given::Bare) => None,
-            Some(Given::Expression(_)) => {
-                self.value_attribute(action, "max", names, text)?.constant().as_ref().and_then(Value::as_i64)
+            None => return Some(DEFAULT_MAX_ITERATIONS),
+            Some(ActionValue::Text(literal)) => literal.trim().parse::<i64>().ok(),
+            Some(ActionValue::Bare) => None,
+            Some(ActionValue::Expression(_)) => {
+                self.read_value_attribute(action, "max", names, text)?.constant_value().as_ref().and_then(Value::as_i64)
             }
         };
         match value.and_then(|value| u64::try_from(value).ok()).filter(|value| *value > 0) {
@@ -237,38 +251,42 @@ impl Compiler<'_> {
     }
 
     /// `<Cond>`, including its `<Else>`.
-    fn cond(
+    fn compile_cond(
         &mut self,
         action: &Action<'_>,
         name: &str,
-        names: &Names,
-        text: &Text<'_>,
+        names: &ScopeNames,
+        text: &TextPiece<'_>,
         scripts: &mut Vec<Arc<Script>>,
-    ) -> Option<Kind> {
-        self.only(action, &["as", "if", "provide"], text);
-        let own = names.with_own(name, Meaning::empty());
-        let condition = self.value_attribute(action, "if", &own, text);
+    ) -> Option<StepKind> {
+        self.warn_unused_attributes(action, &["as", "if", "provide"], text);
+        let own = names.with_own(name, Meaning::empty_helper());
+        let condition = self.read_value_attribute(action, "if", &own, text);
         let is_else = |node: &&Node| {
             matches!(node, Node::MdxJsxFlowElement(_))
-                && element(node).and_then(|(name, _)| name).is_some_and(|name| kebab(name) == "else")
+                && read_element(node).and_then(|(name, _)| name).is_some_and(|name| to_kebab_case(name) == "else")
         };
         let mut others = action.children.iter().filter(is_else);
-        let otherwise = others.next().and_then(element);
+        let otherwise = others.next().and_then(read_element);
         for extra in others {
-            let (start, end) = range(extra);
+            let (start, end) = node_range(extra);
             let message = format!("<{}> has an <Else> already; this one is left out", action.written);
-            let span = text.span(start, (start + 5).min(end));
-            self.problems.warn(Code::IgnoredContent, span, message).help =
+            let span = text.file_span(start, (start + 5).min(end));
+            self.problems.add_warning(Code::IgnoredContent, span, message).help =
                 Some("put both into one, or choose with a <Cond> inside of it".into());
         }
         let kept: Vec<&Node> = action.children.iter().filter(|node| !is_else(node)).collect();
-        let provided = self.provide(action, &own, text);
-        let (inner, provided) = self.inner(names, name, Meaning::empty(), provided, text);
+        let provided = self.read_provide(action, &own, text);
+        let (inner, provided) = self.inner_names(names, name, Meaning::empty_helper(), provided, text);
         let mut arm = |nodes: &[&Node], key: &str| {
-            let built = self.scope(nodes, text, inner.clone(), false);
-            let Provided { provide, scripts, .. } = provided.clone()?;
-            let scoped = Scoped { body: built.phases, provide, sees: Vec::new(), gives: built.gives, helper: None };
-            Some(Step { scripts, ..Step::new(Key::nth(key, 1), Kind::Composite(Composite::Scoped(scoped))) })
+            let built = self.compile_scope(nodes, text, inner.clone(), false);
+            let ProvidedValues { provide, scripts, .. } = provided.clone()?;
+            let scoped =
+                ScopedSteps { body: built.phases, provide, sees: Vec::new(), gives: built.gives, helper: None };
+            Some(Step {
+                scripts,
+                ..Step::new(Key::numbered_key(key, 1), StepKind::Composite(Composite::Scoped(scoped)))
+            })
         };
         let then = arm(&kept, "then");
         let otherwise = match otherwise {
@@ -276,57 +294,64 @@ impl Compiler<'_> {
             None => None,
         };
         let condition = condition?.into_expr(&mut self.slots, scripts);
-        Some(Kind::Composite(Composite::Branch { arms: vec![(condition, then?)], otherwise }))
+        Some(StepKind::Composite(Composite::Branch { arms: vec![(condition, then?)], otherwise }))
     }
 
     /// An action that calls a configured function.
-    fn call(
+    fn compile_call(
         &mut self,
         action: &Action<'_>,
-        names: &Names,
-        text: &Text<'_>,
+        names: &ScopeNames,
+        text: &TextPiece<'_>,
         scripts: &mut Vec<Arc<Script>>,
-    ) -> Option<Kind> {
-        let function = self.function_of(&action.name)?;
-        let name = action.get("as").and_then(|name| if let Given::Text(name) = name.value { Some(name) } else { None });
-        let helpers = self.sources.helpers.get(&function).cloned().map_or_else(Meaning::empty, Meaning::Constant);
+    ) -> Option<StepKind> {
+        let function = self.find_function(&action.name)?;
+        let name =
+            action.get("as").and_then(|name| if let ActionValue::Text(name) = name.value { Some(name) } else { None });
+        let helpers =
+            self.sources.helpers.get(&function).cloned().map_or_else(Meaning::empty_helper, Meaning::Constant);
         let own = names.with_own(name.unwrap_or_default(), helpers);
         let mut arguments = Vec::new();
         for attribute in action.attributes.iter().filter(|attribute| attribute.name != "as") {
             let value = match &attribute.value {
-                Given::Bare => Expr::Constant(true.into()),
-                Given::Text(literal) => Expr::Constant((*literal).into()),
-                Given::Expression(expression) => match self.expression(expression, &own, &[])? {
-                    Compiled::Value(source) => source.into_expr(&mut self.slots, scripts),
-                    Compiled::Blocks(_) | Compiled::Nothing => continue,
+                ActionValue::Bare => Expr::Constant(true.into()),
+                ActionValue::Text(literal) => Expr::Constant((*literal).into()),
+                ActionValue::Expression(expression) => match self.compile_expression(expression, &own, &[])? {
+                    CompiledExpression::Value(source) => source.into_expr(&mut self.slots, scripts),
+                    CompiledExpression::Blocks(_) | CompiledExpression::Empty => continue,
                 },
             };
             arguments.push((attribute.name.as_str().into(), value));
         }
-        self.functions.push((function.as_str().into(), text.span(action.start, action.end)));
-        let call = Call {
+        self.functions.push((function.as_str().into(), text.file_span(action.start, action.end)));
+        let call = FunctionCall {
             function: function.into(),
             prompt: Template::default(),
             extra: Vec::new(),
             arguments: Some(arguments),
         };
-        Some(Kind::Leaf(Leaf::Call(call)))
+        Some(StepKind::Leaf(Leaf::Call(call)))
     }
 
     /// The values provided to a block; `None`, with an error, if they are not valid.
-    fn provide(&mut self, action: &Action<'_>, names: &Names, text: &Text<'_>) -> Option<Provided> {
-        let mut given = Provided { provide: Vec::new(), scripts: Vec::new(), names: Vec::new() };
+    fn read_provide(
+        &mut self,
+        action: &Action<'_>,
+        names: &ScopeNames,
+        text: &TextPiece<'_>,
+    ) -> Option<ProvidedValues> {
+        let mut given = ProvidedValues { provide: Vec::new(), scripts: Vec::new(), names: Vec::new() };
         let expression = match action.get("provide").map(|attribute| &attribute.value) {
             None => return Some(given),
-            Some(Given::Expression(expression)) => expression,
-            Some(Given::Text(_) | Given::Bare) => {
+            Some(ActionValue::Expression(expression)) => expression,
+            Some(ActionValue::Text(_) | ActionValue::Bare) => {
                 self.attribute_error(action, "provide", "must be an object in braces", text).help =
                     Some("write provide={{ name: value }}".into());
                 return None;
             }
         };
         let allocator = Allocator::default();
-        let parsed = self.read(expression, &allocator)?;
+        let parsed = self.parse_expression(expression, &allocator)?;
         let Expression::ObjectExpression(object) = &parsed else {
             self.attribute_error(action, "provide", "must be an object literal with plain keys", text).help =
                 Some("write provide={{ name: value }}".into());
@@ -339,7 +364,7 @@ impl Compiler<'_> {
                 other => {
                     let (start, end) = (other.span().start as usize, other.span().end as usize);
                     let message = "provide must be an object literal with plain keys".to_owned();
-                    self.report(expression, Code::ActionAttribute, start, end, message).help =
+                    self.report_error(expression, Code::ActionAttribute, start, end, message).help =
                         Some("write provide={{ name: value }}".into());
                     is_fine = false;
                     continue;
@@ -347,13 +372,17 @@ impl Compiler<'_> {
             };
             let Some(name) = static_key(&pair.key) else { continue };
             let key = pair.key.span();
-            given.names.push((name.clone(), expression.place(key.start as usize), expression.place(key.end as usize)));
+            given.names.push((
+                name.clone(),
+                expression.file_offset(key.start as usize),
+                expression.file_offset(key.end as usize),
+            ));
             let span = pair.value.span();
             let value = expression.slice(span.start as usize, span.end as usize);
-            let source: Option<Source> = match self.expression(&value, names, &[]) {
-                Some(Compiled::Value(source)) => Some(source),
-                Some(Compiled::Blocks(blocks)) => Some(self.markdown_value(blocks, &value)),
-                Some(Compiled::Nothing) | None => None,
+            let source: Option<CheckedExpression> = match self.compile_expression(&value, names, &[]) {
+                Some(CompiledExpression::Value(source)) => Some(source),
+                Some(CompiledExpression::Blocks(blocks)) => Some(self.markdown_value(blocks, &value)),
+                Some(CompiledExpression::Empty) | None => None,
             };
             match source {
                 Some(source) => {
@@ -371,22 +400,22 @@ impl Compiler<'_> {
     }
 
     /// The names inside a block.
-    fn inner(
+    fn inner_names(
         &mut self,
-        names: &Names,
+        names: &ScopeNames,
         name: &str,
         helper: Meaning,
-        provided: Option<Provided>,
-        text: &Text<'_>,
-    ) -> (Names, Option<Provided>) {
-        let mut inner = names.inner();
-        inner.add("$", helper.clone());
-        inner.add(&format!("${name}"), helper);
+        provided: Option<ProvidedValues>,
+        text: &TextPiece<'_>,
+    ) -> (ScopeNames, Option<ProvidedValues>) {
+        let mut inner = names.inner_scope();
+        inner.add_name("$", helper.clone());
+        inner.add_name(&format!("${name}"), helper);
         for (name, start, end) in provided.iter().flat_map(|provided| &provided.names) {
-            if !inner.add(name, Meaning::Variable) {
+            if !inner.add_name(name, Meaning::Variable) {
                 let span = flowloom_core::diagnostic::Span { start: *start, length: end - start };
                 let message = format!("the name {name} is used already in this block");
-                self.problems.error(Code::RepeatedName, span, message).file = text.file.to_owned();
+                self.problems.add_error(Code::RepeatedName, span, message).file = text.file.to_owned();
             }
         }
         (inner, provided)
@@ -394,7 +423,7 @@ impl Compiler<'_> {
 }
 
 /// Groups nodes into phases, separated by thematic breaks; empty phases are left out.
-pub(super) fn phases<'n>(nodes: &[&'n Node]) -> Vec<Vec<&'n Node>> {
+pub(super) fn split_phases<'n>(nodes: &[&'n Node]) -> Vec<Vec<&'n Node>> {
     let kept = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
     let mut phases = vec![Vec::new()];
     for node in kept {
@@ -409,6 +438,6 @@ pub(super) fn phases<'n>(nodes: &[&'n Node]) -> Vec<Vec<&'n Node>> {
 }
 
 /// The start offset of a node.
-pub(super) fn start(node: &Node) -> usize {
-    range(node).0
+pub(super) fn node_start(node: &Node) -> usize {
+    node_range(node).0
 }

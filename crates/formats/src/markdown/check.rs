@@ -12,7 +12,7 @@ use oxc_span::GetSpan;
 use oxc_syntax::scope::ScopeFlags;
 
 /// Names that no expression may use, not even as a property.
-const RESTRICTED: [&str; 24] = [
+const RESTRICTED_NAMES: [&str; 24] = [
     "eval",
     "Function",
     "window",
@@ -59,16 +59,16 @@ pub(super) struct Finding {
 }
 
 /// A part of an expression that is Markdown.
-pub(super) struct Part {
+pub(super) struct MarkdownPart {
     pub(super) start: usize,
     pub(super) end: usize,
-    pub(super) what: What,
+    pub(super) what: MarkdownKind,
     /// Names bound by the functions around it.
     pub(super) locals: Vec<String>,
 }
 
 /// The kind of Markdown.
-pub(super) enum What {
+pub(super) enum MarkdownKind {
     /// An included file.
     Include(String),
     /// A fragment: the range between `<>` and `</>`.
@@ -77,56 +77,61 @@ pub(super) enum What {
 
 /// The findings in an expression.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct ExpressionCheck {
     pub(super) findings: Vec<Finding>,
     /// Free names, each with its first occurrence.
     pub(super) free: Vec<(String, usize, usize)>,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<MarkdownPart>,
     scopes: Vec<Vec<String>>,
     free_names: HashSet<String>,
 }
 
-impl Seen {
+impl ExpressionCheck {
     /// Checks an expression that is inside functions with the names `locals`.
-    pub(super) fn of(expression: &Expression<'_>, locals: &[String]) -> Seen {
-        let mut seen = Seen { scopes: vec![locals.to_vec()], ..Seen::default() };
+    pub(super) fn check_expression(expression: &Expression<'_>, locals: &[String]) -> ExpressionCheck {
+        let mut seen = ExpressionCheck { scopes: vec![locals.to_vec()], ..ExpressionCheck::default() };
         seen.visit_expression(expression);
         seen
     }
 
-    fn note(&mut self, code: Code, span: oxc_span::Span, message: String, help: &str) {
+    fn add_finding(&mut self, code: Code, span: oxc_span::Span, message: String, help: &str) {
         let (start, end) = (span.start as usize, span.end as usize);
         let help = Some(help.to_owned());
         self.findings.push(Finding { code, start, end, message, help, swap: None });
     }
 
-    fn unsupported(&mut self, span: oxc_span::Span, name: &str) {
+    fn report_unsupported(&mut self, span: oxc_span::Span, name: &str) {
         let message = format!("{name} is not allowed in an expression");
         let help = "expressions have values, operators, calls and functions, not statements, classes, patterns or new";
-        self.note(Code::ExpressionUnsupported, span, message, help);
+        self.add_finding(Code::ExpressionUnsupported, span, message, help);
     }
 
-    fn name(&mut self, name: &str, span: oxc_span::Span) {
-        if RESTRICTED.contains(&name)
+    fn check_name(&mut self, name: &str, span: oxc_span::Span) {
+        if RESTRICTED_NAMES.contains(&name)
             && !self.findings.iter().any(|f| f.code == Code::RestrictedName && f.start == span.start as usize)
         {
             let message = format!("the name {name} is restricted and cannot be used in an expression");
-            self.note(Code::RestrictedName, span, message, "an expression reaches only its variables, not the host");
+            self.add_finding(
+                Code::RestrictedName,
+                span,
+                message,
+                "an expression reaches only its variables, not the host",
+            );
         }
     }
 
-    fn reference(&mut self, name: &str, span: oxc_span::Span) {
+    fn note_reference(&mut self, name: &str, span: oxc_span::Span) {
         let is_bound = self.scopes.iter().any(|scope| scope.iter().any(|bound| bound == name));
         if !is_bound && self.free_names.insert(name.to_owned()) {
             self.free.push((name.to_owned(), span.start as usize, span.end as usize));
         }
     }
 
-    fn locals(&self) -> Vec<String> {
+    fn bound_names(&self) -> Vec<String> {
         self.scopes.concat()
     }
 
-    fn method(&mut self, call: &CallExpression<'_>) {
+    fn check_method(&mut self, call: &CallExpression<'_>) {
         const OF_LISTS: [&str; 7] = ["map", "filter", "flatMap", "sort", "reverse", "forEach", "reduce"];
         let Expression::StaticMemberExpression(outer) = &call.callee else { return };
         let Expression::CallExpression(join) = &outer.object else { return };
@@ -148,39 +153,39 @@ impl Seen {
         self.findings.push(Finding { code: Code::NotAMethod, start, end, message, help, swap });
     }
 
-    fn include(&mut self, call: &CallExpression<'_>) {
+    fn note_include(&mut self, call: &CallExpression<'_>) {
         let (start, end) = (call.span.start as usize, call.span.end as usize);
         match call.arguments.as_slice() {
             [Argument::StringLiteral(path)] => {
-                let what = What::Include(path.value.as_str().to_owned());
-                self.parts.push(Part { start, end, what, locals: self.locals() });
+                let what = MarkdownKind::Include(path.value.as_str().to_owned());
+                self.parts.push(MarkdownPart { start, end, what, locals: self.bound_names() });
             }
             _ => {
                 let message = "include() needs one string literal, the name of a file".to_owned();
                 let help = "files are included before the run; choose between them with a condition: \
                             {x ? include('a') : include('b')}";
-                self.note(Code::IncludeFailed, call.span, message, help);
+                self.add_finding(Code::IncludeFailed, call.span, message, help);
             }
         }
     }
 
-    fn enter(&mut self, names: Vec<String>) {
+    fn enter_scope(&mut self, names: Vec<String>) {
         self.scopes.push(names);
     }
 }
 
-impl<'a> Visit<'a> for Seen {
+impl<'a> Visit<'a> for ExpressionCheck {
     fn enter_node(&mut self, kind: AstKind<'a>) {
         match kind {
             AstKind::IdentifierReference(name) => {
-                self.name(name.name.as_str(), name.span);
-                self.reference(name.name.as_str(), name.span);
+                self.check_name(name.name.as_str(), name.span);
+                self.note_reference(name.name.as_str(), name.span);
             }
-            AstKind::IdentifierName(name) => self.name(name.name.as_str(), name.span),
-            AstKind::BindingIdentifier(name) => self.name(name.name.as_str(), name.span),
+            AstKind::IdentifierName(name) => self.check_name(name.name.as_str(), name.span),
+            AstKind::BindingIdentifier(name) => self.check_name(name.name.as_str(), name.span),
             kind => {
-                if let Some(name) = forbidden(&kind) {
-                    self.unsupported(kind.span(), name);
+                if let Some(name) = forbidden_syntax(&kind) {
+                    self.report_unsupported(kind.span(), name);
                 }
             }
         }
@@ -189,15 +194,15 @@ impl<'a> Visit<'a> for Seen {
     fn visit_jsx_fragment(&mut self, fragment: &JSXFragment<'a>) {
         let (start, end) = (fragment.span.start as usize, fragment.span.end as usize);
         let inner = (fragment.opening_fragment.span.end as usize, fragment.closing_fragment.span.start as usize);
-        let what = What::Fragment(inner.0, inner.1);
-        self.parts.push(Part { start, end, what, locals: self.locals() });
+        let what = MarkdownKind::Fragment(inner.0, inner.1);
+        self.parts.push(MarkdownPart { start, end, what, locals: self.bound_names() });
     }
 
     fn visit_call_expression(&mut self, call: &CallExpression<'a>) {
         match &call.callee {
-            Expression::Identifier(name) if name.name == "include" => self.include(call),
+            Expression::Identifier(name) if name.name == "include" => self.note_include(call),
             _ => {
-                self.method(call);
+                self.check_method(call);
                 walk::walk_call_expression(self, call);
             }
         }
@@ -205,60 +210,65 @@ impl<'a> Visit<'a> for Seen {
 
     fn visit_arrow_function_expression(&mut self, function: &ArrowFunctionExpression<'a>) {
         if function.r#async {
-            self.asynchronous(function.span);
+            self.report_async(function.span);
         }
-        let mut names = bound(&function.params);
+        let mut names = parameter_names(&function.params);
         if let Some(body) = function.body.as_function_body() {
-            declared(&body.statements, &mut names);
+            collect_declared_names(&body.statements, &mut names);
         }
-        self.enter(names);
+        self.enter_scope(names);
         walk::walk_arrow_function_expression(self, function);
         self.scopes.pop();
     }
 
     fn visit_function(&mut self, function: &Function<'a>, flags: ScopeFlags) {
         if function.r#async {
-            self.asynchronous(function.span);
+            self.report_async(function.span);
         }
-        let mut names = bound(&function.params);
+        let mut names = parameter_names(&function.params);
         names.extend(function.id.as_ref().map(|id| id.name.to_string()));
         names.push("arguments".into());
         if let Some(body) = &function.body {
-            declared(&body.statements, &mut names);
+            collect_declared_names(&body.statements, &mut names);
         }
-        self.enter(names);
+        self.enter_scope(names);
         walk::walk_function(self, function, flags);
         self.scopes.pop();
     }
 }
 
-impl Seen {
-    fn asynchronous(&mut self, span: oxc_span::Span) {
+impl ExpressionCheck {
+    fn report_async(&mut self, span: oxc_span::Span) {
         let message = "an asynchronous function cannot be used in an expression".to_owned();
-        self.note(Code::AsyncFunction, span, message, "an expression has its value at once: leave out async and await");
+        self.add_finding(
+            Code::AsyncFunction,
+            span,
+            message,
+            "an expression has its value at once: leave out async and await",
+        );
     }
 }
 
-fn bound(params: &oxc_ast::ast::FormalParameters<'_>) -> Vec<String> {
+fn parameter_names(params: &oxc_ast::ast::FormalParameters<'_>) -> Vec<String> {
     params.items.iter().filter_map(|item| item.pattern.get_identifier_name()).map(|name| name.to_string()).collect()
 }
 
 /// Adds the names that statements declare.
-fn declared(statements: &[Statement<'_>], names: &mut Vec<String>) {
+fn collect_declared_names(statements: &[Statement<'_>], names: &mut Vec<String>) {
     for statement in statements {
         match statement {
             Statement::VariableDeclaration(declaration) => {
                 let ids = declaration.declarations.iter().filter_map(|one| one.id.get_identifier_name());
                 names.extend(ids.map(|name| name.to_string()));
             }
-            Statement::BlockStatement(block) => declared(&block.body, names),
+            Statement::BlockStatement(block) => collect_declared_names(&block.body, names),
             _ => {}
         }
     }
 }
 
 /// The name of a syntax element that is not allowed in expressions.
-fn forbidden(kind: &AstKind<'_>) -> Option<&'static str> {
+fn forbidden_syntax(kind: &AstKind<'_>) -> Option<&'static str> {
     Some(match kind {
         AstKind::ThisExpression(_) => "ThisExpression",
         AstKind::NewExpression(_) => "NewExpression",

@@ -3,7 +3,7 @@
 use flowloom_core::value::{Map, Value};
 
 /// The type of a schema that consists only of a primitive type and keys in `beside`.
-fn primitive<'s>(schema: &'s Map, beside: &[&str]) -> Option<&'s Value> {
+fn primitive_type<'s>(schema: &'s Map, beside: &[&str]) -> Option<&'s Value> {
     let kind = schema.get("type")?;
     let is_one = matches!(kind.as_str(), Some("string" | "number" | "boolean" | "null"));
     let is_all = schema.keys().all(|key| &**key == "type" || beside.contains(&&**key));
@@ -11,28 +11,28 @@ fn primitive<'s>(schema: &'s Map, beside: &[&str]) -> Option<&'s Value> {
 }
 
 /// A schema for a value of any of the members.
-pub(super) fn union(members: Vec<Map>) -> Map {
+pub(super) fn union_schema(members: Vec<Map>) -> Map {
     let all = |key: &str| -> Option<Vec<&Value>> {
         let only = |member: &Map| member.len() == 2 && member.contains_key("type");
         members.iter().map(|member| member.get(key).filter(|_| only(member))).collect()
     };
-    let kinds = unique(members.iter().filter_map(|member| member.get("type")));
+    let kinds = unique_values(members.iter().filter_map(|member| member.get("type")));
     let kind = if let [only] = kinds.as_slice() { only.clone() } else { Value::list(kinds) };
     let values = match (all("const"), all("enum")) {
-        (Some(values), _) => Some(unique(values.into_iter())),
-        (_, Some(lists)) => Some(unique(lists.iter().filter_map(|list| list.as_list()).flatten())),
+        (Some(values), _) => Some(unique_values(values.into_iter())),
+        (_, Some(lists)) => Some(unique_values(lists.iter().filter_map(|list| list.as_list()).flatten())),
         _ => None,
     };
     if let Some(values) = values {
         return Map::from_iter([("type".into(), kind), ("enum".into(), Value::list(values))]);
     }
-    if members.iter().all(|member| primitive(member, &[]).is_some()) {
+    if members.iter().all(|member| primitive_type(member, &[]).is_some()) {
         return Map::from_iter([("type".into(), kind)]);
     }
     Map::from_iter([("anyOf".into(), Value::list(members.into_iter().map(Value::from).collect()))])
 }
 
-fn unique<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<Value> {
+fn unique_values<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<Value> {
     let mut kept: Vec<Value> = Vec::new();
     for value in values {
         if !kept.contains(value) {
@@ -43,7 +43,7 @@ fn unique<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<Value> {
 }
 
 /// A schema for a list with a fixed schema for each position.
-pub(super) fn tuple(members: Vec<Map>) -> Map {
+pub(super) fn tuple_schema(members: Vec<Map>) -> Map {
     let count = members.len() as i64;
     Map::from_iter([
         ("type".into(), "array".into()),
@@ -54,8 +54,8 @@ pub(super) fn tuple(members: Vec<Map>) -> Map {
 }
 
 /// Makes a schema accept `null` as well.
-pub(super) fn nullable(schema: &mut Map) {
-    if let Some(kind) = primitive(schema, &["description"]).cloned() {
+pub(super) fn make_nullable(schema: &mut Map) {
+    if let Some(kind) = primitive_type(schema, &["description"]).cloned() {
         schema.insert("type".into(), Value::list(vec![kind, "null".into()]));
         return;
     }
@@ -69,29 +69,29 @@ pub(super) fn nullable(schema: &mut Map) {
 }
 
 /// Adds the fields of another object; they override existing ones.
-pub(super) fn extend(schema: &mut Map, more: &Map) {
+pub(super) fn extend_object(schema: &mut Map, more: &Map) {
     let added = more.get("properties").and_then(Value::as_map).cloned().unwrap_or_default();
-    let (mut fields, mut required) = parts(schema);
+    let (mut fields, mut required) = fields_and_required(schema);
     required.retain(|name| !added.contains_key(name.as_str().unwrap_or_default()));
     required.extend(more.get("required").and_then(Value::as_list).unwrap_or_default().iter().cloned());
     fields.extend(added);
-    set(schema, fields, required);
+    set_fields(schema, fields, required);
 }
 
 /// Keeps the named fields (`keeps`), or all others.
-pub(super) fn select(schema: &mut Map, named: &Value, keeps: bool) {
-    let (mut fields, mut required) = parts(schema);
+pub(super) fn select_fields(schema: &mut Map, named: &Value, keeps: bool) {
+    let (mut fields, mut required) = fields_and_required(schema);
     fields.retain(|key, _| named.get(key).is_some_and(Value::is_truthy) == keeps);
     required.retain(|key| fields.contains_key(key.as_str().unwrap_or_default()));
-    set(schema, fields, required);
+    set_fields(schema, fields, required);
 }
 
-fn parts(schema: &Map) -> (Map, Vec<Value>) {
+fn fields_and_required(schema: &Map) -> (Map, Vec<Value>) {
     let fields = schema.get("properties").and_then(Value::as_map).cloned().unwrap_or_default();
     (fields, schema.get("required").and_then(Value::as_list).unwrap_or_default().to_vec())
 }
 
-fn set(schema: &mut Map, fields: Map, required: Vec<Value>) {
+fn set_fields(schema: &mut Map, fields: Map, required: Vec<Value>) {
     let closed = schema.shift_remove("additionalProperties");
     schema.shift_remove("required");
     schema.insert("properties".into(), fields.into());

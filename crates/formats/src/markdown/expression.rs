@@ -6,30 +6,30 @@ use std::sync::Arc;
 
 use flowloom_core::chat::{Content, content};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::error::StepError;
-use flowloom_core::expr::js::{Compute, Computed, Js, Place};
-use flowloom_core::expr::{Expr, Lookup, Part as TemplatePart, Script, Template};
+use flowloom_core::expr::js::{Compute, Computed, ExpressionPlace, Js};
+use flowloom_core::expr::{Expr, Lookup, Script, Template, TemplatePart};
 use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::Expression;
 use oxc_parser::{ParseOptions, Parser};
 use oxc_span::{GetSpan, SourceType};
 
-use super::check::{Finding, Seen, What};
-use super::native::Native;
-use super::parse::Text;
-use super::scope::{Meaning, Names};
-use super::{Compiler, lex};
+use super::check::{ExpressionCheck, Finding, MarkdownKind};
+use super::native::NativeConverter;
+use super::parse::TextPiece;
+use super::scope::{Meaning, ScopeNames};
+use super::{MarkdownCompiler, lex};
 
 /// Maximum size of an expression, in bytes.
-const LENGTH: usize = 32 << 10;
+const MAX_EXPRESSION_BYTES: usize = 32 << 10;
 
 /// Maximum number of undeclared names that a fix declares as inputs.
-const UNDECLARED: usize = 100;
+const MAX_OFFERED_INPUTS: usize = 100;
 
 /// Global names of JavaScript that expressions may use.
-const GLOBALS: [&str; 13] = [
+const ALLOWED_GLOBALS: [&str; 13] = [
     "undefined",
     "NaN",
     "Infinity",
@@ -47,7 +47,7 @@ const GLOBALS: [&str; 13] = [
 
 /// JavaScript around an expression that contains Markdown. It defines how its texts are joined (`$$m`) and how a value
 /// becomes text (`$$t`).
-const MARKDOWN: (&str, &str) = (
+const MARKDOWN_WRAPPER: (&str, &str) = (
     "(($$m,$$t)=>$$t((\n",
     "\n)))(b=>{const t=v=>{if(v instanceof String)return String(v);if(Array.isArray(v)){const f=v.flat(Infinity);\
      if(f.length&&f.every(x=>x instanceof String))return f.join('\\n')}return v};\
@@ -60,20 +60,20 @@ const MARKDOWN: (&str, &str) = (
 
 /// A checked expression.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
+pub(super) struct CheckedExpression {
     /// The JavaScript source, with Markdown inserted.
     js: String,
     native: Option<Js>,
     /// The variables that it reads.
     pub(super) names: Vec<Arc<str>>,
     has_markdown: bool,
-    place: Arc<Place>,
+    place: Arc<ExpressionPlace>,
     span: Span,
 }
 
 /// The free names of an expression.
 #[derive(Default)]
-pub(super) struct Free {
+pub(super) struct FreeNames {
     /// Variables.
     read: Vec<Arc<str>>,
     /// Names with a constant value.
@@ -81,29 +81,29 @@ pub(super) struct Free {
 }
 
 /// A paragraph.
-pub(super) type Block = Vec<Chunk>;
+pub(super) type Paragraph = Vec<ParagraphPart>;
 
 /// A part of a paragraph.
 #[derive(Clone, Debug)]
-pub(super) enum Chunk {
+pub(super) enum ParagraphPart {
     Text(String),
-    Value(Source),
+    Value(CheckedExpression),
 }
 
 /// The result of compiling an expression.
-pub(super) enum Compiled {
+pub(super) enum CompiledExpression {
     /// Empty, or only a comment.
-    Nothing,
-    Value(Source),
+    Empty,
+    Value(CheckedExpression),
     /// Entirely Markdown.
-    Blocks(Vec<Block>),
+    Blocks(Vec<Paragraph>),
 }
 
-impl Source {
+impl CheckedExpression {
     /// A constant value.
-    pub(super) fn of(value: Value) -> Source {
-        Source {
-            js: flowloom_core::render::json(&value),
+    pub(super) fn from_constant(value: Value) -> CheckedExpression {
+        CheckedExpression {
+            js: flowloom_core::render::to_json(&value),
             native: Some(Js::Literal(value)),
             names: Vec::new(),
             has_markdown: false,
@@ -113,7 +113,7 @@ impl Source {
     }
 
     /// The value, if it is constant.
-    pub(super) fn constant(&self) -> Option<Value> {
+    pub(super) fn constant_value(&self) -> Option<Value> {
         let native = self.native.as_ref().filter(|_| self.names.is_empty())?;
         native.evaluate(&flowloom_core::value::Map::new()).ok().map(Option::unwrap_or_default)
     }
@@ -124,7 +124,7 @@ impl Source {
             return Expr::Js(Arc::new(Js::Placed(Box::new(native), self.place)));
         }
         let source = match self.has_markdown {
-            true => [MARKDOWN.0, &self.js, MARKDOWN.1].concat(),
+            true => [MARKDOWN_WRAPPER.0, &self.js, MARKDOWN_WRAPPER.1].concat(),
             false if self.js.trim_start().starts_with(['{', 'f']) => format!("(\n{}\n)", self.js),
             false => self.js,
         };
@@ -138,53 +138,62 @@ impl Source {
 }
 
 /// A paragraph as a template.
-pub(super) fn template(block: Block, slots: &mut usize, scripts: &mut Vec<Arc<Script>>) -> Template {
+pub(super) fn to_template(block: Paragraph, slots: &mut usize, scripts: &mut Vec<Arc<Script>>) -> Template {
     let part = |chunk| match chunk {
-        Chunk::Text(text) => TemplatePart::Text(text.into()),
-        Chunk::Value(source) => TemplatePart::Expr(Arc::new(source.into_expr(slots, scripts))),
+        ParagraphPart::Text(text) => TemplatePart::Text(text.into()),
+        ParagraphPart::Value(source) => TemplatePart::Expr(Arc::new(source.into_expr(slots, scripts))),
     };
     Template { parts: block.into_iter().map(part).collect() }
 }
 
 /// Joins paragraphs with blank lines.
-pub(super) fn joined(blocks: Vec<Block>) -> Block {
-    let mut whole = Block::new();
+pub(super) fn join_blocks(blocks: Vec<Paragraph>) -> Paragraph {
+    let mut whole = Paragraph::new();
     for block in blocks {
         if !whole.is_empty() {
-            whole.push(Chunk::Text("\n\n".into()));
+            whole.push(ParagraphPart::Text("\n\n".into()));
         }
         whole.extend(block);
     }
     whole
 }
 
-impl Compiler<'_> {
+impl MarkdownCompiler<'_> {
     /// Compiles an expression; `None`, with an error, if it is not valid.
-    pub(super) fn expression(&mut self, text: &Text<'_>, names: &Names, locals: &[String]) -> Option<Compiled> {
-        if lex::scan(text.text).is_blank {
-            return Some(Compiled::Nothing);
+    pub(super) fn compile_expression(
+        &mut self,
+        text: &TextPiece<'_>,
+        names: &ScopeNames,
+        locals: &[String],
+    ) -> Option<CompiledExpression> {
+        if lex::scan_expression(text.text).is_blank {
+            return Some(CompiledExpression::Empty);
         }
-        if text.text.len() > LENGTH {
-            let message = format!("an expression has more than {LENGTH} bytes");
-            self.report(text, Code::TooComplex, 0, 1, message);
+        if text.text.len() > MAX_EXPRESSION_BYTES {
+            let message = format!("an expression has more than {MAX_EXPRESSION_BYTES} bytes");
+            self.report_error(text, Code::TooComplex, 0, 1, message);
             return None;
         }
         let allocator = Allocator::default();
-        let expression = self.read(text, &allocator)?;
-        let seen = Seen::of(&expression, locals);
-        let found = self.names_of(text, &seen, names);
+        let expression = self.parse_expression(text, &allocator)?;
+        let seen = ExpressionCheck::check_expression(&expression, locals);
+        let found = self.read_free_names(text, &seen, names);
         let parts = self.markdown_parts(text, &seen, names);
         let (found, parts) = (found?, parts?);
         if let [(start, end, blocks)] = parts.as_slice()
             && (*start, *end) == (expression.span().start as usize, expression.span().end as usize)
         {
-            return Some(Compiled::Blocks(blocks.clone()));
+            return Some(CompiledExpression::Blocks(blocks.clone()));
         }
-        Some(Compiled::Value(self.source(text, &expression, found, parts)))
+        Some(CompiledExpression::Value(self.build_expression(text, &expression, found, parts)))
     }
 
     /// Parses an expression.
-    pub(super) fn read<'s>(&mut self, text: &Text<'s>, allocator: &'s Allocator) -> Option<Expression<'s>> {
+    pub(super) fn parse_expression<'s>(
+        &mut self,
+        text: &TextPiece<'s>,
+        allocator: &'s Allocator,
+    ) -> Option<Expression<'s>> {
         let options = ParseOptions { preserve_parens: false, ..ParseOptions::default() };
         let parser = Parser::new(allocator, text.text, SourceType::mjs().with_jsx(true)).with_options(options);
         match parser.parse_expression() {
@@ -195,7 +204,7 @@ impl Compiler<'_> {
                     let at = label.map_or(0, |label| label.offset() as usize).min(text.text.len());
                     let length = label.map_or(1, |label| label.len() as usize);
                     let message = format!("this is not a JavaScript expression: {}", error.message);
-                    let diagnostic = self.report(text, Code::ExpressionSyntax, at, at + length, message);
+                    let diagnostic = self.report_error(text, Code::ExpressionSyntax, at, at + length, message);
                     diagnostic.help =
                         Some("write one expression between braces; write \\{ for a brace that is plain text".into());
                 }
@@ -205,24 +214,29 @@ impl Compiler<'_> {
     }
 
     /// Reports what is not allowed, and returns the free names of the expression.
-    pub(super) fn names_of(&mut self, text: &Text<'_>, seen: &Seen, names: &Names) -> Option<Free> {
+    pub(super) fn read_free_names(
+        &mut self,
+        text: &TextPiece<'_>,
+        seen: &ExpressionCheck,
+        names: &ScopeNames,
+    ) -> Option<FreeNames> {
         for finding in &seen.findings {
-            self.finding(text, finding);
+            self.report_finding(text, finding);
         }
         let mut is_fine = seen.findings.is_empty();
-        let mut free = Free::default();
+        let mut free = FreeNames::default();
         for (name, start, end) in &seen.free {
-            match names.meaning(name) {
+            match names.find_meaning(name) {
                 Some(Meaning::Variable | Meaning::Helper) => free.read.push(name.as_str().into()),
                 Some(Meaning::Constant(value)) => free.constants.push((name.clone(), value)),
-                None if GLOBALS.contains(&name.as_str()) || name == "dedent" => {}
+                None if ALLOWED_GLOBALS.contains(&name.as_str()) || name == "dedent" => {}
                 None if is_fine => {
-                    self.unknown(text, name, (*start, *end), names);
+                    self.report_unknown_name(text, name, (*start, *end), names);
                     is_fine = false;
                 }
                 None => {
                     if seen.findings.is_empty() {
-                        self.unknown(text, name, (*start, *end), names);
+                        self.report_unknown_name(text, name, (*start, *end), names);
                     }
                 }
             }
@@ -230,28 +244,34 @@ impl Compiler<'_> {
         is_fine.then_some(free)
     }
 
-    fn finding(&mut self, text: &Text<'_>, finding: &Finding) {
+    fn report_finding(&mut self, text: &TextPiece<'_>, finding: &Finding) {
         let fix = finding.swap.as_ref().map(|swap| {
             let (first, second) = (&text.text[swap.start..swap.middle], &text.text[swap.middle..swap.end]);
             let edits = vec![
-                (text.span(swap.start, swap.middle), second.to_owned()),
-                (text.span(swap.middle, swap.end), first.to_owned()),
+                (text.file_span(swap.start, swap.middle), second.to_owned()),
+                (text.file_span(swap.middle, swap.end), first.to_owned()),
             ];
             flowloom_core::diagnostic::Fix { title: swap.title.clone(), edits }
         });
-        let diagnostic = self.report(text, finding.code, finding.start, finding.end, finding.message.clone());
+        let diagnostic = self.report_error(text, finding.code, finding.start, finding.end, finding.message.clone());
         diagnostic.help.clone_from(&finding.help);
         diagnostic.fix = fix;
     }
 
-    fn unknown(&mut self, text: &Text<'_>, name: &str, (start, end): (usize, usize), names: &Names) {
-        let meant = did_you_mean(name, names.all()).map(str::to_owned);
+    fn report_unknown_name(
+        &mut self,
+        text: &TextPiece<'_>,
+        name: &str,
+        (start, end): (usize, usize),
+        names: &ScopeNames,
+    ) {
+        let meant = find_similar_name(name, names.all_names()).map(str::to_owned);
         let use_ = text.text.get(end..).unwrap_or_default();
         let is_list =
             use_.starts_with('[') || [".length", ".map", ".join", ".filter"].iter().any(|m| use_.starts_with(m));
-        let span = text.span(start, end);
+        let span = text.file_span(start, end);
         let message = format!("{name} is not known here: no input, data or earlier result has this name");
-        let diagnostic = self.report(text, Code::UnknownName, start, end, message);
+        let diagnostic = self.report_error(text, Code::UnknownName, start, end, message);
         match meant {
             _ if names.is_later(name) => {
                 diagnostic.help = Some(format!("the action {name} is further down; use its result after it"));
@@ -265,8 +285,9 @@ impl Compiler<'_> {
                 let title = format!("write {meant}");
                 diagnostic.fix = Some(flowloom_core::diagnostic::Fix { title, edits: vec![(span, meant)] });
             }
-            None if GLOBALS_OF_JS.contains(&name) => {
-                diagnostic.help = Some(format!("of JavaScript's own names, expressions have {}", GLOBALS.join(", ")));
+            None if UNAVAILABLE_GLOBALS.contains(&name) => {
+                diagnostic.help =
+                    Some(format!("of JavaScript's own names, expressions have {}", ALLOWED_GLOBALS.join(", ")));
             }
             None => {
                 let kind = if is_list { "array" } else { "text" };
@@ -274,7 +295,7 @@ impl Compiler<'_> {
                 if names.is_root()
                     && text.file == self.entry
                     && is_identifier(name)
-                    && self.undeclared.len() < UNDECLARED
+                    && self.undeclared.len() < MAX_OFFERED_INPUTS
                 {
                     self.undeclared.push((name.to_owned(), is_list));
                 }
@@ -285,15 +306,19 @@ impl Compiler<'_> {
     /// The paragraphs of included files and fragments, by range.
     fn markdown_parts(
         &mut self,
-        text: &Text<'_>,
-        seen: &Seen,
-        names: &Names,
-    ) -> Option<Vec<(usize, usize, Vec<Block>)>> {
+        text: &TextPiece<'_>,
+        seen: &ExpressionCheck,
+        names: &ScopeNames,
+    ) -> Option<Vec<(usize, usize, Vec<Paragraph>)>> {
         let mut parts = Some(Vec::new());
         for part in &seen.parts {
             let blocks = match &part.what {
-                What::Include(path) => self.include(text, path, (part.start, part.end), names, &part.locals),
-                What::Fragment(start, end) => self.fragment(&text.slice(*start, *end), names, &part.locals),
+                MarkdownKind::Include(path) => {
+                    self.include_file(text, path, (part.start, part.end), names, &part.locals)
+                }
+                MarkdownKind::Fragment(start, end) => {
+                    self.compile_fragment(&text.slice(*start, *end), names, &part.locals)
+                }
             };
             match (blocks, &mut parts) {
                 (Some(blocks), Some(parts)) => parts.push((part.start, part.end, blocks)),
@@ -303,13 +328,13 @@ impl Compiler<'_> {
         parts
     }
 
-    fn source(
+    fn build_expression(
         &mut self,
-        text: &Text<'_>,
+        text: &TextPiece<'_>,
         expression: &Expression<'_>,
-        Free { read: mut names, constants }: Free,
-        parts: Vec<(usize, usize, Vec<Block>)>,
-    ) -> Source {
+        FreeNames { read: mut names, constants }: FreeNames,
+        parts: Vec<(usize, usize, Vec<Paragraph>)>,
+    ) -> CheckedExpression {
         let read: HashSet<Arc<str>> = names.iter().cloned().collect();
         let resolve = |name: &str| match name {
             name if read.contains(name) => Some(Js::Name(name.into())),
@@ -325,7 +350,7 @@ impl Compiler<'_> {
             let found = parts.iter().find(|(start, end, _)| (*start, *end) == (span.start as usize, span.end as usize));
             found.and_then(|(_, _, blocks)| native_markdown(blocks))
         };
-        let native = Native { names: &resolve, known: &known }.convert(expression);
+        let native = NativeConverter { names: &resolve, known: &known }.convert_expression(expression);
         let mut js = String::new();
         let mut at = 0;
         let mut sorted: Vec<_> = parts.iter().collect();
@@ -338,53 +363,55 @@ impl Compiler<'_> {
         js.push_str(&text.text[at..]);
         if !constants.is_empty() {
             let names: Vec<&str> = constants.iter().map(|(name, _)| name.as_str()).collect();
-            let values: Vec<String> = constants.iter().map(|(_, value)| flowloom_core::render::json(value)).collect();
+            let values: Vec<String> =
+                constants.iter().map(|(_, value)| flowloom_core::render::to_json(value)).collect();
             js = format!("(({})=>(\n{js}\n))({})", names.join(","), values.join(","));
         }
         let (start, end) = (expression.span().start as usize, expression.span().end as usize);
-        let span = text.span(start, end);
-        let (line, column) = self.lines.place(text, span.start);
+        let span = text.file_span(start, end);
+        let (line, column) = self.lines.line_column(text, span.start);
         let source = text.text.get(start..end).unwrap_or_default().to_owned();
-        let place = Arc::new(Place { at: format!("{}:{line}:{column}", text.file), source });
-        Source { js, native, names, has_markdown: !parts.is_empty(), place, span }
+        let place = Arc::new(ExpressionPlace { at: format!("{}:{line}:{column}", text.file), source });
+        CheckedExpression { js, native, names, has_markdown: !parts.is_empty(), place, span }
     }
 
     /// Markdown as a value.
-    pub(super) fn markdown_value(&mut self, blocks: Vec<Block>, text: &Text<'_>) -> Source {
+    pub(super) fn markdown_value(&mut self, blocks: Vec<Paragraph>, text: &TextPiece<'_>) -> CheckedExpression {
         let mut names = Vec::new();
         let js = script_markdown(&blocks, &mut names);
         for source in blocks
             .iter()
             .flatten()
-            .filter_map(|chunk| if let Chunk::Value(source) = chunk { Some(source) } else { None })
+            .filter_map(|chunk| if let ParagraphPart::Value(source) = chunk { Some(source) } else { None })
         {
             let new: Vec<_> = source.names.iter().filter(|name| !names.contains(name)).cloned().collect();
             names.extend(new);
         }
-        let span = text.span(0, text.text.len());
-        let (line, column) = self.lines.place(text, span.start);
-        let place = Arc::new(Place { at: format!("{}:{line}:{column}", text.file), source: text.text.to_owned() });
-        Source { js, native: native_markdown(&blocks), names, has_markdown: true, place, span }
+        let span = text.file_span(0, text.text.len());
+        let (line, column) = self.lines.line_column(text, span.start);
+        let place =
+            Arc::new(ExpressionPlace { at: format!("{}:{line}:{column}", text.file), source: text.text.to_owned() });
+        CheckedExpression { js, native: native_markdown(&blocks), names, has_markdown: true, place, span }
     }
 
     /// Adds an error at a part of an expression.
-    pub(super) fn report(
+    pub(super) fn report_error(
         &mut self,
-        text: &Text<'_>,
+        text: &TextPiece<'_>,
         code: Code,
         start: usize,
         end: usize,
         message: String,
     ) -> &mut flowloom_core::diagnostic::Diagnostic {
-        let span = text.span(start, end);
-        let diagnostic = self.problems.error(code, span, message);
+        let span = text.file_span(start, end);
+        let diagnostic = self.problems.add_error(code, span, message);
         diagnostic.file = text.file.to_owned();
         diagnostic
     }
 }
 
 /// Global names of JavaScript that people expect and that are not available.
-const GLOBALS_OF_JS: [&str; 12] = [
+const UNAVAILABLE_GLOBALS: [&str; 12] = [
     "Map",
     "Set",
     "Symbol",
@@ -410,37 +437,37 @@ struct Paragraphs(Vec<Template>);
 
 impl Compute for Paragraphs {
     fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepError> {
-        Content::parts_of(&self.0, scope).map(|parts| content::text_of(&parts).into())
+        Content::render_blocks(&self.0, scope).map(|parts| content::join_texts(&parts).into())
     }
 }
 
 /// Markdown in which all expressions are evaluated natively; `None` if one is not.
-fn native_markdown(blocks: &[Block]) -> Option<Js> {
-    let part = |chunk: &Chunk| match chunk {
-        Chunk::Text(text) => Some(TemplatePart::Text(text.as_str().into())),
-        Chunk::Value(source) => {
+fn native_markdown(blocks: &[Paragraph]) -> Option<Js> {
+    let part = |chunk: &ParagraphPart| match chunk {
+        ParagraphPart::Text(text) => Some(TemplatePart::Text(text.as_str().into())),
+        ParagraphPart::Value(source) => {
             let placed = Js::Placed(Box::new(source.native.clone()?), source.place.clone());
             Some(TemplatePart::Expr(Arc::new(Expr::Js(Arc::new(placed)))))
         }
     };
-    let block = |block: &Block| Some(Template { parts: block.iter().map(part).collect::<Option<_>>()? });
+    let block = |block: &Paragraph| Some(Template { parts: block.iter().map(part).collect::<Option<_>>()? });
     let blocks = blocks.iter().map(block).collect::<Option<_>>()?;
     Some(Js::Computed(Computed(Arc::new(Paragraphs(blocks)))))
 }
 
 /// Markdown as JavaScript; the variables in it are added to `names`.
-fn script_markdown(blocks: &[Block], names: &mut Vec<Arc<str>>) -> String {
+fn script_markdown(blocks: &[Paragraph], names: &mut Vec<Arc<str>>) -> String {
     let mut written = Vec::new();
     for block in blocks {
         let (mut texts, mut values) = (vec![String::new()], Vec::new());
         for chunk in block {
             match chunk {
-                Chunk::Text(text) => {
+                ParagraphPart::Text(text) => {
                     if let Some(last) = texts.last_mut() {
                         last.push_str(text);
                     }
                 }
-                Chunk::Value(source) => {
+                ParagraphPart::Value(source) => {
                     values.push(format!("(\n{}\n)", source.js));
                     texts.push(String::new());
                     let new = source.names.iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>();
@@ -448,7 +475,7 @@ fn script_markdown(blocks: &[Block], names: &mut Vec<Arc<str>>) -> String {
                 }
             }
         }
-        let texts: Vec<_> = texts.into_iter().map(|text| flowloom_core::json::write(&text.into())).collect();
+        let texts: Vec<_> = texts.into_iter().map(|text| flowloom_core::json::write_json(&text.into())).collect();
         written.push(format!("[[{}],[{}]]", texts.join(","), values.join(",")));
     }
     format!("$$m([{}])", written.join(","))

@@ -4,12 +4,12 @@ use flowloom_core::plan::{Env, Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 
-use super::present::present;
+use super::present::render_result;
 use super::{FORMAT, compile};
-use crate::front_end::{FrontEnd, Presented, Source};
+use crate::answer_source::{self, AnswerSource};
+use crate::front_end::{DefinitionSource, FrontEnd, RenderedResult};
 use crate::problems::Problems;
 use crate::sources::Sources;
-use crate::spoken::{self, Spoken};
 
 /// The front end.
 pub(crate) struct MarkdownFormat;
@@ -30,7 +30,7 @@ impl FrontEnd for MarkdownFormat {
 
     fn compile(
         &self,
-        source: Source<'_>,
+        source: DefinitionSource<'_>,
         sources: &Sources,
         problems: &mut Problems,
         needs: &mut Vec<String>,
@@ -38,12 +38,12 @@ impl FrontEnd for MarkdownFormat {
         compile(source, sources, problems, needs)
     }
 
-    fn present(&self, plan: &Plan, state: &RunState, env: &Env) -> Presented {
-        present(plan, state, env)
+    fn render_result(&self, plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
+        render_result(plan, state, env)
     }
 
-    fn spoken(&self, plan: &Plan, inputs: &Value) -> Option<Spoken> {
-        spoken::of_only_answer(plan, inputs)
+    fn find_answer_source(&self, plan: &Plan, inputs: &Value) -> Option<AnswerSource> {
+        answer_source::of_only_answer(plan, inputs)
     }
 
     fn offered_functions<'p>(&self, plan: &'p Plan) -> Vec<&'p str> {

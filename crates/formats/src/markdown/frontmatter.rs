@@ -3,12 +3,12 @@
 use std::fmt;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::plan::{Input, InputKind};
 use flowloom_core::value::{Map, Number, Value};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-use super::parse::Text;
+use super::parse::TextPiece;
 use crate::problems::Problems;
 
 /// The content of the frontmatter.
@@ -18,15 +18,15 @@ pub(super) struct Frontmatter {
     /// Constants with their spans.
     pub(super) data: Vec<(String, Value, Span)>,
     pub(super) inputs: Vec<(Input, Span)>,
-    pub(super) system: System,
+    pub(super) system: SystemPrompt,
 }
 
 /// The instructions in front of every conversation.
 #[derive(Default)]
-pub(super) enum System {
+pub(super) enum SystemPrompt {
     /// The default instructions.
     #[default]
-    Usual,
+    Default,
     /// No instructions.
     None,
     /// The author's instructions.
@@ -37,16 +37,16 @@ pub(super) enum System {
 struct Yaml(Value);
 
 /// Limits of nesting depth and of the number of nodes.
-const DEPTH: usize = 64;
-const NODES: usize = 20_000;
+const MAX_YAML_DEPTH: usize = 64;
+const MAX_YAML_NODES: usize = 20_000;
 
 /// Parses the YAML that starts at `start` of a text, and reports errors.
-pub(super) fn read(yaml: &str, start: usize, text: &Text<'_>, problems: &mut Problems) -> Frontmatter {
+pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mut Problems) -> Frontmatter {
     let mut options = serde_saphyr::options! { strict_booleans: true };
     if let Some(budget) = &mut options.budget {
-        (budget.max_depth, budget.max_nodes) = (DEPTH, NODES);
+        (budget.max_depth, budget.max_nodes) = (MAX_YAML_DEPTH, MAX_YAML_NODES);
     }
-    let reader = Reader { yaml, start, text };
+    let reader = YamlReader { yaml, start, text };
     let value = match serde_saphyr::from_str_with_options::<Option<Yaml>>(yaml, options) {
         Ok(value) => value.map_or(Value::Null, |yaml| yaml.0),
         Err(error) => {
@@ -59,74 +59,80 @@ pub(super) fn read(yaml: &str, start: usize, text: &Text<'_>, problems: &mut Pro
                 .sum();
             let said = error.without_snippet().to_string();
             let message = format!("the frontmatter is not valid YAML: {}", said.lines().next().unwrap_or_default());
-            problems.error(Code::FrontmatterSyntax, reader.line(at), message).help =
+            problems.add_error(Code::FrontmatterSyntax, reader.line_span(at), message).help =
                 Some("the lines between the two --- are YAML: name: value".into());
             return Frontmatter::default();
         }
     };
     let mut frontmatter = Frontmatter::default();
     let Value::Map(map) = &value else { return frontmatter };
-    frontmatter.title = map.get("title").filter(|title| title.is_truthy()).map(plain);
-    for (name, value) in entries(map.get("data"), "data", &reader, problems) {
-        frontmatter.data.push((name.clone(), value, reader.key("data", &name)));
+    frontmatter.title = map.get("title").filter(|title| title.is_truthy()).map(plain_text);
+    for (name, value) in read_entries(map.get("data"), "data", &reader, problems) {
+        frontmatter.data.push((name.clone(), value, reader.key_span("data", &name)));
     }
-    for (name, spec) in entries(map.get("input"), "input", &reader, problems) {
-        let span = reader.key("input", &name);
+    for (name, spec) in read_entries(map.get("input"), "input", &reader, problems) {
+        let span = reader.key_span("input", &name);
         // An input that is not valid still counts as declared: its name needs no further error.
-        let input = input(&name, &spec, span, problems).unwrap_or_else(|| Input { name, ..Input::default() });
+        let input = read_input(&name, &spec, span, problems).unwrap_or_else(|| Input { name, ..Input::default() });
         frontmatter.inputs.push((input, span));
     }
     frontmatter.system = match map.get("system") {
-        None | Some(Value::Null) => System::Usual,
-        Some(Value::Bool(false)) => System::None,
-        Some(Value::String(own)) if &**own == "none" => System::None,
-        Some(Value::String(own)) => System::Own(own.to_string()),
+        None | Some(Value::Null) => SystemPrompt::Default,
+        Some(Value::Bool(false)) => SystemPrompt::None,
+        Some(Value::String(own)) if &**own == "none" => SystemPrompt::None,
+        Some(Value::String(own)) => SystemPrompt::Own(own.to_string()),
         Some(other) => {
-            let message = format!("system must be text, or none, not {}", other.kind());
-            problems.error(Code::WrongKind, reader.key("", "system"), message);
-            System::Usual
+            let message = format!("system must be text, or none, not {}", other.kind_name());
+            problems.add_error(Code::WrongKind, reader.key_span("", "system"), message);
+            SystemPrompt::Default
         }
     };
     frontmatter
 }
 
-fn entries(section: Option<&Value>, name: &str, reader: &Reader<'_>, problems: &mut Problems) -> Vec<(String, Value)> {
+fn read_entries(
+    section: Option<&Value>,
+    name: &str,
+    reader: &YamlReader<'_>,
+    problems: &mut Problems,
+) -> Vec<(String, Value)> {
     match section {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Map(map)) => map.iter().map(|(key, value)| (key.to_string(), value.clone())).collect(),
         Some(other) => {
-            let message = format!("{name} must be names with values, not {}", other.kind());
-            problems.error(Code::WrongKind, reader.key("", name), message);
+            let message = format!("{name} must be names with values, not {}", other.kind_name());
+            problems.add_error(Code::WrongKind, reader.key_span("", name), message);
             Vec::new()
         }
     }
 }
 
 /// Finds the places of keys in the YAML.
-struct Reader<'a> {
+struct YamlReader<'a> {
     yaml: &'a str,
     start: usize,
-    text: &'a Text<'a>,
+    text: &'a TextPiece<'a>,
 }
 
-impl Reader<'_> {
+impl YamlReader<'_> {
     /// The span of the line that contains byte `at`.
-    fn line(&self, at: usize) -> Span {
+    fn line_span(&self, at: usize) -> Span {
         let at = at.min(self.yaml.len());
         let length = self.yaml[at..].find('\n').unwrap_or(self.yaml.len() - at);
-        self.text.span(self.start + at, self.start + at + length.max(1))
+        self.text.file_span(self.start + at, self.start + at + length.max(1))
     }
 
     /// The span of a key in a section, or at the top level.
-    fn key(&self, section: &str, key: &str) -> Span {
-        let from = if section.is_empty() { 0 } else { self.find(0, section).map_or(0, |at| at + section.len() + 1) };
-        match self.find(from, key) {
-            Some(at) => self.text.span(self.start + at, self.start + at + key.len()),
-            None => self.line(0),
+    fn key_span(&self, section: &str, key: &str) -> Span {
+        let from =
+            if section.is_empty() { 0 } else { self.find_key(0, section).map_or(0, |at| at + section.len() + 1) };
+        match self.find_key(from, key) {
+            Some(at) => self.text.file_span(self.start + at, self.start + at + key.len()),
+            None => self.line_span(0),
         }
     }
 
-    fn find(&self, from: usize, key: &str) -> Option<usize> {
+    fn find_key(&self, from: usize, key: &str) -> Option<usize> {
         let rest = self.yaml.get(from..)?;
         rest.match_indices(key).map(|(at, _)| from + at).find(|at| {
             let before = self.yaml[..*at].chars().next_back();
@@ -136,17 +142,17 @@ impl Reader<'_> {
     }
 }
 
-fn plain(value: &Value) -> String {
-    flowloom_core::render::text(value, flowloom_core::render::Style::JavaScript)
+fn plain_text(value: &Value) -> String {
+    flowloom_core::render::render_text(value, flowloom_core::render::TextStyle::JavaScript)
 }
 
-const KINDS: [&str; 4] = ["text", "select", "file", "array"];
+const INPUT_TYPES: [&str; 4] = ["text", "select", "file", "array"];
 
 /// Reads the declaration of an input.
-fn input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> Option<Input> {
+fn read_input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> Option<Input> {
     let text = |key: &str| spec.get(key).and_then(Value::as_str);
     let mut wrong = |message: String, help: &str| {
-        problems.error(Code::InputSpec, span, message).help = Some(help.to_owned());
+        problems.add_error(Code::InputSpec, span, message).help = Some(help.to_owned());
     };
     let example = "write it like this: topic: {type: text, message: \"What about?\"}";
     let Some(map) = spec.as_map() else {
@@ -154,10 +160,10 @@ fn input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> Optio
         return None;
     };
     let Some(kind) = text("type") else {
-        wrong(format!("the input {name} needs a type: one of {}", KINDS.join(", ")), example);
+        wrong(format!("the input {name} needs a type: one of {}", INPUT_TYPES.join(", ")), example);
         return None;
     };
-    let kind = match kind_of(name, kind, spec) {
+    let kind = match read_kind(name, kind, spec) {
         Ok(kind) => kind,
         Err((message, help)) => {
             wrong(message, &help);
@@ -175,7 +181,7 @@ fn input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> Optio
         }
     }
     let default = map.get("default").filter(|default| !matches!(default, Value::Null)).cloned();
-    if let Some(problem) = default.as_ref().and_then(|default| kind.problem(default)) {
+    if let Some(problem) = default.as_ref().and_then(|default| kind.find_problem(default)) {
         wrong(format!("the default of the input {name} {problem}"), "give it a default of the input's own type");
     }
     let required = spec.get("required").and_then(Value::as_bool).unwrap_or(true) && default.is_none();
@@ -184,7 +190,7 @@ fn input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> Optio
 }
 
 /// The kind of an input, or a message and help.
-fn kind_of(name: &str, kind: &str, spec: &Value) -> Result<InputKind, (String, String)> {
+fn read_kind(name: &str, kind: &str, spec: &Value) -> Result<InputKind, (String, String)> {
     let text = |key: &str| spec.get(key).and_then(Value::as_str);
     let wrong = |message: String, help: &str| Err((message, help.to_owned()));
     Ok(match kind {
@@ -202,7 +208,7 @@ fn kind_of(name: &str, kind: &str, spec: &Value) -> Result<InputKind, (String, S
             return wrong(format!("the input {name} has the unknown type {kind}"), &help);
         }
         "array" => InputKind::List,
-        "select" => match options(spec.get("options")) {
+        "select" => match read_options(spec.get("options")) {
             Some(options) => InputKind::OneOf(options),
             None => {
                 let help = "give it options: [dry, warm], or entries {name, value}";
@@ -218,20 +224,20 @@ fn kind_of(name: &str, kind: &str, spec: &Value) -> Result<InputKind, (String, S
             }
         },
         other => {
-            let help = match did_you_mean(other, KINDS) {
+            let help = match find_similar_name(other, INPUT_TYPES) {
                 Some(meant) => format!("did you mean {meant}?"),
-                None => format!("the types are {}", KINDS.join(", ")),
+                None => format!("the types are {}", INPUT_TYPES.join(", ")),
             };
             return wrong(format!("the input {name} has the unknown type {other}"), &help);
         }
     })
 }
 
-fn options(value: Option<&Value>) -> Option<Vec<String>> {
+fn read_options(value: Option<&Value>) -> Option<Vec<String>> {
     let option = |option: &Value| match option {
         Value::Map(map) => map.get("value").and_then(Value::as_str).map(str::to_owned),
         Value::List(_) | Value::Null | Value::Blob(_) => None,
-        plain_value => Some(plain(plain_value)),
+        plain_value => Some(plain_text(plain_value)),
     };
     let options: Option<Vec<String>> = value?.as_list()?.iter().map(option).collect();
     options.filter(|options| !options.is_empty())
@@ -239,13 +245,13 @@ fn options(value: Option<&Value>) -> Option<Vec<String>> {
 
 impl<'de> Deserialize<'de> for Yaml {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Yaml, D::Error> {
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_any(YamlVisitor)
     }
 }
 
-struct Any;
+struct YamlVisitor;
 
-impl<'de> Visitor<'de> for Any {
+impl<'de> Visitor<'de> for YamlVisitor {
     type Value = Yaml;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -281,7 +287,7 @@ impl<'de> Visitor<'de> for Any {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Yaml, D::Error> {
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_any(YamlVisitor)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Yaml, A::Error> {
@@ -295,7 +301,7 @@ impl<'de> Visitor<'de> for Any {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Yaml, A::Error> {
         let mut map = Map::new();
         while let Some((Yaml(key), Yaml(value))) = entries.next_entry()? {
-            let key = plain(&key);
+            let key = plain_text(&key);
             if map.contains_key(key.as_str()) {
                 return Err(A::Error::custom(format!("the key {key} is given twice")));
             }

@@ -5,36 +5,36 @@ use std::sync::Arc;
 use flowloom_core::chat::GenerateOptions;
 use flowloom_core::code::Code;
 use flowloom_core::expr::js::{Js, Property};
-use flowloom_core::expr::{Data, Expr, Part, Script, Template};
-use flowloom_core::plan::{Agent, AgentTool, CallLimit, Composite, Generate, Kind, Leaf};
+use flowloom_core::expr::{Data, Expr, Script, Template, TemplatePart};
+use flowloom_core::plan::{Agent, AgentTool, CallLimit, Composite, Generate, Leaf, StepKind};
 use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
 
-use super::actions::{Action, Given};
-use super::check::Seen;
-use super::expression::{Chunk, Compiled, Source, joined, template};
-use super::frontmatter::System;
-use super::parse::Text;
-use super::schema::{self, Reader};
-use super::scope::{Meaning, Names};
-use super::{Compiler, ROLE_MARK, SYSTEM};
+use super::actions::{Action, ActionValue};
+use super::check::ExpressionCheck;
+use super::expression::{CheckedExpression, CompiledExpression, ParagraphPart, join_blocks, to_template};
+use super::frontmatter::SystemPrompt;
+use super::parse::TextPiece;
+use super::schema::{self, SchemaReader};
+use super::scope::{Meaning, ScopeNames};
+use super::{DEFAULT_SYSTEM_PROMPT, MarkdownCompiler, ROLE_PREFIX};
 use crate::servers::tool_name;
 
 /// Default temperature.
-const TEMPERATURE: f64 = 0.5;
+const DEFAULT_TEMPERATURE: f64 = 0.5;
 /// Maximum number of rounds of tool calls.
-const ROUNDS: u32 = 8;
+const MAX_TOOL_ROUNDS: u32 = 8;
 
-impl Compiler<'_> {
+impl MarkdownCompiler<'_> {
     /// `<GenText>` and `<GenObject>`; `None`, with an error, if they are not valid.
-    pub(super) fn generate(
+    pub(super) fn compile_generate(
         &mut self,
         action: &Action<'_>,
         thread: &Arc<str>,
-        names: &Names,
-        text: &Text<'_>,
+        names: &ScopeNames,
+        text: &TextPiece<'_>,
         scripts: &mut Vec<Arc<Script>>,
-    ) -> Option<Kind> {
+    ) -> Option<StepKind> {
         let is_object = action.name == "gen-object";
         if is_object {
             let known = [
@@ -50,24 +50,25 @@ impl Compiler<'_> {
                 "options",
                 "stream",
             ];
-            self.only(action, &known, text);
+            self.warn_unused_attributes(action, &known, text);
         } else {
-            self.only(action, &["as", "model", "role", "stream", "tools", "options"], text);
+            self.warn_unused_attributes(action, &["as", "model", "role", "stream", "tools", "options"], text);
         }
-        let name = action.get("as").and_then(|name| if let Given::Text(name) = name.value { Some(name) } else { None });
-        let names = names.with_own(name.unwrap_or_default(), Meaning::empty());
-        let model = self.text_attribute(action, "model", &names, text, scripts);
+        let name =
+            action.get("as").and_then(|name| if let ActionValue::Text(name) = name.value { Some(name) } else { None });
+        let names = names.with_own(name.unwrap_or_default(), Meaning::empty_helper());
+        let model = self.read_text_attribute(action, "model", &names, text, scripts);
         if action.get("model").is_none() {
             self.attribute_error(action, "model", "is required", text).help =
                 Some("write model=\"provider:model\", for example model=\"openai:gpt-4o\"".into());
         }
-        let role = self.text_attribute(action, "role", &names, text, scripts);
-        let (options, computed) = self.options(action, &names, text, scripts)?;
-        let schema = if is_object { Some(self.schema(action, &names, text)?) } else { None };
-        let tools = if is_object { Vec::new() } else { self.tools(action, &names, text)? };
+        let role = self.read_text_attribute(action, "role", &names, text, scripts);
+        let (options, computed) = self.read_options(action, &names, text, scripts)?;
+        let schema = if is_object { Some(self.read_schema(action, &names, text)?) } else { None };
+        let tools = if is_object { Vec::new() } else { self.read_tools(action, &names, text)? };
         let generate = Generate {
             model: Some(model?),
-            system: self.system(role),
+            system: self.build_system(role),
             thread: Some(thread.clone()),
             messages: Vec::new(),
             schema,
@@ -75,50 +76,52 @@ impl Compiler<'_> {
             computed,
         };
         Some(match tools.is_empty() {
-            true => Kind::Leaf(Leaf::Generate(generate)),
-            false => Kind::Composite(Composite::Agent(Agent {
+            true => StepKind::Leaf(Leaf::Generate(generate)),
+            false => StepKind::Composite(Composite::Agent(Agent {
                 generate,
                 tools,
-                limit: CallLimit::Rounds(ROUNDS),
+                limit: CallLimit::Rounds(MAX_TOOL_ROUNDS),
                 must_call: false,
             })),
         })
     }
 
     /// The instructions, with the role appended.
-    fn system(&self, role: Option<Template>) -> Option<Data> {
+    fn build_system(&self, role: Option<Template>) -> Option<Data> {
         let mut parts = match &self.frontmatter.system {
-            System::Usual => vec![Part::Text(SYSTEM.into())],
-            System::Own(own) => vec![Part::Text(own.as_str().into())],
-            System::None => Vec::new(),
+            SystemPrompt::Default => vec![TemplatePart::Text(DEFAULT_SYSTEM_PROMPT.into())],
+            SystemPrompt::Own(own) => vec![TemplatePart::Text(own.as_str().into())],
+            SystemPrompt::None => Vec::new(),
         };
         if let Some(role) = role {
-            let mark = if parts.is_empty() { ROLE_MARK.trim_start() } else { ROLE_MARK };
-            parts.push(Part::Text(mark.into()));
+            let mark = if parts.is_empty() { ROLE_PREFIX.trim_start() } else { ROLE_PREFIX };
+            parts.push(TemplatePart::Text(mark.into()));
             parts.extend(role.parts);
         }
         (!parts.is_empty()).then_some(Data::Text(Template { parts }))
     }
 
     /// A text attribute, literal or computed.
-    pub(super) fn text_attribute(
+    pub(super) fn read_text_attribute(
         &mut self,
         action: &Action<'_>,
         name: &str,
-        names: &Names,
-        text: &Text<'_>,
+        names: &ScopeNames,
+        text: &TextPiece<'_>,
         scripts: &mut Vec<Arc<Script>>,
     ) -> Option<Template> {
         match &action.get(name)?.value {
-            Given::Text(literal) => Some(Template::literal(literal)),
-            Given::Bare => {
+            ActionValue::Text(literal) => Some(Template::from_literal(literal)),
+            ActionValue::Bare => {
                 self.attribute_error(action, name, "is empty", text);
                 None
             }
-            Given::Expression(expression) => match self.expression(expression, names, &[])? {
-                Compiled::Value(source) => Some(template(vec![Chunk::Value(source)], &mut self.slots, scripts)),
-                Compiled::Blocks(blocks) => Some(template(joined(blocks), &mut self.slots, scripts)),
-                Compiled::Nothing => {
+            ActionValue::Expression(expression) => match self.compile_expression(expression, names, &[])? {
+                CompiledExpression::Value(source) => {
+                    Some(to_template(vec![ParagraphPart::Value(source)], &mut self.slots, scripts))
+                }
+                CompiledExpression::Blocks(blocks) => Some(to_template(join_blocks(blocks), &mut self.slots, scripts)),
+                CompiledExpression::Empty => {
                     self.attribute_error(action, name, "is empty", text);
                     None
                 }
@@ -127,21 +130,21 @@ impl Compiler<'_> {
     }
 
     /// A required expression attribute.
-    pub(super) fn value_attribute(
+    pub(super) fn read_value_attribute(
         &mut self,
         action: &Action<'_>,
         name: &str,
-        names: &Names,
-        text: &Text<'_>,
-    ) -> Option<Source> {
+        names: &ScopeNames,
+        text: &TextPiece<'_>,
+    ) -> Option<CheckedExpression> {
         let problem = match action.get(name).map(|attribute| &attribute.value) {
             None => "is required",
-            Some(Given::Bare) => "has no value",
-            Some(Given::Text(_)) => "must be an expression in braces, not a text",
-            Some(Given::Expression(expression)) => match self.expression(expression, names, &[])? {
-                Compiled::Value(source) => return Some(source),
-                Compiled::Nothing => "has no value",
-                Compiled::Blocks(_) => "must be a value, not Markdown",
+            Some(ActionValue::Bare) => "has no value",
+            Some(ActionValue::Text(_)) => "must be an expression in braces, not a text",
+            Some(ActionValue::Expression(expression)) => match self.compile_expression(expression, names, &[])? {
+                CompiledExpression::Value(source) => return Some(source),
+                CompiledExpression::Empty => "has no value",
+                CompiledExpression::Blocks(_) => "must be a value, not Markdown",
             },
         };
         self.attribute_error(action, name, problem, text).help = Some(format!("write {name}={{…}}"));
@@ -149,39 +152,39 @@ impl Compiler<'_> {
     }
 
     /// A condition; a string literal is truthy or falsy as in JavaScript.
-    pub(super) fn condition_attribute(
+    pub(super) fn read_condition(
         &mut self,
         action: &Action<'_>,
         name: &str,
-        names: &Names,
-        text: &Text<'_>,
-    ) -> Option<Source> {
+        names: &ScopeNames,
+        text: &TextPiece<'_>,
+    ) -> Option<CheckedExpression> {
         match action.get(name).map(|attribute| &attribute.value) {
-            Some(Given::Text(literal)) => Some(Source::of((*literal).into())),
-            _ => self.value_attribute(action, name, names, text),
+            Some(ActionValue::Text(literal)) => Some(CheckedExpression::from_constant((*literal).into())),
+            _ => self.read_value_attribute(action, name, names, text),
         }
     }
 
     /// The constant options, and the computed ones.
-    fn options(
+    fn read_options(
         &mut self,
         action: &Action<'_>,
-        names: &Names,
-        text: &Text<'_>,
+        names: &ScopeNames,
+        text: &TextPiece<'_>,
         scripts: &mut Vec<Arc<Script>>,
     ) -> Option<(GenerateOptions, Option<Expr>)> {
-        let mut options = GenerateOptions { temperature: Some(TEMPERATURE), ..GenerateOptions::default() };
+        let mut options = GenerateOptions { temperature: Some(DEFAULT_TEMPERATURE), ..GenerateOptions::default() };
         let mut computed = None;
         if action.get("options").is_some() {
-            let source = self.value_attribute(action, "options", names, text)?;
-            match source.constant() {
-                Some(constant) => options = self.constant_options(action, &constant, text)?,
+            let source = self.read_value_attribute(action, "options", names, text)?;
+            match source.constant_value() {
+                Some(constant) => options = self.read_constant_options(action, &constant, text)?,
                 None => computed = Some(source.into_expr(&mut self.slots, scripts)),
             }
         }
         if action.get("stream").is_some() {
-            let source = self.value_attribute(action, "stream", names, text)?;
-            match source.constant() {
+            let source = self.read_value_attribute(action, "stream", names, text)?;
+            match source.constant_value() {
                 Some(Value::Bool(true)) => {}
                 Some(Value::Bool(false)) => options.stream = Some(false),
                 None if !matches!(computed, Some(Expr::Script(_))) => {
@@ -205,16 +208,21 @@ impl Compiler<'_> {
         Some((options, computed))
     }
 
-    fn constant_options(&mut self, action: &Action<'_>, value: &Value, text: &Text<'_>) -> Option<GenerateOptions> {
+    fn read_constant_options(
+        &mut self,
+        action: &Action<'_>,
+        value: &Value,
+        text: &TextPiece<'_>,
+    ) -> Option<GenerateOptions> {
         let Some(map) = value.as_map() else {
-            let problem = format!("must be an object, not {}", value.kind());
+            let problem = format!("must be an object, not {}", value.kind_name());
             self.attribute_error(action, "options", &problem, text);
             return None;
         };
         let mut whole = flowloom_core::value::Map::new();
         whole.insert(
             "temperature".into(),
-            flowloom_core::value::Number::from_f64(TEMPERATURE).map_or(Value::Null, Value::Number),
+            flowloom_core::value::Number::from_f64(DEFAULT_TEMPERATURE).map_or(Value::Null, Value::Number),
         );
         for (key, value) in map {
             match (&**key, value) {
@@ -227,12 +235,12 @@ impl Compiler<'_> {
         if let Some(key) = map.keys().find(|key| !KNOWN.contains(&&***key)) {
             let (start, end) =
                 action.get("options").map_or((action.start, action.end), |given| (given.start, given.end));
-            let span = text.span(start, end);
+            let span = text.file_span(start, end);
             let message = format!("the option {key} is not known and has no effect");
-            self.problems.warn(Code::IgnoredKey, span, message).help =
+            self.problems.add_warning(Code::IgnoredKey, span, message).help =
                 Some(format!("the options are {}", KNOWN.join(", ")));
         }
-        match serde_json::from_str(&flowloom_core::render::json(&whole.into())) {
+        match serde_json::from_str(&flowloom_core::render::to_json(&whole.into())) {
             Ok(options) => Some(options),
             Err(error) => {
                 let problem = format!("cannot be used: {error}");
@@ -243,10 +251,10 @@ impl Compiler<'_> {
     }
 
     /// The JSON Schema of the answer.
-    fn schema(&mut self, action: &Action<'_>, names: &Names, text: &Text<'_>) -> Option<Value> {
+    fn read_schema(&mut self, action: &Action<'_>, names: &ScopeNames, text: &TextPiece<'_>) -> Option<Value> {
         let output = match action.get("output").map(|attribute| &attribute.value) {
             None => "object",
-            Some(Given::Text(output @ ("object" | "array" | "enum" | "no-schema"))) => output,
+            Some(ActionValue::Text(output @ ("object" | "array" | "enum" | "no-schema"))) => output,
             Some(_) => {
                 self.attribute_error(action, "output", "must be object, array, enum or no-schema", text);
                 return None;
@@ -255,30 +263,30 @@ impl Compiler<'_> {
         let read = match output {
             "no-schema" => return Some(Value::map::<&str>([])),
             "enum" if action.get("enum").is_some() => {
-                schema::one_of(self.schema_attribute(action, "enum", (names, text), true)?)
+                schema::one_of(self.read_schema_attribute(action, "enum", (names, text), true)?)
             }
-            _ => self.schema_attribute(action, "schema", (names, text), false)?,
+            _ => self.read_schema_attribute(action, "schema", (names, text), false)?,
         };
         let read = match output {
             "array" => Value::map([("type", Value::from("array")), ("items", read)]),
             _ => read,
         };
         let literal = |name: &str| match action.get(name).map(|attribute| &attribute.value) {
-            Some(Given::Text(text)) => Some(Value::from(*text)),
+            Some(ActionValue::Text(text)) => Some(Value::from(*text)),
             _ => None,
         };
-        Some(schema::named(read, literal("schemaName"), literal("schemaDescription")))
+        Some(schema::add_title(read, literal("schemaName"), literal("schemaDescription")))
     }
 
-    fn schema_attribute(
+    fn read_schema_attribute(
         &mut self,
         action: &Action<'_>,
         name: &str,
-        (names, text): (&Names, &Text<'_>),
+        (names, text): (&ScopeNames, &TextPiece<'_>),
         is_list: bool,
     ) -> Option<Value> {
         let expression = match action.get(name).map(|attribute| &attribute.value) {
-            Some(Given::Expression(expression)) => expression,
+            Some(ActionValue::Expression(expression)) => expression,
             given => {
                 let problem = if given.is_none() { "is required" } else { "must be an expression in braces" };
                 self.attribute_error(action, name, problem, text).help =
@@ -287,12 +295,12 @@ impl Compiler<'_> {
             }
         };
         let allocator = Allocator::default();
-        let parsed = self.read(expression, &allocator)?;
-        self.names_of(expression, &Seen::of(&parsed, &[]), names)?;
+        let parsed = self.parse_expression(expression, &allocator)?;
+        self.read_free_names(expression, &ExpressionCheck::check_expression(&parsed, &[]), names)?;
         let data = self.frontmatter.data.clone();
         let find = |name: &str| data.iter().find(|(key, ..)| key == name).map(|(_, value, _)| value.clone());
-        let reader = Reader { data: &find };
-        let read = if is_list { reader.constant(&parsed) } else { reader.schema(&parsed) };
+        let reader = SchemaReader { data: &find };
+        let read = if is_list { reader.read_constant(&parsed) } else { reader.read_schema(&parsed) };
         match read {
             Ok(value) if is_list == value.as_list().is_some() && (is_list || value.as_map().is_some()) => Some(value),
             Ok(_) => {
@@ -305,19 +313,19 @@ impl Compiler<'_> {
                 None
             }
             Err(wrong) => {
-                self.report(expression, Code::SchemaSyntax, wrong.start, wrong.end, wrong.message);
+                self.report_error(expression, Code::SchemaSyntax, wrong.start, wrong.end, wrong.message);
                 None
             }
         }
     }
 
     /// The tools of the action.
-    fn tools(&mut self, action: &Action<'_>, names: &Names, text: &Text<'_>) -> Option<Vec<AgentTool>> {
+    fn read_tools(&mut self, action: &Action<'_>, names: &ScopeNames, text: &TextPiece<'_>) -> Option<Vec<AgentTool>> {
         if action.get("tools").is_none() {
             return Some(Vec::new());
         }
-        let source = self.value_attribute(action, "tools", names, text)?;
-        let listed = source.constant();
+        let source = self.read_value_attribute(action, "tools", names, text)?;
+        let listed = source.constant_value();
         let listed: Option<Vec<String>> = listed
             .as_ref()
             .and_then(Value::as_list)
@@ -336,13 +344,13 @@ impl Compiler<'_> {
             let server = sources.server_of(&name);
             let Some(function) = found.cloned().or_else(|| server.map(|_| name.clone())) else {
                 let message = format!("there is no tool {name}");
-                self.report(text, Code::UnknownTool, start, end, message).help =
+                self.report_error(text, Code::UnknownTool, start, end, message).help =
                     Some(format!("declare it in flowloom.toml: [functions.\"{name}\"] with a url or a workflow"));
                 return None;
             };
-            let at = text.span(start, end);
+            let at = text.file_span(start, end);
             let tool = sources.function_tool(&function, at, self.problems)?;
-            let span = text.span(action.start, action.end);
+            let span = text.file_span(action.start, action.end);
             self.functions.push((function.as_str().into(), span));
             tools.push(tool);
         }

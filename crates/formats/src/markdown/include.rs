@@ -2,87 +2,93 @@
 
 use flowloom_core::code::Code;
 
-use super::Compiler;
-use super::expression::Block;
-use super::parse::{Text, parse};
-use super::scope::Names;
-use super::text::Around;
+use super::MarkdownCompiler;
+use super::expression::Paragraph;
+use super::parse::{TextPiece, parse};
+use super::scope::ScopeNames;
+use super::text::TextContext;
 
 /// Maximum depth of includes.
-const DEPTH: usize = 16;
+const MAX_INCLUDE_DEPTH: usize = 16;
 /// Maximum total number of includes.
-const INCLUSIONS: usize = 1_000;
+const MAX_INCLUDES: usize = 1_000;
 
-impl Compiler<'_> {
+impl MarkdownCompiler<'_> {
     /// The paragraphs of an included file; `None`, with an error, if it cannot be used.
-    pub(super) fn include(
+    pub(super) fn include_file(
         &mut self,
-        text: &Text<'_>,
+        text: &TextPiece<'_>,
         path: &str,
         (start, end): (usize, usize),
-        names: &Names,
+        names: &ScopeNames,
         locals: &[String],
-    ) -> Option<Vec<Block>> {
-        let Some(name) = resolve(self.entry, path) else {
+    ) -> Option<Vec<Paragraph>> {
+        let Some(name) = resolve_path(self.entry, path) else {
             let message = format!("include({path:?}) is outside the workflow's folder");
-            self.report(text, Code::IncludeFailed, start, end, message).help =
+            self.report_error(text, Code::IncludeFailed, start, end, message).help =
                 Some("put the file into the folder of the workflow, or below it".into());
             return None;
         };
         if let Some(first) = self.including.iter().position(|file| *file == name) {
             let circle = [&self.including[first..], std::slice::from_ref(&name)].concat().join(" > ");
             let message = format!("circular dependency: {circle}");
-            self.report(text, Code::IncludeFailed, start, end, message).help =
+            self.report_error(text, Code::IncludeFailed, start, end, message).help =
                 Some("a file cannot include itself, directly or through another file".into());
             return None;
         }
         self.inclusions += 1;
-        if self.including.len() > DEPTH || self.inclusions > INCLUSIONS {
-            let message = format!("files include each other more than {DEPTH} levels deep or {INCLUSIONS} times");
-            self.report(text, Code::TooComplex, start, end, message);
+        if self.including.len() > MAX_INCLUDE_DEPTH || self.inclusions > MAX_INCLUDES {
+            let message =
+                format!("files include each other more than {MAX_INCLUDE_DEPTH} levels deep or {MAX_INCLUDES} times");
+            self.report_error(text, Code::TooComplex, start, end, message);
             return None;
         }
         let sources = self.sources;
         let Some((file, bytes)) = sources.files.get_key_value(&name) else {
-            if !self.needs.contains(&name) {
-                self.needs.push(name.clone());
+            if !self.missing_files.contains(&name) {
+                self.missing_files.push(name.clone());
             }
             let message = format!("prompt not found: {path} (looked for {name})");
-            self.report(text, Code::IncludeFailed, start, end, message).help =
+            self.report_error(text, Code::IncludeFailed, start, end, message).help =
                 Some("write the file's path from the workflow's folder; .mdx may be left out".into());
             return None;
         };
         let Ok(whole) = std::str::from_utf8(bytes) else {
             let message = format!("{name} is not UTF-8 text");
-            self.report(text, Code::IncludeFailed, start, end, message);
+            self.report_error(text, Code::IncludeFailed, start, end, message);
             return None;
         };
-        if let Err(message) = super::source::scan(whole) {
-            self.report(text, Code::TooComplex, start, end, format!("{name}: {message}"));
+        if let Err(message) = super::source::check_limits(whole) {
+            self.report_error(text, Code::TooComplex, start, end, format!("{name}: {message}"));
             return None;
         }
-        let inner = Text { file, whole, stops: vec![(0, 0)], text: whole };
+        let inner = TextPiece { file, whole, stops: vec![(0, 0)], text: whole };
         self.including.push(name);
         let nodes = parse(&inner, true, self.problems);
-        let around = Around { names, locals, is_inserted: true };
-        let blocks = nodes.map(|nodes| self.blocks(&nodes.iter().collect::<Vec<_>>(), &inner, &around));
+        let around = TextContext { names, locals, is_inserted: true };
+        let blocks = nodes.map(|nodes| self.compile_blocks(&nodes.iter().collect::<Vec<_>>(), &inner, &around));
         self.including.pop();
         blocks
     }
 
     /// The paragraphs of a fragment.
-    pub(super) fn fragment(&mut self, text: &Text<'_>, names: &Names, locals: &[String]) -> Option<Vec<Block>> {
+    pub(super) fn compile_fragment(
+        &mut self,
+        text: &TextPiece<'_>,
+        names: &ScopeNames,
+        locals: &[String],
+    ) -> Option<Vec<Paragraph>> {
         self.fragments += 1;
-        let nodes = if self.fragments > DEPTH { None } else { parse(text, false, self.problems) };
-        let around = Around { names, locals, is_inserted: true };
-        let blocks = nodes.map(|nodes| self.blocks(&nodes.iter().collect::<Vec<_>>(), text, &around));
+        let nodes = if self.fragments > MAX_INCLUDE_DEPTH { None } else { parse(text, false, self.problems) };
+        let around = TextContext { names, locals, is_inserted: true };
+        let blocks = nodes.map(|nodes| self.compile_blocks(&nodes.iter().collect::<Vec<_>>(), text, &around));
         self.fragments -= 1;
         blocks
     }
 }
 
 /// The path of an included file, relative to the folder of the definition; `None` if it is outside.
-fn resolve(entry: &str, path: &str) -> Option<String> {
+fn resolve_path(entry: &str, path: &str) -> Option<String> {
     let folder = entry.rfind(['/', '\\']).map_or("", |at| &entry[..=at]);
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split(['/', '\\']) {

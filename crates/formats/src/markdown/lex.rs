@@ -14,10 +14,10 @@ pub(super) struct Scan {
 }
 
 /// Keywords after which a slash starts a regular expression.
-const BEFORE_REGEX: [&str; 8] = ["return", "typeof", "in", "of", "void", "delete", "instanceof", "case"];
+const REGEX_KEYWORDS: [&str; 8] = ["return", "typeof", "in", "of", "void", "delete", "instanceof", "case"];
 
 /// Scans the text of an expression.
-pub(super) fn scan(text: &str) -> Scan {
+pub(super) fn scan_expression(text: &str) -> Scan {
     let mut lexer = Lexer { bytes: text.as_bytes(), at: 0, open: Vec::new(), after_value: false, is_blank: true };
     let is_closed = lexer.run();
     Scan { is_balanced: is_closed && lexer.open.is_empty(), is_blank: lexer.is_blank }
@@ -33,7 +33,7 @@ struct Lexer<'a> {
 }
 
 impl Lexer<'_> {
-    fn rest(&self) -> &[u8] {
+    fn remaining_bytes(&self) -> &[u8] {
         &self.bytes[self.at..]
     }
 
@@ -41,21 +41,21 @@ impl Lexer<'_> {
     fn run(&mut self) -> bool {
         while let Some(byte) = self.bytes.get(self.at).copied() {
             match self.open.last() {
-                Some(b'`') => self.template(byte),
-                Some(b'<') => self.fragment(byte),
+                Some(b'`') => self.lex_template(byte),
+                Some(b'<') => self.lex_fragment(byte),
                 _ => match byte {
                     b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
-                    b'/' if self.rest().starts_with(b"//") => self.skip_past(b"\n"),
-                    b'/' if self.rest().starts_with(b"/*") => {
+                    b'/' if self.remaining_bytes().starts_with(b"//") => self.skip_past(b"\n"),
+                    b'/' if self.remaining_bytes().starts_with(b"/*") => {
                         self.at += 2;
-                        if !self.rest().windows(2).any(|pair| pair == b"*/") {
+                        if !self.remaining_bytes().windows(2).any(|pair| pair == b"*/") {
                             return false;
                         }
                         self.skip_past(b"*/");
                     }
                     _ => {
                         self.is_blank = false;
-                        if !self.token(byte) {
+                        if !self.lex_token(byte) {
                             return false;
                         }
                     }
@@ -66,18 +66,18 @@ impl Lexer<'_> {
     }
 
     fn skip_past(&mut self, end: &[u8]) {
-        let found = self.rest().windows(end.len()).position(|window| window == end);
+        let found = self.remaining_bytes().windows(end.len()).position(|window| window == end);
         self.at = found.map_or(self.bytes.len(), |found| self.at + found + end.len());
     }
 
-    fn template(&mut self, byte: u8) {
+    fn lex_template(&mut self, byte: u8) {
         match byte {
             b'\\' => self.at += 1,
             b'`' => {
                 self.open.pop();
                 self.after_value = true;
             }
-            b'$' if self.rest().starts_with(b"${") => {
+            b'$' if self.remaining_bytes().starts_with(b"${") => {
                 self.at += 1;
                 self.open.push(b'$');
                 self.after_value = false;
@@ -87,12 +87,12 @@ impl Lexer<'_> {
         self.at += 1;
     }
 
-    fn fragment(&mut self, byte: u8) {
-        if self.rest().starts_with(b"</>") {
+    fn lex_fragment(&mut self, byte: u8) {
+        if self.remaining_bytes().starts_with(b"</>") {
             self.open.pop();
             self.after_value = true;
             self.at += 3;
-        } else if self.rest().starts_with(b"<>") {
+        } else if self.remaining_bytes().starts_with(b"<>") {
             self.open.push(b'<');
             self.at += 2;
         } else {
@@ -105,9 +105,9 @@ impl Lexer<'_> {
     }
 
     /// Reads one token of code; `false` if it is not terminated.
-    fn token(&mut self, byte: u8) -> bool {
+    fn lex_token(&mut self, byte: u8) -> bool {
         match byte {
-            b'"' | b'\'' => return self.text(byte),
+            b'"' | b'\'' => return self.lex_string(byte),
             b'`' => self.open.push(b'`'),
             b'{' | b'(' | b'[' => {
                 self.open.push(byte);
@@ -122,16 +122,16 @@ impl Lexer<'_> {
                 }
                 self.after_value = opening != Some(b'$');
             }
-            b'<' if self.rest().starts_with(b"<>") => {
+            b'<' if self.remaining_bytes().starts_with(b"<>") => {
                 self.open.push(b'<');
                 self.at += 1;
             }
-            b'/' if !self.after_value => self.regex(),
+            b'/' if !self.after_value => self.lex_regex(),
             _ if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80 => {
                 let is_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$') || *b >= 0x80;
-                let length = self.rest().iter().take_while(|b| is_word(b)).count();
-                let word = &self.rest()[..length];
-                self.after_value = !BEFORE_REGEX.iter().any(|keyword| keyword.as_bytes() == word);
+                let length = self.remaining_bytes().iter().take_while(|b| is_word(b)).count();
+                let word = &self.remaining_bytes()[..length];
+                self.after_value = !REGEX_KEYWORDS.iter().any(|keyword| keyword.as_bytes() == word);
                 self.at += length;
                 return true;
             }
@@ -141,7 +141,7 @@ impl Lexer<'_> {
         true
     }
 
-    fn text(&mut self, quote: u8) -> bool {
+    fn lex_string(&mut self, quote: u8) -> bool {
         let mut at = self.at + 1;
         while let Some(byte) = self.bytes.get(at) {
             match byte {
@@ -160,7 +160,7 @@ impl Lexer<'_> {
     }
 
     /// Reads a regular expression, or a single slash if the line ends first.
-    fn regex(&mut self) {
+    fn lex_regex(&mut self) {
         let (mut at, mut in_class) = (self.at + 1, false);
         while let Some(byte) = self.bytes.get(at) {
             match byte {
@@ -189,13 +189,13 @@ mod tests {
         let complete =
             ["a", "{a: 1}", "`x${y}`", "'}'", "/[}/]/.test(a)", "a / b", "<>it's {x}</>", "// c\n", "/* } */", ""];
         for text in complete {
-            assert!(scan(text).is_balanced, "{text:?}");
+            assert!(scan_expression(text).is_balanced, "{text:?}");
         }
         for text in ["{a", "`x${y", "'", "\"a", "(1", "/* c", "<>a", "`a", "<>{x</>"] {
-            assert!(!scan(text).is_balanced, "{text:?}");
+            assert!(!scan_expression(text).is_balanced, "{text:?}");
         }
         for (text, is_blank) in [(" // c", true), ("/* a */ /* b */", true), ("", true), ("/* a */ 1", false)] {
-            assert_eq!(scan(text).is_blank, is_blank, "{text:?}");
+            assert_eq!(scan_expression(text).is_blank, is_blank, "{text:?}");
         }
     }
 }

@@ -32,42 +32,42 @@ use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
 use flowloom_core::plan::{Composite, Format, Inputs, Plan, Step};
-use flowloom_core::render::Style;
+use flowloom_core::render::TextStyle;
 use flowloom_core::value::Map;
 use markdown::mdast::Node;
 
-use crate::front_end::Source;
+use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::sources::Sources;
 use frontmatter::Frontmatter;
-use parse::Text;
-use scope::{Meaning, Names};
+use parse::TextPiece;
+use scope::{Meaning, ScopeNames};
 
 pub(crate) use front_end::MarkdownFormat;
 
 /// The text between the instructions and a role.
-pub const ROLE_MARK: &str = "\n\nYour role in this step: ";
+pub const ROLE_PREFIX: &str = "\n\nYour role in this step: ";
 
 /// The default instructions in front of every conversation.
-pub const SYSTEM: &str = "You carry out one step of a workflow. The conversation holds the texts of the workflow's \
+pub const DEFAULT_SYSTEM_PROMPT: &str = "You carry out one step of a workflow. The conversation holds the texts of the workflow's \
 author and the results of earlier steps. Do exactly what the last text asks, with what stands before it as context. \
 Answer with the result alone: no greeting, no introduction, no explanation of what you did, no question back, and no \
 offer of further help. Write Markdown where it helps, unless the text asks for another form. Your answer is stored as \
 it is, and later steps build on it.";
 
 /// The text rules of this format.
-const RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::JavaScript, keeps_type: true };
+const TEXT_RULES: TextRules =
+    TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::JavaScript, keeps_type: true };
 
 /// Stack size for the recursion over the most deeply nested text, in bytes.
-const STACK: usize = 96 << 20;
+const STACK_BYTES: usize = 96 << 20;
 
 /// Compiles one file.
-struct Compiler<'a> {
+struct MarkdownCompiler<'a> {
     entry: &'a str,
     sources: &'a Sources,
     problems: &'a mut Problems,
-    needs: &'a mut Vec<String>,
+    missing_files: &'a mut Vec<String>,
     frontmatter: Frontmatter,
     functions: Vec<(Arc<str>, Span)>,
     /// Files that are currently being included.
@@ -84,31 +84,36 @@ struct Compiler<'a> {
 pub const FORMAT: Format = Format::new("markdown");
 
 /// Compiles a Markdown workflow. Included files that `sources` lacks are added to `needs`.
-fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
-    if let Err(message) = source::scan(source.text) {
-        problems.error(Code::TooComplex, Span::default(), message);
+fn compile(
+    source: DefinitionSource<'_>,
+    sources: &Sources,
+    problems: &mut Problems,
+    needs: &mut Vec<String>,
+) -> Option<Plan> {
+    if let Err(message) = source::check_limits(source.text) {
+        problems.add_error(Code::TooComplex, Span::default(), message);
         return None;
     }
     // On a thread with a large stack: the tree of a text can be as deep as the text is long.
     let compiled = std::thread::scope(|scope| {
-        let work = || compile_here(&source, sources, &mut *problems, needs);
-        let started = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        let work = || compile_on_this_thread(&source, sources, &mut *problems, needs);
+        let started = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
         started.ok().map(|thread| thread.join().unwrap_or_default())
     });
     if compiled.is_none() {
-        problems.error(Code::TooComplex, Span::default(), "there is not enough memory to read the file");
+        problems.add_error(Code::TooComplex, Span::default(), "there is not enough memory to read the file");
     }
     compiled.flatten()
 }
 
-fn compile_here(
-    source: &Source<'_>,
+fn compile_on_this_thread(
+    source: &DefinitionSource<'_>,
     sources: &Sources,
     problems: &mut Problems,
     needs: &mut Vec<String>,
 ) -> Option<Plan> {
     let mark = if source.text.starts_with('\u{feff}') { 3 } else { 0 };
-    let text = Text { file: source.file, whole: source.text, stops: vec![(0, mark)], text: &source.text[mark..] };
+    let text = TextPiece { file: source.file, whole: source.text, stops: vec![(0, mark)], text: &source.text[mark..] };
     let nodes = parse::parse(&text, true, problems)?;
     let nodes: Vec<&Node> = nodes.iter().collect();
     let mut frontmatter = Frontmatter::default();
@@ -116,11 +121,11 @@ fn compile_here(
         let start = text.text.find('\n').map_or(0, |at| at + 1);
         frontmatter = frontmatter::read(&yaml.value, start, &text, problems);
     }
-    let mut compiler = Compiler {
+    let mut compiler = MarkdownCompiler {
         entry: source.file,
         sources,
         problems,
-        needs,
+        missing_files: needs,
         frontmatter,
         functions: Vec::new(),
         including: vec![source.file.to_owned()],
@@ -130,24 +135,24 @@ fn compile_here(
         lines: parse::Lines::default(),
         undeclared: Vec::new(),
     };
-    compiler.plan(&nodes, &text)
+    compiler.compile_plan(&nodes, &text)
 }
 
-impl Compiler<'_> {
-    fn plan(&mut self, nodes: &[&Node], text: &Text<'_>) -> Option<Plan> {
+impl MarkdownCompiler<'_> {
+    fn compile_plan(&mut self, nodes: &[&Node], text: &TextPiece<'_>) -> Option<Plan> {
         let names = self.root_names();
-        let phases = build::phases(nodes);
+        let phases = build::split_phases(nodes);
         if phases.is_empty() {
             let message = "there is nothing to run: the file has no text and no action";
-            self.problems.error(Code::NothingToRun, Span::default(), message).help =
+            self.problems.add_error(Code::NothingToRun, Span::default(), message).help =
                 Some("write a prompt, and below it <GenText as=\"answer\" model=\"…\" />".into());
             return None;
         }
-        let is_description = self.describes(&phases);
-        let name = self.title(&phases, text);
-        let description = if is_description { written(&phases[0], text) } else { String::new() };
-        let built = self.scope(nodes, text, names, is_description);
-        self.offer_inputs(text);
+        let is_description = self.is_description(&phases);
+        let name = self.find_title(&phases, text);
+        let description = if is_description { phase_source(&phases[0], text) } else { String::new() };
+        let built = self.compile_scope(nodes, text, names, is_description);
+        self.add_input_fix(text);
         let declared = self.frontmatter.inputs.iter().map(|(input, _)| input.clone());
         let mut defaults: Map =
             self.frontmatter.data.iter().map(|(name, value, _)| (name.as_str().into(), value.clone())).collect();
@@ -163,23 +168,23 @@ impl Compiler<'_> {
             name,
             description,
             inputs: Inputs::Named { declared, defaults },
-            text: RULES,
+            text: TEXT_RULES,
             limits: Limits::default(),
             functions: std::mem::take(&mut self.functions),
             thread: None,
-            root: Step::new(Key::nth("workflow", 1), Composite::Sequence(built.phases)),
+            root: Step::new(Key::numbered_key("workflow", 1), Composite::Sequence(built.phases)),
         })
     }
 
     /// The names that the frontmatter declares.
-    fn root_names(&mut self) -> Names {
-        let mut names = Names::default();
+    fn root_names(&mut self) -> ScopeNames {
+        let mut names = ScopeNames::default();
         let data = self.frontmatter.data.iter().map(|(name, _, span)| (name.clone(), *span));
         let inputs = self.frontmatter.inputs.iter().map(|(input, span)| (input.name.clone(), *span));
         for (name, span) in data.chain(inputs).collect::<Vec<_>>() {
-            if !names.add(&name, Meaning::Variable) {
+            if !names.add_name(&name, Meaning::Variable) {
                 let message = format!("the name {name} is used already, in data");
-                self.problems.error(Code::RepeatedName, span, message).help =
+                self.problems.add_error(Code::RepeatedName, span, message).help =
                     Some("data and inputs share their names: rename one of them".into());
             }
         }
@@ -187,22 +192,22 @@ impl Compiler<'_> {
     }
 
     /// Whether the first phase only describes the workflow: it has no action, and a later phase has one.
-    fn describes(&self, phases: &[Vec<&Node>]) -> bool {
+    fn is_description(&self, phases: &[Vec<&Node>]) -> bool {
         let acts = |phase: &Vec<&Node>| {
             phase.iter().any(|node| {
-                nodes::element(node)
-                    .is_some_and(|(name, _)| name.is_some_and(|name| self.is_action(&actions::kebab(name))))
+                nodes::read_element(node)
+                    .is_some_and(|(name, _)| name.is_some_and(|name| self.is_action(&actions::to_kebab_case(name))))
             })
         };
         phases.first().is_some_and(|first| !acts(first)) && phases.iter().skip(1).any(acts)
     }
 
-    fn title(&self, phases: &[Vec<&Node>], text: &Text<'_>) -> String {
+    fn find_title(&self, phases: &[Vec<&Node>], text: &TextPiece<'_>) -> String {
         if let Some(title) = &self.frontmatter.title {
             return title.clone();
         }
         if let Some(heading @ Node::Heading(_)) = phases.first().and_then(|phase| phase.first()) {
-            let title = plain(heading, text);
+            let title = heading_text(heading, text);
             if !title.is_empty() {
                 return title;
             }
@@ -212,7 +217,7 @@ impl Compiler<'_> {
     }
 
     /// Adds a fix that declares all undeclared names at once.
-    fn offer_inputs(&mut self, text: &Text<'_>) {
+    fn add_input_fix(&mut self, text: &TextPiece<'_>) {
         let mut names: Vec<(String, bool)> = Vec::new();
         for (name, is_list) in std::mem::take(&mut self.undeclared) {
             match names.iter_mut().find(|(known, _)| *known == name) {
@@ -235,34 +240,39 @@ impl Compiler<'_> {
             None => (0, format!("---\ninput:\n{lines}---\n\n")),
         };
         let list = names.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
-        let fix = Fix { title: format!("declare {list} as input"), edits: vec![(text.span(at, at), new)] };
+        let fix = Fix { title: format!("declare {list} as input"), edits: vec![(text.file_span(at, at), new)] };
         self.problems.fix_first(Code::UnknownName, &format!("{first} is not known"), fix);
     }
 }
 
 /// The text of a heading.
-fn plain(node: &Node, text: &Text<'_>) -> String {
+fn heading_text(node: &Node, text: &TextPiece<'_>) -> String {
     match node {
         Node::Text(text) => text.value.clone(),
         Node::InlineCode(code) => code.value.clone(),
         Node::MdxTextExpression(_) => {
-            let (start, end) = nodes::range(node);
+            let (start, end) = nodes::node_range(node);
             text.text[start..end].to_owned()
         }
-        node => {
-            node.children().into_iter().flatten().map(|child| plain(child, text)).collect::<String>().trim().to_owned()
-        }
+        node => node
+            .children()
+            .into_iter()
+            .flatten()
+            .map(|child| heading_text(child, text))
+            .collect::<String>()
+            .trim()
+            .to_owned(),
     }
 }
 
 /// The source of a phase.
-fn written(phase: &[&Node], text: &Text<'_>) -> String {
+fn phase_source(phase: &[&Node], text: &TextPiece<'_>) -> String {
     let (Some(first), Some(last)) = (phase.first(), phase.last()) else { return String::new() };
-    text.text[build::start(first)..nodes::range(last).1].to_owned()
+    text.text[build::node_start(first)..nodes::node_range(last).1].to_owned()
 }
 
 /// The role in a system prompt, if there is one.
-pub fn role_of(system: &str) -> Option<&str> {
-    let mark = ROLE_MARK.trim_start();
-    system.strip_prefix(mark).or_else(|| system.split_once(ROLE_MARK).map(|(_, role)| role))
+pub fn find_role(system: &str) -> Option<&str> {
+    let mark = ROLE_PREFIX.trim_start();
+    system.strip_prefix(mark).or_else(|| system.split_once(ROLE_PREFIX).map(|(_, role)| role))
 }

@@ -1,6 +1,6 @@
 //! Converts the subset of JavaScript that is evaluated natively.
 
-use flowloom_core::expr::js::{Binary, Item, Js, Logic, Property, Unary};
+use flowloom_core::expr::js::{Binary, Js, ListItem, Logic, Property, Unary};
 use flowloom_core::value::{Number, Value};
 use oxc_ast::ast::{
     ArrayExpressionElement, BinaryOperator, ChainElement, Expression, LogicalOperator, MemberExpression,
@@ -8,10 +8,10 @@ use oxc_ast::ast::{
 };
 
 /// Maximum depth of a native expression; deeper ones are evaluated in the sandbox.
-const DEPTH: usize = 64;
+const MAX_NATIVE_DEPTH: usize = 64;
 
 /// Inherited members of objects, lists and strings; they are functions.
-const INHERITED: [&str; 11] = [
+const INHERITED_MEMBERS: [&str; 11] = [
     "constructor",
     "hasOwnProperty",
     "isPrototypeOf",
@@ -26,7 +26,7 @@ const INHERITED: [&str; 11] = [
 ];
 
 /// Methods of lists and strings; as values they are functions.
-const METHODS: [&str; 40] = [
+const LIST_AND_STRING_METHODS: [&str; 40] = [
     "concat",
     "copyWithin",
     "entries",
@@ -70,29 +70,29 @@ const METHODS: [&str; 40] = [
 ];
 
 /// Resolves a name.
-pub(super) type Names<'n> = &'n dyn Fn(&str) -> Option<Js>;
+pub(super) type NameResolver<'n> = &'n dyn Fn(&str) -> Option<Js>;
 
 /// Supplies the value of calls and fragments that are known at compile time.
-pub(super) type Known<'n> = &'n dyn Fn(&Expression<'_>) -> Option<Js>;
+pub(super) type KnownValues<'n> = &'n dyn Fn(&Expression<'_>) -> Option<Js>;
 
 /// Converts expressions.
-pub(super) struct Native<'n> {
-    pub(super) names: Names<'n>,
-    pub(super) known: Known<'n>,
+pub(super) struct NativeConverter<'n> {
+    pub(super) names: NameResolver<'n>,
+    pub(super) known: KnownValues<'n>,
 }
 
-impl Native<'_> {
+impl NativeConverter<'_> {
     /// The native form of an expression; `None` if it needs the sandbox.
-    pub(super) fn convert(&self, expression: &Expression<'_>) -> Option<Js> {
-        self.at(expression, 0).filter(|js| is_exact(js, true))
+    pub(super) fn convert_expression(&self, expression: &Expression<'_>) -> Option<Js> {
+        self.convert_at(expression, 0).filter(|js| is_exact(js, true))
     }
 
-    fn boxed(&self, expression: &Expression<'_>, depth: usize) -> Option<Box<Js>> {
-        self.at(expression, depth + 1).map(Box::new)
+    fn convert_boxed(&self, expression: &Expression<'_>, depth: usize) -> Option<Box<Js>> {
+        self.convert_at(expression, depth + 1).map(Box::new)
     }
 
-    fn at(&self, expression: &Expression<'_>, depth: usize) -> Option<Js> {
-        if depth > DEPTH {
+    fn convert_at(&self, expression: &Expression<'_>, depth: usize) -> Option<Js> {
+        if depth > MAX_NATIVE_DEPTH {
             return None;
         }
         if let Some(known) = (self.known)(expression) {
@@ -101,17 +101,17 @@ impl Native<'_> {
         Some(match expression {
             Expression::BooleanLiteral(literal) => Js::Literal(literal.value.into()),
             Expression::NullLiteral(_) => Js::Literal(Value::Null),
-            Expression::NumericLiteral(literal) => number(literal.value),
+            Expression::NumericLiteral(literal) => number_literal(literal.value),
             Expression::StringLiteral(literal) if !literal.lone_surrogates => {
                 Js::Literal(literal.value.as_str().into())
             }
-            Expression::TemplateLiteral(template) => self.template(template, depth)?,
+            Expression::TemplateLiteral(template) => self.convert_template(template, depth)?,
             Expression::Identifier(name) => (self.names)(name.name.as_str())?,
             Expression::ArrayExpression(list) => {
-                let items = list.elements.iter().map(|element| self.item(element, depth));
+                let items = list.elements.iter().map(|element| self.convert_item(element, depth));
                 Js::List(items.collect::<Option<_>>()?)
             }
-            Expression::ObjectExpression(object) => self.object(object, depth)?,
+            Expression::ObjectExpression(object) => self.convert_object(object, depth)?,
             Expression::UnaryExpression(unary) => {
                 let operator = match unary.operator {
                     UnaryOperator::UnaryNegation => Unary::Minus,
@@ -122,11 +122,12 @@ impl Native<'_> {
                     UnaryOperator::Void => Unary::Void,
                     UnaryOperator::Delete => return None,
                 };
-                Js::Unary(operator, self.boxed(&unary.argument, depth)?)
+                Js::Unary(operator, self.convert_boxed(&unary.argument, depth)?)
             }
             Expression::BinaryExpression(binary) => {
-                let (left, right) = (self.boxed(&binary.left, depth)?, self.boxed(&binary.right, depth)?);
-                Js::Binary(operator(binary.operator)?, left, right)
+                let (left, right) =
+                    (self.convert_boxed(&binary.left, depth)?, self.convert_boxed(&binary.right, depth)?);
+                Js::Binary(convert_operator(binary.operator)?, left, right)
             }
             Expression::LogicalExpression(logical) => {
                 let operator = match logical.operator {
@@ -134,22 +135,26 @@ impl Native<'_> {
                     LogicalOperator::Or => Logic::Or,
                     LogicalOperator::Coalesce => Logic::Nullish,
                 };
-                Js::Logic(operator, self.boxed(&logical.left, depth)?, self.boxed(&logical.right, depth)?)
+                Js::Logic(
+                    operator,
+                    self.convert_boxed(&logical.left, depth)?,
+                    self.convert_boxed(&logical.right, depth)?,
+                )
             }
             Expression::ConditionalExpression(choice) => {
-                let part = |part| self.at(part, depth + 1);
+                let part = |part| self.convert_at(part, depth + 1);
                 Js::Choice(Box::new([part(&choice.test)?, part(&choice.consequent)?, part(&choice.alternate)?]))
             }
             Expression::ChainExpression(chain) => match &chain.expression {
                 ChainElement::CallExpression(_) | ChainElement::TSNonNullExpression(_) => return None,
-                element => Js::Chain(Box::new(self.member(element.as_member_expression()?, depth)?)),
+                element => Js::Chain(Box::new(self.convert_member(element.as_member_expression()?, depth)?)),
             },
-            Expression::ParenthesizedExpression(inner) => self.at(&inner.expression, depth + 1)?,
-            other => self.member(other.as_member_expression()?, depth)?,
+            Expression::ParenthesizedExpression(inner) => self.convert_at(&inner.expression, depth + 1)?,
+            other => self.convert_member(other.as_member_expression()?, depth)?,
         })
     }
 
-    fn template(&self, template: &TemplateLiteral<'_>, depth: usize) -> Option<Js> {
+    fn convert_template(&self, template: &TemplateLiteral<'_>, depth: usize) -> Option<Js> {
         let mut parts = Vec::new();
         let mut values = template.expressions.iter();
         for quasi in &template.quasis {
@@ -158,52 +163,56 @@ impl Native<'_> {
                 parts.push(Js::Literal(text.as_str().into()));
             }
             if let Some(value) = values.next() {
-                parts.push(self.at(value, depth + 1)?);
+                parts.push(self.convert_at(value, depth + 1)?);
             }
         }
         Some(Js::Template(parts))
     }
 
-    fn item(&self, element: &ArrayExpressionElement<'_>, depth: usize) -> Option<Item> {
+    fn convert_item(&self, element: &ArrayExpressionElement<'_>, depth: usize) -> Option<ListItem> {
         match element {
-            ArrayExpressionElement::SpreadElement(spread) => Some(Item::Spread(self.at(&spread.argument, depth + 1)?)),
+            ArrayExpressionElement::SpreadElement(spread) => {
+                Some(ListItem::Spread(self.convert_at(&spread.argument, depth + 1)?))
+            }
             ArrayExpressionElement::Elision(_) => None,
-            element => Some(Item::One(self.at(element.as_expression()?, depth + 1)?)),
+            element => Some(ListItem::One(self.convert_at(element.as_expression()?, depth + 1)?)),
         }
     }
 
-    fn object(&self, object: &ObjectExpression<'_>, depth: usize) -> Option<Js> {
+    fn convert_object(&self, object: &ObjectExpression<'_>, depth: usize) -> Option<Js> {
         let property = |property: &ObjectPropertyKind<'_>| match property {
-            ObjectPropertyKind::SpreadProperty(spread) => Some(Property::Spread(self.at(&spread.argument, depth + 1)?)),
+            ObjectPropertyKind::SpreadProperty(spread) => {
+                Some(Property::Spread(self.convert_at(&spread.argument, depth + 1)?))
+            }
             ObjectPropertyKind::ObjectProperty(pair) => {
                 if pair.method || pair.kind != PropertyKind::Init {
                     return None;
                 }
                 let key = match &pair.key {
-                    key if pair.computed => self.at(key.as_expression()?, depth + 1)?,
+                    key if pair.computed => self.convert_at(key.as_expression()?, depth + 1)?,
                     key => Js::Literal(static_key(key)?.into()),
                 };
-                Some(Property::Pair(key, self.at(&pair.value, depth + 1)?))
+                Some(Property::Pair(key, self.convert_at(&pair.value, depth + 1)?))
             }
         };
         Some(Js::Object(object.properties.iter().map(property).collect::<Option<_>>()?))
     }
 
-    fn member(&self, member: &MemberExpression<'_>, depth: usize) -> Option<Js> {
+    fn convert_member(&self, member: &MemberExpression<'_>, depth: usize) -> Option<Js> {
         let (object, key) = match member {
             MemberExpression::StaticMemberExpression(member) => {
                 let name = member.property.name.as_str();
-                if INHERITED.contains(&name) || METHODS.contains(&name) {
+                if INHERITED_MEMBERS.contains(&name) || LIST_AND_STRING_METHODS.contains(&name) {
                     return None;
                 }
                 (&member.object, Js::Literal(name.into()))
             }
             MemberExpression::ComputedMemberExpression(member) => {
-                (&member.object, self.at(&member.expression, depth + 1)?)
+                (&member.object, self.convert_at(&member.expression, depth + 1)?)
             }
             MemberExpression::PrivateFieldExpression(_) => return None,
         };
-        Some(Js::Member(self.boxed(object, depth)?, Box::new(key), member.optional()))
+        Some(Js::Member(self.convert_boxed(object, depth)?, Box::new(key), member.optional()))
     }
 }
 
@@ -215,8 +224,8 @@ fn is_exact(js: &Js, is_result: bool) -> bool {
         Js::List(items) => {
             is_result
                 // A list of Markdown texts is rendered as text, which only the sandbox knows.
-                && !items.iter().any(|item| matches!(item, Item::One(js) | Item::Spread(js) if is_markdown(js)))
-                && items.iter().all(|item| matches!(item, Item::One(js) | Item::Spread(js) if is_exact(js, true)))
+                && !items.iter().any(|item| matches!(item, ListItem::One(js) | ListItem::Spread(js) if is_markdown(js)))
+                && items.iter().all(|item| matches!(item, ListItem::One(js) | ListItem::Spread(js) if is_exact(js, true)))
         }
         Js::Object(properties) => {
             is_result
@@ -246,7 +255,9 @@ fn is_markdown(js: &Js) -> bool {
         Js::Computed(_) => true,
         Js::Choice(parts) => is_markdown(&parts[1]) || is_markdown(&parts[2]),
         Js::Logic(_, left, right) => is_markdown(left) || is_markdown(right),
-        Js::List(items) => items.iter().any(|item| matches!(item, Item::One(js) | Item::Spread(js) if is_markdown(js))),
+        Js::List(items) => {
+            items.iter().any(|item| matches!(item, ListItem::One(js) | ListItem::Spread(js) if is_markdown(js)))
+        }
         _ => false,
     }
 }
@@ -257,14 +268,14 @@ pub(super) fn static_key(key: &PropertyKey<'_>) -> Option<String> {
     (name != "__proto__").then_some(name)
 }
 
-fn number(value: f64) -> Js {
+fn number_literal(value: f64) -> Js {
     match Number::from_f64(value) {
         Some(number) => Js::Literal(Value::Number(number)),
         None => Js::Special(value),
     }
 }
 
-fn operator(operator: BinaryOperator) -> Option<Binary> {
+fn convert_operator(operator: BinaryOperator) -> Option<Binary> {
     Some(match operator {
         BinaryOperator::Addition => Binary::Add,
         BinaryOperator::Subtraction => Binary::Subtract,

@@ -3,12 +3,12 @@
 use markdown::mdast::Node;
 
 /// The byte range of a node.
-pub(super) fn range(node: &Node) -> (usize, usize) {
+pub(super) fn node_range(node: &Node) -> (usize, usize) {
     node.position().map_or((0, 0), |position| (position.start.offset, position.end.offset))
 }
 
 /// The name and the children of an element.
-pub(super) fn element(node: &Node) -> Option<(Option<&str>, &[Node])> {
+pub(super) fn read_element(node: &Node) -> Option<(Option<&str>, &[Node])> {
     match node {
         Node::MdxJsxFlowElement(element) => Some((element.name.as_deref(), &element.children)),
         Node::MdxJsxTextElement(element) => Some((element.name.as_deref(), &element.children)),

@@ -12,11 +12,11 @@ use super::lex;
 use crate::problems::Problems;
 
 /// Budget for finding the ends of expressions, in scanned bytes: a factor per byte of the file, and a constant.
-const LOOKS: (usize, usize) = (64, 4 << 20);
+const SCAN_BUDGET_BYTES: (usize, usize) = (64, 4 << 20);
 
 /// A piece of Markdown with its position.
 #[derive(Clone, Debug)]
-pub(super) struct Text<'a> {
+pub(super) struct TextPiece<'a> {
     /// The path of the file.
     pub(super) file: &'a str,
     /// The whole text of the file.
@@ -27,28 +27,28 @@ pub(super) struct Text<'a> {
     pub(super) text: &'a str,
 }
 
-impl<'a> Text<'a> {
+impl<'a> TextPiece<'a> {
     /// A part of the piece.
-    pub(super) fn slice<'t>(&'t self, start: usize, end: usize) -> Text<'t> {
+    pub(super) fn slice<'t>(&'t self, start: usize, end: usize) -> TextPiece<'t> {
         let inner = self.stops.iter().filter(|(from, _)| start < *from && *from < end);
-        let stops = std::iter::once((0, self.place(start))).chain(inner.map(|(from, to)| (from - start, *to)));
-        Text { file: self.file, whole: self.whole, stops: stops.collect(), text: &self.text[start..end] }
+        let stops = std::iter::once((0, self.file_offset(start))).chain(inner.map(|(from, to)| (from - start, *to)));
+        TextPiece { file: self.file, whole: self.whole, stops: stops.collect(), text: &self.text[start..end] }
     }
 
     /// The text of an expression in the piece.
-    pub(super) fn expression<'t>(&'t self, value: &'t str, stops: &[(usize, usize)]) -> Text<'t> {
-        let stops = stops.iter().map(|(from, to)| (*from, self.place(*to))).collect();
-        Text { file: self.file, whole: self.whole, stops, text: value }
+    pub(super) fn expression_piece<'t>(&'t self, value: &'t str, stops: &[(usize, usize)]) -> TextPiece<'t> {
+        let stops = stops.iter().map(|(from, to)| (*from, self.file_offset(*to))).collect();
+        TextPiece { file: self.file, whole: self.whole, stops, text: value }
     }
 
     /// The offset in the file of byte `at` of this piece.
-    pub(super) fn place(&self, at: usize) -> usize {
-        place(&self.stops, at)
+    pub(super) fn file_offset(&self, at: usize) -> usize {
+        map_offset(&self.stops, at)
     }
 
     /// The span in the file of a range of this piece.
-    pub(super) fn span(&self, start: usize, end: usize) -> Span {
-        let (start, end) = (self.place(start), self.place(end));
+    pub(super) fn file_span(&self, start: usize, end: usize) -> Span {
+        let (start, end) = (self.file_offset(start), self.file_offset(end));
         Span { start, length: end.saturating_sub(start) }
     }
 }
@@ -62,34 +62,34 @@ pub(super) struct Lines {
 }
 
 /// Bytes between two marks.
-const STEP: usize = 512;
+const MARK_DISTANCE_BYTES: usize = 512;
 
 impl Lines {
     /// Line and column of a byte offset, both from 1.
-    pub(super) fn place(&mut self, text: &Text<'_>, offset: usize) -> (usize, usize) {
+    pub(super) fn line_column(&mut self, text: &TextPiece<'_>, offset: usize) -> (usize, usize) {
         let bytes = text.whole.as_bytes();
         if self.file != text.file || self.marks.is_empty() {
             self.file = text.file.to_owned();
             self.marks.clear();
             let mut at = (1, 1);
             for (index, byte) in bytes.iter().enumerate() {
-                if index % STEP == 0 {
+                if index % MARK_DISTANCE_BYTES == 0 {
                     self.marks.push(at);
                 }
-                at = after(at, *byte);
+                at = advance_position(at, *byte);
             }
             self.marks.push(at);
         }
         let offset = offset.min(bytes.len());
-        let mark = (offset / STEP).min(self.marks.len().saturating_sub(1));
-        let from = (mark * STEP).min(offset);
+        let mark = (offset / MARK_DISTANCE_BYTES).min(self.marks.len().saturating_sub(1));
+        let from = (mark * MARK_DISTANCE_BYTES).min(offset);
         let start = self.marks.get(mark).copied().unwrap_or((1, 1));
-        bytes[from..offset].iter().fold(start, |at, byte| after(at, *byte))
+        bytes[from..offset].iter().fold(start, |at, byte| advance_position(at, *byte))
     }
 }
 
 /// The position after a byte.
-fn after((line, column): (usize, usize), byte: u8) -> (usize, usize) {
+fn advance_position((line, column): (usize, usize), byte: u8) -> (usize, usize) {
     match byte {
         b'\n' => (line + 1, 1),
         // Continuation bytes of a character take no column.
@@ -99,7 +99,7 @@ fn after((line, column): (usize, usize), byte: u8) -> (usize, usize) {
 }
 
 /// The offset in the file of byte `at` of a text assembled from pieces.
-pub(super) fn place(stops: &[(usize, usize)], at: usize) -> usize {
+pub(super) fn map_offset(stops: &[(usize, usize)], at: usize) -> usize {
     let index = stops.partition_point(|(from, _)| *from <= at);
     match index.checked_sub(1).and_then(|index| stops.get(index)) {
         Some((from, to)) => to + (at - from),
@@ -108,8 +108,8 @@ pub(super) fn place(stops: &[(usize, usize)], at: usize) -> usize {
 }
 
 /// The tree of a text; `None`, with an error, if it cannot be parsed.
-pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> Option<Vec<Node>> {
-    let looks = Cell::new(LOOKS.0 * text.text.len() + LOOKS.1);
+pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems) -> Option<Vec<Node>> {
+    let looks = Cell::new(SCAN_BUDGET_BYTES.0 * text.text.len() + SCAN_BUDGET_BYTES.1);
     let constructs = Constructs { frontmatter: is_file, mdx_esm: false, ..Constructs::mdx() };
     let hook = move |expression: &str, _: &markdown::MdxExpressionKind| {
         let (source, rule) = (Box::new("flowloom".to_owned()), Box::new("expression".to_owned()));
@@ -117,7 +117,7 @@ pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> 
             return MdxSignal::Error("there are too many braces".into(), 0, source, Box::new("complex".to_owned()));
         };
         looks.set(left);
-        if lex::scan(expression).is_balanced {
+        if lex::scan_expression(expression).is_balanced {
             MdxSignal::Ok
         } else {
             MdxSignal::Eof("the expression is not closed: a } or a quotation mark is missing".into(), source, rule)
@@ -125,11 +125,11 @@ pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> 
     };
     let options = ParseOptions { constructs, mdx_expression_parse: Some(Box::new(hook)), ..ParseOptions::default() };
     match to_mdast(text.text, &options) {
-        Ok(Node::Root(root)) => match unfinished(&root.children, text.text) {
+        Ok(Node::Root(root)) => match find_unfinished_tag(&root.children, text.text) {
             None => Some(root.children),
             Some(at) => {
-                let span = text.span(at, at + 1);
-                let diagnostic = problems.error(Code::MarkdownSyntax, span, "this tag is not closed");
+                let span = text.file_span(at, at + 1);
+                let diagnostic = problems.add_error(Code::MarkdownSyntax, span, "this tag is not closed");
                 diagnostic.file = text.file.to_owned();
                 diagnostic.help = Some("end it with > or />, or write \\< for a sign that is plain text".into());
                 None
@@ -143,9 +143,9 @@ pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> 
                 None => 0,
             };
             let code = if *message.rule_id == "complex" { Code::TooComplex } else { Code::MarkdownSyntax };
-            let span = text.span(at, (at + 1).min(text.text.len()));
-            let (help, fix) = advice(text, at, &message.reason);
-            let diagnostic = problems.error(code, span, reason(text.text, at, &message.reason));
+            let span = text.file_span(at, (at + 1).min(text.text.len()));
+            let (help, fix) = syntax_help(text, at, &message.reason);
+            let diagnostic = problems.add_error(code, span, clean_reason(text.text, at, &message.reason));
             diagnostic.file = text.file.to_owned();
             (diagnostic.help, diagnostic.fix) = (help, fix);
             None
@@ -154,7 +154,7 @@ pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> 
 }
 
 /// The offset at which the parser treated the start of a tag as text because its paragraph ended within it.
-fn unfinished(nodes: &[Node], text: &str) -> Option<usize> {
+fn find_unfinished_tag(nodes: &[Node], text: &str) -> Option<usize> {
     let in_text = |node: &Node| {
         let (Node::Text(_), Some(position)) = (node, node.position()) else { return None };
         let (start, end) = (position.start.offset, position.end.offset);
@@ -171,11 +171,11 @@ fn unfinished(nodes: &[Node], text: &str) -> Option<usize> {
             })
             .map(|at| start + at)
     };
-    nodes.iter().find_map(|node| in_text(node).or_else(|| unfinished(node.children()?, text)))
+    nodes.iter().find_map(|node| in_text(node).or_else(|| find_unfinished_tag(node.children()?, text)))
 }
 
 /// The parser's message without the parts that only its authors understand.
-fn reason(text: &str, at: usize, reason: &str) -> String {
+fn clean_reason(text: &str, at: usize, reason: &str) -> String {
     let reason = reason.split(" (note").next().unwrap_or(reason).trim().replace("\u{2019}", "'");
     let mut reason = reason.trim_end_matches('.').to_owned();
     if let Some(first) = reason.get(..1) {
@@ -192,14 +192,14 @@ fn reason(text: &str, at: usize, reason: &str) -> String {
 }
 
 /// Help and a fix for the most common mistakes.
-fn advice(text: &Text<'_>, at: usize, reason: &str) -> (Option<String>, Option<Fix>) {
+fn syntax_help(text: &TextPiece<'_>, at: usize, reason: &str) -> (Option<String>, Option<Fix>) {
     let before = text.text.get(..at).unwrap_or_default();
     let after = text.text.get(at..).unwrap_or_default();
     let attribute: String =
         before.chars().rev().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-')).collect();
     if after.starts_with('{') && !attribute.is_empty() && (reason.contains("attribute") || reason.contains("name")) {
         let attribute: String = attribute.chars().rev().collect();
-        let edits = vec![(text.span(at, at), "=".to_owned())];
+        let edits = vec![(text.file_span(at, at), "=".to_owned())];
         let fix = Fix { title: format!("write {attribute}={{…}} with an equals sign"), edits };
         return (Some(format!("write {attribute}={{…}} with an equals sign")), Some(fix));
     }

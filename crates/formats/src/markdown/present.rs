@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use flowloom_core::plan::{Composite, Env, Kind, Plan, Step};
-use flowloom_core::render::js_value;
+use flowloom_core::plan::{Composite, Env, Plan, Step, StepKind};
+use flowloom_core::render::to_js_value;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 
-use crate::front_end::Presented;
+use crate::front_end::RenderedResult;
 
 /// The result of a run of a Markdown workflow.
-pub(super) fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
+pub(super) fn render_result(plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
     let mut results = Map::new();
-    for name in actions(&plan.root) {
+    for name in action_names(&plan.root) {
         match env.vars.get(&name) {
             Some(value) => results.insert(name, value.clone()),
             // A block that did not run has no value.
@@ -21,17 +21,17 @@ pub(super) fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
             None => None,
         };
     }
-    let output: Value = text(env).into();
+    let output: Value = transcript_text(env).into();
     let usage = Value::map([
         ("inputTokens", Value::from(i64::try_from(state.usage.input_tokens).unwrap_or(i64::MAX))),
         ("outputTokens", i64::try_from(state.usage.output_tokens).unwrap_or(i64::MAX).into()),
     ]);
     let whole = Value::map([("output", output.clone()), ("results", results.into()), ("usage", usage)]);
-    Presented { result: js_value(&whole), output }
+    RenderedResult { result: to_js_value(&whole), output }
 }
 
 /// The transcript of the run, with a rule between different phases or blocks.
-fn text(env: &Env) -> String {
+fn transcript_text(env: &Env) -> String {
     let mut text = String::new();
     let mut before = None;
     for written in &*env.transcript {
@@ -44,10 +44,10 @@ fn text(env: &Env) -> String {
 }
 
 /// The names of the top-level actions, in order.
-fn actions(root: &Step) -> Vec<Arc<str>> {
-    let Kind::Composite(Composite::Sequence(phases)) = &root.kind else { return Vec::new() };
+fn action_names(root: &Step) -> Vec<Arc<str>> {
+    let StepKind::Composite(Composite::Sequence(phases)) = &root.kind else { return Vec::new() };
     let steps = phases.iter().flat_map(|phase| match &phase.kind {
-        Kind::Composite(Composite::Sequence(steps)) => steps.as_slice(),
+        StepKind::Composite(Composite::Sequence(steps)) => steps.as_slice(),
         _ => &[],
     });
     steps.flat_map(|step| &step.writes).filter_map(|write| Some(write.names.first()?.as_literal()?.into())).collect()

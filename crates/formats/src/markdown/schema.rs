@@ -9,44 +9,44 @@ use super::combine;
 use super::native::static_key;
 
 /// An error in a schema, with its range.
-pub(super) struct Wrong {
+pub(super) struct SchemaError {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) message: String,
 }
 
-type Read<T> = Result<T, Wrong>;
+type SchemaResult<T> = Result<T, SchemaError>;
 
 /// A schema under construction.
-struct Built {
+struct PartialSchema {
     schema: Map,
     is_optional: bool,
 }
 
-const METHODS: &str = "string, number, boolean, array, object, enum, literal, union, tuple, record, date, null, any, and after them \
+const METHOD_LIST: &str = "string, number, boolean, array, object, enum, literal, union, tuple, record, date, null, any, and after them \
                        optional, nullable, nullish, describe, default, int, positive, nonnegative, negative, min, max, \
                        gt, gte, lt, lte, multipleOf, length, nonempty, email, url, uuid, datetime, date, regex, \
                        startsWith, endsWith, includes, array, or, extend, merge, pick, omit, partial, strict, passthrough";
 
 /// Reads schemas; `data` resolves the constants that they may refer to.
-pub(super) struct Reader<'d> {
+pub(super) struct SchemaReader<'d> {
     pub(super) data: &'d dyn Fn(&str) -> Option<Value>,
 }
 
-impl Reader<'_> {
+impl SchemaReader<'_> {
     /// The JSON Schema that an expression denotes.
-    pub(super) fn schema(&self, expression: &Expression<'_>) -> Read<Value> {
+    pub(super) fn read_schema(&self, expression: &Expression<'_>) -> SchemaResult<Value> {
         match expression {
-            Expression::CallExpression(_) => Ok(self.built(expression)?.schema.into()),
-            _ => self.constant(expression),
+            Expression::CallExpression(_) => Ok(self.read_builder(expression)?.schema.into()),
+            _ => self.read_constant(expression),
         }
     }
 
     /// The value of a literal expression.
-    pub(super) fn constant(&self, expression: &Expression<'_>) -> Read<Value> {
+    pub(super) fn read_constant(&self, expression: &Expression<'_>) -> SchemaResult<Value> {
         Ok(match expression {
             Expression::StringLiteral(literal) => literal.value.as_str().into(),
-            Expression::NumericLiteral(literal) => number(literal.value),
+            Expression::NumericLiteral(literal) => number_value(literal.value),
             Expression::BooleanLiteral(literal) => literal.value.into(),
             Expression::NullLiteral(_) => Value::Null,
             Expression::TemplateLiteral(template) if template.expressions.is_empty() => {
@@ -55,136 +55,142 @@ impl Reader<'_> {
                 text.collect::<String>().into()
             }
             Expression::UnaryExpression(unary) if unary.operator == UnaryOperator::UnaryNegation => {
-                match self.constant(&unary.argument)? {
-                    Value::Number(value) => number(-value.as_f64()),
-                    _ => return Err(wrong(expression, "this must be a number")),
+                match self.read_constant(&unary.argument)? {
+                    Value::Number(value) => number_value(-value.as_f64()),
+                    _ => return Err(schema_error(expression, "this must be a number")),
                 }
             }
             Expression::ArrayExpression(list) => {
                 let item = |element: &ArrayExpressionElement<'_>| match element.as_expression() {
-                    Some(item) => self.constant(item),
-                    None => Err(wrong(expression, "a list in a schema holds only plain values")),
+                    Some(item) => self.read_constant(item),
+                    None => Err(schema_error(expression, "a list in a schema holds only plain values")),
                 };
-                Value::list(list.elements.iter().map(item).collect::<Read<_>>()?)
+                Value::list(list.elements.iter().map(item).collect::<SchemaResult<_>>()?)
             }
             Expression::ObjectExpression(object) => {
                 let mut map = Map::new();
                 for property in &object.properties {
                     let (key, value) =
-                        pair(property).ok_or_else(|| wrong(expression, "write keys with values here"))?;
+                        read_pair(property).ok_or_else(|| schema_error(expression, "write keys with values here"))?;
                     let is_schema = matches!(value, Expression::CallExpression(_));
-                    let value = if is_schema { self.schema(value)? } else { self.constant(value)? };
+                    let value = if is_schema { self.read_schema(value)? } else { self.read_constant(value)? };
                     map.insert(key.into(), value);
                 }
                 map.into()
             }
-            Expression::Identifier(name) => (self.data)(name.name.as_str())
-                .ok_or_else(|| wrong(expression, "only constants of the frontmatter's data can be named here"))?,
+            Expression::Identifier(name) => (self.data)(name.name.as_str()).ok_or_else(|| {
+                schema_error(expression, "only constants of the frontmatter's data can be named here")
+            })?,
             _ => {
-                return Err(wrong(expression, "this value is known only at run time; a schema must be constant"));
+                return Err(schema_error(
+                    expression,
+                    "this value is known only at run time; a schema must be constant",
+                ));
             }
         })
     }
 
-    fn built(&self, expression: &Expression<'_>) -> Read<Built> {
+    fn read_builder(&self, expression: &Expression<'_>) -> SchemaResult<PartialSchema> {
         let Expression::CallExpression(call) = expression else {
-            let value = self.constant(expression)?;
-            let schema = value.as_map().cloned().ok_or_else(|| wrong(expression, "this is not a schema"))?;
-            return Ok(Built { schema, is_optional: false });
+            let value = self.read_constant(expression)?;
+            let schema = value.as_map().cloned().ok_or_else(|| schema_error(expression, "this is not a schema"))?;
+            return Ok(PartialSchema { schema, is_optional: false });
         };
         let Expression::StaticMemberExpression(member) = &call.callee else {
-            return Err(wrong(expression, "a schema is built with $.z, for example $.z.string()"));
+            return Err(schema_error(expression, "a schema is built with $.z, for example $.z.string()"));
         };
         let name = member.property.name.as_str();
         let arguments: Vec<&Expression<'_>> = call.arguments.iter().filter_map(Argument::as_expression).collect();
         if is_builder(&member.object) {
-            return self.base(name, &arguments, expression);
+            return self.read_base(name, &arguments, expression);
         }
-        let mut built = self.built(&member.object)?;
-        self.refine(name, &arguments, &mut built, expression)?;
+        let mut built = self.read_builder(&member.object)?;
+        self.apply_method(name, &arguments, &mut built, expression)?;
         Ok(built)
     }
 
     /// The schema of `$.z.name(…)`.
-    fn base(&self, name: &str, arguments: &[&Expression<'_>], at: &Expression<'_>) -> Read<Built> {
+    fn read_base(&self, name: &str, arguments: &[&Expression<'_>], at: &Expression<'_>) -> SchemaResult<PartialSchema> {
         if let ("optional" | "nullable" | "nullish", Some(inner)) = (name, arguments.first()) {
-            let mut built = self.built(inner)?;
-            self.refine(name, &[], &mut built, at)?;
+            let mut built = self.read_builder(inner)?;
+            self.apply_method(name, &[], &mut built, at)?;
             return Ok(built);
         }
-        let mut schema = self.plain(name, arguments, at)?;
+        let mut schema = self.plain_schema(name, arguments, at)?;
         // The options object next to the parts of the schema.
         let beside = arguments.last().filter(|_| name != "object" || arguments.len() > 1);
         if let Some(told @ Expression::ObjectExpression(_)) = beside
-            && let Ok(told) = self.constant(told)
+            && let Ok(told) = self.read_constant(told)
             && let Some(description) = told.get("description").filter(|told| told.as_str().is_some())
         {
             schema.insert("description".into(), description.clone());
         }
         // A field of any type may be missing as well.
-        Ok(Built { schema, is_optional: matches!(name, "any" | "unknown") })
+        Ok(PartialSchema { schema, is_optional: matches!(name, "any" | "unknown") })
     }
 
     /// The schema without its description.
-    fn plain(&self, name: &str, arguments: &[&Expression<'_>], at: &Expression<'_>) -> Read<Map> {
-        let first = || arguments.first().copied().ok_or_else(|| wrong(at, &format!("{name}() needs an argument")));
+    fn plain_schema(&self, name: &str, arguments: &[&Expression<'_>], at: &Expression<'_>) -> SchemaResult<Map> {
+        let first =
+            || arguments.first().copied().ok_or_else(|| schema_error(at, &format!("{name}() needs an argument")));
         let plain = |kind: &str| Ok(Map::from_iter([("type".into(), kind.into())]));
         match name {
             "string" | "number" | "boolean" | "null" => plain(name),
             "int" => plain("integer"),
             "any" | "unknown" => Ok(Map::new()),
             "array" => {
-                let items = self.built(first()?)?.schema;
+                let items = self.read_builder(first()?)?.schema;
                 Ok(Map::from_iter([("type".into(), "array".into()), ("items".into(), items.into())]))
             }
-            "object" => self.object(first()?),
+            "object" => self.object_schema(first()?),
             "enum" => {
-                let values = self.constant(first()?)?;
+                let values = self.read_constant(first()?)?;
                 if values.as_list().is_none_or(|list| list.is_empty() || list.iter().any(|v| v.as_str().is_none())) {
-                    return Err(wrong(at, "enum() needs a list of texts"));
+                    return Err(schema_error(at, "enum() needs a list of texts"));
                 }
                 Ok(Map::from_iter([("type".into(), "string".into()), ("enum".into(), values)]))
             }
             "literal" => {
-                let value = self.constant(first()?)?;
+                let value = self.read_constant(first()?)?;
                 let kind = match &value {
                     Value::String(_) => "string",
                     Value::Number(_) => "number",
                     Value::Bool(_) => "boolean",
                     Value::Null => "null",
-                    _ => return Err(wrong(at, "literal() needs a plain value")),
+                    _ => return Err(schema_error(at, "literal() needs a plain value")),
                 };
                 Ok(Map::from_iter([("type".into(), kind.into()), ("const".into(), value)]))
             }
             "date" => Ok(Map::from_iter([("type".into(), "string".into()), ("format".into(), "date-time".into())])),
             "union" | "discriminatedUnion" | "tuple" => {
                 let Some(Expression::ArrayExpression(list)) = arguments.last().copied() else {
-                    return Err(wrong(at, &format!("{name}() needs a list of schemas")));
+                    return Err(schema_error(at, &format!("{name}() needs a list of schemas")));
                 };
                 let member = |element: &ArrayExpressionElement<'_>| match element.as_expression() {
-                    Some(member) => Ok(self.built(member)?.schema),
-                    None => Err(wrong(at, &format!("{name}() needs a list of schemas"))),
+                    Some(member) => Ok(self.read_builder(member)?.schema),
+                    None => Err(schema_error(at, &format!("{name}() needs a list of schemas"))),
                 };
-                let members = list.elements.iter().map(member).collect::<Read<Vec<Map>>>()?;
-                Ok(if name == "tuple" { combine::tuple(members) } else { combine::union(members) })
+                let members = list.elements.iter().map(member).collect::<SchemaResult<Vec<Map>>>()?;
+                Ok(if name == "tuple" { combine::tuple_schema(members) } else { combine::union_schema(members) })
             }
             "record" => {
-                let values = arguments.last().copied().ok_or_else(|| wrong(at, "record() needs a schema"))?;
-                let values = self.built(values)?.schema;
+                let values = arguments.last().copied().ok_or_else(|| schema_error(at, "record() needs a schema"))?;
+                let values = self.read_builder(values)?.schema;
                 Ok(Map::from_iter([("type".into(), "object".into()), ("additionalProperties".into(), values.into())]))
             }
-            _ => Err(wrong(at, &format!("$.z has no {name}() here; it has {METHODS}"))),
+            _ => Err(schema_error(at, &format!("$.z has no {name}() here; it has {METHOD_LIST}"))),
         }
     }
 
-    fn object(&self, fields: &Expression<'_>) -> Read<Map> {
+    fn object_schema(&self, fields: &Expression<'_>) -> SchemaResult<Map> {
         let Expression::ObjectExpression(object) = fields else {
-            return Err(wrong(fields, "object() needs fields: object({ name: $.z.string() })"));
+            return Err(schema_error(fields, "object() needs fields: object({ name: $.z.string() })"));
         };
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for property in &object.properties {
-            let (key, value) = pair(property).ok_or_else(|| wrong(fields, "write fields as name: schema"))?;
-            let field = self.built(value)?;
+            let (key, value) =
+                read_pair(property).ok_or_else(|| schema_error(fields, "write fields as name: schema"))?;
+            let field = self.read_builder(value)?;
             if !field.is_optional {
                 required.push(key.as_str().into());
             }
@@ -199,13 +205,20 @@ impl Reader<'_> {
     }
 
     /// Applies `.name(…)` to a schema.
-    fn refine(&self, name: &str, arguments: &[&Expression<'_>], built: &mut Built, at: &Expression<'_>) -> Read<()> {
+    fn apply_method(
+        &self,
+        name: &str,
+        arguments: &[&Expression<'_>],
+        built: &mut PartialSchema,
+        at: &Expression<'_>,
+    ) -> SchemaResult<()> {
         let first = || {
-            let first = arguments.first().copied().ok_or_else(|| wrong(at, &format!("{name}() needs an argument")))?;
-            self.constant(first)
+            let first =
+                arguments.first().copied().ok_or_else(|| schema_error(at, &format!("{name}() needs an argument")))?;
+            self.read_constant(first)
         };
         let kind = built.schema.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if self.wrap(name, &kind, arguments, &mut built.schema, at)? {
+        if self.apply_wrapper(name, &kind, arguments, &mut built.schema, at)? {
             return Ok(());
         }
         let mut set = |key: &str, value: Value| {
@@ -213,10 +226,10 @@ impl Reader<'_> {
         };
         match (name, kind.as_str()) {
             ("optional", _) => built.is_optional = true,
-            ("nullable", _) => combine::nullable(&mut built.schema),
+            ("nullable", _) => combine::make_nullable(&mut built.schema),
             ("nullish", _) => {
                 built.is_optional = true;
-                combine::nullable(&mut built.schema);
+                combine::make_nullable(&mut built.schema);
             }
             ("default", _) => {
                 set("default", first()?);
@@ -225,9 +238,9 @@ impl Reader<'_> {
             ("describe", _) => set("description", first()?),
             ("int", _) => set("type", "integer".into()),
             ("finite" | "safe" | "trim" | "toLowerCase" | "toUpperCase" | "readonly" | "brand", _) => {}
-            ("startsWith", "string") => set("pattern", format!("^{}", escaped(&first()?)).into()),
-            ("endsWith", "string") => set("pattern", format!("{}$", escaped(&first()?)).into()),
-            ("includes", "string") => set("pattern", escaped(&first()?).into()),
+            ("startsWith", "string") => set("pattern", format!("^{}", escape_regex(&first()?)).into()),
+            ("endsWith", "string") => set("pattern", format!("{}$", escape_regex(&first()?)).into()),
+            ("includes", "string") => set("pattern", escape_regex(&first()?).into()),
             ("positive", _) => set("exclusiveMinimum", 0.into()),
             ("nonnegative", _) => set("minimum", 0.into()),
             ("negative", _) => set("exclusiveMaximum", 0.into()),
@@ -254,36 +267,41 @@ impl Reader<'_> {
             ("datetime", "string") => set("format", "date-time".into()),
             ("regex", "string") => match arguments.first() {
                 Some(Expression::RegExpLiteral(regex)) => set("pattern", regex.regex.pattern.text.as_str().into()),
-                _ => return Err(wrong(at, "regex() needs a regular expression: /…/")),
+                _ => return Err(schema_error(at, "regex() needs a regular expression: /…/")),
             },
             ("strict" | "strip", "object") => set("additionalProperties", false.into()),
             ("passthrough", "object") => set("additionalProperties", true.into()),
-            _ => return Err(wrong(at, &format!("a schema has no {name}() here; it has {METHODS}"))),
+            _ => return Err(schema_error(at, &format!("a schema has no {name}() here; it has {METHOD_LIST}"))),
         }
         Ok(())
     }
 }
 
-impl Reader<'_> {
+impl SchemaReader<'_> {
     /// Applies a method that replaces the schema; `false` if `name` is not one.
-    fn wrap(
+    fn apply_wrapper(
         &self,
         name: &str,
         kind: &str,
         arguments: &[&Expression<'_>],
         schema: &mut Map,
         at: &Expression<'_>,
-    ) -> Read<bool> {
-        let first = || arguments.first().copied().ok_or_else(|| wrong(at, &format!("{name}() needs an argument")));
+    ) -> SchemaResult<bool> {
+        let first =
+            || arguments.first().copied().ok_or_else(|| schema_error(at, &format!("{name}() needs an argument")));
         match (name, kind) {
             ("array", _) => {
                 let items = std::mem::take(schema);
                 *schema = Map::from_iter([("type".into(), "array".into()), ("items".into(), items.into())]);
             }
-            ("or", _) => *schema = combine::union(vec![std::mem::take(schema), self.built(first()?)?.schema]),
-            ("extend", "object") => combine::extend(schema, &self.object(first()?)?),
-            ("merge", "object") => combine::extend(schema, &self.built(first()?)?.schema),
-            ("pick" | "omit", "object") => combine::select(schema, &self.constant(first()?)?, name == "pick"),
+            ("or", _) => {
+                *schema = combine::union_schema(vec![std::mem::take(schema), self.read_builder(first()?)?.schema])
+            }
+            ("extend", "object") => combine::extend_object(schema, &self.object_schema(first()?)?),
+            ("merge", "object") => combine::extend_object(schema, &self.read_builder(first()?)?.schema),
+            ("pick" | "omit", "object") => {
+                combine::select_fields(schema, &self.read_constant(first()?)?, name == "pick")
+            }
             ("partial", "object") => drop(schema.shift_remove("required")),
             _ => return Ok(false),
         }
@@ -292,7 +310,7 @@ impl Reader<'_> {
 }
 
 /// A regular expression that matches exactly this text.
-fn escaped(text: &Value) -> String {
+fn escape_regex(text: &Value) -> String {
     let mut out = String::new();
     for c in text.as_str().unwrap_or_default().chars() {
         if c.is_ascii() && !c.is_ascii_alphanumeric() {
@@ -310,19 +328,19 @@ fn is_builder(expression: &Expression<'_>) -> bool {
     is_helper && member.property.name == "z"
 }
 
-fn pair<'e, 'a>(property: &'e ObjectPropertyKind<'a>) -> Option<(String, &'e Expression<'a>)> {
+fn read_pair<'e, 'a>(property: &'e ObjectPropertyKind<'a>) -> Option<(String, &'e Expression<'a>)> {
     let ObjectPropertyKind::ObjectProperty(property) = property else { return None };
     let is_plain = !property.computed && !property.method;
     is_plain.then(|| Some((static_key(&property.key)?, &property.value))).flatten()
 }
 
-fn number(value: f64) -> Value {
+fn number_value(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-fn wrong(expression: &Expression<'_>, message: &str) -> Wrong {
+fn schema_error(expression: &Expression<'_>, message: &str) -> SchemaError {
     let span = expression.span();
-    Wrong { start: span.start as usize, end: span.end as usize, message: message.to_owned() }
+    SchemaError { start: span.start as usize, end: span.end as usize, message: message.to_owned() }
 }
 
 /// The schema of one of several strings.
@@ -331,11 +349,11 @@ pub(super) fn one_of(values: Value) -> Value {
 }
 
 /// Adds the name and the description of a schema as its `title` and `description`.
-pub(super) fn named(schema: Value, name: Option<Value>, description: Option<Value>) -> Value {
+pub(super) fn add_title(schema: Value, name: Option<Value>, description: Option<Value>) -> Value {
     let mut map = schema.as_map().cloned().unwrap_or_default();
     for (key, value) in [("title", name), ("description", description)] {
         if let Some(value) = value {
-            map.insert(key.into(), render::text(&value, render::Style::JavaScript).into());
+            map.insert(key.into(), render::render_text(&value, render::TextStyle::JavaScript).into());
         }
     }
     map.into()

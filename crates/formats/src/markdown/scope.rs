@@ -18,14 +18,14 @@ pub(super) enum Meaning {
 
 impl Meaning {
     /// An empty helper object.
-    pub(super) fn empty() -> Meaning {
+    pub(super) fn empty_helper() -> Meaning {
         Meaning::Constant(Map::new().into())
     }
 }
 
 /// The names of a scope. Cloning is cheap.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
+pub(super) struct ScopeNames {
     known: Arc<HashMap<String, Meaning>>,
     /// The names in the order of their declaration.
     order: Arc<Vec<String>>,
@@ -38,15 +38,15 @@ pub(super) struct Names {
     is_nested: bool,
 }
 
-impl Names {
+impl ScopeNames {
     /// The names of a block inside this scope.
-    pub(super) fn inner(&self) -> Names {
+    pub(super) fn inner_scope(&self) -> ScopeNames {
         let outside = Arc::new(self.order.iter().chain(&*self.outside).cloned().collect());
-        Names { outside, is_nested: true, ..Names::default() }
+        ScopeNames { outside, is_nested: true, ..ScopeNames::default() }
     }
 
     /// Adds a name; `false` if it is taken.
-    pub(super) fn add(&mut self, name: &str, meaning: Meaning) -> bool {
+    pub(super) fn add_name(&mut self, name: &str, meaning: Meaning) -> bool {
         if self.known.contains_key(name) {
             return false;
         }
@@ -56,23 +56,23 @@ impl Names {
     }
 
     /// The same names with an action's own helper, which shadows outer ones.
-    pub(super) fn with_own(&self, action: &str, meaning: Meaning) -> Names {
-        Names { own: Some((format!("${action}"), meaning)), ..self.clone() }
+    pub(super) fn with_own(&self, action: &str, meaning: Meaning) -> ScopeNames {
+        ScopeNames { own: Some((format!("${action}"), meaning)), ..self.clone() }
     }
 
     /// Notes the names of later actions.
-    pub(super) fn expect(&mut self, names: Vec<String>) {
+    pub(super) fn set_later(&mut self, names: Vec<String>) {
         self.later = Arc::new(names);
     }
 
-    pub(super) fn meaning(&self, name: &str) -> Option<Meaning> {
+    pub(super) fn find_meaning(&self, name: &str) -> Option<Meaning> {
         match &self.own {
             Some((own, meaning)) if name == "$" || name == own => Some(meaning.clone()),
             _ => self.known.get(name).cloned(),
         }
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn all_names(&self) -> impl Iterator<Item = &str> {
         self.order.iter().map(String::as_str)
     }
 

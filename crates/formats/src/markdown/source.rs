@@ -2,50 +2,52 @@
 //! because the parser needs quadratic time for some of them.
 
 /// Maximum size of a file, in bytes.
-pub(super) const BYTES: usize = 256 << 10;
+pub(super) const MAX_FILE_BYTES: usize = 256 << 10;
 
 /// Maximum number of lines.
-const LINES: usize = 8_000;
+const MAX_LINES: usize = 8_000;
 
 /// Maximum nesting of lists, quotes and brackets.
-const NESTING: usize = 64;
+const MAX_NESTING: usize = 64;
 
 /// Maximum number of attributes in one paragraph. An action has far fewer; the time to parse an element grows with
 /// their number.
-const ATTRIBUTES: usize = 5_000;
+const MAX_PARAGRAPH_ATTRIBUTES: usize = 5_000;
 
 /// Limit of the total work: for each paragraph, its length in bytes times the number of marks to which the parser may
 /// backtrack.
-const WORK: usize = 40 << 20;
+const MAX_PARSE_WORK: usize = 40 << 20;
 
 /// Checks a text; the error is a message.
-pub(super) fn scan(text: &str) -> Result<(), String> {
-    if text.len() > BYTES {
-        return Err(format!("the text has {} bytes, and the limit is {BYTES}", text.len()));
+pub(super) fn check_limits(text: &str) -> Result<(), String> {
+    if text.len() > MAX_FILE_BYTES {
+        return Err(format!("the text has {} bytes, and the limit is {MAX_FILE_BYTES}", text.len()));
     }
     let (mut work, mut length, mut marks, mut attributes) = (0usize, 0usize, 0usize, 0usize);
     for (index, line) in text.lines().enumerate() {
         let line_number = index + 1;
-        if line_number > LINES {
-            return Err(format!("the text has more than {LINES} lines"));
+        if line_number > MAX_LINES {
+            return Err(format!("the text has more than {MAX_LINES} lines"));
         }
-        if containers(line) > NESTING {
-            return Err(format!("line {line_number} is nested more than {NESTING} levels deep"));
+        if container_depth(line) > MAX_NESTING {
+            return Err(format!("line {line_number} is nested more than {MAX_NESTING} levels deep"));
         }
         if line.trim().is_empty() {
             work += length * marks;
             (length, marks, attributes) = (0, 0, 0);
         }
         attributes += line.as_bytes().windows(2).filter(|pair| matches!(pair, [b'=', b'"' | b'\'' | b'{'])).count();
-        if attributes > ATTRIBUTES {
-            return Err(format!("the paragraph with line {line_number} has more than {ATTRIBUTES} attributes"));
+        if attributes > MAX_PARAGRAPH_ATTRIBUTES {
+            return Err(format!(
+                "the paragraph with line {line_number} has more than {MAX_PARAGRAPH_ATTRIBUTES} attributes"
+            ));
         }
         length += line.len() + 1;
         marks += line
             .bytes()
             .filter(|byte| matches!(byte, b'[' | b']' | b'*' | b'_' | b'`' | b'<' | b'{' | b'}' | b'!'))
             .count();
-        if work + length * marks > WORK {
+        if work + length * marks > MAX_PARSE_WORK {
             return Err(format!(
                 "the paragraph that ends at line {line_number} has too many marks of emphasis, links, code or expressions"
             ));
@@ -55,7 +57,7 @@ pub(super) fn scan(text: &str) -> Result<(), String> {
 }
 
 /// The number of list and quote marks at the start of a line.
-fn containers(line: &str) -> usize {
+fn container_depth(line: &str) -> usize {
     let bytes = line.as_bytes();
     // A nested list is indented by at least two spaces.
     let indent = bytes.iter().take_while(|byte| **byte == b' ').count();

@@ -3,15 +3,15 @@
 use flowloom_core::code::Code;
 use markdown::mdast::Node;
 
-use super::expression::{Block, Chunk, Compiled, joined};
-use super::nodes::{element, range};
-use super::parse::Text;
-use super::scope::Names;
-use super::{Compiler, actions};
+use super::expression::{CompiledExpression, Paragraph, ParagraphPart, join_blocks};
+use super::nodes::{node_range, read_element};
+use super::parse::TextPiece;
+use super::scope::ScopeNames;
+use super::{MarkdownCompiler, actions};
 
 /// The context of a text.
-pub(super) struct Around<'n> {
-    pub(super) names: &'n Names,
+pub(super) struct TextContext<'n> {
+    pub(super) names: &'n ScopeNames,
     /// Names bound by the functions around a fragment.
     pub(super) locals: &'n [String],
     /// Whether actions are text here, as in included files and fragments.
@@ -19,57 +19,70 @@ pub(super) struct Around<'n> {
 }
 
 /// A range of the text that is replaced.
-struct Hole {
+struct Replacement {
     start: usize,
     end: usize,
-    put: Vec<Chunk>,
+    put: Vec<ParagraphPart>,
 }
 
-impl Compiler<'_> {
+impl MarkdownCompiler<'_> {
     /// The paragraphs of nodes without actions.
-    pub(super) fn blocks(&mut self, nodes: &[&Node], text: &Text<'_>, around: &Around<'_>) -> Vec<Block> {
+    pub(super) fn compile_blocks(
+        &mut self,
+        nodes: &[&Node],
+        text: &TextPiece<'_>,
+        around: &TextContext<'_>,
+    ) -> Vec<Paragraph> {
         let kept = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
         let mut groups: Vec<Vec<&Node>> = Vec::new();
         for node in kept {
             match groups.last_mut() {
                 // Nodes on the same line form one paragraph.
                 Some(group)
-                    if group.last().is_some_and(|last| !text.text[range(last).1..range(node).0].contains('\n')) =>
+                    if group
+                        .last()
+                        .is_some_and(|last| !text.text[node_range(last).1..node_range(node).0].contains('\n')) =>
                 {
                     group.push(node);
                 }
                 _ => groups.push(vec![node]),
             }
         }
-        groups.iter().flat_map(|group| self.block(group, text, around)).collect()
+        groups.iter().flat_map(|group| self.compile_block(group, text, around)).collect()
     }
 
     /// One block: a paragraph, or the result of an expression that is a block of its own.
-    fn block(&mut self, nodes: &[&Node], text: &Text<'_>, around: &Around<'_>) -> Vec<Block> {
+    fn compile_block(&mut self, nodes: &[&Node], text: &TextPiece<'_>, around: &TextContext<'_>) -> Vec<Paragraph> {
         if let [Node::MdxFlowExpression(expression)] = nodes {
-            let inner = text.expression(&expression.value, &expression.stops);
-            return match self.expression(&inner, around.names, around.locals) {
-                Some(Compiled::Blocks(blocks)) => blocks,
-                Some(Compiled::Value(source)) => vec![vec![Chunk::Value(source)]],
-                Some(Compiled::Nothing) | None => Vec::new(),
+            let inner = text.expression_piece(&expression.value, &expression.stops);
+            return match self.compile_expression(&inner, around.names, around.locals) {
+                Some(CompiledExpression::Blocks(blocks)) => blocks,
+                Some(CompiledExpression::Value(source)) => vec![vec![ParagraphPart::Value(source)]],
+                Some(CompiledExpression::Empty) | None => Vec::new(),
             };
         }
         let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { return Vec::new() };
-        let (start, end) = (range(first).0, range(last).1);
+        let (start, end) = (node_range(first).0, node_range(last).1);
         let start = start + text.text[start..end].bytes().take_while(|b| matches!(b, b' ' | b'\t')).count();
         let mut holes = Vec::new();
         if !is_module_code(first, &text.text[start..end]) {
-            nodes.iter().for_each(|node| self.holes(node, text, around, &mut holes));
+            nodes.iter().for_each(|node| self.collect_replacements(node, text, around, &mut holes));
         }
-        let block = assemble(text.text, start, end, holes);
+        let block = fill_replacements(text.text, start, end, holes);
         if block.is_empty() { Vec::new() } else { vec![block] }
     }
 
-    fn holes(&mut self, node: &Node, text: &Text<'_>, around: &Around<'_>, holes: &mut Vec<Hole>) {
-        let (start, end) = range(node);
+    fn collect_replacements(
+        &mut self,
+        node: &Node,
+        text: &TextPiece<'_>,
+        around: &TextContext<'_>,
+        holes: &mut Vec<Replacement>,
+    ) {
+        let (start, end) = node_range(node);
         let expression = match node {
             Node::Blockquote(_) => {
-                holes.push(comment(text.text, start, end));
+                holes.push(comment_range(text.text, start, end));
                 return;
             }
             Node::MdxFlowExpression(expression) => Some((&expression.value, &expression.stops)),
@@ -77,31 +90,37 @@ impl Compiler<'_> {
             _ => None,
         };
         if let Some((value, stops)) = expression {
-            let inner = text.expression(value, stops);
-            let put = match self.expression(&inner, around.names, around.locals) {
-                Some(Compiled::Blocks(blocks)) => joined(blocks),
-                Some(Compiled::Value(source)) => vec![Chunk::Value(source)],
-                Some(Compiled::Nothing) | None => Vec::new(),
+            let inner = text.expression_piece(value, stops);
+            let put = match self.compile_expression(&inner, around.names, around.locals) {
+                Some(CompiledExpression::Blocks(blocks)) => join_blocks(blocks),
+                Some(CompiledExpression::Value(source)) => vec![ParagraphPart::Value(source)],
+                Some(CompiledExpression::Empty) | None => Vec::new(),
             };
-            holes.push(Hole { start, end, put });
+            holes.push(Replacement { start, end, put });
             return;
         }
-        if let Some((name, _)) = element(node)
+        if let Some((name, _)) = read_element(node)
             && !self.element_in_text(node, name, text, around)
         {
             return;
         }
         for child in node.children().into_iter().flatten() {
-            self.holes(child, text, around, holes);
+            self.collect_replacements(child, text, around, holes);
         }
     }
 
     /// Reports an element that stays text; `false` if it may not.
-    fn element_in_text(&mut self, node: &Node, name: Option<&str>, text: &Text<'_>, around: &Around<'_>) -> bool {
+    fn element_in_text(
+        &mut self,
+        node: &Node,
+        name: Option<&str>,
+        text: &TextPiece<'_>,
+        around: &TextContext<'_>,
+    ) -> bool {
         let Some(name) = name else { return true };
-        let (start, _) = range(node);
+        let (start, _) = node_range(node);
         let end = start + 1 + name.len();
-        let is_action = self.is_action(&actions::kebab(name));
+        let is_action = self.is_action(&actions::to_kebab_case(name));
         if is_action && !around.is_inserted {
             let is_inline = matches!(node, Node::MdxJsxTextElement(_));
             let (code, message, help) = if is_inline {
@@ -115,19 +134,19 @@ impl Compiler<'_> {
                 let message = format!("the action <{name}> cannot run inside a list or another element");
                 (Code::NestedAction, message, "move it out, to the left margin of its block")
             };
-            self.report(text, code, start, end, message).help = Some(help.into());
+            self.report_error(text, code, start, end, message).help = Some(help.into());
             return false;
         }
         let (message, help) = if is_action {
             (format!("the action <{name}> stays text here: included files and fragments run no actions"), None)
         } else {
-            let meant = self.action_like(name);
+            let meant = self.suggest_action(name);
             let help = meant.map(|meant| format!("did you mean <{meant}>?"));
             (format!("<{name}> is not an action; it stays part of the text"), help)
         };
-        let span = text.span(start, end);
+        let span = text.file_span(start, end);
         let code = if is_action { Code::ActionAsText } else { Code::UnknownElement };
-        let diagnostic = self.problems.warn(code, span, message);
+        let diagnostic = self.problems.add_warning(code, span, message);
         diagnostic.file = text.file.to_owned();
         diagnostic.help = help;
         true
@@ -145,11 +164,11 @@ fn is_module_code(node: &Node, text: &str) -> bool {
 }
 
 /// A comment with its lines, and with one of the empty lines around it.
-fn comment(text: &str, start: usize, end: usize) -> Hole {
+fn comment_range(text: &str, start: usize, end: usize) -> Replacement {
     let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let mut end = end;
     if !text[line..start].trim().is_empty() {
-        return Hole { start, end, put: Vec::new() };
+        return Replacement { start, end, put: Vec::new() };
     }
     if text[end..].starts_with('\n') {
         end += 1;
@@ -161,30 +180,30 @@ fn comment(text: &str, start: usize, end: usize) -> Hole {
     {
         end += next + 1;
     }
-    Hole { start: line, end, put: Vec::new() }
+    Replacement { start: line, end, put: Vec::new() }
 }
 
 /// The text from `start` to `end` with its holes filled. The indentation of the first line is removed from the others.
-fn assemble(text: &str, start: usize, end: usize, mut holes: Vec<Hole>) -> Block {
+fn fill_replacements(text: &str, start: usize, end: usize, mut holes: Vec<Replacement>) -> Paragraph {
     let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let indent = text[line..start].chars().take_while(|c| matches!(c, ' ' | '\t')).count();
     holes.sort_by_key(|hole| hole.start);
-    let mut block = Block::new();
+    let mut block = Paragraph::new();
     let mut at = start;
     for hole in holes {
-        push(&mut block, &text[at..hole.start.max(at)], indent);
+        push_text(&mut block, &text[at..hole.start.max(at)], indent);
         at = hole.end.max(at);
         block.extend(hole.put);
     }
-    push(&mut block, &text[at.min(end)..end], indent);
-    if let Some(Chunk::Text(last)) = block.last_mut() {
+    push_text(&mut block, &text[at.min(end)..end], indent);
+    if let Some(ParagraphPart::Text(last)) = block.last_mut() {
         last.truncate(last.trim_end_matches(['\n', ' ', '\t']).len());
     }
-    block.retain(|chunk| !matches!(chunk, Chunk::Text(text) if text.is_empty()));
+    block.retain(|chunk| !matches!(chunk, ParagraphPart::Text(text) if text.is_empty()));
     block
 }
 
-fn push(block: &mut Block, piece: &str, indent: usize) {
+fn push_text(block: &mut Paragraph, piece: &str, indent: usize) {
     let mut text = String::with_capacity(piece.len());
     for (index, line) in piece.split('\n').enumerate() {
         if index == 0 {
@@ -196,6 +215,6 @@ fn push(block: &mut Block, piece: &str, indent: usize) {
         text.push_str(&line[taken..]);
     }
     if !text.is_empty() {
-        block.push(Chunk::Text(text));
+        block.push(ParagraphPart::Text(text));
     }
 }

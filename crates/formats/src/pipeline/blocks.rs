@@ -9,56 +9,56 @@ use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::json::{Node, parse_node, parse_value};
 use flowloom_core::plan::{Block, BlockCode, EffectClass, Generate};
-use flowloom_core::render::{self, Style};
+use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
 
-use super::{BLOCKS, template};
+use super::{BLOCKS_FOLDER, template};
 use crate::problems::Problems;
 use crate::sources::Sources;
 
 /// The text rules of block prompts: non-text values become JSON, and references to unknown inputs keep their source
 /// text.
 const PROMPT_RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::PythonJson, keeps_type: false };
+    TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::PythonJson, keeps_type: false };
 
 /// The definitions of the built-in blocks, as JSON.
-const BUILT_IN: &str = include_str!("built_in.json");
+const BUILT_IN_JSON: &str = include_str!("built_in.json");
 
 /// The field whose presence in an output means failure.
-const FAILURE: &str = "error";
+const FAILURE_FIELD: &str = "error";
 
 /// The definitions of the built-in blocks, available to every pipeline.
-pub fn built_in() -> &'static [Value] {
-    static BLOCKS: LazyLock<Value> = LazyLock::new(|| parse_value(BUILT_IN).unwrap_or_default());
-    BLOCKS.as_list().unwrap_or_default()
+pub fn built_in_blocks() -> &'static [Value] {
+    static BLOCK_TYPES: LazyLock<Value> = LazyLock::new(|| parse_value(BUILT_IN_JSON).unwrap_or_default());
+    BLOCK_TYPES.as_list().unwrap_or_default()
 }
 
 /// Checks the definition of a block outside a pipeline.
 pub fn check_block(block: &Value) -> Vec<Diagnostic> {
     let mut problems = Problems::new("block");
-    check(block, Span::default(), &mut problems);
+    report_missing_parts(block, Span::default(), &mut problems);
     problems.into_list()
 }
 
 /// The known blocks, by id.
-pub(super) struct Blocks {
-    map: BTreeMap<String, Definition>,
+pub(super) struct BlockCatalog {
+    map: BTreeMap<String, BlockDefinition>,
 }
 
 /// The definition of a block.
 #[derive(Clone, Debug)]
-pub(super) struct Definition {
+pub(super) struct BlockDefinition {
     pub(super) id: String,
     content: Value,
     /// Whether it is a built-in block, which another block with the same id overrides.
     pub(super) is_built_in: bool,
 }
 
-impl Blocks {
+impl BlockCatalog {
     /// Loads all blocks. Blocks of the file override those of the folder, which override built-in ones.
-    pub(super) fn load(file: &str, root: &Node, sources: &Sources, problems: &mut Problems) -> Blocks {
-        let mut blocks = Blocks { map: BTreeMap::new() };
-        built_in().iter().for_each(|block| blocks.add(block.clone(), true));
+    pub(super) fn load_blocks(file: &str, root: &Node, sources: &Sources, problems: &mut Problems) -> BlockCatalog {
+        let mut blocks = BlockCatalog { map: BTreeMap::new() };
+        built_in_blocks().iter().for_each(|block| blocks.add_block(block.clone(), true));
         for (path, bytes) in &sources.files {
             if path != file && is_block_file(path) {
                 blocks.add_file(path, &String::from_utf8_lossy(bytes), problems);
@@ -66,8 +66,8 @@ impl Blocks {
         }
         for node in root.get("blocks").and_then(Node::items).unwrap_or_default() {
             let value = node.to_value();
-            check(&value, node.span, problems);
-            blocks.add(value, false);
+            report_missing_parts(&value, node.span, problems);
+            blocks.add_block(value, false);
         }
         blocks
     }
@@ -79,29 +79,29 @@ impl Blocks {
                 // The position is in another file, so the message contains it.
                 let (line, column) = flowloom_core::diagnostic::line_column(text, error.span.start);
                 let message = format!("{path}:{line}:{column}: {}", error.message);
-                problems.error(crate::reader::json_code(error.kind), Span::default(), message);
+                problems.add_error(crate::reader::json_code(error.kind), Span::default(), message);
                 return;
             }
         };
         let list = value.as_list().map_or_else(|| vec![value.clone()], <[Value]>::to_vec);
         for block in list {
-            check(&block, Span::default(), problems);
-            self.add(block, false);
+            report_missing_parts(&block, Span::default(), problems);
+            self.add_block(block, false);
         }
     }
 
-    fn add(&mut self, content: Value, is_built_in: bool) {
+    fn add_block(&mut self, content: Value, is_built_in: bool) {
         if let Some(id) = content.get("id").and_then(Value::as_str) {
             let id = id.to_owned();
-            self.map.insert(id.clone(), Definition { id, content, is_built_in });
+            self.map.insert(id.clone(), BlockDefinition { id, content, is_built_in });
         }
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&Definition> {
+    pub(super) fn get(&self, id: &str) -> Option<&BlockDefinition> {
         self.map.get(id)
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn block_ids(&self) -> impl Iterator<Item = &str> {
         self.map.keys().map(String::as_str)
     }
 }
@@ -113,10 +113,10 @@ fn is_block_file(path: &str) -> bool {
 }
 
 /// Reports missing parts of a block.
-fn check(block: &Value, span: Span, problems: &mut Problems) {
+fn report_missing_parts(block: &Value, span: Span, problems: &mut Problems) {
     let text = |key: &str| block.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let Some(id) = text("id") else {
-        problems.error(Code::BlockIncomplete, span, "a block has no \"id\"").help =
+        problems.add_error(Code::BlockIncomplete, span, "a block has no \"id\"").help =
             Some("nodes name a block by its id; give it one".into());
         return;
     };
@@ -132,40 +132,40 @@ fn check(block: &Value, span: Span, problems: &mut Problems) {
             let message = format!(
                 "the block {id} has the execution_type {other:?}; there are \"python\", \"llm\" and \"function\""
             );
-            problems.error(Code::BlockIncomplete, span, message).help =
+            problems.add_error(Code::BlockIncomplete, span, message).help =
                 Some("write it in Python, as a prompt, or name a function".into());
             return;
         }
     };
     if let Some(key) = lacks {
         let message = format!("the block {id} is {kind} and has no {key:?}");
-        problems.error(Code::BlockIncomplete, span, message).help =
-            Some(format!("put it into the block's definition, in the file or in {BLOCKS}{id}.json"));
+        problems.add_error(Code::BlockIncomplete, span, message).help =
+            Some(format!("put it into the block's definition, in the file or in {BLOCKS_FOLDER}{id}.json"));
     }
 }
 
-impl Definition {
-    fn text(&self, key: &str) -> &str {
+impl BlockDefinition {
+    fn text_field(&self, key: &str) -> &str {
         self.content.get(key).and_then(Value::as_str).unwrap_or_default()
     }
 
-    fn schema(&self, key: &str) -> Option<Value> {
+    fn schema_field(&self, key: &str) -> Option<Value> {
         self.content.get(key).filter(|schema| schema.as_map().is_some_and(|map| !map.is_empty())).cloned()
     }
 
     /// Whether the block only triggers a pipeline.
     pub(super) fn is_trigger(&self) -> bool {
-        self.text("category") == "trigger"
+        self.text_field("category") == "trigger"
     }
 
     /// The function that the block calls, if it has no code of its own.
-    pub(super) fn function(&self) -> Option<&str> {
-        (self.text("execution_type") == "function" && !self.is_trigger()).then(|| self.text("function_id"))
+    pub(super) fn function_id(&self) -> Option<&str> {
+        (self.text_field("execution_type") == "function" && !self.is_trigger()).then(|| self.text_field("function_id"))
     }
 
     /// Names of the inputs that a node must supply.
     pub(super) fn required_inputs(&self) -> Vec<String> {
-        let Some(schema) = self.schema("input_schema") else { return Vec::new() };
+        let Some(schema) = self.schema_field("input_schema") else { return Vec::new() };
         let has_default = |name: &str| schema.get("properties").and_then(|all| all.get(name)?.get("default")).is_some();
         let required = schema.get("required").and_then(Value::as_list).unwrap_or_default();
         required.iter().filter_map(Value::as_str).filter(|name| !has_default(name)).map(str::to_owned).collect()
@@ -173,18 +173,18 @@ impl Definition {
 
     /// Declared output fields; empty if none are declared.
     pub(super) fn output_fields(&self) -> Vec<String> {
-        let Some(schema) = self.schema("output_schema") else { return Vec::new() };
+        let Some(schema) = self.schema_field("output_schema") else { return Vec::new() };
         let properties = schema.get("properties").and_then(Value::as_map);
         properties.map(|map| map.keys().map(|key| key.to_string()).collect()).unwrap_or_default()
     }
 
     /// The block as a step with these inputs.
-    pub(super) fn step(&self, inputs: Data) -> Block {
-        let code = match self.text("execution_type") {
-            "llm" => BlockCode::Prompt { generate: Box::new(self.prompt()), text: PROMPT_RULES },
-            "function" => BlockCode::Function(self.text("function_id").into()),
+    pub(super) fn build_block(&self, inputs: Data) -> Block {
+        let code = match self.text_field("execution_type") {
+            "llm" => BlockCode::Prompt { generate: Box::new(self.build_prompt()), text: PROMPT_RULES },
+            "function" => BlockCode::Function(self.text_field("function_id").into()),
             _ => {
-                let source = self.text("source_code");
+                let source = self.text_field("source_code");
                 // A request that writes may have arrived before a crash; one that only reads can be repeated.
                 let writes = ["httpx.post", "httpx.put", "httpx.patch", "httpx.delete", "httpx.request", "Client("];
                 let is_safe = !writes.iter().any(|call| source.contains(call));
@@ -196,33 +196,33 @@ impl Definition {
             id: self.id.as_str().into(),
             code,
             inputs,
-            input_schema: self.schema("input_schema"),
-            output_schema: self.schema("output_schema"),
-            failure: Some(FAILURE.into()),
+            input_schema: self.schema_field("input_schema"),
+            output_schema: self.schema_field("output_schema"),
+            failure: Some(FAILURE_FIELD.into()),
         }
     }
 
     /// The model call of an LLM block. The instructions are generated; the template is the author's.
-    fn prompt(&self) -> Generate {
-        let mut system = format!("You are the block \"{}\" of a pipeline.", self.text("name"));
+    fn build_prompt(&self) -> Generate {
+        let mut system = format!("You are the block \"{}\" of a pipeline.", self.text_field("name"));
         for (label, key) in [("Task", "description"), ("Used when", "use_when")] {
-            if !self.text(key).is_empty() {
-                system.push_str(&format!("\n{label}: {}", self.text(key)));
+            if !self.text_field(key).is_empty() {
+                system.push_str(&format!("\n{label}: {}", self.text_field(key)));
             }
         }
         let example =
             self.content.get("examples").and_then(Value::as_list).and_then(|list| list.first()?.get("outputs"));
         if let Some(example) = example {
-            system.push_str(&format!("\nAn output looks like this: {}", render::json(example)));
+            system.push_str(&format!("\nAn output looks like this: {}", render::to_json(example)));
         }
         system.push_str("\nAnswer with one JSON object and nothing else.");
         let any_object = || Value::map([("type", Value::from("object"))]);
         Generate {
             model: None,
-            system: Some(Data::Text(Template::literal(&system))),
+            system: Some(Data::Text(Template::from_literal(&system))),
             thread: None,
-            messages: vec![(Role::User, Data::Text(template::prompt(self.text("prompt_template"))))],
-            schema: Some(self.schema("output_schema").unwrap_or_else(any_object)),
+            messages: vec![(Role::User, Data::Text(template::parse_prompt(self.text_field("prompt_template"))))],
+            schema: Some(self.schema_field("output_schema").unwrap_or_else(any_object)),
             options: GenerateOptions { temperature: Some(0.0), ..GenerateOptions::default() },
             computed: None,
         }

@@ -3,9 +3,9 @@
 use flowloom_core::plan::{Env, Format, Plan};
 use flowloom_core::state::RunState;
 
-use super::present::present;
+use super::present::render_result;
 use super::{FORMAT, compile};
-use crate::front_end::{FrontEnd, Presented, Source};
+use crate::front_end::{DefinitionSource, FrontEnd, RenderedResult};
 use crate::problems::Problems;
 use crate::shape::Shape;
 use crate::sources::Sources;
@@ -22,17 +22,17 @@ impl FrontEnd for PipelineFormat {
         include_str!("schema.json")
     }
 
-    fn companions(&self) -> &'static [&'static str] {
+    fn related_file_patterns(&self) -> &'static [&'static str] {
         &["blocks/*.json"]
     }
 
-    fn likeness(&self, shape: &Shape<'_>) -> u8 {
+    fn score_shape(&self, shape: &Shape<'_>) -> u8 {
         if shape.has(&["nodes"]) { 4 } else { 0 }
     }
 
     fn compile(
         &self,
-        source: Source<'_>,
+        source: DefinitionSource<'_>,
         sources: &Sources,
         problems: &mut Problems,
         needs: &mut Vec<String>,
@@ -40,7 +40,7 @@ impl FrontEnd for PipelineFormat {
         compile(source, sources, problems, needs)
     }
 
-    fn present(&self, plan: &Plan, state: &RunState, env: &Env) -> Presented {
-        present(plan, state, env)
+    fn render_result(&self, plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
+        render_result(plan, state, env)
     }
 }

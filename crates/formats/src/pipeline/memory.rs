@@ -1,35 +1,35 @@
 //! `memory_keys`: the keys of the user's memory that a pipeline uses. If it declares none, it may use all.
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, did_you_mean};
-use flowloom_core::expr::{Data, Part, Ref, Segment, Template};
+use flowloom_core::diagnostic::{Span, find_similar_name};
+use flowloom_core::expr::{Data, Ref, Segment, Template, TemplatePart};
 use flowloom_core::json::{Node, parse_node};
 
-use super::{inner, template};
+use super::{template, unwrap_pipeline};
 use crate::problems::Problems;
 use crate::reader::Fields;
 
 /// A name that never exists; it replaces references to undeclared keys.
-const NOTHING: &str = "\u{1}undeclared";
+const UNDECLARED_NAME: &str = "\u{1}undeclared";
 
 /// Blocks whose input `key` is a memory key.
-const KEYED: [&str; 2] = ["memory_read", "memory_write"];
+const BLOCKS_WITH_KEY: [&str; 2] = ["memory_read", "memory_write"];
 
 /// The memory keys that a pipeline declares; empty if it may use all.
 pub fn memory_keys(text: &str) -> Vec<String> {
     let Ok((node, _)) = parse_node(text) else { return Vec::new() };
-    let items = inner(&node).get("memory_keys").and_then(Node::items).unwrap_or_default();
+    let items = unwrap_pipeline(&node).get("memory_keys").and_then(Node::items).unwrap_or_default();
     items.iter().filter_map(Node::as_str).map(str::to_owned).collect()
 }
 
 /// The declared keys; reports an error unless they are a list of strings.
-pub(super) fn declared(fields: &Fields<'_>, problems: &mut Problems) -> Vec<String> {
-    let Some(node) = fields.present("memory_keys") else { return Vec::new() };
+pub(super) fn read_declared_keys(fields: &Fields<'_>, problems: &mut Problems) -> Vec<String> {
+    let Some(node) = fields.get_non_null("memory_keys") else { return Vec::new() };
     let keys = node.items().map(|items| items.iter().map(Node::as_str).collect::<Option<Vec<_>>>());
     match keys.flatten() {
         Some(keys) => keys.into_iter().map(str::to_owned).collect(),
         None => {
-            fields.wrong("memory_keys", node, "a list of texts", problems);
+            fields.report_wrong_kind("memory_keys", node, "a list of texts", problems);
             Vec::new()
         }
     }
@@ -39,21 +39,21 @@ pub(super) fn declared(fields: &Fields<'_>, problems: &mut Problems) -> Vec<Stri
 pub(super) fn parse(text: &str, keys: &[String]) -> Template {
     let mut parsed = template::parse(text);
     for part in &mut parsed.parts {
-        if let Part::Ref(reference) = part
-            && key_of(reference).is_some_and(|key| !is_declared(key, keys))
+        if let TemplatePart::Ref(reference) = part
+            && memory_key(reference).is_some_and(|key| !is_declared(key, keys))
         {
-            reference.name = NOTHING.into();
+            reference.name = UNDECLARED_NAME.into();
         }
     }
     parsed
 }
 
 /// Whether the reference was one to an undeclared memory key.
-pub(super) fn is_nothing(reference: &Ref) -> bool {
-    &*reference.name == NOTHING
+pub(super) fn is_undeclared(reference: &Ref) -> bool {
+    &*reference.name == UNDECLARED_NAME
 }
 
-fn key_of(reference: &Ref) -> Option<&str> {
+fn memory_key(reference: &Ref) -> Option<&str> {
     match reference.path.first() {
         Some(Segment::Field(key) | Segment::Key(key)) if &*reference.name == "memory" => Some(key),
         _ => None,
@@ -65,7 +65,7 @@ fn is_declared(key: &str, keys: &[String]) -> bool {
 }
 
 /// Warns about uses of undeclared keys in a node.
-pub(super) fn check(
+pub(super) fn check_keys(
     (node, block): (&str, &str),
     inputs: &[(String, Data, Span)],
     keys: &[String],
@@ -73,15 +73,15 @@ pub(super) fn check(
 ) {
     let mut say = |key: &str, span: Span, what: &str| {
         let message = format!("the node {node} {what} {key:?} of the memory, which memory_keys does not name");
-        problems.warn(Code::MemoryKey, span, message).help =
-            Some(match did_you_mean(key, keys.iter().map(String::as_str)) {
+        problems.add_warning(Code::MemoryKey, span, message).help =
+            Some(match find_similar_name(key, keys.iter().map(String::as_str)) {
                 Some(meant) => format!("did you mean {meant:?}? else add {key:?} to memory_keys"),
                 None => format!("add {key:?} to memory_keys"),
             });
     };
     for (name, data, span) in inputs {
         data.visit(&mut |template| {
-            for reference in template.refs().filter(|reference| is_nothing(reference)) {
+            for reference in template.iter_refs().filter(|reference| is_undeclared(reference)) {
                 if let Some(Segment::Field(key) | Segment::Key(key)) = reference.path.first() {
                     say(key, *span, "refers to");
                 }
@@ -89,12 +89,14 @@ pub(super) fn check(
         });
         let literal = match data {
             Data::Text(Template { parts }) => match parts.as_slice() {
-                [Part::Text(text)] => Some(text),
+                [TemplatePart::Text(text)] => Some(text),
                 _ => None,
             },
             _ => None,
         };
-        if let Some(key) = literal.filter(|key| KEYED.contains(&block) && name == "key" && !is_declared(key, keys)) {
+        if let Some(key) =
+            literal.filter(|key| BLOCKS_WITH_KEY.contains(&block) && name == "key" && !is_declared(key, keys))
+        {
             let what = if block == "memory_read" { "reads" } else { "writes" };
             say(key, *span, what);
         }
@@ -109,7 +111,7 @@ mod tests {
     fn only_declared_keys_are_read_and_all_if_there_are_none() {
         let keys = ["a".to_owned()];
         let names = |text: &str, keys: &[String]| -> Vec<bool> {
-            parse(text, keys).refs().map(|reference| !is_nothing(reference)).collect()
+            parse(text, keys).iter_refs().map(|reference| !is_undeclared(reference)).collect()
         };
         assert_eq!(names("{{memory.a.x}} {{memory.b}} {{user.b}} {{n.b}}", &keys), [true, false, true, true]);
         assert_eq!(names("{{memory.b}}", &[]), [true]);

@@ -1,9 +1,9 @@
 //! Dependencies between nodes: both an edge and a reference make one node depend on another.
 
-use super::Row;
+use super::PipelineNode;
 
 /// The dependencies of each node, without duplicates, in file order.
-pub(super) fn needs(rows: &[Row<'_>], edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
+pub(super) fn node_dependencies(rows: &[PipelineNode<'_>], edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
     let mut needs: Vec<Vec<usize>> = vec![Vec::new(); rows.len()];
     for (from, to) in edges {
         needs[*to].push(*from);
@@ -11,7 +11,7 @@ pub(super) fn needs(rows: &[Row<'_>], edges: &[(usize, usize)]) -> Vec<Vec<usize
     for (index, row) in rows.iter().enumerate() {
         for (_, data, _) in &row.inputs {
             data.visit(&mut |template| {
-                let named = template.refs().filter_map(|found| rows.iter().position(|row| row.id == &*found.name));
+                let named = template.iter_refs().filter_map(|found| rows.iter().position(|row| row.id == &*found.name));
                 needs[index].extend(named);
             });
         }
@@ -24,7 +24,7 @@ pub(super) fn needs(rows: &[Row<'_>], edges: &[(usize, usize)]) -> Vec<Vec<usize
 }
 
 /// The nodes of a dependency cycle; the first one is repeated at the end.
-pub(super) fn cycle(needs: &[Vec<usize>]) -> Option<Vec<usize>> {
+pub(super) fn find_cycle(needs: &[Vec<usize>]) -> Option<Vec<usize>> {
     let mut open: Vec<usize> = needs.iter().map(Vec::len).collect();
     let mut dependants: Vec<Vec<usize>> = vec![Vec::new(); needs.len()];
     for (index, list) in needs.iter().enumerate() {
@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn a_circle_is_told_in_the_direction_of_its_edges() {
         // 0 → 1 → 2 → 0 as dependencies: 1 needs 0, 2 needs 1, 0 needs 2; 3 is not part of the cycle.
-        assert_eq!(cycle(&[vec![2], vec![0], vec![1], vec![0]]), Some(vec![0, 1, 2, 0]));
-        assert_eq!(cycle(&[vec![0]]), Some(vec![0, 0]));
-        assert_eq!(cycle(&[vec![], vec![0], vec![0, 1]]), None);
+        assert_eq!(find_cycle(&[vec![2], vec![0], vec![1], vec![0]]), Some(vec![0, 1, 2, 0]));
+        assert_eq!(find_cycle(&[vec![0]]), Some(vec![0, 0]));
+        assert_eq!(find_cycle(&[vec![], vec![0], vec![0, 1]]), None);
     }
 }

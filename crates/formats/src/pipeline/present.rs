@@ -2,23 +2,25 @@
 
 use flowloom_core::expr::Data;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Composite, Dag, Env, Kind, Leaf, Plan, Step};
+use flowloom_core::plan::{Composite, Dag, Env, Leaf, Plan, Step, StepKind};
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::value::{Map, Value};
 
-use crate::front_end::Presented;
+use crate::front_end::RenderedResult;
 
 /// The result of a run of a pipeline: `{pipeline_id, user_id, results, user, memory, log, status}`.
-pub(super) fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
+pub(super) fn render_result(plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
     let owner = state.created.as_ref().map(|created| created.owner.clone()).unwrap_or_default();
     let memory_step = |name: &str| Value::map([("step", Value::from(name)), ("user_id", owner.as_str().into())]);
     let mut results = Map::new();
     let mut log = vec![memory_step("_load_memory")];
     let mut last = Value::Null;
-    let Some((dag, place)) = dag(plan) else { return Presented { result: Value::Null, output: Value::Null } };
-    for index in order(dag, |index| at(dag, index, &place, state).is_some_and(|step| step.phase == Phase::Skipped)) {
+    let Some((dag, place)) = find_dag(plan) else { return RenderedResult { result: Value::Null, output: Value::Null } };
+    for index in
+        log_order(dag, |index| node_state(dag, index, &place, state).is_some_and(|step| step.phase == Phase::Skipped))
+    {
         let node = &dag.nodes[index].step;
-        let Some(told) = told(node, at(dag, index, &place, state)) else { continue };
+        let Some(told) = node_output(node, node_state(dag, index, &place, state)) else { continue };
         let mut entry =
             Map::from_iter([("node".into(), Value::from(node.title.as_str())), ("block".into(), node_block(node))]);
         match told.get("error") {
@@ -42,18 +44,18 @@ pub(super) fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
         ("log", Value::list(log)),
         ("status", if state.error.is_some() { "failed" } else { "completed" }.into()),
     ]);
-    Presented { result, output: last }
+    RenderedResult { result, output: last }
 }
 
 /// The result of each node, in log order: `{id, node_id, status, output_data, error, finished_at}`, with `finished_at`
 /// in milliseconds since the Unix epoch. Nodes that have not finished are left out.
 pub fn node_results(plan: &Plan, state: &RunState) -> Vec<Value> {
-    let Some((dag, place)) = dag(plan) else { return Vec::new() };
-    let is_skipped = |index| at(dag, index, &place, state).is_some_and(|step| step.phase == Phase::Skipped);
+    let Some((dag, place)) = find_dag(plan) else { return Vec::new() };
+    let is_skipped = |index| node_state(dag, index, &place, state).is_some_and(|step| step.phase == Phase::Skipped);
     let mut results = Vec::new();
-    for index in order(dag, is_skipped) {
-        let (node, step) = (&dag.nodes[index].step, at(dag, index, &place, state));
-        let Some(told) = told(node, step) else { continue };
+    for index in log_order(dag, is_skipped) {
+        let (node, step) = (&dag.nodes[index].step, node_state(dag, index, &place, state));
+        let Some(told) = node_output(node, step) else { continue };
         let error = told.get("error").cloned();
         let finished = step.and_then(|step| step.finished_at);
         results.push(Value::map([
@@ -79,38 +81,38 @@ pub struct PlanNode<'a> {
     /// The step.
     pub step: &'a Step,
     /// The output that is known without a run; only triggers have one.
-    pub gives: Option<Value>,
+    pub fixed_output: Option<Value>,
 }
 
 /// The nodes of a pipeline, in file order.
-pub fn nodes(plan: &Plan) -> Vec<PlanNode<'_>> {
-    let Some((dag, place)) = dag(plan) else { return Vec::new() };
+pub fn plan_nodes(plan: &Plan) -> Vec<PlanNode<'_>> {
+    let Some((dag, place)) = find_dag(plan) else { return Vec::new() };
     let steps = dag.nodes.iter().map(|node| &node.step);
     let nodes = steps.map(|step| PlanNode {
         id: &step.title,
         block: node_block(step),
-        path: place.child(&step.key),
+        path: place.child_path(&step.key),
         step,
-        gives: told(step, None),
+        fixed_output: node_output(step, None),
     });
     nodes.collect()
 }
 
 /// The DAG of a pipeline's plan, and its path.
-pub fn dag(plan: &Plan) -> Option<(&Dag, Path)> {
-    let Kind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return None };
+pub fn find_dag(plan: &Plan) -> Option<(&Dag, Path)> {
+    let StepKind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return None };
     steps.iter().find_map(|step| match &step.kind {
-        Kind::Composite(Composite::Dag(dag)) => Some((dag, Path::root().child(&step.key))),
+        StepKind::Composite(Composite::Dag(dag)) => Some((dag, Path::root().child_path(&step.key))),
         _ => None,
     })
 }
 
-fn at<'a>(dag: &Dag, index: usize, place: &Path, state: &'a RunState) -> Option<&'a StepState> {
-    state.step(&place.child(&dag.nodes[index].step.key))
+fn node_state<'a>(dag: &Dag, index: usize, place: &Path, state: &'a RunState) -> Option<&'a StepState> {
+    state.find_step(&place.child_path(&dag.nodes[index].step.key))
 }
 
 /// The node indexes ordered by level, skipped nodes first, then by file order.
-pub fn order(dag: &Dag, is_skipped: impl Fn(usize) -> bool) -> Vec<usize> {
+pub fn log_order(dag: &Dag, is_skipped: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut levels = vec![0usize; dag.nodes.len()];
     let mut open: Vec<usize> = dag.nodes.iter().map(|node| node.needs.len()).collect();
     let mut dependants: Vec<Vec<usize>> = vec![Vec::new(); dag.nodes.len()];
@@ -133,10 +135,10 @@ pub fn order(dag: &Dag, is_skipped: impl Fn(usize) -> bool) -> Vec<usize> {
 }
 
 /// The result of a node; `None` if it has not run.
-fn told(node: &Step, step: Option<&StepState>) -> Option<Value> {
-    if let Kind::Composite(Composite::Assign(rows)) = &node.kind {
+fn node_output(node: &Step, step: Option<&StepState>) -> Option<Value> {
+    if let StepKind::Composite(Composite::Assign(rows)) = &node.kind {
         let row = rows.first()?;
-        return row.value.resolve(&Map::new(), super::RULES).ok();
+        return row.value.resolve(&Map::new(), super::TEXT_RULES).ok();
     }
     let step = step?;
     let error = |message: &str| Value::map([("error", Value::from(message))]);
@@ -155,9 +157,9 @@ fn told(node: &Step, step: Option<&StepState>) -> Option<Value> {
 
 fn node_block(node: &Step) -> Value {
     match &node.kind {
-        Kind::Leaf(Leaf::Block(block)) => (*block.id).into(),
+        StepKind::Leaf(Leaf::Block(block)) => (*block.id).into(),
         // The block of a trigger is its type.
-        Kind::Composite(Composite::Assign(rows)) => match rows.first().map(|row| &row.value) {
+        StepKind::Composite(Composite::Assign(rows)) => match rows.first().map(|row| &row.value) {
             Some(Data::Constant(value)) => value.get("trigger_type").cloned().unwrap_or_default(),
             _ => Value::Null,
         },

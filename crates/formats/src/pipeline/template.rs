@@ -1,27 +1,27 @@
 //! `{{node.field}}` references: word characters and at least one dot, without blanks (docs/formats/pipeline.md). A text
 //! that consists of one reference, apart from white space, preserves the type of the value.
 
-use flowloom_core::expr::{Part, Ref, Segment, Template};
+use flowloom_core::expr::{Ref, Segment, Template, TemplatePart};
 
 /// Parses an input of a node.
 pub fn parse(text: &str) -> Template {
     let trimmed = text.trim();
-    if let Some((reference, rest)) = reference(trimmed)
+    if let Some((reference, rest)) = parse_reference(trimmed)
         && rest.is_empty()
     {
         return Template { parts: vec![reference] };
     }
-    scan(text, reference)
+    parse_with(text, parse_reference)
 }
 
 /// Parses the prompt template of a block; `{name}` refers to an input.
-pub fn prompt(text: &str) -> Template {
-    scan(text, placeholder)
+pub fn parse_prompt(text: &str) -> Template {
+    parse_with(text, parse_placeholder)
 }
 
 /// Splits a text into references and the text between them. `read` receives the text from a brace on and returns the
 /// reference and the text after it.
-fn scan(text: &str, read: impl Fn(&str) -> Option<(Part, &str)>) -> Template {
+fn parse_with(text: &str, read: impl Fn(&str) -> Option<(TemplatePart, &str)>) -> Template {
     let mut parts = Vec::new();
     let mut plain = 0;
     let mut at = 0;
@@ -32,19 +32,19 @@ fn scan(text: &str, read: impl Fn(&str) -> Option<(Part, &str)>) -> Template {
             continue;
         };
         if plain < start {
-            parts.push(Part::Text(text[plain..start].into()));
+            parts.push(TemplatePart::Text(text[plain..start].into()));
         }
         parts.push(part);
         at = text.len() - rest.len();
         plain = at;
     }
     if plain < text.len() {
-        parts.push(Part::Text(text[plain..].into()));
+        parts.push(TemplatePart::Text(text[plain..].into()));
     }
     Template { parts }
 }
 
-fn reference(text: &str) -> Option<(Part, &str)> {
+fn parse_reference(text: &str) -> Option<(TemplatePart, &str)> {
     let inner = text.strip_prefix("{{")?;
     let length = inner.find(|c: char| !is_word(c) && c != '.')?;
     let (path, rest) = (&inner[..length], inner[length..].strip_prefix("}}")?);
@@ -55,14 +55,14 @@ fn reference(text: &str) -> Option<(Part, &str)> {
         return None;
     }
     if let ("secret", [secret]) = (name, fields.as_slice()) {
-        return Some((Part::Secret((*secret).into()), rest));
+        return Some((TemplatePart::Secret((*secret).into()), rest));
     }
     let path = fields.into_iter().map(|field| Segment::Key(field.into())).collect();
     let source = text[..text.len() - rest.len()].into();
-    Some((Part::Ref(Ref { name: name.into(), path, source }), rest))
+    Some((TemplatePart::Ref(Ref { name: name.into(), path, source }), rest))
 }
 
-fn placeholder(text: &str) -> Option<(Part, &str)> {
+fn parse_placeholder(text: &str) -> Option<(TemplatePart, &str)> {
     let inner = text.strip_prefix('{')?;
     let length = inner.find(|c: char| !is_word(c))?;
     let (name, rest) = (&inner[..length], inner[length..].strip_prefix('}')?);
@@ -70,7 +70,7 @@ fn placeholder(text: &str) -> Option<(Part, &str)> {
         return None;
     }
     let source = text[..text.len() - rest.len()].into();
-    Some((Part::Ref(Ref { name: "inputs".into(), path: vec![Segment::Field(name.into())], source }), rest))
+    Some((TemplatePart::Ref(Ref { name: "inputs".into(), path: vec![Segment::Field(name.into())], source }), rest))
 }
 
 fn is_word(c: char) -> bool {
@@ -81,21 +81,21 @@ fn is_word(c: char) -> bool {
 mod tests {
     use super::*;
 
-    fn sources(template: &Template) -> Vec<String> {
-        template.refs().map(|reference| reference.source.to_string()).collect()
+    fn reference_sources(template: &Template) -> Vec<String> {
+        template.iter_refs().map(|reference| reference.source.to_string()).collect()
     }
 
     #[test]
     fn references_have_a_dot_and_no_blanks() {
         let text = "{{n1.s}} {{n1}} {{ n1.s }} {{n1.some-key}} {{n1..x}} {{{n2.y}} {{.a}} {{n.é.0}}";
-        assert_eq!(sources(&parse(text)), ["{{n1.s}}", "{{n2.y}}", "{{n.é.0}}"]);
+        assert_eq!(reference_sources(&parse(text)), ["{{n1.s}}", "{{n2.y}}", "{{n.é.0}}"]);
         assert_eq!(parse("  {{n1.s}} ").parts.len(), 1);
         assert_eq!(parse("{{n1.s}}{{n1.s}}").parts.len(), 2);
     }
 
     #[test]
     fn placeholders_are_names_only() {
-        assert_eq!(sources(&prompt("{a} {b.c} {{a}} {x!r} {} {\"json\": {a}}")), ["{a}", "{a}", "{a}"]);
+        assert_eq!(reference_sources(&parse_prompt("{a} {b.c} {{a}} {x!r} {} {\"json\": {a}}")), ["{a}", "{a}", "{a}"]);
     }
 
     proptest::proptest! {
@@ -103,9 +103,9 @@ mod tests {
         fn what_is_no_reference_stays(text in r"[{}a-cé. ]{0,30}") {
             let parsed = parse(&text);
             let back: String = parsed.parts.iter().map(|part| match part {
-                Part::Text(text) => text.to_string(),
-                Part::Ref(reference) => reference.source.to_string(),
-                Part::Secret(_) | Part::Expr(_) => String::new(),
+                TemplatePart::Text(text) => text.to_string(),
+                TemplatePart::Ref(reference) => reference.source.to_string(),
+                TemplatePart::Secret(_) | TemplatePart::Expr(_) => String::new(),
             }).collect();
             proptest::prop_assert!(back == text || back == text.trim());
         }

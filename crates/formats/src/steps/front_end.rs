@@ -4,13 +4,13 @@ use flowloom_core::plan::{Env, Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 
-use super::present::present;
+use super::present::render_result;
 use super::{FORMAT, compile, literal_start};
-use crate::front_end::{FrontEnd, Presented, Source};
+use crate::answer_source::{self, AnswerSource};
+use crate::front_end::{DefinitionSource, FrontEnd, RenderedResult};
 use crate::problems::Problems;
 use crate::shape::Shape;
 use crate::sources::Sources;
-use crate::spoken::{self, Spoken};
 
 /// The front end.
 pub(crate) struct StepsFormat;
@@ -28,7 +28,7 @@ impl FrontEnd for StepsFormat {
         literal_start(text).is_some()
     }
 
-    fn likeness(&self, shape: &Shape<'_>) -> u8 {
+    fn score_shape(&self, shape: &Shape<'_>) -> u8 {
         let keys = ["functionId", "promptTemplate", "errorMode", "mode"];
         // A list of nodes says more of a definition than its steps.
         if shape.has_item_with("steps", &keys) && !shape.has(&["nodes"]) { 4 } else { 0 }
@@ -36,7 +36,7 @@ impl FrontEnd for StepsFormat {
 
     fn compile(
         &self,
-        source: Source<'_>,
+        source: DefinitionSource<'_>,
         sources: &Sources,
         problems: &mut Problems,
         _needs: &mut Vec<String>,
@@ -44,11 +44,11 @@ impl FrontEnd for StepsFormat {
         compile(source, sources, problems)
     }
 
-    fn present(&self, plan: &Plan, state: &RunState, _env: &Env) -> Presented {
-        present(plan, state)
+    fn render_result(&self, plan: &Plan, state: &RunState, _env: &Env) -> RenderedResult {
+        render_result(plan, state)
     }
 
-    fn spoken(&self, plan: &Plan, _inputs: &Value) -> Option<Spoken> {
-        spoken::of_last_step(plan)
+    fn find_answer_source(&self, plan: &Plan, _inputs: &Value) -> Option<AnswerSource> {
+        answer_source::of_last_step(plan)
     }
 }

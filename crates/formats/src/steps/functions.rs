@@ -2,14 +2,14 @@
 
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::diagnostic::{Fix, Span, find_similar_name};
 use flowloom_core::expr::{Data, Template};
-use flowloom_core::plan::{Call, Generate, Kind, Leaf, MemoryOperation, MemoryStep};
+use flowloom_core::plan::{FunctionCall, Generate, Leaf, MemoryOperation, MemoryStep, StepKind};
 
-use super::Compiler;
+use super::StepsCompiler;
 
 /// The built-in functions. The first four are step kinds of their own; the others are callable.
-pub const BUILT_IN: [&str; 20] = [
+pub const BUILT_IN_FUNCTIONS: [&str; 20] = [
     "agent::chat",
     "memory::get",
     "memory::set",
@@ -32,14 +32,20 @@ pub const BUILT_IN: [&str; 20] = [
     "author::keep",
 ];
 
-impl Compiler<'_> {
-    pub(super) fn function(&mut self, id: &str, span: Span, prompt: Template, is_collect: bool) -> Option<Kind> {
+impl StepsCompiler<'_> {
+    pub(super) fn compile_function(
+        &mut self,
+        id: &str,
+        span: Span,
+        prompt: Template,
+        is_collect: bool,
+    ) -> Option<StepKind> {
         self.functions.push((id.into(), span));
         if self.sources.configured.iter().any(|name| name == id) {
-            return Some(call(id, prompt, is_collect));
+            return Some(build_call(id, prompt, is_collect));
         }
         Some(match id {
-            "agent::chat" => Kind::Leaf(Leaf::Generate(Generate {
+            "agent::chat" => StepKind::Leaf(Leaf::Generate(Generate {
                 model: None,
                 system: None,
                 thread: None,
@@ -51,24 +57,24 @@ impl Compiler<'_> {
             "memory::get" | "memory::set" => {
                 let is_get = id == "memory::get";
                 let operation = if is_get { MemoryOperation::Get } else { MemoryOperation::Set };
-                Kind::Leaf(Leaf::Memory(MemoryStep { operation, prompt }))
+                StepKind::Leaf(Leaf::Memory(MemoryStep { operation, prompt }))
             }
-            "human::ask" => Kind::Leaf(Leaf::Ask { question: prompt, schema: None }),
-            id if self.sources.server_of(id).is_some() => call(id, prompt, is_collect),
-            id if BUILT_IN.contains(&id) || self.sources.functions.iter().any(|name| name == id) => {
-                call(id, prompt, is_collect)
+            "human::ask" => StepKind::Leaf(Leaf::Ask { question: prompt, schema: None }),
+            id if self.sources.server_of(id).is_some() => build_call(id, prompt, is_collect),
+            id if BUILT_IN_FUNCTIONS.contains(&id) || self.sources.functions.iter().any(|name| name == id) => {
+                build_call(id, prompt, is_collect)
             }
             id => {
-                self.unknown_function(id, span);
+                self.report_unknown_function(id, span);
                 return None;
             }
         })
     }
 
-    fn unknown_function(&mut self, id: &str, span: Span) {
-        let known = BUILT_IN.iter().copied().chain(self.sources.functions.iter().map(String::as_str));
-        let meant = did_you_mean(id, known);
-        let diagnostic = self.problems.error(Code::UnknownFunction, span, format!("there is no function {id:?}"));
+    fn report_unknown_function(&mut self, id: &str, span: Span) {
+        let known = BUILT_IN_FUNCTIONS.iter().copied().chain(self.sources.functions.iter().map(String::as_str));
+        let meant = find_similar_name(id, known);
+        let diagnostic = self.problems.add_error(Code::UnknownFunction, span, format!("there is no function {id:?}"));
         diagnostic.help = Some(match meant {
             Some(meant) => format!("did you mean {meant:?}?"),
             None => format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow"),
@@ -78,7 +84,7 @@ impl Compiler<'_> {
     }
 }
 
-fn call(id: &str, prompt: Template, is_collect: bool) -> Kind {
+fn build_call(id: &str, prompt: Template, is_collect: bool) -> StepKind {
     let extra = if is_collect { vec![("fanoutResults".into(), "__fanout".into())] } else { Vec::new() };
-    Kind::Leaf(Leaf::Call(Call { function: id.into(), prompt, extra, arguments: None }))
+    StepKind::Leaf(Leaf::Call(FunctionCall { function: id.into(), prompt, extra, arguments: None }))
 }

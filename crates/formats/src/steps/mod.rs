@@ -12,29 +12,29 @@ mod template;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::diagnostic::{Fix, Span, find_similar_name};
 use flowloom_core::expr::{Expr, Missing, Ref, Template, TextRules};
 use flowloom_core::json::{Node, parse_literal, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    Composite, Exhausted, Format, Inputs, Kind, Leaf, Loop, LoopOutput, LoopTest, OnError, Plan, Policy, RetryRule,
-    Step, Write,
+    Composite, Exhausted, Format, Inputs, Leaf, Loop, LoopOutput, LoopTest, OnError, Plan, Policy, RetryRule, Step,
+    StepKind, Write,
 };
-use flowloom_core::render::Style;
+use flowloom_core::render::TextStyle;
 
-use crate::front_end::Source;
+use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
-use crate::reader::{Fields, find, read_json};
+use crate::reader::{Fields, find_span, read_json};
 use crate::sources::Sources;
 
 pub(crate) use front_end::StepsFormat;
-pub use functions::BUILT_IN;
-pub use present::{not_found, run_record, status_word};
+pub use functions::BUILT_IN_FUNCTIONS;
+pub use present::{not_found_message, run_record, status_word};
 
 /// The text rules of a step list: unknown names stay as text, objects become compact JSON.
-pub const RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::JavaScript, keeps_type: false };
+pub const TEXT_RULES: TextRules =
+    TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::JavaScript, keeps_type: false };
 
 /// Maximum iterations of a loop that does not set them.
 const DEFAULT_ITERATIONS: u64 = 10;
@@ -45,9 +45,9 @@ const RETRY_BASE_MS: u64 = 500;
 /// Longest delay between attempts, in milliseconds.
 const RETRY_CAP_MS: u64 = 30_000;
 
-const MODES: [&str; 5] = ["sequential", "fanout", "collect", "conditional", "loop"];
+const STEP_MODES: [&str; 5] = ["sequential", "fanout", "collect", "conditional", "loop"];
 const ERROR_MODES: [&str; 3] = ["fail", "skip", "retry"];
-const KEYS: [&str; 11] = [
+const KNOWN_KEYS: [&str; 11] = [
     "name",
     "functionId",
     "promptTemplate",
@@ -77,18 +77,18 @@ pub(crate) fn literal_start(text: &str) -> Option<usize> {
 pub const FORMAT: Format = Format::new("steps");
 
 /// Compiles a step list.
-fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
-    let Source { file, text, tree } = source;
+fn compile(source: DefinitionSource<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
+    let DefinitionSource { file, text, tree } = source;
     let node = tree.or_else(|| {
         let parsed = literal_start(text).map_or_else(|| parse_node(text), |start| parse_literal(text, start));
         read_json(text, parsed, problems)
     })?;
     let node = ["workflow", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
     let known = vec!["input".to_owned()];
-    Compiler { text, sources, problems, functions: Vec::new(), known }.workflow(node, file)
+    StepsCompiler { text, sources, problems, functions: Vec::new(), known }.compile_workflow(node, file)
 }
 
-struct Compiler<'a> {
+struct StepsCompiler<'a> {
     /// The text that spans refer to.
     text: &'a str,
     sources: &'a Sources,
@@ -99,36 +99,40 @@ struct Compiler<'a> {
 }
 
 /// A step of the list with its mode.
-struct Row<'a> {
+struct StepRow<'a> {
     fields: Fields<'a>,
     node: &'a Node,
     name: String,
     mode: &'a str,
 }
 
-impl Compiler<'_> {
-    fn workflow(mut self, node: &Node, file: &str) -> Option<Plan> {
-        let fields = Fields::of(node, "a workflow", self.problems)?;
-        fields.known(&["id", "name", "description", "steps", "agents", "version", "createdAt"], self.problems);
-        let name = fields.required_text("name", self.problems).map(|(name, _)| name.to_owned());
-        let description = fields.text("description", self.problems).map(|(text, _)| text.to_owned());
-        let id = fields.text("id", self.problems);
+impl StepsCompiler<'_> {
+    fn compile_workflow(mut self, node: &Node, file: &str) -> Option<Plan> {
+        let fields = Fields::read_object(node, "a workflow", self.problems)?;
+        fields.warn_unknown_keys(
+            &["id", "name", "description", "steps", "agents", "version", "createdAt"],
+            self.problems,
+        );
+        let name = fields.read_required_text("name", self.problems).map(|(name, _)| name.to_owned());
+        let description = fields.read_text("description", self.problems).map(|(text, _)| text.to_owned());
+        let id = fields.read_text("id", self.problems);
         if let Some((id, span)) = id.filter(|(id, _)| !is_id(id)) {
             let message = format!("{id:?} is not an id: letters, digits and _ - : . only, at most 256 of them");
-            self.problems.error(Code::WrongKind, span, message);
+            self.problems.add_error(Code::WrongKind, span, message);
         }
-        let (items, span) = fields.required_list("steps", self.problems)?;
-        let rows: Vec<Row<'_>> = items.iter().filter_map(|item| self.row(item)).collect();
+        let (items, span) = fields.read_required_list("steps", self.problems)?;
+        let rows: Vec<StepRow<'_>> = items.iter().filter_map(|item| self.read_row(item)).collect();
         self.check_names(&rows);
-        let steps = self.batches(&rows);
-        let root = Step { span, ..Step::new(Key::nth("steps", 1), Kind::Composite(Composite::Sequence(steps))) };
+        let steps = self.compile_batches(&rows);
+        let root =
+            Step { span, ..Step::new(Key::numbered_key("steps", 1), StepKind::Composite(Composite::Sequence(steps))) };
         Some(Plan {
             format: FORMAT,
             id: id.map(|(id, _)| id.to_owned()),
             name: name.unwrap_or_else(|| file.to_owned()),
             description: description.unwrap_or_default(),
             inputs: Inputs::Whole("input".into()),
-            text: RULES,
+            text: TEXT_RULES,
             limits: Limits::default(),
             functions: self.functions,
             thread: None,
@@ -136,14 +140,14 @@ impl Compiler<'_> {
         })
     }
 
-    fn row<'a>(&mut self, node: &'a Node) -> Option<Row<'a>> {
-        let fields = Fields::of(node, "a step", self.problems)?;
-        fields.known(&KEYS, self.problems);
-        let name = fields.required_text("name", self.problems).map(|(name, _)| name.to_owned());
-        let (mode, span) = fields.required_text("mode", self.problems)?;
-        if !MODES.contains(&mode) {
+    fn read_row<'a>(&mut self, node: &'a Node) -> Option<StepRow<'a>> {
+        let fields = Fields::read_object(node, "a step", self.problems)?;
+        fields.warn_unknown_keys(&KNOWN_KEYS, self.problems);
+        let name = fields.read_required_text("name", self.problems).map(|(name, _)| name.to_owned());
+        let (mode, span) = fields.read_required_text("mode", self.problems)?;
+        if !STEP_MODES.contains(&mode) {
             let message = format!("there is no mode {mode:?}");
-            suggest(self.problems.error(Code::UnknownMode, span, message), mode, span, &MODES);
+            add_suggestion(self.problems.add_error(Code::UnknownMode, span, message), mode, span, &STEP_MODES);
             return None;
         }
         let unused: &[&str] = match mode {
@@ -153,23 +157,24 @@ impl Compiler<'_> {
         };
         for (key, span, _) in node.entries().iter().filter(|(key, _, _)| unused.contains(&key.as_str())) {
             let message = format!("{key:?} does nothing in mode {mode:?}");
-            self.problems.warn(Code::UnusedField, *span, message);
+            self.problems.add_warning(Code::UnusedField, *span, message);
         }
-        Some(Row { fields, node, name: name.unwrap_or_default(), mode })
+        Some(StepRow { fields, node, name: name.unwrap_or_default(), mode })
     }
 
     /// Warns about steps with the same name, and about fan-out members that overwrite each other's results.
-    fn check_names(&mut self, rows: &[Row<'_>]) {
+    fn check_names(&mut self, rows: &[StepRow<'_>]) {
         for (index, row) in rows.iter().enumerate().filter(|(_, row)| !row.name.is_empty()) {
             if rows[..index].iter().any(|other| other.name == row.name) {
                 let message =
                     format!("another step is called {:?} too; results tell them apart by order only", row.name);
-                let span = row.fields.node("name").map_or(head(row.node), |name| name.span);
-                self.problems.warn(Code::DuplicateName, span, message).help = Some("give each its own name".into());
+                let span = row.fields.get("name").map_or(start_span(row.node), |name| name.span);
+                self.problems.add_warning(Code::DuplicateName, span, message).help =
+                    Some("give each its own name".into());
             }
         }
         for batch in rows.chunk_by(|a, b| a.mode == "fanout" && b.mode == "fanout") {
-            let outputs: Vec<_> = batch.iter().filter_map(|row| row.fields.present("outputVar")).collect();
+            let outputs: Vec<_> = batch.iter().filter_map(|row| row.fields.get_non_null("outputVar")).collect();
             for (index, output) in outputs.iter().enumerate() {
                 let name = output.as_str().filter(|name| !name.is_empty());
                 if name.is_some() && outputs[..index].iter().any(|other| other.as_str() == name) {
@@ -177,7 +182,7 @@ impl Compiler<'_> {
                         "{:?} is set by another step of this fan-out too; one result is lost",
                         name.unwrap_or_default()
                     );
-                    self.problems.warn(Code::DuplicateName, output.span, message).help =
+                    self.problems.add_warning(Code::DuplicateName, output.span, message).help =
                         Some("give each its own variable".into());
                 }
             }
@@ -185,101 +190,105 @@ impl Compiler<'_> {
     }
 
     /// Groups consecutive fan-out steps.
-    fn batches(&mut self, rows: &[Row<'_>]) -> Vec<Step> {
+    fn compile_batches(&mut self, rows: &[StepRow<'_>]) -> Vec<Step> {
         let mut siblings = Siblings::default();
         let mut steps = Vec::new();
         let mut has_fanout = false;
         for batch in rows.chunk_by(|a, b| a.mode == "fanout" && b.mode == "fanout") {
             if batch[0].mode == "fanout" {
                 has_fanout = true;
-                let key = siblings.key(None, "fanout");
+                let key = siblings.next_key(None, "fanout");
                 let mut inner = Siblings::default();
-                let members: Vec<_> = batch.iter().filter_map(|row| self.step(row, &mut inner)).collect();
+                let members: Vec<_> = batch.iter().filter_map(|row| self.compile_step(row, &mut inner)).collect();
                 self.known.push("__fanout".to_owned());
-                batch.iter().for_each(|row| self.learn(row));
-                let mut step =
-                    Step { span: batch[0].node.span, ..Step::new(key, Kind::Composite(Composite::Parallel(members))) };
-                step.writes = vec![Write::to("__fanout")];
+                batch.iter().for_each(|row| self.note_variable(row));
+                let mut step = Step {
+                    span: batch[0].node.span,
+                    ..Step::new(key, StepKind::Composite(Composite::Parallel(members)))
+                };
+                step.writes = vec![Write::to_variable("__fanout")];
                 steps.push(step);
                 continue;
             }
             for row in batch {
                 if row.mode == "collect" && !has_fanout {
                     let message = "there is no fan-out step before this collect step, so there is nothing to collect";
-                    self.problems.warn(Code::CollectWithoutFanout, head(row.node), message);
+                    self.problems.add_warning(Code::CollectWithoutFanout, start_span(row.node), message);
                 }
-                steps.extend(self.step(row, &mut siblings));
-                self.learn(row);
+                steps.extend(self.compile_step(row, &mut siblings));
+                self.note_variable(row);
             }
         }
         steps
     }
 
-    fn step(&mut self, row: &Row<'_>, siblings: &mut Siblings) -> Option<Step> {
-        let (function, span) = row.fields.required_text("functionId", self.problems)?;
+    fn compile_step(&mut self, row: &StepRow<'_>, siblings: &mut Siblings) -> Option<Step> {
+        let (function, span) = row.fields.read_required_text("functionId", self.problems)?;
         let is_collect = row.mode == "collect";
         let default = if is_collect { "{{__fanout}}" } else { "{{input}}" };
-        let written = row.fields.text("promptTemplate", self.problems);
+        let written = row.fields.read_text("promptTemplate", self.problems);
         let prompt = template::parse(written.map_or(default, |(prompt, _)| prompt));
         if let Some((_, span)) = written {
             self.check_references(row, &prompt, span);
         }
-        let secret = prompt.secrets().next().map(|name| name.to_string());
-        let kind = self.function(function, span, prompt, is_collect)?;
-        if let (Some(name), Some((_, prompt)), false) = (secret, written, matches!(kind, Kind::Leaf(Leaf::Call(_)))) {
-            let at = find(self.text, prompt, &format!("{{{{secret.{name}}}}}"));
+        let secret = prompt.iter_secrets().next().map(|name| name.to_string());
+        let kind = self.compile_function(function, span, prompt, is_collect)?;
+        if let (Some(name), Some((_, prompt)), false) = (secret, written, matches!(kind, StepKind::Leaf(Leaf::Call(_))))
+        {
+            let at = find_span(self.text, prompt, &format!("{{{{secret.{name}}}}}"));
             let message = format!("the secret {name} would reach a model, a person or the memory");
-            self.problems.error(Code::SecretInPrompt, at, message).help =
+            self.problems.add_error(Code::SecretInPrompt, at, message).help =
                 Some("secrets can be in the arguments of functions that are called, such as tool::http_request".into());
         }
-        let key = siblings.key(Some(&row.name), row.mode);
+        let key = siblings.next_key(Some(&row.name), row.mode);
         let mut step = Step { title: row.name.clone(), span: row.node.span, ..Step::new(key, kind) };
         step.capability = Some(function.into());
-        step.policy = self.policy(row);
-        let output = row.fields.text("outputVar", self.problems).map(|(name, _)| name).filter(|name| !name.is_empty());
-        step.writes.extend(output.map(Write::to));
+        step.policy = self.read_policy(row);
+        let output =
+            row.fields.read_text("outputVar", self.problems).map(|(name, _)| name).filter(|name| !name.is_empty());
+        step.writes.extend(output.map(Write::to_variable));
         if row.mode != "fanout" {
-            step.writes.push(Write::to("input"));
+            step.writes.push(Write::to_variable("input"));
         }
         Some(match row.mode {
-            "conditional" => self.conditional(row, step),
-            "loop" => self.looped(row, step),
+            "conditional" => self.wrap_conditional(row, step),
+            "loop" => self.wrap_loop(row, step),
             _ => step,
         })
     }
 
     /// Notes the variable that a step sets.
-    fn learn(&mut self, row: &Row<'_>) {
-        let output = row.fields.node("outputVar").and_then(Node::as_str).filter(|name| !name.is_empty());
+    fn note_variable(&mut self, row: &StepRow<'_>) {
+        let output = row.fields.get("outputVar").and_then(Node::as_str).filter(|name| !name.is_empty());
         self.known.extend(output.map(str::to_owned));
     }
 
     /// Warns about references that no earlier step sets; they stay as text.
-    fn check_references(&mut self, row: &Row<'_>, prompt: &Template, span: Span) {
-        for reference in prompt.refs() {
+    fn check_references(&mut self, row: &StepRow<'_>, prompt: &Template, span: Span) {
+        for reference in prompt.iter_refs() {
             let is_counter = row.mode == "loop" && &*reference.name == "iteration";
             let is_own =
-                row.mode == "loop" && row.fields.node("outputVar").and_then(Node::as_str) == Some(&*reference.name);
+                row.mode == "loop" && row.fields.get("outputVar").and_then(Node::as_str) == Some(&*reference.name);
             if is_counter || is_own || self.known.iter().any(|name| *name == *reference.name) {
                 continue;
             }
             let message = format!("no step before this one sets {}; it stays as text", reference.source);
-            let help = match did_you_mean(&reference.name, self.known.iter().map(String::as_str)) {
+            let help = match find_similar_name(&reference.name, self.known.iter().map(String::as_str)) {
                 Some(meant) => format!("did you mean {}?", reference.source.replacen(&*reference.name, meant, 1)),
                 None => format!("variables so far: {}", self.known.join(", ")),
             };
-            let at = find(self.text, span, &reference.source);
-            self.problems.warn(Code::UnknownVariable, at, message).help = Some(help);
+            let at = find_span(self.text, span, &reference.source);
+            self.problems.add_warning(Code::UnknownVariable, at, message).help = Some(help);
         }
     }
 
-    fn policy(&mut self, row: &Row<'_>) -> Policy {
-        let timeout_ms = row.fields.whole_number("timeoutMs", self.problems).map(|(number, _)| number);
-        let retries = row.fields.whole_number("maxRetries", self.problems).map(|(number, _)| number);
-        let mode = row.fields.text("errorMode", self.problems);
+    fn read_policy(&mut self, row: &StepRow<'_>) -> Policy {
+        let timeout_ms = row.fields.read_whole_number("timeoutMs", self.problems).map(|(number, _)| number);
+        let retries = row.fields.read_whole_number("maxRetries", self.problems).map(|(number, _)| number);
+        let mode = row.fields.read_text("errorMode", self.problems);
         if let Some((mode, span)) = mode.filter(|(mode, _)| !ERROR_MODES.contains(mode)) {
             let message = format!("there is no error mode {mode:?}; the step fails the run like \"fail\"");
-            suggest(self.problems.warn(Code::UnknownErrorMode, span, message), mode, span, &ERROR_MODES);
+            add_suggestion(self.problems.add_warning(Code::UnknownErrorMode, span, message), mode, span, &ERROR_MODES);
         }
         let mode = mode.map_or("fail", |(mode, _)| mode);
         // AgentOS computes `maxRetries || 3`, so 0 means 3 as well.
@@ -294,11 +303,11 @@ impl Compiler<'_> {
         }
     }
 
-    fn conditional(&mut self, row: &Row<'_>, mut step: Step) -> Step {
-        let condition = row.fields.text("condition", self.problems).map(|(text, _)| text).unwrap_or_default();
+    fn wrap_conditional(&mut self, row: &StepRow<'_>, mut step: Step) -> Step {
+        let condition = row.fields.read_text("condition", self.problems).map(|(text, _)| text).unwrap_or_default();
         if condition.is_empty() {
             let message = "this conditional step has no \"condition\", so it always runs";
-            self.problems.warn(Code::MissingKey, head(row.node), message);
+            self.problems.add_warning(Code::MissingKey, start_span(row.node), message);
             return step;
         }
         let input = Ref { name: "input".into(), path: Vec::new(), source: "{{input}}".into() };
@@ -308,9 +317,9 @@ impl Compiler<'_> {
 
     /// Wraps the step in a loop. An attempt is the call of one iteration, so retries belong to the body; the error mode
     /// applies to both.
-    fn looped(&mut self, row: &Row<'_>, mut body: Step) -> Step {
-        let until = row.fields.text("until", self.problems).map(|(text, _)| text).filter(|text| !text.is_empty());
-        let max = row.fields.whole_number("maxIterations", self.problems).map(|(number, _)| number);
+    fn wrap_loop(&mut self, row: &StepRow<'_>, mut body: Step) -> Step {
+        let until = row.fields.read_text("until", self.problems).map(|(text, _)| text).filter(|text| !text.is_empty());
+        let max = row.fields.read_whole_number("maxIterations", self.problems).map(|(number, _)| number);
         let policy = Policy { on_error: body.policy.on_error, ..Policy::default() };
         body.policy.on_error = OnError::Fail;
         let (key, title, span) = (body.key.clone(), body.title.clone(), body.span);
@@ -325,13 +334,13 @@ impl Compiler<'_> {
             output: LoopOutput::Last,
             body: Box::new(body),
         };
-        Step { title, span, policy, ..Step::new(key, Kind::Composite(Composite::Loop(looped))) }
+        Step { title, span, policy, ..Step::new(key, StepKind::Composite(Composite::Loop(looped))) }
     }
 }
 
-fn suggest(diagnostic: &mut flowloom_core::Diagnostic, found: &str, span: Span, known: &[&str]) {
+fn add_suggestion(diagnostic: &mut flowloom_core::Diagnostic, found: &str, span: Span, known: &[&str]) {
     diagnostic.help = Some(format!("it is one of {}", known.join(", ")));
-    if let Some(meant) = did_you_mean(found, known.iter().copied()) {
+    if let Some(meant) = find_similar_name(found, known.iter().copied()) {
         diagnostic.help = Some(format!("did you mean {meant:?}?"));
         diagnostic.fix = Some(Fix { title: format!("write {meant:?}"), edits: vec![(span, format!("{meant:?}"))] });
     }
@@ -341,6 +350,6 @@ fn is_id(id: &str) -> bool {
     (1..=256).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-:.".contains(&b))
 }
 
-fn head(node: &Node) -> Span {
+fn start_span(node: &Node) -> Span {
     Span { start: node.span.start, length: 1 }
 }

@@ -2,13 +2,13 @@
 
 use flowloom_core::path::Path;
 use flowloom_core::plan::bind;
-use flowloom_core::plan::{Composite, Env, Kind, OnError, Plan, Step};
+use flowloom_core::plan::{Composite, Env, OnError, Plan, Step, StepKind};
 use flowloom_core::render;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 
-use crate::front_end::Presented;
+use crate::front_end::RenderedResult;
 
 /// AgentOS' word for the status of a run (docs/formats/steps.md).
 pub fn status_word(status: Status) -> &'static str {
@@ -21,21 +21,21 @@ pub fn status_word(status: Status) -> &'static str {
 }
 
 /// The result of a run of a step list.
-pub(super) fn present(plan: &Plan, state: &RunState) -> Presented {
-    let told = tell(plan, state);
+pub(super) fn render_result(plan: &Plan, state: &RunState) -> RenderedResult {
+    let told = summarize_run(plan, state);
     let run = state.run.map(|run| run.to_string()).unwrap_or_default();
     let output = told.env.vars.get("input").cloned().unwrap_or_default();
     let result = Value::map([
         ("runId", Value::from(run)),
         ("results", Value::list(told.results)),
-        ("vars", Value::Map(told.env.vars.shared())),
+        ("vars", Value::Map(told.env.vars.shared_map())),
     ]);
-    Presented { result: render::js_value(&result), output: render::js_value(&output) }
+    RenderedResult { result: render::to_js_value(&result), output: render::to_js_value(&output) }
 }
 
 /// The record that AgentOS stores for a run under `workflow_runs` (docs/formats/steps.md).
 pub fn run_record(plan: &Plan, state: &RunState) -> Value {
-    let told = tell(plan, state);
+    let told = summarize_run(plan, state);
     let mut record = Map::new();
     let run = state.run.map(|run| run.to_string()).unwrap_or_default();
     record.insert("runId".into(), run.into());
@@ -50,25 +50,25 @@ pub fn run_record(plan: &Plan, state: &RunState) -> Value {
         record.insert("error".into(), error.message.as_str().into());
     }
     record.insert("results".into(), Value::list(told.results));
-    render::js_value(&record.into())
+    render::to_js_value(&record.into())
 }
 
 /// The message for an unknown workflow, in AgentOS' wording.
-pub fn not_found(id: &str) -> String {
+pub fn not_found_message(id: &str) -> String {
     format!("Workflow {id} not found")
 }
 
 /// Follows the steps in order, as far as the run got.
-fn tell<'a>(plan: &'a Plan, state: &'a RunState) -> Told<'a> {
-    let env = Env::of(plan.initial(&state.inputs()));
-    let mut told = Told { plan, state, env, results: Vec::new() };
-    let Kind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return told };
+fn summarize_run<'a>(plan: &'a Plan, state: &'a RunState) -> StepsOutcome<'a> {
+    let env = Env::from_vars(plan.initial_vars(&state.inputs()));
+    let mut told = StepsOutcome { plan, state, env, results: Vec::new() };
+    let StepKind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return told };
     for step in steps {
-        let path = Path::root().child(&step.key);
+        let path = Path::root().child_path(&step.key);
         let goes_on = match &step.kind {
-            Kind::Composite(Composite::Parallel(members)) => told.fanout(step, members, &path),
-            Kind::Composite(Composite::Loop(looped)) => told.repeated(step, &looped.body, &path),
-            _ => told.single(step, &path),
+            StepKind::Composite(Composite::Parallel(members)) => told.add_fanout(step, members, &path),
+            StepKind::Composite(Composite::Loop(looped)) => told.add_loop(step, &looped.body, &path),
+            _ => told.add_single(step, &path),
         };
         if !goes_on {
             break;
@@ -78,28 +78,28 @@ fn tell<'a>(plan: &'a Plan, state: &'a RunState) -> Told<'a> {
 }
 
 /// One entry for each step, and the variables. Each method adds a step and returns whether the run continued after it.
-struct Told<'a> {
+struct StepsOutcome<'a> {
     plan: &'a Plan,
     state: &'a RunState,
     env: Env,
     results: Vec<Value>,
 }
 
-impl Told<'_> {
-    fn single(&mut self, step: &Step, path: &Path) -> bool {
-        let Some(done) = self.state.step(path) else { return false };
+impl StepsOutcome<'_> {
+    fn add_single(&mut self, step: &Step, path: &Path) -> bool {
+        let Some(done) = self.state.find_step(path) else { return false };
         match done.phase {
             Phase::Finished => {
-                self.results.push(entry(step, done, done.output.clone().unwrap_or_default(), false));
-                self.take_effect(step, done.output.as_ref());
+                self.results.push(result_entry(step, done, done.output.clone().unwrap_or_default(), false));
+                self.apply_output(step, done.output.as_ref());
                 true
             }
             Phase::Skipped => {
-                self.results.push(entry(step, done, "skipped".into(), false));
+                self.results.push(result_entry(step, done, "skipped".into(), false));
                 true
             }
             Phase::Failed if step.policy.on_error == OnError::Continue => {
-                self.results.push(entry(step, done, Value::Null, true));
+                self.results.push(result_entry(step, done, Value::Null, true));
                 true
             }
             Phase::Failed | Phase::Running | Phase::Aborted | Phase::Waiting | Phase::Uncertain => false,
@@ -107,61 +107,61 @@ impl Told<'_> {
     }
 
     /// Every member has an entry, even if one of them failed the run.
-    fn fanout(&mut self, step: &Step, members: &[Step], path: &Path) -> bool {
+    fn add_fanout(&mut self, step: &Step, members: &[Step], path: &Path) -> bool {
         let mut outputs = Vec::new();
         for member in members {
-            let Some(done) = self.state.step(&path.child(&member.key)) else { return false };
+            let Some(done) = self.state.find_step(&path.child_path(&member.key)) else { return false };
             let failed = done.phase == Phase::Failed;
             outputs.push((member, done.output.clone()));
             if failed || done.phase == Phase::Finished {
-                self.results.push(entry(member, done, done.output.clone().unwrap_or_default(), failed));
+                self.results.push(result_entry(member, done, done.output.clone().unwrap_or_default(), failed));
             }
         }
-        if self.state.step(path).is_none_or(|done| done.phase != Phase::Finished) {
+        if self.state.find_step(path).is_none_or(|done| done.phase != Phase::Finished) {
             return false;
         }
         let list = Value::list(outputs.iter().map(|(_, output)| output.clone().unwrap_or_default()).collect());
-        self.take_effect(step, Some(&list));
+        self.apply_output(step, Some(&list));
         for (member, output) in outputs {
             if output.is_some() {
-                self.take_effect(member, output.as_ref());
+                self.apply_output(member, output.as_ref());
             }
         }
         true
     }
 
     /// One entry with the output of the last iteration. The output of every finished iteration is applied.
-    fn repeated(&mut self, step: &Step, body: &Step, path: &Path) -> bool {
+    fn add_loop(&mut self, step: &Step, body: &Step, path: &Path) -> bool {
         let mut last = None;
         let mut started = None;
         for index in 0.. {
-            let Some(done) = self.state.step(&path.iteration(index)) else { break };
+            let Some(done) = self.state.find_step(&path.iteration_path(index)) else { break };
             started.get_or_insert(done.started_at);
             if done.phase == Phase::Finished {
                 last = done.output.clone();
-                self.take_effect(body, last.as_ref());
+                self.apply_output(body, last.as_ref());
             }
         }
-        let Some(done) = self.state.step(path) else { return false };
+        let Some(done) = self.state.find_step(path) else { return false };
         let mut done = done.clone();
         done.started_at = started.unwrap_or(done.started_at);
         match done.phase {
-            Phase::Finished => self.results.push(entry(step, &done, last.unwrap_or_default(), false)),
+            Phase::Finished => self.results.push(result_entry(step, &done, last.unwrap_or_default(), false)),
             Phase::Failed if step.policy.on_error == OnError::Continue => {
-                self.results.push(entry(step, &done, Value::Null, true));
+                self.results.push(result_entry(step, &done, Value::Null, true));
             }
             _ => return false,
         }
         true
     }
 
-    fn take_effect(&mut self, step: &Step, output: Option<&Value>) {
-        let names = bind::names(step, &self.env, self.plan.text).unwrap_or_default();
-        bind::write(step, names, output, &mut self.env);
+    fn apply_output(&mut self, step: &Step, output: Option<&Value>) {
+        let names = bind::resolve_write_names(step, &self.env, self.plan.text).unwrap_or_default();
+        bind::write_output(step, names, output, &mut self.env);
     }
 }
 
-fn entry(step: &Step, done: &StepState, output: Value, failed: bool) -> Value {
+fn result_entry(step: &Step, done: &StepState, output: Value, failed: bool) -> Value {
     let mut entry = Map::new();
     entry.insert("stepName".into(), step.title.as_str().into());
     entry.insert("output".into(), output);

@@ -1,6 +1,6 @@
 //! `{{name}}` references: word characters without blanks (docs/formats/steps.md), extended by dotted paths.
 
-use flowloom_core::expr::{Part, Ref, Segment, Template};
+use flowloom_core::expr::{Ref, Segment, Template, TemplatePart};
 
 /// Parses a prompt. Anything other than `{{name}}` or `{{name.part.part}}` is text; `{{secret.NAME}}` is a secret.
 pub(super) fn parse(text: &str) -> Template {
@@ -19,26 +19,26 @@ pub(super) fn parse(text: &str) -> Template {
         }
         let end = start + 2 + length + 2;
         if plain < start {
-            parts.push(Part::Text(text[plain..start].into()));
+            parts.push(TemplatePart::Text(text[plain..start].into()));
         }
-        parts.push(part(path, &text[start..end]));
+        parts.push(parse_reference(path, &text[start..end]));
         (plain, at) = (end, end);
     }
     if plain < text.len() {
-        parts.push(Part::Text(text[plain..].into()));
+        parts.push(TemplatePart::Text(text[plain..].into()));
     }
     Template { parts }
 }
 
-fn part(path: &str, source: &str) -> Part {
+fn parse_reference(path: &str, source: &str) -> TemplatePart {
     let mut names = path.split('.');
     let name = names.next().unwrap_or_default();
     let rest: Vec<&str> = names.collect();
     if let ("secret", [secret]) = (name, rest.as_slice()) {
-        return Part::Secret((*secret).into());
+        return TemplatePart::Secret((*secret).into());
     }
     let path = rest.into_iter().map(|part| Segment::Field(part.into())).collect();
-    Part::Ref(Ref { name: name.into(), path, source: source.into() })
+    TemplatePart::Ref(Ref { name: name.into(), path, source: source.into() })
 }
 
 #[cfg(test)]
@@ -47,8 +47,9 @@ mod tests {
 
     #[test]
     fn only_words_are_references() {
-        let sources =
-            |text: &str| -> Vec<String> { parse(text).refs().map(|reference| reference.source.to_string()).collect() };
+        let sources = |text: &str| -> Vec<String> {
+            parse(text).iter_refs().map(|reference| reference.source.to_string()).collect()
+        };
         assert_eq!(sources("{{a}} {{ b }} {{c-d}} {{{e}}} {{f.g}} {{.h}} {{}}"), ["{{a}}", "{{e}}", "{{f.g}}"]);
     }
 
@@ -56,8 +57,8 @@ mod tests {
         #[test]
         fn unknown_references_stay(text in r#"[{}a-cé. ]{0,30}"#) {
             let none = flowloom_core::value::Map::new();
-            let resolved = parse(&text).resolve(&none, super::super::RULES).expect("never fails");
-            proptest::prop_assert_eq!(resolved.names_only(), text);
+            let resolved = parse(&text).resolve(&none, super::super::TEXT_RULES).expect("never fails");
+            proptest::prop_assert_eq!(resolved.to_redacted_text(), text);
         }
     }
 }

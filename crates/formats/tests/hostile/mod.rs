@@ -1,7 +1,7 @@
 //! Markdown texts of the maximum size that are slow to parse.
 
 /// Texts that would take too long in a parser with quadratic running time.
-pub(crate) fn texts() -> Vec<(&'static str, String)> {
+pub(crate) fn hostile_texts() -> Vec<(&'static str, String)> {
     let fill = |piece: &str| piece.repeat(250_000 / piece.len());
     vec![
         ("brackets", fill("[")),

@@ -8,9 +8,9 @@ use candle_core::{D, Device, Result, Tensor, safetensors};
 use tokenizers::{Tokenizer, TruncationParams};
 
 /// Maximum number of tokens of a text; the model was trained for no more.
-const WINDOW: usize = 256;
-const HEADS: usize = 12;
-const EPSILON: f64 = 1e-12;
+const WINDOW_TOKENS: usize = 256;
+const HEAD_COUNT: usize = 12;
+const NORM_EPSILON: f64 = 1e-12;
 
 /// The loaded model.
 pub(super) struct MiniLm {
@@ -18,7 +18,7 @@ pub(super) struct MiniLm {
     words: Tensor,
     places: Tensor,
     norm: Affine,
-    layers: Vec<Layer>,
+    layers: Vec<BertLayer>,
 }
 
 /// Weights and a bias.
@@ -27,7 +27,7 @@ struct Affine {
     bias: Tensor,
 }
 
-struct Layer {
+struct BertLayer {
     query: Affine,
     key: Affine,
     value: Affine,
@@ -40,38 +40,38 @@ struct Layer {
 
 impl MiniLm {
     /// Reads the tokenizer and the weights.
-    pub(super) fn load(tokenizer: &Path, weights: &Path) -> std::result::Result<MiniLm, String> {
+    pub(super) fn load_files(tokenizer: &Path, weights: &Path) -> std::result::Result<MiniLm, String> {
         let mut tokens =
             Tokenizer::from_file(tokenizer).map_err(|error| format!("cannot read its tokenizer: {error}"))?;
-        let truncation = TruncationParams { max_length: WINDOW, ..TruncationParams::default() };
+        let truncation = TruncationParams { max_length: WINDOW_TOKENS, ..TruncationParams::default() };
         tokens.with_truncation(Some(truncation)).map_err(|error| error.to_string())?;
         tokens.with_padding(None);
-        MiniLm::read(tokens, weights).map_err(|error| format!("cannot read its weights: {error}"))
+        MiniLm::read_weights(tokens, weights).map_err(|error| format!("cannot read its weights: {error}"))
     }
 
-    fn read(tokenizer: Tokenizer, weights: &Path) -> Result<MiniLm> {
-        let file = File(safetensors::load(weights, &Device::Cpu)?);
+    fn read_weights(tokenizer: Tokenizer, weights: &Path) -> Result<MiniLm> {
+        let file = TensorFile(safetensors::load(weights, &Device::Cpu)?);
         // All text is of one type, so the type embedding is the same at every position.
-        let kind = file.tensor("embeddings.token_type_embeddings.weight")?.get(0)?;
-        let places = file.tensor("embeddings.position_embeddings.weight")?.narrow(0, 0, WINDOW)?;
+        let kind = file.get_tensor("embeddings.token_type_embeddings.weight")?.get(0)?;
+        let places = file.get_tensor("embeddings.position_embeddings.weight")?.narrow(0, 0, WINDOW_TOKENS)?;
         let count =
-            (0..).take_while(|index| file.0.contains_key(&format!("{}.output.dense.bias", name(*index)))).count();
+            (0..).take_while(|index| file.0.contains_key(&format!("{}.output.dense.bias", layer_name(*index)))).count();
         Ok(MiniLm {
             tokenizer,
-            words: file.tensor("embeddings.word_embeddings.weight")?,
+            words: file.get_tensor("embeddings.word_embeddings.weight")?,
             places: places.broadcast_add(&kind)?,
-            norm: file.affine("embeddings.LayerNorm")?,
-            layers: (0..count).map(|index| file.layer(&name(index))).collect::<Result<_>>()?,
+            norm: file.read_affine("embeddings.LayerNorm")?,
+            layers: (0..count).map(|index| file.read_layer(&layer_name(index))).collect::<Result<_>>()?,
         })
     }
 
     /// The embedding of a text. Text beyond the maximum number of tokens is ignored.
-    pub(super) fn embed(&self, text: &str) -> std::result::Result<Vec<f32>, String> {
+    pub(super) fn embed_text(&self, text: &str) -> std::result::Result<Vec<f32>, String> {
         let encoding = self.tokenizer.encode(text, true).map_err(|error| error.to_string())?;
-        self.forward(encoding.get_ids()).map_err(|error| error.to_string())
+        self.forward_pass(encoding.get_ids()).map_err(|error| error.to_string())
     }
 
-    fn forward(&self, tokens: &[u32]) -> Result<Vec<f32>> {
+    fn forward_pass(&self, tokens: &[u32]) -> Result<Vec<f32>> {
         let tokens = Tensor::new(tokens, &Device::Cpu)?;
         let places = self.places.narrow(0, 0, tokens.dim(0)?)?;
         let hidden = self.norm.normalise(&self.words.index_select(&tokens, 0)?.add(&places)?)?;
@@ -80,28 +80,31 @@ impl MiniLm {
     }
 }
 
-fn name(layer: usize) -> String {
+fn layer_name(layer: usize) -> String {
     format!("encoder.layer.{layer}")
 }
 
 /// The tensors of a file, by name.
-struct File(HashMap<String, Tensor>);
+struct TensorFile(HashMap<String, Tensor>);
 
-impl File {
-    fn tensor(&self, name: &str) -> Result<Tensor> {
+impl TensorFile {
+    fn get_tensor(&self, name: &str) -> Result<Tensor> {
         match self.0.get(name) {
             Some(tensor) => Ok(tensor.clone()),
             None => candle_core::bail!("there is no tensor {name}"),
         }
     }
 
-    fn affine(&self, name: &str) -> Result<Affine> {
-        Ok(Affine { weights: self.tensor(&format!("{name}.weight"))?, bias: self.tensor(&format!("{name}.bias"))? })
+    fn read_affine(&self, name: &str) -> Result<Affine> {
+        Ok(Affine {
+            weights: self.get_tensor(&format!("{name}.weight"))?,
+            bias: self.get_tensor(&format!("{name}.bias"))?,
+        })
     }
 
-    fn layer(&self, name: &str) -> Result<Layer> {
-        let part = |part: &str| self.affine(&format!("{name}.{part}"));
-        Ok(Layer {
+    fn read_layer(&self, name: &str) -> Result<BertLayer> {
+        let part = |part: &str| self.read_affine(&format!("{name}.{part}"));
+        Ok(BertLayer {
             query: part("attention.self.query")?,
             key: part("attention.self.key")?,
             value: part("attention.self.value")?,
@@ -123,22 +126,23 @@ impl Affine {
     fn normalise(&self, rows: &Tensor) -> Result<Tensor> {
         let rows = rows.broadcast_sub(&rows.mean_keepdim(D::Minus1)?)?;
         let variance = rows.sqr()?.mean_keepdim(D::Minus1)?;
-        let rows = rows.broadcast_div(&(variance + EPSILON)?.sqrt()?)?;
+        let rows = rows.broadcast_div(&(variance + NORM_EPSILON)?.sqrt()?)?;
         rows.broadcast_mul(&self.weights)?.broadcast_add(&self.bias)
     }
 }
 
-impl Layer {
+impl BertLayer {
     fn apply(&self, hidden: &Tensor) -> Result<Tensor> {
-        let hidden = self.attention_norm.normalise(&hidden.add(&self.attend(hidden)?)?)?;
+        let hidden = self.attention_norm.normalise(&hidden.add(&self.compute_attention(hidden)?)?)?;
         let wide = self.wide.apply(&hidden)?.gelu_erf()?;
         self.norm.normalise(&hidden.add(&self.narrow.apply(&wide)?)?)
     }
 
-    fn attend(&self, hidden: &Tensor) -> Result<Tensor> {
+    fn compute_attention(&self, hidden: &Tensor) -> Result<Tensor> {
         let (count, width) = hidden.dims2()?;
-        let size = width / HEADS;
-        let heads = |part: &Affine| part.apply(hidden)?.reshape((count, HEADS, size))?.transpose(0, 1)?.contiguous();
+        let size = width / HEAD_COUNT;
+        let heads =
+            |part: &Affine| part.apply(hidden)?.reshape((count, HEAD_COUNT, size))?.transpose(0, 1)?.contiguous();
         let (query, key, value) = (heads(&self.query)?, heads(&self.key)?, heads(&self.value)?);
         let scores = (query.matmul(&key.t()?)? / (size as f64).sqrt())?;
         let scores = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use flowloom_core::{Code, StepError};
-use flowloom_runtime::effects::Boxed;
+use flowloom_runtime::effects::BoxFuture;
 use rayon::prelude::*;
 
 use flowloom_models::LOCAL_EMBEDDING_MODEL as NAME;
@@ -18,14 +18,14 @@ use minilm::MiniLm;
 use crate::stop::StopOnDrop;
 
 /// The model, loaded when it is first needed.
-type Slot = Arc<tokio::sync::Mutex<Option<MiniLm>>>;
+type ModelSlot = Arc<tokio::sync::Mutex<Option<MiniLm>>>;
 
 /// all-MiniLM-L6-v2 from the cache folder.
 pub(crate) struct LocalEmbedder {
     model: String,
     tokenizer: PathBuf,
     weights: PathBuf,
-    slot: Slot,
+    slot: ModelSlot,
 }
 
 impl LocalEmbedder {
@@ -38,10 +38,10 @@ impl LocalEmbedder {
                 format!("the model file {} is missing; fetch it with `flowloom models pull`", missing.display());
             return Err(StepError::new(Code::ModelFileMissing, message));
         }
-        Ok(LocalEmbedder { model: format!("local:{NAME}"), tokenizer, weights, slot: Slot::default() })
+        Ok(LocalEmbedder { model: format!("local:{NAME}"), tokenizer, weights, slot: ModelSlot::default() })
     }
 
-    async fn all(&self, texts: &[String]) -> Result<Vec<Vector>, StepError> {
+    async fn embed_all(&self, texts: &[String]) -> Result<Vec<Vector>, StepError> {
         // Waiting for the lock here, not on a thread, lets a dropped call leave the queue.
         let mut slot = self.slot.clone().lock_owned().await;
         let stop = StopOnDrop(Arc::default());
@@ -51,13 +51,13 @@ impl LocalEmbedder {
         let work = tokio::task::spawn_blocking(move || {
             let model = match &mut *slot {
                 Some(model) => model,
-                empty => empty.insert(MiniLm::load(&tokenizer, &weights).map_err(failed)?),
+                empty => empty.insert(MiniLm::load_files(&tokenizer, &weights).map_err(failed)?),
             };
             let embed = |text: &String| {
                 if flag.load(Ordering::Relaxed) {
                     return Err(StepError::new(Code::Cancelled, "the call was cancelled"));
                 }
-                model.embed(text).map(normalize).map_err(failed)
+                model.embed_text(text).map(normalize).map_err(failed)
             };
             // One text at a time: padding texts to one length would cost more than one large product saves, and an
             // embedding would depend on the other texts of its batch.
@@ -68,12 +68,12 @@ impl LocalEmbedder {
 }
 
 impl Embed for LocalEmbedder {
-    fn model(&self) -> &str {
+    fn model_name(&self) -> &str {
         &self.model
     }
 
-    fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>> {
-        Box::pin(self.all(texts))
+    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>> {
+        Box::pin(self.embed_all(texts))
     }
 }
 

@@ -13,27 +13,27 @@ use flowloom_core::Value;
 use flowloom_core::chat::{Message, MessagePart, Messages, ToolDeclaration};
 
 use super::grammar::{self, Grammars};
-use super::llama::{self, Llama, Session};
+use super::llama::{self, AttentionCache, Llama};
 use super::sampler::Sampler;
-use super::template::Template;
-use super::text::Answer;
-use super::vocabulary::{Vocabulary, text};
+use super::template::ChatTemplate;
+use super::text::AnswerText;
+use super::vocabulary::{Vocabulary, get_text};
 
 /// Number of prompt tokens computed at once: large enough for the matrix kernels, small enough to stop soon and to
 /// bound the attention scores of a long prompt.
-const CHUNK: usize = 256;
+const PROMPT_CHUNK_TOKENS: usize = 256;
 
 /// A loaded model.
-pub(crate) struct Engine {
+pub(crate) struct LanguageModel {
     weights: Llama,
     vocabulary: Vocabulary,
-    template: Template,
+    template: ChatTemplate,
     /// Built for the first answer that needs them; most runs never do.
     grammars: OnceLock<Option<Grammars>>,
 }
 
 /// Generation parameters of one answer.
-pub(crate) struct Wish {
+pub(crate) struct GenerationParams {
     /// Maximum length of the answer, in tokens.
     pub(crate) max_tokens: usize,
     /// Stop sequences.
@@ -50,7 +50,7 @@ pub(crate) struct Wish {
 
 /// A finished answer.
 #[derive(Debug)]
-pub(crate) struct Spoken {
+pub(crate) struct GeneratedText {
     /// The text.
     pub(crate) text: String,
     /// Number of prompt tokens.
@@ -61,40 +61,40 @@ pub(crate) struct Spoken {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(crate) enum Silence {
+pub(crate) enum GenerationError {
     /// The call was cancelled.
     Stopped,
     /// An error occurred.
     Failed(String),
 }
 
-impl From<candle_core::Error> for Silence {
-    fn from(error: candle_core::Error) -> Silence {
-        Silence::Failed(format!("the local model failed: {error}"))
+impl From<candle_core::Error> for GenerationError {
+    fn from(error: candle_core::Error) -> GenerationError {
+        GenerationError::Failed(format!("the local model failed: {error}"))
     }
 }
 
-impl Engine {
+impl LanguageModel {
     /// Reads a GGUF file.
-    pub(crate) fn load(path: &Path) -> Result<Engine, String> {
+    pub(crate) fn load_model(path: &Path) -> Result<LanguageModel, String> {
         let file = File::open(path).map_err(|error| error.to_string())?;
         let mut reader = BufReader::with_capacity(1 << 20, file);
         let content = Content::read(&mut reader).map_err(|error| format!("it is not a readable GGUF file: {error}"))?;
-        let kind = text(&content, "general.architecture").unwrap_or_default();
+        let kind = get_text(&content, "general.architecture").unwrap_or_default();
         if kind != "llama" {
             return Err(format!("models of the architecture `{kind}` are not supported, only `llama`"));
         }
         let vocabulary = Vocabulary::new(&content)?;
-        let source = text(&content, "tokenizer.chat_template");
-        let template = Template::new(source.as_deref(), &vocabulary.bos, &vocabulary.eos)?;
+        let source = get_text(&content, "tokenizer.chat_template");
+        let template = ChatTemplate::new(source.as_deref(), &vocabulary.bos, &vocabulary.eos)?;
         let weights = Llama::new(&content, &mut reader).map_err(|error| format!("cannot read its weights: {error}"))?;
-        Ok(Engine { weights, vocabulary, template, grammars: OnceLock::new() })
+        Ok(LanguageModel { weights, vocabulary, template, grammars: OnceLock::new() })
     }
 
     /// Context window of a file, without loading it.
-    pub(crate) fn window_of(path: &Path) -> Option<u64> {
+    pub(crate) fn read_window(path: &Path) -> Option<u64> {
         let mut reader = BufReader::with_capacity(1 << 20, File::open(path).ok()?);
-        Some(llama::window(&Content::read(&mut reader).ok()?) as u64)
+        Some(llama::read_window(&Content::read(&mut reader).ok()?) as u64)
     }
 
     /// Context window: maximum number of tokens of prompt and answer together.
@@ -103,18 +103,25 @@ impl Engine {
     }
 
     /// The prompt of a conversation, in tokens. Fails if it contains images or exceeds the context window.
-    pub(crate) fn prompt(&self, messages: &Messages, tools: &[ToolDeclaration]) -> Result<Vec<u32>, Silence> {
+    pub(crate) fn encode_prompt(
+        &self,
+        messages: &Messages,
+        tools: &[ToolDeclaration],
+    ) -> Result<Vec<u32>, GenerationError> {
         if messages.iter().any(|message| !message.parts.iter().all(|part| matches!(part, MessagePart::Text { .. }))) {
-            return Err(Silence::Failed("the local model does not support images".to_owned()));
+            return Err(GenerationError::Failed("the local model does not support images".to_owned()));
         }
         let messages: Vec<Message> = messages
             .iter()
-            .map(|message| Message { content: self.vocabulary.defuse(&message.content), ..message.clone() })
+            .map(|message| Message {
+                content: self.vocabulary.escape_special_tokens(&message.content),
+                ..message.clone()
+            })
             .collect();
-        let prompt = self.template.render(&messages, tools).map_err(Silence::Failed)?;
-        let tokens = self.vocabulary.encode(&prompt).map_err(Silence::Failed)?;
+        let prompt = self.template.render_prompt(&messages, tools).map_err(GenerationError::Failed)?;
+        let tokens = self.vocabulary.encode_text(&prompt).map_err(GenerationError::Failed)?;
         if tokens.len() >= self.window() {
-            return Err(Silence::Failed(format!(
+            return Err(GenerationError::Failed(format!(
                 "the prompt has {} tokens, but the local model's window is {} tokens including the answer",
                 tokens.len(),
                 self.weights.window()
@@ -124,97 +131,102 @@ impl Engine {
     }
 
     /// Generates an answer to a prompt. Checks `stop` before every token.
-    pub(crate) fn speak(
+    pub(crate) fn generate_text(
         &self,
         prompt: &[u32],
-        wish: Wish,
+        wish: GenerationParams,
         stop: &AtomicBool,
         show: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<Spoken, Silence> {
+    ) -> Result<GeneratedText, GenerationError> {
         // Runs on one of rayon's threads; otherwise each of the many products would enter the pool and wake a thread by
         // itself.
-        rayon::scope(|_| self.speak_here(prompt, wish, stop, show))
+        rayon::scope(|_| self.generate_here(prompt, wish, stop, show))
     }
 
-    fn speak_here(
+    fn generate_here(
         &self,
         prompt: &[u32],
-        mut wish: Wish,
+        mut wish: GenerationParams,
         stop: &AtomicBool,
         show: &mut dyn FnMut(&str),
-    ) -> Result<Spoken, Silence> {
+    ) -> Result<GeneratedText, GenerationError> {
         let mut prompt = Cow::Borrowed(prompt);
-        let mut answer = Answer::new(&wish.stops);
-        let mut held = wish.schema.as_ref().and_then(|schema| self.grammars()?.schema(schema));
+        let mut answer = AnswerText::new(&wish.stops);
+        let mut held = wish.schema.as_ref().and_then(|schema| self.get_grammars()?.for_schema(schema));
         if wish.must_call {
             // Prefill the start of a call and constrain the rest to the grammar of a call.
-            prompt.to_mut().extend(self.vocabulary.encode(grammar::CALL).map_err(Silence::Failed)?);
-            answer.push(grammar::CALL.as_bytes(), show);
-            held = self.grammars().and_then(|grammars| grammars.call(&wish.tools));
+            prompt.to_mut().extend(self.vocabulary.encode_text(grammar::CALL_START).map_err(GenerationError::Failed)?);
+            answer.push_bytes(grammar::CALL_START.as_bytes(), show);
+            held = self.get_grammars().and_then(|grammars| grammars.for_call(&wish.tools));
         }
         let room = wish.max_tokens.min(self.window().saturating_sub(prompt.len()));
-        let mut session = self.weights.session(prompt.len() + room);
-        let mut scores = self.read(&mut session, &prompt, stop)?;
+        let mut session = self.weights.new_cache(prompt.len() + room);
+        let mut scores = self.read_prompt(&mut session, &prompt, stop)?;
         let mut stopped = false;
         let mut count = 0;
         while count < room {
             if let Some(held) = &mut held {
-                held.mask(&mut scores);
+                held.mask_scores(&mut scores);
             }
-            let token = wish.sampler.next(&mut scores);
+            let token = wish.sampler.next_token(&mut scores);
             if self.vocabulary.ends.contains(&token) {
                 break;
             }
             count += 1;
             if stop.load(Ordering::Relaxed) {
-                return Err(Silence::Stopped);
+                return Err(GenerationError::Stopped);
             }
-            stopped = answer.push(self.vocabulary.bytes(token), show);
-            let is_complete = held.as_mut().is_some_and(|held| held.take(token));
+            stopped = answer.push_bytes(self.vocabulary.token_bytes(token), show);
+            let is_complete = held.as_mut().is_some_and(|held| held.accept_token(token));
             if is_complete && !wish.tools.is_empty() {
-                stopped = answer.push(grammar::CALL_END.as_bytes(), show);
+                stopped = answer.push_bytes(grammar::CALL_END.as_bytes(), show);
             }
             if stopped || is_complete || count == room {
                 break;
             }
-            if held.is_none() && !wish.tools.is_empty() && answer.ends_with(grammar::CALL) {
-                held = self.grammars().and_then(|grammars| grammars.call(&wish.tools));
+            if held.is_none() && !wish.tools.is_empty() && answer.ends_with(grammar::CALL_START) {
+                held = self.get_grammars().and_then(|grammars| grammars.for_call(&wish.tools));
             }
-            scores = self.weights.forward(&mut session, &[token])?;
+            scores = self.weights.forward_pass(&mut session, &[token])?;
         }
-        let text = answer.finish(stopped, show);
-        Ok(Spoken { text, input_tokens: prompt.len(), output_tokens: count })
+        let text = answer.finish_text(stopped, show);
+        Ok(GeneratedText { text, input_tokens: prompt.len(), output_tokens: count })
     }
 
-    fn grammars(&self) -> Option<&Grammars> {
-        let make = || Grammars::new(&self.vocabulary.words(), *self.vocabulary.ends.first()?);
+    fn get_grammars(&self) -> Option<&Grammars> {
+        let make = || Grammars::new(&self.vocabulary.all_token_bytes(), *self.vocabulary.ends.first()?);
         self.grammars.get_or_init(make).as_ref()
     }
 
     /// Processes the prompt and returns the scores of the next token.
-    fn read(&self, session: &mut Session, prompt: &[u32], stop: &AtomicBool) -> Result<Vec<f32>, Silence> {
+    fn read_prompt(
+        &self,
+        session: &mut AttentionCache,
+        prompt: &[u32],
+        stop: &AtomicBool,
+    ) -> Result<Vec<f32>, GenerationError> {
         let mut scores = Vec::new();
-        for chunk in prompt.chunks(CHUNK) {
+        for chunk in prompt.chunks(PROMPT_CHUNK_TOKENS) {
             if stop.load(Ordering::Relaxed) {
-                return Err(Silence::Stopped);
+                return Err(GenerationError::Stopped);
             }
-            scores = self.weights.forward(session, chunk)?;
+            scores = self.weights.forward_pass(session, chunk)?;
         }
         Ok(scores)
     }
 }
 
 #[cfg(test)]
-impl Engine {
-    pub(crate) fn call_grammar(&self, tools: &[ToolDeclaration]) -> Option<grammar::Held> {
-        self.grammars()?.call(tools)
+impl LanguageModel {
+    pub(crate) fn call_grammar(&self, tools: &[ToolDeclaration]) -> Option<grammar::Constraint> {
+        self.get_grammars()?.for_call(tools)
     }
 
     pub(crate) fn vocabulary_size(&self) -> usize {
-        self.vocabulary.words().len()
+        self.vocabulary.all_token_bytes().len()
     }
 
-    pub(crate) fn bytes_of(&self, token: u32) -> &[u8] {
-        self.vocabulary.bytes(token)
+    pub(crate) fn token_bytes(&self, token: u32) -> &[u8] {
+        self.vocabulary.token_bytes(token)
     }
 }

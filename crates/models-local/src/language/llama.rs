@@ -13,12 +13,12 @@ use candle_core::{Device, Result, Tensor};
 use rayon::prelude::*;
 
 use super::matrix::{Matrix, dot_floats};
-use super::vocabulary::number;
+use super::vocabulary::get_number;
 
 /// Maximum context length that positions are computed for.
-const MOST_POSITIONS: usize = 8192;
+const MAX_POSITIONS: usize = 8192;
 
-struct Layer {
+struct LlamaLayer {
     attention_norm: Vec<f32>,
     query: Matrix,
     key: Matrix,
@@ -33,7 +33,7 @@ struct Layer {
 /// The weights of a model.
 pub(crate) struct Llama {
     embeddings: Arc<Matrix>,
-    layers: Vec<Layer>,
+    layers: Vec<LlamaLayer>,
     norm: Vec<f32>,
     head: Arc<Matrix>,
     turns: Vec<f32>,
@@ -45,7 +45,7 @@ pub(crate) struct Llama {
 }
 
 /// The attention cache: keys and values of every layer, by head, with room for `capacity` tokens each.
-pub(crate) struct Session {
+pub(crate) struct AttentionCache {
     keys: Vec<Vec<f32>>,
     values: Vec<Vec<f32>>,
     capacity: usize,
@@ -55,17 +55,17 @@ pub(crate) struct Session {
 impl Llama {
     /// Reads the weights that follow the header `file`.
     pub(crate) fn new<R: Read + Seek>(file: &Content, reader: &mut R) -> Result<Llama> {
-        let need = |key: &str| match number(file, key) {
+        let need = |key: &str| match get_number(file, key) {
             Some(number) => Ok(number as usize),
             None => candle_core::bail!("its metadata has no `{key}`"),
         };
         let heads = need("llama.attention.head_count")?;
         let width = need("llama.embedding_length")?;
-        let key_heads = number(file, "llama.attention.head_count_kv").map_or(heads, |heads| heads as usize);
+        let key_heads = get_number(file, "llama.attention.head_count_kv").map_or(heads, |heads| heads as usize);
         if heads == 0 || key_heads == 0 || !width.is_multiple_of(2 * heads) || !heads.is_multiple_of(key_heads) {
             candle_core::bail!("a width of {width}, {heads} attention heads and {key_heads} key heads do not match");
         }
-        let turned = number(file, "llama.rope.dimension_count").map_or(width / heads, |count| count as usize);
+        let turned = get_number(file, "llama.rope.dimension_count").map_or(width / heads, |count| count as usize);
         if turned != width / heads {
             candle_core::bail!("rotary embeddings for a part of each head are not supported");
         }
@@ -76,13 +76,13 @@ impl Llama {
             // Input and output embeddings are shared.
             Err(_) => embeddings.clone(),
         };
-        let norm = floats(&take("output_norm.weight")?, width)?;
+        let norm = read_floats(&take("output_norm.weight")?, width)?;
         let layers = (0..need("llama.block_count")?)
-            .map(|index| layer(index, (width, key_heads * turned), &mut take))
+            .map(|index| read_layer(index, (width, key_heads * turned), &mut take))
             .collect::<Result<_>>()?;
-        let window = window(file);
+        let window = read_window(file);
         let float = |key: &str| file.metadata.get(key).and_then(|value| value.to_f32().ok());
-        let turns = positions(turned, float("llama.rope.freq_base").unwrap_or(10_000.0), window);
+        let turns = rotation_table(turned, float("llama.rope.freq_base").unwrap_or(10_000.0), window);
         let epsilon = float("llama.attention.layer_norm_rms_epsilon").unwrap_or(1e-5);
         Ok(Llama { embeddings, layers, norm, head, turns, width, heads, key_heads, epsilon, window })
     }
@@ -93,31 +93,31 @@ impl Llama {
     }
 
     /// An empty attention cache for `capacity` tokens.
-    pub(crate) fn session(&self, capacity: usize) -> Session {
+    pub(crate) fn new_cache(&self, capacity: usize) -> AttentionCache {
         let size = self.key_heads * capacity * self.head_size();
         let empty = || self.layers.iter().map(|_| vec![0.0; size]).collect();
-        Session { keys: empty(), values: empty(), capacity, length: 0 }
+        AttentionCache { keys: empty(), values: empty(), capacity, length: 0 }
     }
 
     /// Processes `tokens` and returns the scores of the next token.
-    pub(crate) fn forward(&self, session: &mut Session, tokens: &[u32]) -> Result<Vec<f32>> {
+    pub(crate) fn forward_pass(&self, session: &mut AttentionCache, tokens: &[u32]) -> Result<Vec<f32>> {
         let count = tokens.len();
         if count == 0 || session.length + count > session.capacity {
             candle_core::bail!("{count} tokens after {} exceed the capacity of {}", session.length, session.capacity);
         }
         let mut hidden = vec![0.0; count * self.width];
         for (token, row) in tokens.iter().zip(hidden.chunks_mut(self.width)) {
-            if !self.embeddings.row(*token as usize, row) {
+            if !self.embeddings.unpack_row(*token as usize, row) {
                 candle_core::bail!("there is no token {token}");
             }
         }
         for (index, layer) in self.layers.iter().enumerate() {
             let normed = rms_norm(&hidden, &layer.attention_norm, self.epsilon);
-            add(&mut hidden, &self.attend(layer, index, session, &normed, count)?);
+            add_to(&mut hidden, &self.compute_attention(layer, index, session, &normed, count)?);
             let normed = rms_norm(&hidden, &layer.mlp_norm, self.epsilon);
             let mut gated = layer.gate.apply(&normed, count)?;
-            gate(&mut gated, &layer.up.apply(&normed, count)?);
-            add(&mut hidden, &layer.down.apply(&gated, count)?);
+            apply_swiglu(&mut gated, &layer.up.apply(&normed, count)?);
+            add_to(&mut hidden, &layer.down.apply(&gated, count)?);
         }
         session.length += count;
         let last = rms_norm(&hidden[(count - 1) * self.width..], &self.norm, self.epsilon);
@@ -128,11 +128,11 @@ impl Llama {
         self.width / self.heads
     }
 
-    fn attend(
+    fn compute_attention(
         &self,
-        layer: &Layer,
+        layer: &LlamaLayer,
         index: usize,
-        session: &mut Session,
+        session: &mut AttentionCache,
         input: &[f32],
         count: usize,
     ) -> Result<Vec<f32>> {
@@ -140,8 +140,8 @@ impl Llama {
         let mut query = layer.query.apply(input, count)?;
         let mut key = layer.key.apply(input, count)?;
         let value = layer.value.apply(input, count)?;
-        self.turn(&mut query, self.heads, start);
-        self.turn(&mut key, self.key_heads, start);
+        self.rotate_pairs(&mut query, self.heads, start);
+        self.rotate_pairs(&mut key, self.key_heads, start);
         let (keys, values) = (&mut session.keys[index], &mut session.values[index]);
         for (fresh, cache) in [(&key, &mut *keys), (&value, &mut *values)] {
             for (at, part) in fresh.chunks(size).enumerate() {
@@ -160,7 +160,7 @@ impl Llama {
             let share = self.heads.div_ceil(rayon::current_num_threads());
             heads.into_par_iter().with_min_len(share).for_each(|(head, (mixed, query))| {
                 let place = of(head / shared);
-                look_back(query, &keys[place.clone()], &values[place], mixed);
+                attend_one(query, &keys[place.clone()], &values[place], mixed);
             });
             mixed
         } else {
@@ -168,13 +168,13 @@ impl Llama {
                 let heads: Vec<f32> = (0..self.key_heads).flat_map(|head| &cache[of(head)]).copied().collect();
                 Tensor::from_vec(heads, (self.key_heads, seen, size), &Device::Cpu)
             };
-            self.look_back_together(&query, &gather(keys)?, &gather(values)?, start, count)?
+            self.attend_many(&query, &gather(keys)?, &gather(values)?, start, count)?
         };
         layer.output.apply(&mixed, count)
     }
 
     /// Attention of several rows at once, as matrix products.
-    fn look_back_together(
+    fn attend_many(
         &self,
         query: &[f32],
         keys: &Tensor,
@@ -192,7 +192,7 @@ impl Llama {
         scores.par_chunks_mut(seen).enumerate().for_each(|(row, scores)| {
             // Causal mask: a token does not attend to later ones.
             let (visible, hidden) = scores.split_at_mut(start + row % count + 1);
-            softmax(visible, scale);
+            apply_softmax(visible, scale);
             hidden.fill(0.0);
         });
         let scores = Tensor::from_vec(scores, (self.key_heads, shared * count, seen), &Device::Cpu)?;
@@ -201,7 +201,7 @@ impl Llama {
     }
 
     /// Rotary embedding: rotates neighbouring pairs of numbers by an angle that depends on the position.
-    fn turn(&self, rows: &mut [f32], heads: usize, start: usize) {
+    fn rotate_pairs(&self, rows: &mut [f32], heads: usize, start: usize) {
         let size = self.head_size();
         for (index, part) in rows.chunks_mut(size).enumerate() {
             let turns = &self.turns[(start + index / heads) * size..][..size];
@@ -214,19 +214,19 @@ impl Llama {
 }
 
 /// Context window of a model: maximum number of tokens of prompt and answer together.
-pub(super) fn window(file: &Content) -> usize {
-    number(file, "llama.context_length").map_or(2048, |length| length as usize).min(MOST_POSITIONS)
+pub(super) fn read_window(file: &Content) -> usize {
+    get_number(file, "llama.context_length").map_or(2048, |length| length as usize).min(MAX_POSITIONS)
 }
 
 /// Reads one layer. Checks here that its matrices fit each other, because later code relies on it.
-fn layer(
+fn read_layer(
     index: usize,
     (width, key_width): (usize, usize),
     take: &mut impl FnMut(&str) -> Result<QTensor>,
-) -> Result<Layer> {
+) -> Result<LlamaLayer> {
     let mut part = |name: &str| take(&format!("blk.{index}.{name}.weight"));
     let gate = Matrix::new(&part("ffn_gate")?)?;
-    let inner = gate.rows();
+    let inner = gate.row_count();
     let mut matrix = |name: &str, rows: usize, columns: usize| {
         let source = part(name)?;
         match source.shape().dims2()? {
@@ -237,12 +237,12 @@ fn layer(
     let (query, key) = (matrix("attn_q", width, width)?, matrix("attn_k", key_width, width)?);
     let (value, output) = (matrix("attn_v", key_width, width)?, matrix("attn_output", width, width)?);
     let (up, down) = (matrix("ffn_up", inner, width)?, matrix("ffn_down", width, inner)?);
-    let attention_norm = floats(&part("attn_norm")?, width)?;
-    let mlp_norm = floats(&part("ffn_norm")?, width)?;
-    Ok(Layer { attention_norm, query, key, value, output, mlp_norm, gate, up, down })
+    let attention_norm = read_floats(&part("attn_norm")?, width)?;
+    let mlp_norm = read_floats(&part("ffn_norm")?, width)?;
+    Ok(LlamaLayer { attention_norm, query, key, value, output, mlp_norm, gate, up, down })
 }
 
-fn floats(source: &QTensor, count: usize) -> Result<Vec<f32>> {
+fn read_floats(source: &QTensor, count: usize) -> Result<Vec<f32>> {
     let floats = source.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?;
     if floats.len() != count {
         candle_core::bail!("a list has {} numbers, expected {count}", floats.len());
@@ -251,7 +251,7 @@ fn floats(source: &QTensor, count: usize) -> Result<Vec<f32>> {
 }
 
 /// Cosine and sine of every position and pair, interleaved.
-fn positions(size: usize, base: f32, count: usize) -> Vec<f32> {
+fn rotation_table(size: usize, base: f32, count: usize) -> Vec<f32> {
     let turns: Vec<f32> = (0..size).step_by(2).map(|index| base.powf(-(index as f32) / size as f32)).collect();
     let angles = (0..count).flat_map(|position| turns.iter().map(move |turn| position as f32 * turn));
     angles.flat_map(|angle| [angle.cos(), angle.sin()]).collect()
@@ -268,18 +268,18 @@ fn rms_norm(rows: &[f32], weights: &[f32], epsilon: f32) -> Vec<f32> {
     output
 }
 
-fn add(sum: &mut [f32], more: &[f32]) {
+fn add_to(sum: &mut [f32], more: &[f32]) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
 /// SwiGLU: `gated` becomes `silu(gated) * up`.
-fn gate(gated: &mut [f32], up: &[f32]) {
+fn apply_swiglu(gated: &mut [f32], up: &[f32]) {
     gated.par_chunks_mut(1 << 14).zip(up.par_chunks(1 << 14)).for_each(|(gated, up)| {
         gated.iter_mut().zip(up).for_each(|(value, up)| *value = *value / (1.0 + (-*value).exp()) * up);
     });
 }
 
-fn softmax(scores: &mut [f32], scale: f32) {
+fn apply_softmax(scores: &mut [f32], scale: f32) {
     let largest = scores.iter().fold(f32::NEG_INFINITY, |largest, score| largest.max(*score));
     let mut total = 0.0;
     for score in scores.iter_mut() {
@@ -290,10 +290,10 @@ fn softmax(scores: &mut [f32], scale: f32) {
 }
 
 /// Attention of one head of one token.
-fn look_back(query: &[f32], keys: &[f32], values: &[f32], mixed: &mut [f32]) {
+fn attend_one(query: &[f32], keys: &[f32], values: &[f32], mixed: &mut [f32]) {
     let size = query.len();
     let mut scores: Vec<f32> = keys.chunks_exact(size).map(|key| dot_floats(query, key)).collect();
-    softmax(&mut scores, 1.0 / (size as f32).sqrt());
+    apply_softmax(&mut scores, 1.0 / (size as f32).sqrt());
     for (value, score) in values.chunks_exact(size).zip(scores) {
         mixed.iter_mut().zip(value).for_each(|(mixed, value)| *mixed += score * value);
     }

@@ -9,13 +9,13 @@ use candle_core::{Device, Result, Tensor};
 use rayon::prelude::*;
 
 /// Number of weights that share a scale.
-const BLOCK: usize = 32;
+const BLOCK_WEIGHTS: usize = 32;
 /// Number of partial sums, so that the compiler emits vector instructions.
-const LANES: usize = 16;
+const SUM_LANES: usize = 16;
 /// Number of input rows from which weights are unpacked once and multiplied as floats, which is faster then.
-const FLOAT_ROWS: usize = 16;
+const MIN_FLOAT_ROWS: usize = 16;
 /// Number of weights below which another thread costs more than it gains.
-const WORTH_A_THREAD: usize = 1 << 19;
+const WEIGHTS_PER_THREAD: usize = 1 << 19;
 
 /// A matrix with one row per output.
 pub(crate) struct Matrix {
@@ -29,43 +29,43 @@ impl Matrix {
     /// of the file.
     pub(crate) fn new(source: &QTensor) -> Result<Matrix> {
         let (_, columns) = source.shape().dims2()?;
-        if columns == 0 || !columns.is_multiple_of(BLOCK) {
-            candle_core::bail!("rows of {columns} weights are not supported, only multiples of {BLOCK}");
+        if columns == 0 || !columns.is_multiple_of(BLOCK_WEIGHTS) {
+            candle_core::bail!("rows of {columns} weights are not supported, only multiples of {BLOCK_WEIGHTS}");
         }
         let values = source.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?;
-        let (weights, scales) = pack(&values);
+        let (weights, scales) = pack_values(&values);
         Ok(Matrix { columns, weights, scales })
     }
 
     /// Number of outputs.
-    pub(crate) fn rows(&self) -> usize {
+    pub(crate) fn row_count(&self) -> usize {
         self.weights.len() / self.columns
     }
 
     /// Unpacks row `index` into `row`; `false` if there is no such row.
-    pub(crate) fn row(&self, index: usize, row: &mut [f32]) -> bool {
+    pub(crate) fn unpack_row(&self, index: usize, row: &mut [f32]) -> bool {
         let at = index * self.columns;
         let Some(weights) = self.weights.get(at..at + self.columns) else { return false };
-        unpack(weights, &self.scales[at / BLOCK..], row);
+        unpack_values(weights, &self.scales[at / BLOCK_WEIGHTS..], row);
         true
     }
 
     /// Multiplies the matrix with `count` rows of input.
     pub(crate) fn apply(&self, input: &[f32], count: usize) -> Result<Vec<f32>> {
-        if count >= FLOAT_ROWS {
+        if count >= MIN_FLOAT_ROWS {
             return self.apply_as_floats(input, count);
         }
-        let rows = self.rows();
+        let rows = self.row_count();
         let mut output = vec![0.0; count * rows];
         for (input, output) in input.chunks(self.columns).zip(output.chunks_mut(rows)) {
-            let (input, scales) = pack(input);
-            let threads = rayon::current_num_threads().min(1 + self.weights.len() / WORTH_A_THREAD);
+            let (input, scales) = pack_values(input);
+            let threads = rayon::current_num_threads().min(1 + self.weights.len() / WEIGHTS_PER_THREAD);
             let share = rows.div_ceil(threads);
             output.par_chunks_mut(share).enumerate().for_each(|(part, outputs)| {
                 for (index, output) in outputs.iter_mut().enumerate() {
                     let at = (part * share + index) * self.columns;
                     let weights = &self.weights[at..at + self.columns];
-                    *output = dot(weights, &self.scales[at / BLOCK..], &input, &scales);
+                    *output = dot_packed(weights, &self.scales[at / BLOCK_WEIGHTS..], &input, &scales);
                 }
             });
         }
@@ -73,10 +73,10 @@ impl Matrix {
     }
 
     fn apply_as_floats(&self, input: &[f32], count: usize) -> Result<Vec<f32>> {
-        let rows = self.rows();
+        let rows = self.row_count();
         let mut floats = vec![0.0; self.weights.len()];
         floats.par_chunks_mut(self.columns).enumerate().for_each(|(index, row)| {
-            self.row(index, row);
+            self.unpack_row(index, row);
         });
         let weights = Tensor::from_vec(floats, (rows, self.columns), &Device::Cpu)?;
         let input = Tensor::from_slice(input, (count, self.columns), &Device::Cpu)?;
@@ -84,10 +84,10 @@ impl Matrix {
     }
 }
 
-fn pack(values: &[f32]) -> (Vec<i8>, Vec<f32>) {
+fn pack_values(values: &[f32]) -> (Vec<i8>, Vec<f32>) {
     let mut weights = vec![0; values.len()];
-    let mut scales = vec![0.0; values.len() / BLOCK];
-    let blocks = values.chunks_exact(BLOCK).zip(weights.chunks_exact_mut(BLOCK)).zip(&mut scales);
+    let mut scales = vec![0.0; values.len() / BLOCK_WEIGHTS];
+    let blocks = values.chunks_exact(BLOCK_WEIGHTS).zip(weights.chunks_exact_mut(BLOCK_WEIGHTS)).zip(&mut scales);
     for ((values, weights), scale) in blocks {
         let largest = values.iter().fold(0f32, |largest, value| largest.max(value.abs()));
         *scale = largest / 127.0;
@@ -99,8 +99,10 @@ fn pack(values: &[f32]) -> (Vec<i8>, Vec<f32>) {
     (weights, scales)
 }
 
-fn unpack(weights: &[i8], scales: &[f32], values: &mut [f32]) {
-    for ((weights, scale), values) in weights.chunks_exact(BLOCK).zip(scales).zip(values.chunks_exact_mut(BLOCK)) {
+fn unpack_values(weights: &[i8], scales: &[f32], values: &mut [f32]) {
+    for ((weights, scale), values) in
+        weights.chunks_exact(BLOCK_WEIGHTS).zip(scales).zip(values.chunks_exact_mut(BLOCK_WEIGHTS))
+    {
         for (weight, value) in weights.iter().zip(values) {
             *value = f32::from(*weight) * scale;
         }
@@ -108,9 +110,9 @@ fn unpack(weights: &[i8], scales: &[f32], values: &mut [f32]) {
 }
 
 /// Sixteen sums of two products each are one instruction on every vector unit.
-fn dot(left: &[i8], left_scales: &[f32], right: &[i8], right_scales: &[f32]) -> f32 {
-    let mut sums = [0f32; LANES];
-    let blocks = left.as_chunks::<BLOCK>().0.iter().zip(right.as_chunks::<BLOCK>().0);
+fn dot_packed(left: &[i8], left_scales: &[f32], right: &[i8], right_scales: &[f32]) -> f32 {
+    let mut sums = [0f32; SUM_LANES];
+    let blocks = left.as_chunks::<BLOCK_WEIGHTS>().0.iter().zip(right.as_chunks::<BLOCK_WEIGHTS>().0);
     for ((left, right), (a, b)) in blocks.zip(left_scales.iter().zip(right_scales)) {
         let scale = a * b;
         for (lane, sum) in sums.iter_mut().enumerate() {
@@ -123,14 +125,14 @@ fn dot(left: &[i8], left_scales: &[f32], right: &[i8], right_scales: &[f32]) -> 
 
 /// The dot product of two rows of floats.
 pub(crate) fn dot_floats(left: &[f32], right: &[f32]) -> f32 {
-    let mut sums = [0f32; LANES];
-    for (left, right) in left.as_chunks::<LANES>().0.iter().zip(right.as_chunks::<LANES>().0) {
-        for lane in 0..LANES {
+    let mut sums = [0f32; SUM_LANES];
+    for (left, right) in left.as_chunks::<SUM_LANES>().0.iter().zip(right.as_chunks::<SUM_LANES>().0) {
+        for lane in 0..SUM_LANES {
             // Not `mul_add`, which is a function call on processors without that instruction.
             sums[lane] += left[lane] * right[lane];
         }
     }
-    let done = left.len() / LANES * LANES;
+    let done = left.len() / SUM_LANES * SUM_LANES;
     let rest: f32 = left[done..].iter().zip(&right[done..]).map(|(a, b)| a * b).sum();
     sums.iter().sum::<f32>() + rest
 }
@@ -147,7 +149,7 @@ mod tests {
         let weights: Vec<f32> = (0..rows * columns).map(|i| ((i * 7919) % 201) as f32 / 100.0 - 1.0).collect();
         let tensor = Tensor::from_slice(&weights, (rows, columns), &Device::Cpu).unwrap();
         let matrix = Matrix::new(&QTensor::quantize(&tensor, GgmlDType::F32).unwrap()).unwrap();
-        assert_eq!(matrix.rows(), rows);
+        assert_eq!(matrix.row_count(), rows);
         let count = 20;
         let input: Vec<f32> = (0..count * columns).map(|i| ((i * 104_729) % 101) as f32 / 50.0 - 1.0).collect();
         let many = matrix.apply(&input, count).unwrap();
@@ -161,6 +163,6 @@ mod tests {
             }
         }
         let mut row = vec![0.0; columns];
-        assert!(matrix.row(rows - 1, &mut row) && !matrix.row(rows, &mut row));
+        assert!(matrix.unpack_row(rows - 1, &mut row) && !matrix.unpack_row(rows, &mut row));
     }
 }

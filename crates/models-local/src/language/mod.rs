@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flowloom_core::chat::{ToolCall, Usage};
-use flowloom_core::effect::{GenerateRequest, Generated};
+use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::{Code, StepError, json};
 use flowloom_models::LOCAL_MAX_ANSWER_TOKENS;
-use flowloom_runtime::effects::Context;
+use flowloom_runtime::effects::EffectContext;
 
-use engine::{Engine, Silence, Spoken, Wish};
+use engine::{GeneratedText, GenerationError, GenerationParams, LanguageModel};
 use sampler::Sampler;
 
 use crate::stop::StopOnDrop;
@@ -28,20 +28,20 @@ use crate::stop::StopOnDrop;
 const DEFAULT_TOP_P: f64 = 0.95;
 
 /// A file's place, loaded on first use. The lock is held for a whole answer: two at once would only share the cores.
-pub(crate) type Slot = Arc<tokio::sync::Mutex<Option<Engine>>>;
+pub(crate) type EngineSlot = Arc<tokio::sync::Mutex<Option<LanguageModel>>>;
 
 /// The window that a model file states, in tokens; `None` if the file cannot be read.
 pub(crate) fn read_window(file: &Path) -> Option<u64> {
-    Engine::window_of(file)
+    LanguageModel::read_window(file)
 }
 
 /// Loads the file if the slot is empty, and generates an answer on a blocking thread.
 pub(crate) async fn generate(
-    slot: Slot,
+    slot: EngineSlot,
     file: PathBuf,
     request: &GenerateRequest,
-    context: &Context,
-) -> Result<Generated, StepError> {
+    context: &EffectContext,
+) -> Result<GenerateReply, StepError> {
     // Waiting for the lock here, not on a thread, lets a dropped call leave the queue.
     let mut engine = slot.lock_owned().await;
     let stop = StopOnDrop(Arc::default());
@@ -49,7 +49,7 @@ pub(crate) async fn generate(
     let (request, context) = (request.clone(), context.clone());
     let work = tokio::task::spawn_blocking(move || {
         if engine.is_none() {
-            let load = Engine::load(&file);
+            let load = LanguageModel::load_model(&file);
             *engine = Some(load.map_err(|why| {
                 let message = format!("cannot load the model file {}: {why}", file.display());
                 StepError::new(Code::ModelFailed, message)
@@ -58,21 +58,21 @@ pub(crate) async fn generate(
         let Some(engine) = engine.as_ref() else {
             return Err(StepError::new(Code::ModelFailed, "the local model was not loaded"));
         };
-        answer(engine, &request, &context, &flag)
+        generate_answer(engine, &request, &context, &flag)
     });
     work.await.map_err(|_| StepError::new(Code::ModelFailed, "the local model crashed"))?
 }
 
-fn answer(
-    engine: &Engine,
+fn generate_answer(
+    engine: &LanguageModel,
     request: &GenerateRequest,
-    context: &Context,
+    context: &EffectContext,
     stop: &AtomicBool,
-) -> Result<Generated, StepError> {
+) -> Result<GenerateReply, StepError> {
     let options = &request.options;
     // Without a seed, each attempt of each step has its own random numbers, and the same ones after a crash.
-    let seed = options.seed.unwrap_or_else(|| hash(&context.key()));
-    let wish = Wish {
+    let seed = options.seed.unwrap_or_else(|| hash_text(&context.idempotency_key()));
+    let wish = GenerationParams {
         max_tokens: options.max_tokens.map_or(LOCAL_MAX_ANSWER_TOKENS as usize, |most| most as usize),
         stops: options.stop.clone(),
         sampler: Sampler::new(options.temperature.unwrap_or(0.0), options.top_p.unwrap_or(DEFAULT_TOP_P), seed),
@@ -86,31 +86,31 @@ fn answer(
         }
     };
     let spoken = engine
-        .prompt(&request.messages, &request.tools)
-        .and_then(|prompt| engine.speak(&prompt, wish, stop, &mut show))
+        .encode_prompt(&request.messages, &request.tools)
+        .and_then(|prompt| engine.generate_text(&prompt, wish, stop, &mut show))
         .map_err(|silence| match silence {
-            Silence::Stopped => StepError::new(Code::Cancelled, "the call was cancelled"),
-            Silence::Failed(message) => StepError::new(Code::ModelFailed, message),
+            GenerationError::Stopped => StepError::new(Code::Cancelled, "the call was cancelled"),
+            GenerationError::Failed(message) => StepError::new(Code::ModelFailed, message),
         })?;
-    Ok(generated(spoken, !request.tools.is_empty()))
+    Ok(to_generated(spoken, !request.tools.is_empty()))
 }
 
-fn generated(spoken: Spoken, tools: bool) -> Generated {
+fn to_generated(spoken: GeneratedText, tools: bool) -> GenerateReply {
     let usage = Usage {
         input_tokens: spoken.input_tokens as u64,
         output_tokens: spoken.output_tokens as u64,
         micro_usd: Some(0),
     };
-    let tool_calls = if tools { tool_calls(&spoken.text) } else { Vec::new() };
+    let tool_calls = if tools { parse_tool_calls(&spoken.text) } else { Vec::new() };
     let text = match tool_calls.is_empty() {
         true => spoken.text,
         false => spoken.text.split("<tool_call>").next().unwrap_or_default().trim().to_owned(),
     };
-    Generated { text: (!text.is_empty()).then_some(text), tool_calls, usage }
+    GenerateReply { text: (!text.is_empty()).then_some(text), tool_calls, usage }
 }
 
 /// Tool calls that a model wrote as `<tool_call>{…}</tool_call>`. Unreadable ones stay text.
-fn tool_calls(text: &str) -> Vec<ToolCall> {
+fn parse_tool_calls(text: &str) -> Vec<ToolCall> {
     let written = text.split("<tool_call>").skip(1).map(|part| part.split("</tool_call>").next().unwrap_or_default());
     written
         .filter_map(|part| {
@@ -124,13 +124,13 @@ fn tool_calls(text: &str) -> Vec<ToolCall> {
 }
 
 /// The 64-bit FNV-1a hash.
-fn hash(text: &str) -> u64 {
+fn hash_text(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Speed of one call, for `examples/speed.rs`.
 #[derive(Clone, Copy, Debug)]
-pub struct Speed {
+pub struct SpeedReport {
     /// Time to load the model, in milliseconds.
     pub load_ms: f64,
     /// Number of prompt tokens.
@@ -144,28 +144,29 @@ pub struct Speed {
 }
 
 /// Loads `file`, processes a prompt of about `words` words and generates up to `max_tokens` tokens.
-pub fn measure(file: &Path, words: usize, max_tokens: usize) -> Result<Speed, String> {
-    let silent = |silence: Silence| format!("{silence:?}");
+pub fn measure_speed(file: &Path, words: usize, max_tokens: usize) -> Result<SpeedReport, String> {
+    let silent = |silence: GenerationError| format!("{silence:?}");
     let start = std::time::Instant::now();
-    let engine = Engine::load(file)?;
+    let engine = LanguageModel::load_model(file)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let text = "The weaver sets up the loom before the first thread runs. ".repeat(words.div_ceil(11));
     let question = format!("{text}\nTell a long story about the weaver.");
     let messages = vec![flowloom_core::chat::Message::new(flowloom_core::chat::Role::User, question)].into();
-    let prompt = engine.prompt(&messages, &[]).map_err(silent)?;
+    let prompt = engine.encode_prompt(&messages, &[]).map_err(silent)?;
     let stop = AtomicBool::new(false);
     let sampler = Sampler::new(0.0, 1.0, 0);
-    let wish = Wish { max_tokens, stops: Vec::new(), sampler, schema: None, tools: Vec::new(), must_call: false };
+    let wish =
+        GenerationParams { max_tokens, stops: Vec::new(), sampler, schema: None, tools: Vec::new(), must_call: false };
     let start = std::time::Instant::now();
     let mut first = None;
     let mut show = |_: &str| {
         first.get_or_insert_with(|| start.elapsed().as_secs_f64());
     };
-    let spoken = engine.speak(&prompt, wish, &stop, &mut show).map_err(silent)?;
+    let spoken = engine.generate_text(&prompt, wish, &stop, &mut show).map_err(silent)?;
     let whole = start.elapsed().as_secs_f64();
     let reading = first.unwrap_or(whole);
     let answering = (whole - reading).max(1e-9);
-    Ok(Speed {
+    Ok(SpeedReport {
         load_ms,
         prompt_tokens: prompt.len(),
         prompt_rate: prompt.len() as f64 / reading,

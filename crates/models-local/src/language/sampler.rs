@@ -1,7 +1,7 @@
 //! Picks the next token from a model's scores. Deterministic: the same scores, options and seed give the same token.
 
 /// Number of recent answer tokens that the repetition penalty applies to.
-const REPEAT_WINDOW: usize = 64;
+const REPEAT_WINDOW_TOKENS: usize = 64;
 /// Mild: enough to get a small model out of a loop, too little to forbid a word that has to be repeated.
 const REPEAT_PENALTY: f32 = 1.1;
 
@@ -20,15 +20,15 @@ impl Sampler {
     }
 
     /// Chooses a token and records it. Modifies `scores`.
-    pub(crate) fn next(&mut self, scores: &mut [f32]) -> u32 {
-        self.penalise(scores);
-        let token = if self.temperature <= 0.0 { likeliest(scores) } else { self.draw(scores) };
+    pub(crate) fn next_token(&mut self, scores: &mut [f32]) -> u32 {
+        self.apply_repeat_penalty(scores);
+        let token = if self.temperature <= 0.0 { likeliest_token(scores) } else { self.draw_token(scores) };
         self.recent.push(token);
         token
     }
 
-    fn penalise(&self, scores: &mut [f32]) {
-        let start = self.recent.len().saturating_sub(REPEAT_WINDOW);
+    fn apply_repeat_penalty(&self, scores: &mut [f32]) {
+        let start = self.recent.len().saturating_sub(REPEAT_WINDOW_TOKENS);
         let mut seen: Vec<u32> = self.recent[start..].to_vec();
         seen.sort_unstable();
         seen.dedup();
@@ -39,7 +39,7 @@ impl Sampler {
         }
     }
 
-    fn draw(&mut self, scores: &[f32]) -> u32 {
+    fn draw_token(&mut self, scores: &[f32]) -> u32 {
         let best = f64::from(scores.iter().fold(f32::NEG_INFINITY, |best, score| best.max(*score)));
         // Tokens a billion times less likely than the best are not worth sorting.
         let floor = best - 20.0 * self.temperature;
@@ -58,7 +58,7 @@ impl Sampler {
                 break;
             }
         }
-        let mut point = next_unit(&mut self.random) * kept;
+        let mut point = next_unit_float(&mut self.random) * kept;
         for token in &order[..count] {
             point -= weight(token);
             if point <= 0.0 {
@@ -69,7 +69,7 @@ impl Sampler {
     }
 }
 
-fn likeliest(scores: &[f32]) -> u32 {
+fn likeliest_token(scores: &[f32]) -> u32 {
     let mut best = (0, f32::NEG_INFINITY);
     for (index, score) in scores.iter().enumerate() {
         if *score > best.1 {
@@ -80,7 +80,7 @@ fn likeliest(scores: &[f32]) -> u32 {
 }
 
 /// SplitMix64, as a number in [0, 1).
-fn next_unit(state: &mut u64) -> f64 {
+fn next_unit_float(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -95,15 +95,15 @@ mod tests {
     #[test]
     fn zero_temperature_takes_the_likeliest_and_avoids_repeating_it_forever() {
         let mut sampler = Sampler::new(0.0, 1.0, 0);
-        assert_eq!(sampler.next(&mut [0.5, 1.0, 0.95]), 1);
-        assert_eq!(sampler.next(&mut [0.5, 1.0, 0.95]), 2);
+        assert_eq!(sampler.next_token(&mut [0.5, 1.0, 0.95]), 1);
+        assert_eq!(sampler.next_token(&mut [0.5, 1.0, 0.95]), 2);
     }
 
     #[test]
     fn the_same_seed_gives_the_same_tokens() {
         let run = |seed| {
             let mut sampler = Sampler::new(1.0, 0.95, seed);
-            (0..20).map(|_| sampler.next(&mut [1.0, 1.1, 0.9, 1.05])).collect::<Vec<_>>()
+            (0..20).map(|_| sampler.next_token(&mut [1.0, 1.1, 0.9, 1.05])).collect::<Vec<_>>()
         };
         assert_eq!(run(7), run(7));
         assert_ne!(run(7), run(8));
@@ -112,6 +112,6 @@ mod tests {
     #[test]
     fn a_small_nucleus_keeps_only_the_likeliest() {
         let mut sampler = Sampler::new(1.0, 0.01, 3);
-        assert_eq!(sampler.next(&mut [0.0, 5.0, 4.0]), 1);
+        assert_eq!(sampler.next_token(&mut [0.0, 5.0, 4.0]), 1);
     }
 }

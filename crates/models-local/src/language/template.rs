@@ -7,36 +7,36 @@ use minijinja::value::{Value, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, context};
 
 /// Default template for files without one: ChatML, which most small models know.
-const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + \
+const CHATML_TEMPLATE: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + \
                       '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}\
                       {% endif %}";
 
 /// A compiled chat template.
-pub(crate) struct Template {
+pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
     bos: String,
     eos: String,
 }
 
-impl Template {
+impl ChatTemplate {
     /// Compiles `source`, or the ChatML template if there is none.
-    pub(crate) fn new(source: Option<&str>, bos: &str, eos: &str) -> Result<Template, String> {
+    pub(crate) fn new(source: Option<&str>, bos: &str, eos: &str) -> Result<ChatTemplate, String> {
         let mut environment = Environment::new();
         // Settings of the library that such templates are written for.
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|error| error.to_string())?);
-        environment.set_unknown_method_callback(python_method);
+        environment.set_unknown_method_callback(call_python_method);
         environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
         environment
-            .add_template_owned("chat", source.unwrap_or(CHATML).to_owned())
+            .add_template_owned("chat", source.unwrap_or(CHATML_TEMPLATE).to_owned())
             .map_err(|error| format!("cannot parse its chat template: {error}"))?;
-        Ok(Template { environment, bos: bos.to_owned(), eos: eos.to_owned() })
+        Ok(ChatTemplate { environment, bos: bos.to_owned(), eos: eos.to_owned() })
     }
 
     /// The prompt that asks for the assistant's next message.
-    pub(crate) fn render(&self, messages: &[Message], tools: &[ToolDeclaration]) -> Result<String, String> {
+    pub(crate) fn render_prompt(&self, messages: &[Message], tools: &[ToolDeclaration]) -> Result<String, String> {
         let messages: Vec<Value> = plain_messages(messages, tools)
             .into_iter()
             .map(|(role, content)| context! { role => role, content => content })
@@ -62,8 +62,8 @@ fn plain_messages(messages: &[Message], tools: &[ToolDeclaration]) -> Vec<(&'sta
     for message in messages {
         let mut content = message.content.clone();
         for call in &message.tool_calls {
-            let arguments = flowloom_core::json::write(&call.arguments);
-            let name = flowloom_core::json::write(&call.name.as_str().into());
+            let arguments = flowloom_core::json::write_json(&call.arguments);
+            let name = flowloom_core::json::write_json(&call.name.as_str().into());
             content.push_str(&format!("<tool_call>\n{{\"name\":{name},\"arguments\":{arguments}}}\n</tool_call>"));
         }
         let (role, content) = match message.role {
@@ -94,14 +94,14 @@ fn describe_tools(tools: &[ToolDeclaration]) -> String {
             "\n- {}: {} Arguments: {}",
             tool.name,
             tool.description,
-            flowloom_core::json::write(&tool.parameters)
+            flowloom_core::json::write_json(&tool.parameters)
         ));
     }
     text
 }
 
 /// The methods of Python's `str` and `dict` that chat templates use.
-fn python_method(_state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+fn call_python_method(_state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     if let Some(text) = value.as_str() {
         let strip = |args: &[Value]| -> Result<Vec<char>, Error> {
             let (set,): (Option<String>,) = from_args(args)?;
@@ -142,37 +142,37 @@ mod tests {
 
     #[test]
     fn without_a_template_of_its_own_a_model_gets_chatml() {
-        let template = Template::new(None, "", "").unwrap();
+        let template = ChatTemplate::new(None, "", "").unwrap();
         let messages = [Message::new(Role::System, "Be brief."), Message::new(Role::User, "Hi")];
         assert_eq!(
-            template.render(&messages, &[]).unwrap(),
+            template.render_prompt(&messages, &[]).unwrap(),
             "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
         );
     }
 
     #[test]
     fn templates_may_use_python_methods_and_raise() {
-        let template = Template::new(
+        let template = ChatTemplate::new(
             Some("{% for m in messages %}{% if m.content.startswith('!') %}{{ raise_exception('no') }}{% endif %}{{ m.content.strip() }};{% endfor %}"),
             "",
             "",
         )
         .unwrap();
-        assert_eq!(template.render(&[Message::new(Role::User, " a ")], &[]).unwrap(), "a;");
-        assert!(template.render(&[Message::new(Role::User, "!")], &[]).unwrap_err().contains("no"));
-        assert!(Template::new(Some("{% if %}"), "", "").is_err());
+        assert_eq!(template.render_prompt(&[Message::new(Role::User, " a ")], &[]).unwrap(), "a;");
+        assert!(template.render_prompt(&[Message::new(Role::User, "!")], &[]).unwrap_err().contains("no"));
+        assert!(ChatTemplate::new(Some("{% if %}"), "", "").is_err());
     }
 
     #[test]
     fn tools_and_their_results_become_text() {
-        let template = Template::new(None, "", "").unwrap();
+        let template = ChatTemplate::new(None, "", "").unwrap();
         let tool = ToolDeclaration {
             name: "add".to_owned(),
             description: "Adds.".to_owned(),
             parameters: flowloom_core::Value::map([("type", "object".into())]),
         };
         let messages = [Message::new(Role::System, "S"), Message::new(Role::Tool, "3")];
-        let text = template.render(&messages, &[tool]).unwrap();
+        let text = template.render_prompt(&messages, &[tool]).unwrap();
         assert!(text.contains("add: Adds. Arguments: {\"type\":\"object\"}\n\nS<|im_end|>"), "{text}");
         assert!(text.contains("user\n<tool_response>\n3\n</tool_response>"), "{text}");
     }

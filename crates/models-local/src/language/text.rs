@@ -2,50 +2,50 @@
 //! become a stop sequence.
 
 /// Collects an answer and detects its end.
-pub(crate) struct Answer {
+pub(crate) struct AnswerText {
     stops: Vec<String>,
     bytes: Vec<u8>,
-    held: String,
+    pending: String,
     text: String,
 }
 
-impl Answer {
+impl AnswerText {
     /// An empty answer that ends before the first of `stops`.
-    pub(crate) fn new(stops: &[String]) -> Answer {
+    pub(crate) fn new(stops: &[String]) -> AnswerText {
         let stops = stops.iter().filter(|stop| !stop.is_empty()).cloned().collect();
-        Answer { stops, bytes: Vec::new(), held: String::new(), text: String::new() }
+        AnswerText { stops, bytes: Vec::new(), pending: String::new(), text: String::new() }
     }
 
     /// Adds a token's bytes and passes text that can be shown to `show`. Returns `true` once a stop sequence has
     /// appeared.
-    pub(crate) fn push(&mut self, bytes: &[u8], show: &mut dyn FnMut(&str)) -> bool {
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8], show: &mut dyn FnMut(&str)) -> bool {
         self.bytes.extend_from_slice(bytes);
         self.take_whole_characters(false);
-        let stop = self.stops.iter().filter_map(|stop| self.held.find(stop.as_str())).min();
-        let ready = stop.unwrap_or_else(|| self.held.len() - self.longest_possible_stop());
-        self.release(ready, show);
+        let stop = self.stops.iter().filter_map(|stop| self.pending.find(stop.as_str())).min();
+        let ready = stop.unwrap_or_else(|| self.pending.len() - self.longest_possible_stop());
+        self.release_text(ready, show);
         stop.is_some()
     }
 
     /// Whether the answer so far ends with `end`, including text that was not shown yet.
     pub(crate) fn ends_with(&self, end: &str) -> bool {
-        match end.strip_suffix(self.held.as_str()) {
+        match end.strip_suffix(self.pending.as_str()) {
             Some(start) => self.text.ends_with(start),
-            None => self.held.ends_with(end),
+            None => self.pending.ends_with(end),
         }
     }
 
     /// Ends the answer; text that was held back is shown now.
-    pub(crate) fn finish(mut self, stopped: bool, show: &mut dyn FnMut(&str)) -> String {
+    pub(crate) fn finish_text(mut self, stopped: bool, show: &mut dyn FnMut(&str)) -> String {
         if !stopped {
             self.take_whole_characters(true);
-            self.release(self.held.len(), show);
+            self.release_text(self.pending.len(), show);
         }
         self.text
     }
 
-    fn release(&mut self, length: usize, show: &mut dyn FnMut(&str)) {
-        let ready: String = self.held.drain(..length).collect();
+    fn release_text(&mut self, length: usize, show: &mut dyn FnMut(&str)) {
+        let ready: String = self.pending.drain(..length).collect();
         if !ready.is_empty() {
             show(&ready);
             self.text.push_str(&ready);
@@ -56,23 +56,23 @@ impl Answer {
         loop {
             match std::str::from_utf8(&self.bytes) {
                 Ok(text) => {
-                    self.held.push_str(text);
+                    self.pending.push_str(text);
                     self.bytes.clear();
                     return;
                 }
                 Err(error) => {
                     let valid = error.valid_up_to();
-                    self.held.push_str(&String::from_utf8_lossy(&self.bytes[..valid]));
+                    self.pending.push_str(&String::from_utf8_lossy(&self.bytes[..valid]));
                     match error.error_len() {
                         // Bytes that no later byte can complete.
                         Some(bad) => {
-                            self.held.push('\u{FFFD}');
+                            self.pending.push('\u{FFFD}');
                             self.bytes.drain(..valid + bad);
                         }
                         None => {
                             self.bytes.drain(..valid);
                             if all {
-                                self.held.push('\u{FFFD}');
+                                self.pending.push('\u{FFFD}');
                                 self.bytes.clear();
                             }
                             return;
@@ -86,10 +86,10 @@ impl Answer {
     /// Length of the longest suffix of the held text that is a prefix of a stop sequence.
     fn longest_possible_stop(&self) -> usize {
         let starts_a_stop = |tail: &str| self.stops.iter().any(|stop| stop.starts_with(tail));
-        self.held
+        self.pending
             .char_indices()
-            .find(|(at, _)| starts_a_stop(&self.held[*at..]))
-            .map_or(0, |(at, _)| self.held.len() - at)
+            .find(|(at, _)| starts_a_stop(&self.pending[*at..]))
+            .map_or(0, |(at, _)| self.pending.len() - at)
     }
 }
 
@@ -97,34 +97,34 @@ impl Answer {
 mod tests {
     use super::*;
 
-    fn run(stops: &[&str], tokens: &[&[u8]]) -> (String, Vec<String>) {
+    fn run_tokens(stops: &[&str], tokens: &[&[u8]]) -> (String, Vec<String>) {
         let stops: Vec<String> = stops.iter().map(|s| (*s).to_owned()).collect();
-        let mut answer = Answer::new(&stops);
+        let mut answer = AnswerText::new(&stops);
         let mut shown = Vec::new();
         let mut stopped = false;
         for token in tokens {
-            stopped = answer.push(token, &mut |text| shown.push(text.to_owned()));
+            stopped = answer.push_bytes(token, &mut |text| shown.push(text.to_owned()));
             if stopped {
                 break;
             }
         }
-        let text = answer.finish(stopped, &mut |text| shown.push(text.to_owned()));
+        let text = answer.finish_text(stopped, &mut |text| shown.push(text.to_owned()));
         assert_eq!(text, shown.concat());
         (text, shown)
     }
 
     #[test]
     fn a_character_split_over_tokens_is_shown_whole() {
-        assert_eq!(run(&[], &[b"a\xe2", b"\x82", b"\xac!"]).1, ["a", "€!"]);
-        assert_eq!(run(&[], &[b"a\xe2"]).0, "a\u{FFFD}");
-        assert_eq!(run(&[], &[b"\xff", b"b"]).0, "\u{FFFD}b");
+        assert_eq!(run_tokens(&[], &[b"a\xe2", b"\x82", b"\xac!"]).1, ["a", "€!"]);
+        assert_eq!(run_tokens(&[], &[b"a\xe2"]).0, "a\u{FFFD}");
+        assert_eq!(run_tokens(&[], &[b"\xff", b"b"]).0, "\u{FFFD}b");
     }
 
     #[test]
     fn a_stop_sequence_over_token_borders_ends_the_answer_before_it() {
-        assert_eq!(run(&["END"], &[b"one E", b"N", b"D two"]).0, "one ");
-        assert_eq!(run(&["END"], &[b"one E", b"N", b"T"]).0, "one ENT");
-        assert_eq!(run(&["END"], &[b"one E"]).0, "one E");
-        assert_eq!(run(&["", "\n\n"], &[b"a\n", b"b\n", b"\n"]).0, "a\nb");
+        assert_eq!(run_tokens(&["END"], &[b"one E", b"N", b"D two"]).0, "one ");
+        assert_eq!(run_tokens(&["END"], &[b"one E", b"N", b"T"]).0, "one ENT");
+        assert_eq!(run_tokens(&["END"], &[b"one E"]).0, "one E");
+        assert_eq!(run_tokens(&["", "\n\n"], &[b"a\n", b"b\n", b"\n"]).0, "a\nb");
     }
 }

@@ -12,9 +12,9 @@ use tokenizers::tokenizer::SplitDelimiterBehavior;
 use tokenizers::{AddedToken, PreTokenizerWrapper, Tokenizer};
 
 /// `tokenizer.ggml.token_type` of control tokens, such as `<|im_start|>`.
-const CONTROL: u32 = 3;
+const CONTROL_TOKEN_TYPE: u32 = 3;
 /// `tokenizer.ggml.token_type` of tokens added after training.
-const USER_DEFINED: u32 = 4;
+const USER_DEFINED_TOKEN_TYPE: u32 = 4;
 
 /// Patterns with which Llama 3 and Qwen 2 split text into words; they differ in how many digits stay together.
 const WORDS_LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -37,12 +37,12 @@ pub(crate) struct Vocabulary {
 impl Vocabulary {
     /// Reads the vocabulary of a file.
     pub(crate) fn new(file: &Content) -> Result<Vocabulary, String> {
-        let kind = text(file, "tokenizer.ggml.model").unwrap_or_default();
+        let kind = get_text(file, "tokenizer.ggml.model").unwrap_or_default();
         if kind != "gpt2" {
             return Err(format!("its tokenizer `{kind}` is not supported, only byte-level BPE (`gpt2`)"));
         }
-        let tokens = texts(file, "tokenizer.ggml.tokens")?;
-        let merges = texts(file, "tokenizer.ggml.merges")?
+        let tokens = get_texts(file, "tokenizer.ggml.tokens")?;
+        let merges = get_texts(file, "tokenizer.ggml.merges")?
             .iter()
             .map(|merge| merge.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())))
             .collect::<Option<Vec<_>>>()
@@ -53,13 +53,13 @@ impl Vocabulary {
             .build()
             .map_err(|error| format!("cannot build its tokenizer: {error}"))?;
         let mut tokenizer = Tokenizer::new(bpe);
-        tokenizer.with_pre_tokenizer(Some(words(&text(file, "tokenizer.ggml.pre").unwrap_or_default())?));
+        tokenizer.with_pre_tokenizer(Some(word_splitter(&get_text(file, "tokenizer.ggml.pre").unwrap_or_default())?));
         let control = control_tokens(file, &tokens);
         tokenizer
             .add_special_tokens(control.iter().map(|token| AddedToken::from(token.clone(), true)))
             .map_err(|error| format!("cannot add its special tokens: {error}"))?;
         let named = |key: &str| {
-            let id = number(file, key)?;
+            let id = get_number(file, key)?;
             Some((id, tokens.get(id as usize)?.clone()))
         };
         let bos = named("tokenizer.ggml.bos_token_id").map_or_else(String::new, |(_, token)| token);
@@ -69,23 +69,23 @@ impl Vocabulary {
         for end in ["<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end_of_text|>"] {
             ends.extend(control.contains(&end.to_owned()).then(|| tokenizer.token_to_id(end)).flatten());
         }
-        let bytes = byte_table(&tokens, &control);
+        let bytes = build_byte_table(&tokens, &control);
         Ok(Vocabulary { tokenizer, bytes, control, ends, bos, eos: eos.map_or_else(String::new, |(_, token)| token) })
     }
 
     /// The tokens of a prompt; special tokens in it become single tokens.
-    pub(crate) fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
+    pub(crate) fn encode_text(&self, text: &str) -> Result<Vec<u32>, String> {
         let encoding = self.tokenizer.encode_fast(text, false).map_err(|error| error.to_string())?;
         Ok(encoding.get_ids().to_vec())
     }
 
     /// The bytes of a token; empty for special tokens.
-    pub(crate) fn bytes(&self, token: u32) -> &[u8] {
+    pub(crate) fn token_bytes(&self, token: u32) -> &[u8] {
         self.bytes.get(token as usize).and_then(Option::as_deref).unwrap_or_default()
     }
 
     /// The bytes of every token, for grammars; special tokens are marked as not being text.
-    pub(crate) fn words(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn all_token_bytes(&self) -> Vec<Vec<u8>> {
         let marked = |id: usize| {
             let name = self.tokenizer.id_to_token(u32::try_from(id).unwrap_or(u32::MAX)).unwrap_or_default();
             [&[0xff], name.as_bytes()].concat()
@@ -94,7 +94,7 @@ impl Vocabulary {
     }
 
     /// Breaks every special token in `text` with a space, so that data cannot start a message of another role.
-    pub(crate) fn defuse(&self, text: &str) -> String {
+    pub(crate) fn escape_special_tokens(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for token in self.control.iter().filter(|token| token.starts_with('<')) {
             if text.contains(token.as_str()) {
@@ -105,7 +105,7 @@ impl Vocabulary {
     }
 }
 
-fn words(kind: &str) -> Result<PreTokenizerWrapper, String> {
+fn word_splitter(kind: &str) -> Result<PreTokenizerWrapper, String> {
     let split = |pattern: &str| {
         let pattern = SplitPattern::Regex(pattern.to_owned());
         Split::new(pattern, SplitDelimiterBehavior::Isolated, false)
@@ -113,16 +113,16 @@ fn words(kind: &str) -> Result<PreTokenizerWrapper, String> {
             .map_err(|error| error.to_string())
     };
     Ok(match kind {
-        "smollm" => sequence([Digits::new(true).into(), ByteLevel::new(false, true, true).into()]),
+        "smollm" => to_sequence([Digits::new(true).into(), ByteLevel::new(false, true, true).into()]),
         "llama-bpe" | "llama3" | "smaug-bpe" => {
-            sequence([split(WORDS_LLAMA3)?, ByteLevel::new(false, true, false).into()])
+            to_sequence([split(WORDS_LLAMA3)?, ByteLevel::new(false, true, false).into()])
         }
-        "qwen2" => sequence([split(WORDS_QWEN2)?, ByteLevel::new(false, true, false).into()]),
+        "qwen2" => to_sequence([split(WORDS_QWEN2)?, ByteLevel::new(false, true, false).into()]),
         _ => ByteLevel::new(false, true, true).into(),
     })
 }
 
-fn sequence(parts: [PreTokenizerWrapper; 2]) -> PreTokenizerWrapper {
+fn to_sequence(parts: [PreTokenizerWrapper; 2]) -> PreTokenizerWrapper {
     Sequence::new(parts.to_vec()).into()
 }
 
@@ -131,13 +131,13 @@ fn control_tokens(file: &Content, tokens: &[String]) -> Vec<String> {
     kinds
         .iter()
         .zip(tokens)
-        .filter(|(kind, _)| matches!(integer(kind), Some(CONTROL | USER_DEFINED)))
+        .filter(|(kind, _)| matches!(to_integer(kind), Some(CONTROL_TOKEN_TYPE | USER_DEFINED_TOKEN_TYPE)))
         .map(|(_, token)| token.clone())
         .collect()
 }
 
 /// Reverses GPT-2's byte alphabet, which writes every byte as a printable character.
-fn byte_table(tokens: &[String], control: &[String]) -> Vec<Option<Vec<u8>>> {
+fn build_byte_table(tokens: &[String], control: &[String]) -> Vec<Option<Vec<u8>>> {
     let mut alphabet: HashMap<char, u8> = HashMap::with_capacity(256);
     let mut next = 256;
     for byte in 0..=255u8 {
@@ -161,16 +161,16 @@ fn byte_table(tokens: &[String], control: &[String]) -> Vec<Option<Vec<u8>>> {
 }
 
 /// A text value of the metadata.
-pub(super) fn text(file: &Content, key: &str) -> Option<String> {
+pub(super) fn get_text(file: &Content, key: &str) -> Option<String> {
     file.metadata.get(key).and_then(|value| value.to_string().ok()).cloned()
 }
 
 /// An integer of the metadata, of any width.
-pub(super) fn number(file: &Content, key: &str) -> Option<u32> {
-    file.metadata.get(key).and_then(integer)
+pub(super) fn get_number(file: &Content, key: &str) -> Option<u32> {
+    file.metadata.get(key).and_then(to_integer)
 }
 
-fn integer(value: &Value) -> Option<u32> {
+fn to_integer(value: &Value) -> Option<u32> {
     match value {
         Value::U8(number) => Some(u32::from(*number)),
         Value::U16(number) => Some(u32::from(*number)),
@@ -182,7 +182,7 @@ fn integer(value: &Value) -> Option<u32> {
     }
 }
 
-fn texts(file: &Content, key: &str) -> Result<Vec<String>, String> {
+fn get_texts(file: &Content, key: &str) -> Result<Vec<String>, String> {
     let list =
         file.metadata.get(key).and_then(|value| value.to_vec().ok()).ok_or(format!("its metadata has no `{key}`"))?;
     list.iter()

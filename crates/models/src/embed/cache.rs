@@ -4,39 +4,39 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::{Code, Hash, StepError};
-use flowloom_runtime::effects::Boxed;
+use flowloom_runtime::effects::BoxFuture;
 
 use super::{Embed, Vector};
 
 /// Maximum number of embeddings in one generation. Two generations of the local model's take 12 MB.
-const MOST: usize = 4096;
+const MAX_VECTORS_PER_GENERATION: usize = 4096;
 
 /// An embedding model with a cache.
 pub(super) struct Cached {
     inner: Box<dyn Embed>,
-    kept: Mutex<Kept>,
+    generations: Mutex<Generations>,
     most: usize,
 }
 
 /// Two generations. When the young one is full, it becomes the old one, and entries of the old one that were not used
 /// are dropped.
 #[derive(Default)]
-struct Kept {
+struct Generations {
     young: HashMap<Hash, Vector>,
     old: HashMap<Hash, Vector>,
 }
 
-impl Kept {
-    fn get(&mut self, hash: Hash, most: usize) -> Option<Vector> {
+impl Generations {
+    fn get_vector(&mut self, hash: Hash, most: usize) -> Option<Vector> {
         if let Some(vector) = self.young.get(&hash) {
             return Some(vector.clone());
         }
         let vector = self.old.remove(&hash)?;
-        self.put(hash, vector.clone(), most);
+        self.put_vector(hash, vector.clone(), most);
         Some(vector)
     }
 
-    fn put(&mut self, hash: Hash, vector: Vector, most: usize) {
+    fn put_vector(&mut self, hash: Hash, vector: Vector, most: usize) {
         if self.young.len() >= most {
             self.old = std::mem::take(&mut self.young);
         }
@@ -46,21 +46,21 @@ impl Kept {
 
 impl Cached {
     pub(super) fn new(inner: Box<dyn Embed>) -> Cached {
-        Cached { inner, kept: Mutex::default(), most: MOST }
+        Cached { inner, generations: Mutex::default(), most: MAX_VECTORS_PER_GENERATION }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_generations(&self) -> MutexGuard<'_, Generations> {
+        self.generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn all(&self, texts: &[String]) -> Result<Vec<Vector>, StepError> {
-        let hashes: Vec<Hash> = texts.iter().map(|text| Hash::of(text.as_bytes())).collect();
+    async fn embed_all(&self, texts: &[String]) -> Result<Vec<Vector>, StepError> {
+        let hashes: Vec<Hash> = texts.iter().map(|text| Hash::of_bytes(text.as_bytes())).collect();
         let mut known: HashMap<Hash, Vector> = HashMap::new();
         let (mut missing, mut wanted) = (Vec::new(), Vec::new());
         {
-            let mut kept = self.kept();
+            let mut kept = self.lock_generations();
             for (hash, text) in hashes.iter().zip(texts) {
-                match kept.get(*hash, self.most) {
+                match kept.get_vector(*hash, self.most) {
                     Some(vector) => drop(known.insert(*hash, vector)),
                     None if missing.contains(hash) => {}
                     None => {
@@ -71,10 +71,10 @@ impl Cached {
             }
         }
         if !wanted.is_empty() {
-            let made = self.inner.embed(&wanted).await?;
-            let mut kept = self.kept();
+            let made = self.inner.embed_texts(&wanted).await?;
+            let mut kept = self.lock_generations();
             for (hash, vector) in missing.into_iter().zip(made) {
-                kept.put(hash, vector.clone(), self.most);
+                kept.put_vector(hash, vector.clone(), self.most);
                 known.insert(hash, vector);
             }
         }
@@ -86,12 +86,12 @@ impl Cached {
 }
 
 impl Embed for Cached {
-    fn model(&self) -> &str {
-        self.inner.model()
+    fn model_name(&self) -> &str {
+        self.inner.model_name()
     }
 
-    fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>> {
-        Box::pin(self.all(texts))
+    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>> {
+        Box::pin(self.embed_all(texts))
     }
 }
 
@@ -106,18 +106,18 @@ mod tests {
     struct Counting(Arc<Mutex<Vec<String>>>);
 
     impl Embed for Counting {
-        fn model(&self) -> &str {
+        fn model_name(&self) -> &str {
             "test:length"
         }
 
-        fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>> {
+        fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>> {
             self.0.lock().unwrap().extend_from_slice(texts);
             let vectors = texts.iter().map(|text| Vector::from([text.len() as f32])).collect();
             Box::pin(std::future::ready(Ok(vectors)))
         }
     }
 
-    fn texts(all: &[&str]) -> Vec<String> {
+    fn to_texts(all: &[&str]) -> Vec<String> {
         all.iter().map(|text| (*text).to_owned()).collect()
     }
 
@@ -126,15 +126,16 @@ mod tests {
         let counting = Counting::default();
         let cached = Cached { most: 2, ..Cached::new(Box::new(counting.clone())) };
         let asked = async |all: &[&str]| {
-            let lengths = cached.embed(&texts(all)).await.unwrap().iter().map(|vector| vector[0] as usize).collect();
+            let lengths =
+                cached.embed_texts(&to_texts(all)).await.unwrap().iter().map(|vector| vector[0] as usize).collect();
             (lengths, std::mem::take(&mut *counting.0.lock().unwrap()))
         };
-        assert_eq!(asked(&["a", "bb", "a"]).await, (vec![1, 2, 1], texts(&["a", "bb"])));
-        assert_eq!(asked(&["bb", "ccc"]).await, (vec![2, 3], texts(&["ccc"])));
+        assert_eq!(asked(&["a", "bb", "a"]).await, (vec![1, 2, 1], to_texts(&["a", "bb"])));
+        assert_eq!(asked(&["bb", "ccc"]).await, (vec![2, 3], to_texts(&["ccc"])));
         // `a` is in the old generation. Using it makes it young; unused entries are dropped with the next generation.
-        assert_eq!(asked(&["a", "dddd"]).await, (vec![1, 4], texts(&["dddd"])));
-        assert_eq!(asked(&["bb"]).await, (vec![2], texts(&["bb"])));
-        let kept = cached.kept();
+        assert_eq!(asked(&["a", "dddd"]).await, (vec![1, 4], to_texts(&["dddd"])));
+        assert_eq!(asked(&["bb"]).await, (vec![2], to_texts(&["bb"])));
+        let kept = cached.lock_generations();
         assert!(kept.young.len() + kept.old.len() <= 4);
     }
 }

@@ -6,12 +6,12 @@ mod cache;
 use std::sync::Arc;
 
 use flowloom_core::{Code, StepError};
-use flowloom_runtime::effects::Boxed;
+use flowloom_runtime::effects::BoxFuture;
 
 use crate::catalog::Protocol;
 use crate::local::LOCAL_EMBEDDING_MODEL;
-use crate::models::split;
-use crate::remote::{Remote, Target};
+use crate::models::split_model_name;
+use crate::remote::{RemoteModels, Target};
 use crate::{Models, resolve};
 use cache::Cached;
 
@@ -21,38 +21,38 @@ pub type Vector = Arc<[f32]>;
 /// An embedding model.
 pub trait Embed: Send + Sync {
     /// The model's name, as `provider:model`. Embeddings of different models cannot be compared.
-    fn model(&self) -> &str;
+    fn model_name(&self) -> &str;
 
     /// Computes the embedding of each text, in the order of the texts. Dropping the future cancels the work.
-    fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>>;
+    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>>;
 }
 
 impl Models {
     /// The embedding model called `named`, or the local one, with a cache in front. Loads and sends nothing. Fails with
     /// `ModelUnknown`, `ModelFileMissing` or `ModelKeyMissing` if the model cannot be used.
-    pub fn embedder(&self, named: Option<&str>) -> Result<Arc<dyn Embed>, StepError> {
+    pub fn open_embedder(&self, named: Option<&str>) -> Result<Arc<dyn Embed>, StepError> {
         let model = match named.map(str::trim).filter(|name| !name.is_empty()) {
-            Some(name) => resolve::complete(&self.settings, name)?,
+            Some(name) => resolve::complete_name(&self.settings, name)?,
             None => format!("local:{LOCAL_EMBEDDING_MODEL}"),
         };
-        let (provider, name) = split(&model)?;
+        let (provider, name) = split_model_name(&model)?;
         let embedder: Box<dyn Embed> = match provider {
             "local" if name == LOCAL_EMBEDDING_MODEL => self.local.engine()?.open_embedder(self.local_dir())?,
-            "local" => return Err(cannot_embed(&model)),
-            "scripted" => return Err(cannot_embed(&model)),
+            "local" => return Err(cannot_embed_error(&model)),
+            "scripted" => return Err(cannot_embed_error(&model)),
             _ => {
-                let target = resolve::target(&self.settings, &*self.environment, provider, name)?;
+                let target = resolve::resolve_target(&self.settings, &*self.environment, provider, name)?;
                 if target.protocol != Protocol::OpenAi {
-                    return Err(cannot_embed(&model));
+                    return Err(cannot_embed_error(&model));
                 }
-                Box::new(RemoteEmbedder { remote: Remote::new(&self.settings), target, model })
+                Box::new(RemoteEmbedder { remote: RemoteModels::new(&self.settings), target, model })
             }
         };
         Ok(Arc::new(Cached::new(embedder)))
     }
 }
 
-fn cannot_embed(model: &str) -> StepError {
+fn cannot_embed_error(model: &str) -> StepError {
     let message = format!(
         "{model} cannot embed texts: name a model of a provider that speaks OpenAI's protocol, or local:{LOCAL_EMBEDDING_MODEL}"
     );
@@ -61,19 +61,19 @@ fn cannot_embed(model: &str) -> StepError {
 
 /// An embedding model of a provider.
 struct RemoteEmbedder {
-    remote: Remote,
+    remote: RemoteModels,
     target: Target,
     model: String,
 }
 
 impl Embed for RemoteEmbedder {
-    fn model(&self) -> &str {
+    fn model_name(&self) -> &str {
         &self.model
     }
 
-    fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>> {
+    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>> {
         Box::pin(async move {
-            let vectors = self.remote.embed(&self.target, texts).await?;
+            let vectors = self.remote.embed_texts(&self.target, texts).await?;
             Ok(vectors.into_iter().map(normalize).collect())
         })
     }

@@ -3,14 +3,14 @@
 use flowloom_core::Code;
 use flowloom_core::chat::ToolCall;
 
-use super::failure::Failure;
+use super::failure::ProviderFailure;
 
 /// Maximum size of an answer in bytes, more than any model generates; keeps a broken server from filling the memory.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_ANSWER_BYTES: usize = 32 << 20;
 
 /// A provider's answer.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct ProviderAnswer {
     /// The text.
     pub(crate) text: String,
     /// The tool calls.
@@ -19,22 +19,22 @@ pub(crate) struct Answer {
     pub(crate) usage: Option<(u64, u64)>,
 }
 
-impl Answer {
+impl ProviderAnswer {
     /// Appends text and shows it.
-    pub(crate) fn push(&mut self, text: &str, show: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    pub(crate) fn push_text(&mut self, text: &str, show: &mut dyn FnMut(&str)) -> Result<(), ProviderFailure> {
         if text.is_empty() {
             return Ok(());
         }
-        self.grow(text.len())?;
+        self.check_size(text.len())?;
         self.text.push_str(text);
         show(text);
         Ok(())
     }
 
     /// Fails with `ReplyTooLarge` if `more` bytes would exceed the maximum size.
-    pub(crate) fn grow(&self, more: usize) -> Result<(), Failure> {
-        if self.text.len() + more > MOST_BYTES {
-            return Err(Failure::new(Code::ReplyTooLarge, "the answer is too large"));
+    pub(crate) fn check_size(&self, more: usize) -> Result<(), ProviderFailure> {
+        if self.text.len() + more > MAX_ANSWER_BYTES {
+            return Err(ProviderFailure::new(Code::ReplyTooLarge, "the answer is too large"));
         }
         Ok(())
     }

@@ -4,14 +4,14 @@ use flowloom_core::{Code, Hash, StepError};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::failure::Failure;
-use super::{MOST_BODY, MOST_TRIES, Remote, Target, idle, read};
+use super::failure::ProviderFailure;
+use super::{MAX_ATTEMPTS, MAX_BODY_BYTES, RemoteModels, Target, read_body, with_idle_timeout};
 
 /// Number of texts in one request.
-const BATCH: usize = 128;
+const BATCH_TEXTS: usize = 128;
 
 #[derive(Deserialize)]
-struct Answer {
+struct EmbeddingsReply {
     data: Vec<Embedding>,
 }
 
@@ -21,19 +21,19 @@ struct Embedding {
     embedding: Vec<f32>,
 }
 
-impl Remote {
+impl RemoteModels {
     /// Computes the embeddings of texts, not normalised.
-    pub(crate) async fn embed(&self, target: &Target, texts: &[String]) -> Result<Vec<Vec<f32>>, StepError> {
+    pub(crate) async fn embed_texts(&self, target: &Target, texts: &[String]) -> Result<Vec<Vec<f32>>, StepError> {
         let mut vectors: Vec<Vec<f32>> = Vec::with_capacity(texts.len());
-        for batch in texts.chunks(BATCH) {
-            vectors.append(&mut self.within(target, self.embed_batch(target, batch)).await?);
+        for batch in texts.chunks(BATCH_TEXTS) {
+            vectors.append(&mut self.with_timeout(target, self.embed_batch(target, batch)).await?);
         }
         Ok(vectors)
     }
 
-    async fn embed_batch(&self, target: &Target, texts: &[String]) -> Result<Vec<Vec<f32>>, Failure> {
+    async fn embed_batch(&self, target: &Target, texts: &[String]) -> Result<Vec<Vec<f32>>, ProviderFailure> {
         let body = json!({ "model": target.model, "input": texts, "encoding_format": "float" }).to_string();
-        let key = Hash::of(body.as_bytes()).to_string();
+        let key = Hash::of_bytes(body.as_bytes()).to_string();
         let mut tries = 0;
         loop {
             tries += 1;
@@ -41,27 +41,33 @@ impl Remote {
                 Ok(vectors) => return Ok(vectors),
                 Err(failure) => failure,
             };
-            if !failure.again || tries >= MOST_TRIES {
+            if !failure.can_retry || tries >= MAX_ATTEMPTS {
                 return Err(failure);
             }
             self.pause_after(&failure, tries).await;
         }
     }
 
-    async fn embed_once(&self, target: &Target, key: &str, body: &str, count: usize) -> Result<Vec<Vec<f32>>, Failure> {
-        let reply = self.post(target, "embeddings", key, body.to_owned()).await?;
-        let (body, is_whole) = idle(self.idle, read(reply, MOST_BODY)).await?;
+    async fn embed_once(
+        &self,
+        target: &Target,
+        key: &str,
+        body: &str,
+        count: usize,
+    ) -> Result<Vec<Vec<f32>>, ProviderFailure> {
+        let reply = self.post_json(target, "embeddings", key, body.to_owned()).await?;
+        let (body, is_whole) = with_idle_timeout(self.idle, read_body(reply, MAX_BODY_BYTES)).await?;
         if !is_whole {
-            return Err(Failure::truncated("the connection was lost in the middle of the answer"));
+            return Err(ProviderFailure::cut_off("the connection was lost in the middle of the answer"));
         }
         let answer = serde_json::from_slice(&body)
-            .map_err(|error| Failure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
-        vectors(answer, count)
+            .map_err(|error| ProviderFailure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
+        order_vectors(answer, count)
     }
 }
 
 /// Orders embeddings by their index. Every text must have one, and all must have the same width.
-fn vectors(answer: Answer, count: usize) -> Result<Vec<Vec<f32>>, Failure> {
+fn order_vectors(answer: EmbeddingsReply, count: usize) -> Result<Vec<Vec<f32>>, ProviderFailure> {
     let mut vectors = vec![Vec::new(); count];
     for Embedding { index, embedding } in answer.data {
         if let Some(place) = vectors.get_mut(index) {
@@ -76,7 +82,7 @@ fn vectors(answer: Answer, count: usize) -> Result<Vec<Vec<f32>>, Failure> {
     };
     match vectors.iter().position(|vector| !is_good(vector)) {
         None => Ok(vectors),
-        Some(place) => Err(Failure::new(
+        Some(place) => Err(ProviderFailure::new(
             Code::ModelFailed,
             format!("the provider returned no usable embedding for text {}", place + 1),
         )),

@@ -16,23 +16,23 @@ use std::time::{Duration, SystemTime};
 
 use flowloom_core::effect::GenerateRequest;
 use flowloom_core::{Code, StepError};
-use flowloom_runtime::effects::{Boxed, Context};
+use flowloom_runtime::effects::{BoxFuture, EffectContext};
 use futures_util::{FutureExt as _, TryFutureExt as _};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-pub(crate) use answer::Answer;
-use failure::Failure;
-use http::{Http, Reply};
+pub(crate) use answer::ProviderAnswer;
+use failure::ProviderFailure;
+use http::{HttpClient, HttpReply};
 
 use crate::catalog::Protocol;
 use crate::settings::ModelSettings;
 
 /// Maximum number of attempts of one call, including the first.
-const MOST_TRIES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 /// Maximum number of bytes read of an error body.
-const MOST_ERROR: usize = 64 << 10;
+const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
 /// Maximum size in bytes of an answer that is not streamed.
-const MOST_BODY: usize = 32 << 20;
+const MAX_BODY_BYTES: usize = 32 << 20;
 
 /// Provider and model of a call.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ pub(crate) struct Target {
 }
 
 /// One call.
-pub(crate) struct Call<'a> {
+pub(crate) struct ProviderCall<'a> {
     pub(crate) target: &'a Target,
     pub(crate) request: &'a GenerateRequest,
     /// Idempotency key.
@@ -58,36 +58,36 @@ pub(crate) struct Call<'a> {
 }
 
 /// Clock and timer, replaced in tests.
-pub(crate) trait Pause: Send + Sync {
+pub(crate) trait RetryClock: Send + Sync {
     fn now(&self) -> SystemTime;
-    fn pause(&self, length: Duration) -> Boxed<'static, ()>;
+    fn wait_for(&self, length: Duration) -> BoxFuture<'static, ()>;
 }
 
 struct RealPause;
 
-impl Pause for RealPause {
+impl RetryClock for RealPause {
     fn now(&self) -> SystemTime {
         SystemTime::now()
     }
 
-    fn pause(&self, length: Duration) -> Boxed<'static, ()> {
+    fn wait_for(&self, length: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(length))
     }
 }
 
 /// Client for all providers.
-pub(crate) struct Remote {
-    http: Http,
+pub(crate) struct RemoteModels {
+    http: HttpClient,
     idle: Duration,
     total: Duration,
-    pub(crate) pause: Arc<dyn Pause>,
+    pub(crate) pause: Arc<dyn RetryClock>,
 }
 
-impl Remote {
+impl RemoteModels {
     /// Opens nothing before the first call.
-    pub(crate) fn new(settings: &ModelSettings) -> Remote {
-        Remote {
-            http: Http::new(settings.proxy.clone()),
+    pub(crate) fn new(settings: &ModelSettings) -> RemoteModels {
+        RemoteModels {
+            http: HttpClient::new(settings.proxy.clone()),
             idle: settings.idle_timeout,
             total: settings.total_timeout,
             pause: Arc::new(RealPause),
@@ -95,38 +95,43 @@ impl Remote {
     }
 
     /// Calls a provider, and retries where that can help.
-    pub(crate) async fn generate(
+    pub(crate) async fn generate_answer(
         &self,
         target: &Target,
         request: &GenerateRequest,
-        context: &Context,
+        context: &EffectContext,
         key: &str,
         max_tokens: u32,
-    ) -> Result<Answer, StepError> {
-        let call = Call { target, request, key, max_tokens, native_schema: request.schema.is_some(), idle: self.idle };
-        self.within(target, self.tries(call, context)).await
+    ) -> Result<ProviderAnswer, StepError> {
+        let call =
+            ProviderCall { target, request, key, max_tokens, native_schema: request.schema.is_some(), idle: self.idle };
+        self.with_timeout(target, self.call_with_retries(call, context)).await
     }
 
     /// Applies the total timeout to a call and converts its failure without secrets.
     ///
     /// Neither this nor [`idle`] is an `async fn`: such a future has room for its argument twice, and many calls wait
     /// in it.
-    fn within<T>(
+    fn with_timeout<T>(
         &self,
         target: &Target,
-        work: impl Future<Output = Result<T, Failure>>,
+        work: impl Future<Output = Result<T, ProviderFailure>>,
     ) -> impl Future<Output = Result<T, StepError>> {
         tokio::time::timeout(self.total, work).map(move |result| {
             let result = result.unwrap_or_else(|_| {
                 let message = format!("no complete answer within {} s", self.total.as_secs_f64());
-                Err(Failure::passing(Code::ModelFailed, message))
+                Err(ProviderFailure::transient(Code::ModelFailed, message))
             });
             let secrets: Vec<&str> = target.key.as_deref().into_iter().collect();
             result.map_err(|failure| failure.into_error(&target.provider, &secrets))
         })
     }
 
-    async fn tries(&self, mut call: Call<'_>, context: &Context) -> Result<Answer, Failure> {
+    async fn call_with_retries(
+        &self,
+        mut call: ProviderCall<'_>,
+        context: &EffectContext,
+    ) -> Result<ProviderAnswer, ProviderFailure> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -136,9 +141,9 @@ impl Remote {
                 context.deltas.push(&context.path, context.attempt, text);
             };
             let result = match call.target.protocol {
-                Protocol::OpenAi => self.openai(&call, &mut show).await,
+                Protocol::OpenAi => self.call_openai(&call, &mut show).await,
                 Protocol::Anthropic | Protocol::Gemini => {
-                    Box::pin(native::once(self.http.web()?, &call, self.pause.now(), &mut show)).await
+                    Box::pin(native::call_once(self.http.web_client()?, &call, self.pause.now(), &mut show)).await
                 }
             };
             let failure = match result {
@@ -151,78 +156,91 @@ impl Remote {
                 continue;
             }
             // Once text has been shown, a second answer would follow half of the first one.
-            if !failure.again || shown || tries >= MOST_TRIES {
+            if !failure.can_retry || shown || tries >= MAX_ATTEMPTS {
                 return Err(failure);
             }
             self.pause_after(&failure, tries).await;
         }
     }
 
-    async fn pause_after(&self, failure: &Failure, tries: u32) {
-        self.pause.pause(failure.wait.unwrap_or_else(|| back_off(tries))).await;
+    async fn pause_after(&self, failure: &ProviderFailure, tries: u32) {
+        self.pause.wait_for(failure.wait.unwrap_or_else(|| retry_delay(tries))).await;
     }
 
-    async fn openai(&self, call: &Call<'_>, show: &mut (dyn FnMut(&str) + Send)) -> Result<Answer, Failure> {
-        let body = openai::body(&call.target.model, call.request, call.native_schema).to_string();
-        let mut reply = self.post(call.target, "chat/completions", call.key, body).await?;
-        if reply.header("content-type").starts_with("application/json") {
-            return whole(idle(call.idle, read(reply, MOST_BODY)).await?, show);
+    async fn call_openai(
+        &self,
+        call: &ProviderCall<'_>,
+        show: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<ProviderAnswer, ProviderFailure> {
+        let body = openai::request_body(&call.target.model, call.request, call.native_schema).to_string();
+        let mut reply = self.post_json(call.target, "chat/completions", call.key, body).await?;
+        if reply.get_header("content-type").starts_with("application/json") {
+            return parse_whole_answer(with_idle_timeout(call.idle, read_body(reply, MAX_BODY_BYTES)).await?, show);
         }
-        let mut stream = openai::Stream::default();
-        let mut parser = sse::Parser::default();
-        while let Some(piece) = idle(call.idle, reply.piece()).await?? {
+        let mut stream = openai::AnswerAssembler::default();
+        let mut parser = sse::SseParser::default();
+        while let Some(piece) = with_idle_timeout(call.idle, reply.next_piece()).await?? {
             let events = parser
-                .push(&piece)
-                .map_err(|why| Failure::new(Code::ModelFailed, format!("cannot read the answer: {why:?}")))?;
+                .push_bytes(&piece)
+                .map_err(|why| ProviderFailure::new(Code::ModelFailed, format!("cannot read the answer: {why:?}")))?;
             for event in &events {
-                stream.event(event, show)?;
+                stream.push_event(event, show)?;
             }
             if stream.done {
-                return stream.finish();
+                return stream.finish_answer();
             }
         }
-        if let Some(event) = parser.finish() {
-            stream.event(&event, show)?;
+        if let Some(event) = parser.finish_stream() {
+            stream.push_event(&event, show)?;
         }
-        stream.finish()
+        stream.finish_answer()
     }
 
     /// Sends a body to a provider with OpenAI's protocol; returns its response unless it is an error.
-    async fn post(&self, target: &Target, path: &str, key: &str, body: String) -> Result<Reply, Failure> {
+    async fn post_json(
+        &self,
+        target: &Target,
+        path: &str,
+        key: &str,
+        body: String,
+    ) -> Result<HttpReply, ProviderFailure> {
         let mut headers = HeaderMap::with_capacity(3);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(HeaderName::from_static("idempotency-key"), http::secret(key)?);
+        headers.insert(HeaderName::from_static("idempotency-key"), http::secret_header(key)?);
         if let Some(key) = &target.key {
-            headers.insert(AUTHORIZATION, http::secret(&format!("Bearer {key}"))?);
+            headers.insert(AUTHORIZATION, http::secret_header(&format!("Bearer {key}"))?);
         }
         let url = format!("{}/{path}", target.base_url);
-        let reply = idle(self.idle, self.http.post(&url, headers, body)).await??;
+        let reply = with_idle_timeout(self.idle, self.http.post_json(&url, headers, body)).await??;
         if (200..300).contains(&reply.status) {
             return Ok(reply);
         }
         let (status, headers) = (reply.status, reply.headers.clone());
-        let body = idle(self.idle, read(reply, MOST_ERROR)).await?.0;
-        Err(Failure::status(status, &headers, &String::from_utf8_lossy(&body), self.pause.now()))
+        let body = with_idle_timeout(self.idle, read_body(reply, MAX_ERROR_BODY_BYTES)).await?.0;
+        Err(ProviderFailure::from_status(status, &headers, &String::from_utf8_lossy(&body), self.pause.now()))
     }
 }
 
 /// Reads the answer of a server that does not stream.
-fn whole((body, complete): (Vec<u8>, bool), show: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
+fn parse_whole_answer(
+    (body, complete): (Vec<u8>, bool),
+    show: &mut dyn FnMut(&str),
+) -> Result<ProviderAnswer, ProviderFailure> {
     if !complete {
-        return Err(Failure::truncated("the connection was lost in the middle of the answer"));
+        return Err(ProviderFailure::cut_off("the connection was lost in the middle of the answer"));
     }
     let chunk = serde_json::from_slice(&body)
-        .map_err(|error| Failure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
-    let mut stream = openai::Stream::default();
-    stream.chunk(&chunk, show)?;
-    stream.finish()
+        .map_err(|error| ProviderFailure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
+    let mut stream = openai::AnswerAssembler::default();
+    stream.push_chunk(&chunk, show)?;
+    stream.finish_answer()
 }
 
 /// Up to `most` bytes of a body, and whether the body ended.
-async fn read(mut reply: Reply, most: usize) -> (Vec<u8>, bool) {
+async fn read_body(mut reply: HttpReply, most: usize) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
     loop {
-        match reply.piece().await {
+        match reply.next_piece().await {
             Ok(Some(piece)) => body.extend_from_slice(&piece[..piece.len().min(most - body.len())]),
             Ok(None) => return (body, true),
             Err(_) => return (body, false),
@@ -234,16 +252,19 @@ async fn read(mut reply: Reply, most: usize) -> (Vec<u8>, bool) {
 }
 
 /// Waits for `work`, but no longer than `most`.
-pub(crate) fn idle<T>(most: Duration, work: impl Future<Output = T>) -> impl Future<Output = Result<T, Failure>> {
+pub(crate) fn with_idle_timeout<T>(
+    most: Duration,
+    work: impl Future<Output = T>,
+) -> impl Future<Output = Result<T, ProviderFailure>> {
     let silent = move |_| {
         // The provider may still be working, so the call is not repeated here.
-        Failure::passing(Code::ModelTruncated, format!("received no data for {} s", most.as_secs_f64()))
+        ProviderFailure::transient(Code::ModelTruncated, format!("received no data for {} s", most.as_secs_f64()))
     };
     tokio::time::timeout(most, work).map_err(silent)
 }
 
 /// Exponential backoff from half a second, with random jitter so that many callers do not retry at once.
-fn back_off(tries: u32) -> Duration {
+fn retry_delay(tries: u32) -> Duration {
     let base = Duration::from_millis(500) * 2u32.pow(tries.saturating_sub(1).min(6));
     let random = RandomState::new().hash_one(tries);
     base + base.mul_f64((random >> 11) as f64 / (1u64 << 53) as f64)

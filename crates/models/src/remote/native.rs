@@ -14,36 +14,36 @@ use genai::chat::{
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
 
-use super::answer::Answer;
-use super::failure::Failure;
-use super::openai::{arguments, to_json};
-use super::{Call, Target, idle};
+use super::answer::ProviderAnswer;
+use super::failure::ProviderFailure;
+use super::openai::{parse_arguments, to_json};
+use super::{ProviderCall, Target, with_idle_timeout};
 use crate::catalog::Protocol;
 
 /// Sends one request and reads the answer.
-pub(crate) async fn once(
+pub(crate) async fn call_once(
     http: reqwest::Client,
-    call: &Call<'_>,
+    call: &ProviderCall<'_>,
     now: SystemTime,
     show: &mut (dyn FnMut(&str) + Send),
-) -> Result<Answer, Failure> {
-    let client = genai::Client::builder().with_reqwest(http).build().map_err(|error| failure(&error, now))?;
+) -> Result<ProviderAnswer, ProviderFailure> {
+    let client = genai::Client::builder().with_reqwest(http).build().map_err(|error| to_failure(&error, now))?;
     let request = chat_request(call.request);
-    let options = options(call);
-    let opened = client.exec_chat_stream(service(call.target), request, Some(&options));
-    let mut stream = idle(call.idle, opened).await?.map_err(|error| failure(&error, now))?.stream;
-    let mut answer = Answer::default();
-    while let Some(event) = idle(call.idle, stream.next()).await? {
-        match event.map_err(|error| failure(&error, now))? {
-            ChatStreamEvent::Chunk(chunk) => answer.push(&chunk.content, show)?,
-            ChatStreamEvent::End(end) => return finish(answer, end),
+    let options = chat_options(call);
+    let opened = client.exec_chat_stream(service_target(call.target), request, Some(&options));
+    let mut stream = with_idle_timeout(call.idle, opened).await?.map_err(|error| to_failure(&error, now))?.stream;
+    let mut answer = ProviderAnswer::default();
+    while let Some(event) = with_idle_timeout(call.idle, stream.next()).await? {
+        match event.map_err(|error| to_failure(&error, now))? {
+            ChatStreamEvent::Chunk(chunk) => answer.push_text(&chunk.content, show)?,
+            ChatStreamEvent::End(end) => return finish_answer(answer, end),
             _ => {}
         }
     }
-    Err(Failure::truncated("the answer was cut off"))
+    Err(ProviderFailure::cut_off("the answer was cut off"))
 }
 
-fn service(target: &Target) -> ServiceTarget {
+fn service_target(target: &Target) -> ServiceTarget {
     let kind = match target.protocol {
         Protocol::Gemini => AdapterKind::Gemini,
         Protocol::Anthropic | Protocol::OpenAi => AdapterKind::Anthropic,
@@ -55,7 +55,7 @@ fn service(target: &Target) -> ServiceTarget {
     }
 }
 
-fn options(call: &Call<'_>) -> ChatOptions {
+fn chat_options(call: &ProviderCall<'_>) -> ChatOptions {
     let asked = &call.request.options;
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
@@ -76,8 +76,8 @@ fn options(call: &Call<'_>) -> ChatOptions {
 fn chat_request(request: &GenerateRequest) -> ChatRequest {
     let messages = request.messages.iter().map(|message| match message.role {
         Role::System => ChatMessage::system(message.content.clone()),
-        Role::User => ChatMessage::user(user(message)),
-        Role::Assistant => ChatMessage::assistant(assistant(message)),
+        Role::User => ChatMessage::user(user_content(message)),
+        Role::Assistant => ChatMessage::assistant(assistant_content(message)),
         Role::Tool => {
             let id = message.tool_call_id.clone().unwrap_or_default();
             let response = ToolResponse::new(id.clone(), message.content.clone());
@@ -98,7 +98,7 @@ fn chat_request(request: &GenerateRequest) -> ChatRequest {
     }))
 }
 
-fn user(message: &Message) -> MessageContent {
+fn user_content(message: &Message) -> MessageContent {
     if message.parts.is_empty() {
         return MessageContent::from_text(message.content.clone());
     }
@@ -109,7 +109,7 @@ fn user(message: &Message) -> MessageContent {
     MessageContent::from_parts(message.parts.iter().map(part).collect::<Vec<_>>())
 }
 
-fn assistant(message: &Message) -> MessageContent {
+fn assistant_content(message: &Message) -> MessageContent {
     let mut content = match message.content.is_empty() {
         true => MessageContent::default(),
         false => MessageContent::from_text(message.content.clone()),
@@ -125,12 +125,12 @@ fn assistant(message: &Message) -> MessageContent {
     content
 }
 
-fn finish(mut answer: Answer, end: StreamEnd) -> Result<Answer, Failure> {
+fn finish_answer(mut answer: ProviderAnswer, end: StreamEnd) -> Result<ProviderAnswer, ProviderFailure> {
     match &end.captured_stop_reason {
-        None => return Err(Failure::truncated("the answer was cut off")),
+        None => return Err(ProviderFailure::cut_off("the answer was cut off")),
         Some(StopReason::ContentFilter(reason)) => {
             let message = format!("the provider's content filter stopped the answer ({reason})");
-            return Err(Failure::new(Code::ModelFailed, message));
+            return Err(ProviderFailure::new(Code::ModelFailed, message));
         }
         Some(_) => {}
     }
@@ -141,35 +141,35 @@ fn finish(mut answer: Answer, end: StreamEnd) -> Result<Answer, Failure> {
         .and_then(|usage| Some((tokens(usage.prompt_tokens)?, tokens(usage.completion_tokens)?)));
     for call in end.captured_into_tool_calls().unwrap_or_default() {
         let arguments = match &call.fn_arguments {
-            serde_json::Value::String(text) => arguments(text),
-            other => arguments(&other.to_string()),
+            serde_json::Value::String(text) => parse_arguments(text),
+            other => parse_arguments(&other.to_string()),
         };
         answer.calls.push(ToolCall { id: call.call_id, name: call.fn_name, arguments });
     }
     Ok(answer)
 }
 
-fn failure(error: &genai::Error, now: SystemTime) -> Failure {
+fn to_failure(error: &genai::Error, now: SystemTime) -> ProviderFailure {
     use genai::Error as E;
     if let E::HttpError { status, body, headers, .. } = error {
-        return Failure::status(status.as_u16(), headers, body, now);
+        return ProviderFailure::from_status(status.as_u16(), headers, body, now);
     }
     if let E::WebStream { error, .. } = error {
         if let Some(inner) = error.downcast_ref::<E>() {
-            return failure(inner, now);
+            return to_failure(inner, now);
         }
         if let Some(inner) = error.downcast_ref::<reqwest::Error>() {
             return match inner.is_body() || inner.is_decode() {
-                true => Failure::truncated("the connection was lost in the middle of the answer"),
-                false => Failure::unreachable(inner),
+                true => ProviderFailure::cut_off("the connection was lost in the middle of the answer"),
+                false => ProviderFailure::unreachable(inner),
             };
         }
     }
     if let E::ChatResponse { body, .. } = error {
-        return super::openai::in_stream(&body.to_string());
+        return super::openai::stream_failure(&body.to_string());
     }
     if let (Some(status), Some(headers)) = (error.status(), error.headers()) {
-        return Failure::status(status.as_u16(), headers, &error.to_string(), now);
+        return ProviderFailure::from_status(status.as_u16(), headers, &error.to_string(), now);
     }
-    Failure::new(Code::ModelFailed, error.to_string())
+    ProviderFailure::new(Code::ModelFailed, error.to_string())
 }

@@ -7,19 +7,19 @@ use flowloom_core::effect::GenerateRequest;
 use flowloom_core::{Code, Value, json};
 use serde_json::{Value as Json, json};
 
-use super::answer::Answer;
-use super::failure::{Failure, provider_message};
-use super::sse::Event;
+use super::answer::ProviderAnswer;
+use super::failure::{ProviderFailure, find_provider_message};
+use super::sse::SseEvent;
 
 /// Maximum number of tool calls in one answer, more than any model makes.
-const MOST_CALLS: usize = 128;
+const MAX_TOOL_CALLS: usize = 128;
 
 /// Builds the body of a request.
-pub(crate) fn body(model: &str, request: &GenerateRequest, native_schema: bool) -> Json {
+pub(crate) fn request_body(model: &str, request: &GenerateRequest, native_schema: bool) -> Json {
     let options = &request.options;
     let mut body = json!({
         "model": model,
-        "messages": request.messages.iter().map(message).collect::<Vec<_>>(),
+        "messages": request.messages.iter().map(message_json).collect::<Vec<_>>(),
         "stream": true,
         "stream_options": { "include_usage": true },
     });
@@ -52,16 +52,16 @@ pub(crate) fn body(model: &str, request: &GenerateRequest, native_schema: bool) 
     body
 }
 
-fn message(message: &Message) -> Json {
+fn message_json(message: &Message) -> Json {
     match message.role {
         Role::System => json!({ "role": "system", "content": message.content }),
-        Role::User if !message.parts.is_empty() => json!({ "role": "user", "content": parts(&message.parts) }),
+        Role::User if !message.parts.is_empty() => json!({ "role": "user", "content": parts_json(&message.parts) }),
         Role::User => json!({ "role": "user", "content": message.content }),
         Role::Tool => json!({ "role": "tool", "content": message.content, "tool_call_id": message.tool_call_id }),
         Role::Assistant if message.tool_calls.is_empty() => json!({ "role": "assistant", "content": message.content }),
         Role::Assistant => {
             let calls = message.tool_calls.iter().map(|call| {
-                let function = json!({ "name": call.name, "arguments": json::write(&call.arguments) });
+                let function = json!({ "name": call.name, "arguments": json::write_json(&call.arguments) });
                 json!({ "id": call.id, "type": "function", "function": function })
             });
             let content = (!message.content.is_empty()).then_some(&message.content);
@@ -70,7 +70,7 @@ fn message(message: &Message) -> Json {
     }
 }
 
-fn parts(parts: &[MessagePart]) -> Json {
+fn parts_json(parts: &[MessagePart]) -> Json {
     let part = |part: &MessagePart| match part {
         MessagePart::Text { text } => json!({ "type": "text", "text": text }),
         MessagePart::Image { mime, data } => {
@@ -82,7 +82,7 @@ fn parts(parts: &[MessagePart]) -> Json {
 
 /// Converts a value to the type that provider libraries use.
 pub(crate) fn to_json(value: &Value) -> Json {
-    serde_json::from_str(&json::write(value)).unwrap_or_default()
+    serde_json::from_str(&json::write_json(value)).unwrap_or_default()
 }
 
 /// Whether OpenAI accepts the schema as strict: every object is closed and all its properties are required.
@@ -120,36 +120,36 @@ struct Pieces {
 
 /// An answer as it arrives.
 #[derive(Default)]
-pub(crate) struct Stream {
-    answer: Answer,
+pub(crate) struct AnswerAssembler {
+    answer: ProviderAnswer,
     calls: Vec<Pieces>,
     finish: Option<String>,
     /// Whether the server has marked the end.
     pub(crate) done: bool,
 }
 
-impl Stream {
+impl AnswerAssembler {
     /// Processes an event; passes text to `show`.
-    pub(crate) fn event(&mut self, event: &Event, show: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    pub(crate) fn push_event(&mut self, event: &SseEvent, show: &mut dyn FnMut(&str)) -> Result<(), ProviderFailure> {
         if event.data.trim() == "[DONE]" {
             self.done = true;
             return Ok(());
         }
         if event.name == "error" {
-            return Err(in_stream(&event.data));
+            return Err(stream_failure(&event.data));
         }
         if event.data.trim().is_empty() {
             return Ok(());
         }
         let chunk: Json = serde_json::from_str(&event.data)
-            .map_err(|error| Failure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
-        self.chunk(&chunk, show)
+            .map_err(|error| ProviderFailure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
+        self.push_chunk(&chunk, show)
     }
 
     /// Processes a chunk, or the whole answer of a server that does not stream.
-    pub(crate) fn chunk(&mut self, chunk: &Json, show: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    pub(crate) fn push_chunk(&mut self, chunk: &Json, show: &mut dyn FnMut(&str)) -> Result<(), ProviderFailure> {
         if chunk.get("error").is_some_and(|error| !error.is_null()) {
-            return Err(in_stream(&chunk.to_string()));
+            return Err(stream_failure(&chunk.to_string()));
         }
         let usage = chunk.get("usage").or_else(|| chunk.pointer("/x_groq/usage"));
         let tokens = |name: &str| usage.and_then(|usage| usage.get(name)).and_then(Json::as_u64);
@@ -159,19 +159,19 @@ impl Stream {
         let Some(choice) = chunk.pointer("/choices/0") else { return Ok(()) };
         let part = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Json::Null);
         match part.get("content") {
-            Some(Json::String(text)) => self.answer.push(text, show)?,
+            Some(Json::String(text)) => self.answer.push_text(text, show)?,
             Some(Json::Array(pieces)) => {
                 for text in pieces.iter().filter_map(|piece| piece.get("text").and_then(Json::as_str)) {
-                    self.answer.push(text, show)?;
+                    self.answer.push_text(text, show)?;
                 }
             }
             _ => {}
         }
         if let Some(refusal) = part.get("refusal").and_then(Json::as_str).filter(|text| !text.is_empty()) {
-            self.answer.push(refusal, show)?;
+            self.answer.push_text(refusal, show)?;
         }
         for piece in part.get("tool_calls").and_then(Json::as_array).into_iter().flatten() {
-            self.tool_call(piece)?;
+            self.push_tool_call(piece)?;
         }
         if let Some(reason) = choice.get("finish_reason").and_then(Json::as_str).filter(|reason| !reason.is_empty()) {
             self.finish = Some(reason.to_owned());
@@ -179,7 +179,7 @@ impl Stream {
         Ok(())
     }
 
-    fn tool_call(&mut self, piece: &Json) -> Result<(), Failure> {
+    fn push_tool_call(&mut self, piece: &Json) -> Result<(), ProviderFailure> {
         let id = piece.get("id").and_then(Json::as_str).unwrap_or_default();
         let open = match piece.get("index").and_then(Json::as_u64) {
             Some(index) => self.calls.iter().position(|call| call.index == index).ok_or(index),
@@ -189,10 +189,10 @@ impl Stream {
         };
         let at = match open {
             Ok(at) => at,
-            Err(_) if self.calls.len() == MOST_CALLS => {
-                return Err(Failure::new(
+            Err(_) if self.calls.len() == MAX_TOOL_CALLS => {
+                return Err(ProviderFailure::new(
                     Code::ModelFailed,
-                    format!("the answer has more than {MOST_CALLS} tool calls"),
+                    format!("the answer has more than {MAX_TOOL_CALLS} tool calls"),
                 ));
             }
             Err(index) => {
@@ -213,32 +213,35 @@ impl Stream {
             Some(whole @ Json::Object(_)) => call.arguments = whole.to_string(),
             _ => {}
         }
-        self.answer.grow(call.arguments.len())
+        self.answer.check_size(call.arguments.len())
     }
 
     /// Returns the finished answer. Fails with `ModelTruncated` if it is incomplete.
-    pub(crate) fn finish(mut self) -> Result<Answer, Failure> {
+    pub(crate) fn finish_answer(mut self) -> Result<ProviderAnswer, ProviderFailure> {
         match self.finish.as_deref() {
-            None => return Err(Failure::truncated("the answer was cut off")),
+            None => return Err(ProviderFailure::cut_off("the answer was cut off")),
             Some("error") => {
-                return Err(Failure::new(Code::ModelFailed, "the provider ended the answer with an error"));
+                return Err(ProviderFailure::new(Code::ModelFailed, "the provider ended the answer with an error"));
             }
             Some("content_filter") => {
-                return Err(Failure::new(Code::ModelFailed, "the provider's content filter stopped the answer"));
+                return Err(ProviderFailure::new(
+                    Code::ModelFailed,
+                    "the provider's content filter stopped the answer",
+                ));
             }
             // `stop`, `length`, `tool_calls`, and other names of a regular end.
             Some(_) => {}
         }
         for (index, call) in self.calls.into_iter().enumerate() {
             let id = if call.id.is_empty() { format!("call_{index}") } else { call.id };
-            self.answer.calls.push(ToolCall { id, name: call.name, arguments: arguments(&call.arguments) });
+            self.answer.calls.push(ToolCall { id, name: call.name, arguments: parse_arguments(&call.arguments) });
         }
         Ok(self.answer)
     }
 }
 
 /// Arguments as the model wrote them: parsed as JSON if possible, otherwise the text.
-pub(crate) fn arguments(text: &str) -> Value {
+pub(crate) fn parse_arguments(text: &str) -> Value {
     if text.trim().is_empty() {
         return Value::map::<&str>([]);
     }
@@ -246,13 +249,13 @@ pub(crate) fn arguments(text: &str) -> Value {
 }
 
 /// An error that the provider sent in place of the rest of an answer.
-pub(crate) fn in_stream(data: &str) -> Failure {
-    let mut failure = Failure::new(
+pub(crate) fn stream_failure(data: &str) -> ProviderFailure {
+    let mut failure = ProviderFailure::new(
         Code::ModelFailed,
-        format!("the provider ended the answer with an error: {}", provider_message(data)),
+        format!("the provider ended the answer with an error: {}", find_provider_message(data)),
     );
     let passing = ["overloaded", "rate_limit", "server_error", "timeout", "unavailable"];
-    failure.again = passing.iter().any(|word| data.contains(word));
+    failure.can_retry = passing.iter().any(|word| data.contains(word));
     failure
 }
 

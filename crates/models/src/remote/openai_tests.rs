@@ -5,7 +5,7 @@ use flowloom_core::effect::Purpose;
 
 use super::*;
 
-fn request() -> GenerateRequest {
+fn new_request() -> GenerateRequest {
     GenerateRequest {
         model: "openai:m".to_owned(),
         messages: vec![Message::new(Role::User, "hi")].into(),
@@ -16,19 +16,19 @@ fn request() -> GenerateRequest {
     }
 }
 
-fn run(events: &[&str]) -> Result<(Answer, String), Failure> {
-    let mut stream = Stream::default();
+fn assemble_events(events: &[&str]) -> Result<(ProviderAnswer, String), ProviderFailure> {
+    let mut stream = AnswerAssembler::default();
     let mut shown = String::new();
     for data in events {
-        let event = Event { name: String::new(), data: (*data).to_owned() };
-        stream.event(&event, &mut |text| shown.push_str(text))?;
+        let event = SseEvent { name: String::new(), data: (*data).to_owned() };
+        stream.push_event(&event, &mut |text| shown.push_str(text))?;
     }
-    Ok((stream.finish()?, shown))
+    Ok((stream.finish_answer()?, shown))
 }
 
 #[test]
 fn a_body_says_only_what_was_asked() {
-    let plain = body("m", &request(), true);
+    let plain = request_body("m", &new_request(), true);
     let keys: Vec<&String> = plain.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["model", "messages", "stream", "stream_options"]);
     let schema = json::parse_value(
@@ -45,9 +45,9 @@ fn a_body_says_only_what_was_asked() {
             stop: vec!["x".into()],
             ..GenerateOptions::default()
         },
-        ..request()
+        ..new_request()
     };
-    let full = body("gpt-5-mini", &full, true);
+    let full = request_body("gpt-5-mini", &full, true);
     assert_eq!(full["max_completion_tokens"], 5);
     assert_eq!(full["stop"][0], "x");
     assert_eq!(full["tools"][0]["function"]["name"], "t");
@@ -61,7 +61,7 @@ fn a_conversation_with_calls_keeps_their_ids() {
     asking.tool_calls.push(call);
     let mut result = Message::new(Role::Tool, "3");
     result.tool_call_id = Some("c1".into());
-    let body = body("m", &GenerateRequest { messages: vec![asking, result].into(), ..request() }, true);
+    let body = request_body("m", &GenerateRequest { messages: vec![asking, result].into(), ..new_request() }, true);
     assert_eq!(body["messages"][0]["content"], Json::Null);
     assert_eq!(body["messages"][0]["tool_calls"][0]["function"]["arguments"], r#"{"a":1}"#);
     assert_eq!(body["messages"][1]["tool_call_id"], "c1");
@@ -69,7 +69,7 @@ fn a_conversation_with_calls_keeps_their_ids() {
 
 #[test]
 fn calls_split_over_chunks_are_joined() {
-    let (answer, shown) = run(&[
+    let (answer, shown) = assemble_events(&[
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"add","arguments":"{\"x\""}}]}}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"index":7,"id":"b","function":{"name":"sub","arguments":""}}]}}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1.50}"}}]}}]}"#,
@@ -78,13 +78,13 @@ fn calls_split_over_chunks_are_joined() {
     .unwrap();
     assert_eq!(shown, "");
     let calls: Vec<_> =
-        answer.calls.iter().map(|c| (c.id.as_str(), c.name.as_str(), json::write(&c.arguments))).collect();
+        answer.calls.iter().map(|c| (c.id.as_str(), c.name.as_str(), json::write_json(&c.arguments))).collect();
     assert_eq!(calls, [("a", "add", r#"{"x":1.50}"#.to_owned()), ("b", "sub", "{}".to_owned())]);
 }
 
 #[test]
 fn calls_without_an_index_and_arguments_that_are_no_json_survive() {
-    let (answer, _) = run(&[
+    let (answer, _) = assemble_events(&[
         r#"{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"add","arguments":"oops"}}]}}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"!"}},{"id":"b","function":{"name":"n","arguments":{"k":2}}}]},"finish_reason":"stop"}]}"#,
     ])
@@ -97,10 +97,12 @@ fn calls_without_an_index_and_arguments_that_are_no_json_survive() {
 fn a_flood_of_calls_is_refused() {
     let many: Vec<String> =
         (0..200).map(|i| format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":{i}}}]}}}}]}}"#)).collect();
-    assert!(run(&many.iter().map(String::as_str).collect::<Vec<_>>()).is_err());
+    assert!(assemble_events(&many.iter().map(String::as_str).collect::<Vec<_>>()).is_err());
     assert!(
-        run(&[r#"{"choices":[{"delta":{"tool_calls":[{"index":4294967295,"id":"x"}]},"finish_reason":"stop"}]}"#])
-            .is_ok()
+        assemble_events(&[
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":4294967295,"id":"x"}]},"finish_reason":"stop"}]}"#
+        ])
+        .is_ok()
     );
 }
 
@@ -108,7 +110,7 @@ fn a_flood_of_calls_is_refused() {
 fn only_a_finish_reason_ends_an_answer_well() {
     let text = r#"{"choices":[{"delta":{"content":"half"}}]}"#;
     let end = r#"{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}"#;
-    assert_eq!(run(&[text, end]).unwrap().0.usage, Some((3, 1)));
+    assert_eq!(assemble_events(&[text, end]).unwrap().0.usage, Some((3, 1)));
     for broken in [
         &[text][..],
         &[text, "[DONE]"],
@@ -117,7 +119,7 @@ fn only_a_finish_reason_ends_an_answer_well() {
         &[text, r#"{"choices":[{"delta":{},"finish_reason":null}]}"#],
         &[text, "{not json"],
     ] {
-        assert!(run(broken).is_err(), "{broken:?}");
+        assert!(assemble_events(broken).is_err(), "{broken:?}");
     }
 }
 

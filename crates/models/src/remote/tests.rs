@@ -4,93 +4,95 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use flowloom_core::chat::{GenerateOptions, Message, Role};
-use flowloom_core::effect::{GenerateRequest, Generated, Purpose};
+use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose};
 use flowloom_core::error::Retry;
 use flowloom_core::{Code, Path, RunId, StepError, json};
-use flowloom_runtime::effects::{Boxed, Context, Deltas, Model};
+use flowloom_runtime::effects::{BoxFuture, Deltas, EffectContext, Model};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::Pause;
+use super::RetryClock;
 use crate::{ModelSettings, Models};
 
-const KEY: &str = "sk-very-secret-1234";
+const API_KEY: &str = "sk-very-secret-1234";
 
 /// What the server does with one connection.
-enum Act {
+enum ServerAction {
     /// Sends these bytes and closes.
     Send(String),
     /// Sends these bytes and stays silent.
     Hang(String),
 }
 
-fn sse(events: &[&str]) -> String {
+fn sse_response(events: &[&str]) -> String {
     let body: String = events.iter().map(|data| format!("data: {data}\n\n")).collect();
     format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n{body}")
 }
 
-fn status(line: &str, headers: &str, body: &str) -> Act {
+fn status_response(line: &str, headers: &str, body: &str) -> ServerAction {
     let length = body.len();
-    Act::Send(format!("HTTP/1.1 {line}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}"))
+    ServerAction::Send(format!(
+        "HTTP/1.1 {line}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    ))
 }
 
-fn text(text: &str) -> String {
+fn text_chunk(text: &str) -> String {
     serde_json::json!({ "choices": [{ "delta": { "content": text } }] }).to_string()
 }
 
-const STOP: &str = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
-const USAGE: &str = r#"{"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7}}"#;
+const STOP_CHUNK: &str = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+const USAGE_CHUNK: &str = r#"{"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7}}"#;
 
-fn said(answer: &str) -> Act {
-    Act::Send(sse(&[&text(answer), STOP, USAGE, "[DONE]"]))
+fn text_answer(answer: &str) -> ServerAction {
+    ServerAction::Send(sse_response(&[&text_chunk(answer), STOP_CHUNK, USAGE_CHUNK, "[DONE]"]))
 }
 
 #[derive(Default)]
 struct Pauses(Mutex<Vec<Duration>>);
 
-impl Pause for Pauses {
+impl RetryClock for Pauses {
     fn now(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH
     }
 
-    fn pause(&self, length: Duration) -> Boxed<'static, ()> {
+    fn wait_for(&self, length: Duration) -> BoxFuture<'static, ()> {
         self.0.lock().unwrap().push(length);
         Box::pin(std::future::ready(()))
     }
 }
 
 #[derive(Default)]
-struct Shown(Mutex<String>);
+struct DeltaRecorder(Mutex<String>);
 
-impl Deltas for Shown {
+impl Deltas for DeltaRecorder {
     fn push(&self, _: &Path, _: u32, text: &str) {
         self.0.lock().unwrap().push_str(text);
     }
 }
 
 /// The result of one call, and what it caused.
-struct Outcome {
-    result: Result<Generated, StepError>,
+struct CallResult {
+    result: Result<GenerateReply, StepError>,
     requests: Vec<String>,
     pauses: Vec<Duration>,
-    shown: String,
+    deltas: String,
 }
 
-impl Outcome {
-    fn error(&self) -> &StepError {
+impl CallResult {
+    fn expect_error(&self) -> &StepError {
         self.result.as_ref().expect_err("the call should fail")
     }
 
-    fn text(&self) -> &str {
+    fn expect_text(&self) -> &str {
         self.result.as_ref().unwrap().text.as_deref().unwrap()
     }
 
-    fn body(&self, index: usize) -> serde_json::Value {
+    fn request_body(&self, index: usize) -> serde_json::Value {
         serde_json::from_str(self.requests[index].split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 }
 
-fn request(model: &str) -> GenerateRequest {
+fn new_request(model: &str) -> GenerateRequest {
     GenerateRequest {
         model: model.to_owned(),
         messages: vec![Message::new(Role::User, "hi")].into(),
@@ -102,24 +104,24 @@ fn request(model: &str) -> GenerateRequest {
 }
 
 /// The idempotency key of every request here.
-fn key() -> String {
-    context(Arc::default()).key()
+fn idempotency_key() -> String {
+    context_with(Arc::default()).idempotency_key()
 }
 
-fn context(shown: Arc<Shown>) -> Context {
-    Context {
+fn context_with(shown: Arc<DeltaRecorder>) -> EffectContext {
+    EffectContext {
         run: RunId::new(0, [0; 10]),
         path: Path::root(),
         attempt: 1,
-        owner: "local".into(),
+        user: "local".into(),
         agent: None,
         depth: 0,
-        purse: None,
+        allowance: None,
         deltas: shown,
     }
 }
 
-async fn serve(listener: TcpListener, acts: Vec<Act>, requests: Arc<Mutex<Vec<String>>>) {
+async fn serve_actions(listener: TcpListener, acts: Vec<ServerAction>, requests: Arc<Mutex<Vec<String>>>) {
     let mut open = Vec::new();
     for act in acts {
         let (mut socket, _) = listener.accept().await.unwrap();
@@ -140,8 +142,8 @@ async fn serve(listener: TcpListener, acts: Vec<Act>, requests: Arc<Mutex<Vec<St
         }
         requests.lock().unwrap().push(String::from_utf8(read).unwrap());
         match act {
-            Act::Send(bytes) => socket.write_all(bytes.as_bytes()).await.unwrap(),
-            Act::Hang(bytes) => {
+            ServerAction::Send(bytes) => socket.write_all(bytes.as_bytes()).await.unwrap(),
+            ServerAction::Hang(bytes) => {
                 socket.write_all(bytes.as_bytes()).await.unwrap();
                 open.push(socket);
             }
@@ -150,136 +152,149 @@ async fn serve(listener: TcpListener, acts: Vec<Act>, requests: Arc<Mutex<Vec<St
     std::future::pending::<()>().await;
 }
 
-async fn run(request: GenerateRequest, acts: Vec<Act>) -> Outcome {
-    run_with(request, acts, ModelSettings::default()).await
+async fn run_call(request: GenerateRequest, acts: Vec<ServerAction>) -> CallResult {
+    run_call_with(request, acts, ModelSettings::default()).await
 }
 
-async fn run_with(request: GenerateRequest, acts: Vec<Act>, settings: ModelSettings) -> Outcome {
+async fn run_call_with(request: GenerateRequest, acts: Vec<ServerAction>, settings: ModelSettings) -> CallResult {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let requests = Arc::new(Mutex::new(Vec::new()));
-    let server = tokio::spawn(serve(listener, acts, requests.clone()));
+    let server = tokio::spawn(serve_actions(listener, acts, requests.clone()));
     let environment = move |name: &str| match name {
         "OPENAI_BASE_URL" | "ANTHROPIC_BASE_URL" | "GEMINI_BASE_URL" => Some(address.clone()),
-        "OPENAI_API_KEY" | "ANTHROPIC_API_KEY" | "GEMINI_API_KEY" => Some(KEY.to_owned()),
+        "OPENAI_API_KEY" | "ANTHROPIC_API_KEY" | "GEMINI_API_KEY" => Some(API_KEY.to_owned()),
         _ => None,
     };
     let mut models = Models::new(settings, Arc::new(environment));
-    let (pauses, shown) = (Arc::new(Pauses::default()), Arc::new(Shown::default()));
+    let (pauses, shown) = (Arc::new(Pauses::default()), Arc::new(DeltaRecorder::default()));
     models.remote.pause = pauses.clone();
-    let context = context(shown.clone());
-    let result = models.generate(&request, &context).await;
+    let context = context_with(shown.clone());
+    let result = models.generate_reply(&request, &context).await;
     server.abort();
     let requests = requests.lock().unwrap().clone();
     let pauses = pauses.0.lock().unwrap().clone();
     let shown = shown.0.lock().unwrap().clone();
-    Outcome { result, requests, pauses, shown }
+    CallResult { result, requests, pauses, deltas: shown }
 }
 
 #[tokio::test]
 async fn a_streamed_answer_with_usage_and_price() {
-    let stream = sse(&[&text("Hel"), &text("lo €"), STOP, USAGE, "[DONE]"]);
-    let outcome = run(request("openai:gpt-4o"), vec![Act::Send(stream)]).await;
-    assert_eq!(outcome.text(), "Hello €");
-    assert_eq!(outcome.shown, "Hello €");
+    let stream = sse_response(&[&text_chunk("Hel"), &text_chunk("lo €"), STOP_CHUNK, USAGE_CHUNK, "[DONE]"]);
+    let outcome = run_call(new_request("openai:gpt-4o"), vec![ServerAction::Send(stream)]).await;
+    assert_eq!(outcome.expect_text(), "Hello €");
+    assert_eq!(outcome.deltas, "Hello €");
     let usage = outcome.result.as_ref().unwrap().usage;
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.micro_usd), (11, 7, Some(98)));
     let head = outcome.requests[0].to_lowercase();
     assert!(head.starts_with("post /chat/completions "), "{head}");
-    assert!(head.contains(&format!("idempotency-key: {}\r\n", key())), "{head}");
-    assert!(head.contains(&format!("authorization: bearer {KEY}\r\n")));
-    assert_eq!(outcome.body(0)["model"], "gpt-4o");
+    assert!(head.contains(&format!("idempotency-key: {}\r\n", idempotency_key())), "{head}");
+    assert!(head.contains(&format!("authorization: bearer {API_KEY}\r\n")));
+    assert_eq!(outcome.request_body(0)["model"], "gpt-4o");
 }
 
 #[tokio::test]
 async fn a_server_that_neither_streams_nor_counts() {
     let body = r#"{"choices":[{"message":{"content":"whole"},"finish_reason":"stop"}]}"#;
-    let act = status("200 OK", "content-type: application/json\r\n", body);
-    let outcome = run(request("openai:gpt-4o"), vec![act]).await;
-    assert_eq!(outcome.text(), "whole");
+    let act = status_response("200 OK", "content-type: application/json\r\n", body);
+    let outcome = run_call(new_request("openai:gpt-4o"), vec![act]).await;
+    assert_eq!(outcome.expect_text(), "whole");
     let usage = outcome.result.unwrap().usage;
     assert!(usage.input_tokens > 0 && usage.output_tokens > 0 && usage.micro_usd.is_none(), "{usage:?}");
 }
 
 #[tokio::test]
 async fn a_busy_provider_is_asked_again_after_the_time_it_names() {
-    let busy = |headers| status("429 Too Many Requests", headers, "slow down");
-    let outcome =
-        run(request("openai:m"), vec![busy("retry-after: 7\r\n"), busy("retry-after-ms: 90\r\n"), said("ok")]).await;
-    assert_eq!(outcome.text(), "ok");
+    let busy = |headers| status_response("429 Too Many Requests", headers, "slow down");
+    let outcome = run_call(
+        new_request("openai:m"),
+        vec![busy("retry-after: 7\r\n"), busy("retry-after-ms: 90\r\n"), text_answer("ok")],
+    )
+    .await;
+    assert_eq!(outcome.expect_text(), "ok");
     assert_eq!(outcome.pauses, [Duration::from_secs(7), Duration::from_millis(90)]);
 
     let acts = (0..3).map(|_| busy("retry-after: 99999999\r\n")).collect();
-    let outcome = run(request("openai:m"), acts).await;
-    assert_eq!((outcome.requests.len(), outcome.error().code), (3, Code::ModelFailed));
-    assert_eq!(outcome.error().retry, Retry::After(60_000));
-    assert!(outcome.error().message.contains("429") && outcome.error().message.contains("slow down"));
+    let outcome = run_call(new_request("openai:m"), acts).await;
+    assert_eq!((outcome.requests.len(), outcome.expect_error().code), (3, Code::ModelFailed));
+    assert_eq!(outcome.expect_error().retry, Retry::After(60_000));
+    assert!(outcome.expect_error().message.contains("429") && outcome.expect_error().message.contains("slow down"));
 }
 
 #[tokio::test]
 async fn back_off_grows_and_is_never_the_same_twice() {
-    let acts = (0..3).map(|_| status("529 Overloaded", "", "")).collect();
-    let outcome = run(request("openai:m"), acts).await;
-    assert_eq!((outcome.pauses.len(), outcome.error().retry), (2, Retry::Maybe));
+    let acts = (0..3).map(|_| status_response("529 Overloaded", "", "")).collect();
+    let outcome = run_call(new_request("openai:m"), acts).await;
+    assert_eq!((outcome.pauses.len(), outcome.expect_error().retry), (2, Retry::Maybe));
     assert!(outcome.pauses[0] >= Duration::from_millis(500) && outcome.pauses[0] <= Duration::from_secs(1));
     assert!(outcome.pauses[1] >= Duration::from_secs(1) && outcome.pauses[1] <= Duration::from_secs(2));
 }
 
 #[tokio::test]
 async fn a_refused_request_is_not_sent_again_and_never_shows_the_key() {
-    let body = format!(r#"{{"error":{{"message":"bad key {KEY}, bad {KEY}"}}}}"#);
+    let body = format!(r#"{{"error":{{"message":"bad key {API_KEY}, bad {API_KEY}"}}}}"#);
     for line in ["400 Bad Request", "401 Unauthorized", "404 Not Found", "307 Temporary Redirect"] {
-        let outcome = run(request("openai:m"), vec![status(line, "location: http://127.0.0.1:1/\r\n", &body)]).await;
-        assert_eq!((outcome.requests.len(), outcome.error().retry), (1, Retry::Never), "{line}");
-        let message = &outcome.error().message;
-        assert!(!message.contains(KEY) && message.contains("[redacted]") && message.contains("openai"), "{message}");
+        let outcome =
+            run_call(new_request("openai:m"), vec![status_response(line, "location: http://127.0.0.1:1/\r\n", &body)])
+                .await;
+        assert_eq!((outcome.requests.len(), outcome.expect_error().retry), (1, Retry::Never), "{line}");
+        let message = &outcome.expect_error().message;
+        assert!(
+            !message.contains(API_KEY) && message.contains("[redacted]") && message.contains("openai"),
+            "{message}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_never_a_short_answer() {
-    let half = text("half");
-    let event = format!("{}event: error\ndata: {{\"message\":\"overloaded {KEY}\"}}\n\n", sse(&[&half]));
+    let half = text_chunk("half");
+    let event = format!("{}event: error\ndata: {{\"message\":\"overloaded {API_KEY}\"}}\n\n", sse_response(&[&half]));
     let table = [
-        (sse(&[&half]), Code::ModelTruncated),
-        (sse(&[&half, "[DONE]"]), Code::ModelTruncated),
-        (sse(&[&half, r#"{"error":{"message":"boom"}}"#, STOP]), Code::ModelFailed),
+        (sse_response(&[&half]), Code::ModelTruncated),
+        (sse_response(&[&half, "[DONE]"]), Code::ModelTruncated),
+        (sse_response(&[&half, r#"{"error":{"message":"boom"}}"#, STOP_CHUNK]), Code::ModelFailed),
         (event, Code::ModelFailed),
     ];
     for (bytes, code) in table {
-        let outcome = run(request("openai:m"), vec![Act::Send(bytes.clone())]).await;
-        assert_eq!(outcome.error().code, code, "{bytes}");
-        assert_eq!((outcome.requests.len(), outcome.shown.as_str()), (1, "half"), "shown text is not doubled");
-        assert!(!outcome.error().message.contains(KEY));
+        let outcome = run_call(new_request("openai:m"), vec![ServerAction::Send(bytes.clone())]).await;
+        assert_eq!(outcome.expect_error().code, code, "{bytes}");
+        assert_eq!((outcome.requests.len(), outcome.deltas.as_str()), (1, "half"), "shown text is not doubled");
+        assert!(!outcome.expect_error().message.contains(API_KEY));
     }
     // Sent again if nothing has been shown yet.
-    let outcome = run(request("openai:m"), vec![Act::Send(sse(&[])), said("ok")]).await;
-    assert_eq!(outcome.text(), "ok");
+    let outcome =
+        run_call(new_request("openai:m"), vec![ServerAction::Send(sse_response(&[])), text_answer("ok")]).await;
+    assert_eq!(outcome.expect_text(), "ok");
 }
 
 #[tokio::test]
 async fn a_finished_answer_without_done_counts() {
-    let outcome = run(request("openai:m"), vec![Act::Send(sse(&[&text("all"), STOP]))]).await;
-    assert_eq!(outcome.text(), "all");
+    let outcome =
+        run_call(new_request("openai:m"), vec![ServerAction::Send(sse_response(&[&text_chunk("all"), STOP_CHUNK]))])
+            .await;
+    assert_eq!(outcome.expect_text(), "all");
 }
 
 #[tokio::test]
 async fn silence_ends_a_call() {
     let settings = || ModelSettings { idle_timeout: Duration::from_millis(30), ..ModelSettings::default() };
-    for act in [Act::Hang(String::new()), Act::Hang(sse(&[&text("half")]))] {
-        let outcome = run_with(request("openai:m"), vec![act], settings()).await;
-        assert_eq!(outcome.error().code, Code::ModelTruncated);
-        assert_eq!(outcome.error().retry, Retry::Maybe);
+    for act in [ServerAction::Hang(String::new()), ServerAction::Hang(sse_response(&[&text_chunk("half")]))] {
+        let outcome = run_call_with(new_request("openai:m"), vec![act], settings()).await;
+        assert_eq!(outcome.expect_error().code, Code::ModelTruncated);
+        assert_eq!(outcome.expect_error().retry, Retry::Maybe);
     }
     let total = ModelSettings { total_timeout: Duration::from_millis(30), ..ModelSettings::default() };
-    let outcome = run_with(request("openai:m"), vec![Act::Hang(sse(&[&text("half")]))], total).await;
-    assert_eq!(outcome.error().code, Code::ModelFailed);
+    let outcome =
+        run_call_with(new_request("openai:m"), vec![ServerAction::Hang(sse_response(&[&text_chunk("half")]))], total)
+            .await;
+    assert_eq!(outcome.expect_error().code, Code::ModelFailed);
 }
 
 #[tokio::test]
 async fn nobody_listening_is_tried_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://user:{KEY}@{}", listener.local_addr().unwrap());
+    let address = format!("http://user:{API_KEY}@{}", listener.local_addr().unwrap());
     drop(listener);
     let mut models = Models::new(
         ModelSettings::default(),
@@ -287,10 +302,10 @@ async fn nobody_listening_is_tried_again() {
     );
     let pauses = Arc::new(Pauses::default());
     models.remote.pause = pauses.clone();
-    let context = context(Arc::new(Shown::default()));
-    let error = models.generate(&request("openai:m"), &context).await.unwrap_err();
+    let context = context_with(Arc::new(DeltaRecorder::default()));
+    let error = models.generate_reply(&new_request("openai:m"), &context).await.unwrap_err();
     assert_eq!((error.code, error.retry), (Code::ModelFailed, Retry::Maybe));
-    assert!(!error.message.contains(KEY), "{}", error.message);
+    assert!(!error.message.contains(API_KEY), "{}", error.message);
     assert_eq!(pauses.0.lock().unwrap().len(), 2);
 }
 
@@ -302,9 +317,9 @@ async fn a_dropped_call_closes_its_connection() {
         ModelSettings::default(),
         Arc::new(move |name: &str| (name == "OPENAI_BASE_URL").then(|| address.clone())),
     );
-    let (request, context) = (request("openai:m"), context(Arc::new(Shown::default())));
+    let (request, context) = (new_request("openai:m"), context_with(Arc::new(DeltaRecorder::default())));
     let mut socket = {
-        let mut call = models.generate(&request, &context);
+        let mut call = models.generate_reply(&request, &context);
         tokio::select! {
             _ = &mut call => panic!("nobody answers"),
             accepted = listener.accept() => accepted.unwrap().0,
@@ -319,25 +334,26 @@ async fn a_dropped_call_closes_its_connection() {
 async fn json_is_asked_for_checked_and_repaired_once() {
     let schema =
         r#"{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"],"additionalProperties":false}"#;
-    let asking = || GenerateRequest { schema: json::parse_value(schema).ok(), ..request("openai:gpt-4o") };
-    let outcome = run(asking(), vec![said("{\"age\": \"three\"}"), said("```json\n{\"age\": 3}\n```")]).await;
-    assert_eq!(outcome.text(), "{\"age\":3}");
-    assert_eq!(outcome.body(0)["response_format"]["json_schema"]["strict"], true);
-    let again = outcome.body(1)["messages"].to_string();
+    let asking = || GenerateRequest { schema: json::parse_value(schema).ok(), ..new_request("openai:gpt-4o") };
+    let outcome =
+        run_call(asking(), vec![text_answer("{\"age\": \"three\"}"), text_answer("```json\n{\"age\": 3}\n```")]).await;
+    assert_eq!(outcome.expect_text(), "{\"age\":3}");
+    assert_eq!(outcome.request_body(0)["response_format"]["json_schema"]["strict"], true);
+    let again = outcome.request_body(1)["messages"].to_string();
     assert!(again.contains("three") && again.contains("/age"), "{again}");
-    assert!(outcome.requests[1].contains(&format!("{}-repair", key())));
+    assert!(outcome.requests[1].contains(&format!("{}-repair", idempotency_key())));
     assert_eq!(outcome.result.as_ref().unwrap().usage.input_tokens, 22);
 
-    let outcome = run(asking(), vec![said("no"), said("still no")]).await;
-    assert_eq!((outcome.error().code, outcome.requests.len()), (Code::ModelNotJson, 2));
+    let outcome = run_call(asking(), vec![text_answer("no"), text_answer("still no")]).await;
+    assert_eq!((outcome.expect_error().code, outcome.requests.len()), (Code::ModelNotJson, 2));
 
-    let refusal = status("400 Bad Request", "", r#"{"error":{"message":"response_format is not supported"}}"#);
-    let outcome = run(asking(), vec![refusal, said("{\"age\":4}")]).await;
-    assert_eq!(outcome.text(), "{\"age\":4}");
-    assert!(outcome.body(1).get("response_format").is_none());
+    let refusal = status_response("400 Bad Request", "", r#"{"error":{"message":"response_format is not supported"}}"#);
+    let outcome = run_call(asking(), vec![refusal, text_answer("{\"age\":4}")]).await;
+    assert_eq!(outcome.expect_text(), "{\"age\":4}");
+    assert!(outcome.request_body(1).get("response_format").is_none());
 
-    let invalid = GenerateRequest { schema: json::parse_value(r#"{"type":5}"#).ok(), ..request("openai:m") };
-    assert_eq!(run(invalid, vec![]).await.error().code, Code::SchemaInvalid);
+    let invalid = GenerateRequest { schema: json::parse_value(r#"{"type":5}"#).ok(), ..new_request("openai:m") };
+    assert_eq!(run_call(invalid, vec![]).await.expect_error().code, Code::SchemaInvalid);
 }
 
 #[tokio::test]
@@ -350,27 +366,32 @@ async fn anthropic_through_genai() {
     let end = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}\n\n\
                event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
     let model = "anthropic:claude-sonnet-4-5";
-    let busy = status("429 Too Many Requests", "retry-after: 3\r\n", r#"{"error":{"message":"slow"}}"#);
-    let outcome = run(request(model), vec![busy, Act::Send(format!("{stream}{begin}{end}"))]).await;
-    assert_eq!((outcome.text(), outcome.shown.as_str()), ("Hi", "Hi"));
+    let busy = status_response("429 Too Many Requests", "retry-after: 3\r\n", r#"{"error":{"message":"slow"}}"#);
+    let outcome = run_call(new_request(model), vec![busy, ServerAction::Send(format!("{stream}{begin}{end}"))]).await;
+    assert_eq!((outcome.expect_text(), outcome.deltas.as_str()), ("Hi", "Hi"));
     assert_eq!(outcome.pauses, [Duration::from_secs(3)]);
     let usage = outcome.result.as_ref().unwrap().usage;
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.micro_usd), (5, 2, Some(45)));
     let head = outcome.requests[0].to_lowercase();
-    assert!(head.starts_with("post /v1/messages ") && head.contains(&format!("idempotency-key: {}", key())), "{head}");
+    assert!(
+        head.starts_with("post /v1/messages ") && head.contains(&format!("idempotency-key: {}", idempotency_key())),
+        "{head}"
+    );
 
-    let outcome = run(request(model), vec![Act::Send(format!("{stream}{begin}"))]).await;
-    assert_eq!(outcome.error().code, Code::ModelTruncated);
+    let outcome = run_call(new_request(model), vec![ServerAction::Send(format!("{stream}{begin}"))]).await;
+    assert_eq!(outcome.expect_error().code, Code::ModelTruncated);
 
     let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
-    let outcome = run(request(model), vec![Act::Send(format!("{stream}{begin}{error}"))]).await;
-    assert_eq!((outcome.error().code, outcome.error().retry), (Code::ModelFailed, Retry::Maybe));
+    let outcome = run_call(new_request(model), vec![ServerAction::Send(format!("{stream}{begin}{error}"))]).await;
+    assert_eq!((outcome.expect_error().code, outcome.expect_error().retry), (Code::ModelFailed, Retry::Maybe));
 
-    let outcome =
-        run(request(model), vec![status("400 Bad Request", "", &format!(r#"{{"error":{{"message":"no {KEY}"}}}}"#))])
-            .await;
-    assert_eq!((outcome.requests.len(), outcome.error().retry), (1, Retry::Never));
-    assert!(!outcome.error().message.contains(KEY), "{}", outcome.error().message);
+    let outcome = run_call(
+        new_request(model),
+        vec![status_response("400 Bad Request", "", &format!(r#"{{"error":{{"message":"no {API_KEY}"}}}}"#))],
+    )
+    .await;
+    assert_eq!((outcome.requests.len(), outcome.expect_error().retry), (1, Retry::Never));
+    assert!(!outcome.expect_error().message.contains(API_KEY), "{}", outcome.expect_error().message);
 }
 
 #[tokio::test]
@@ -379,9 +400,10 @@ async fn gemini_through_genai() {
     let part = r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"}}]}"#;
     let end = r#"{"candidates":[{"content":{"parts":[{"text":"!"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":2,"totalTokenCount":6}}"#;
     let model = "gemini:gemini-2.5-flash";
-    let outcome = run(request(model), vec![Act::Send(format!("{head}data: {part}\n\ndata: {end}\n\n"))]).await;
-    assert_eq!(outcome.text(), "Hi!");
+    let outcome =
+        run_call(new_request(model), vec![ServerAction::Send(format!("{head}data: {part}\n\ndata: {end}\n\n"))]).await;
+    assert_eq!(outcome.expect_text(), "Hi!");
     assert_eq!(outcome.result.as_ref().unwrap().usage.input_tokens, 4);
-    let outcome = run(request(model), vec![Act::Send(format!("{head}data: {part}\n\n"))]).await;
-    assert_eq!(outcome.error().code, Code::ModelTruncated);
+    let outcome = run_call(new_request(model), vec![ServerAction::Send(format!("{head}data: {part}\n\n"))]).await;
+    assert_eq!(outcome.expect_error().code, Code::ModelTruncated);
 }

@@ -4,17 +4,17 @@ use flowloom_core::chat::{Message, Role, ToolCall};
 use flowloom_core::effect::{GenerateRequest, Request};
 use flowloom_core::path::Key;
 use flowloom_core::plan::{Agent, CallLimit, Env, Step};
-use flowloom_core::render::{self, Style};
+use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
 
-use super::tool::Told;
-use super::{Halt, Interpreter, Place, Walked};
+use super::tool::ToolOutcome;
+use super::{Interpreter, Interrupt, StepContext, StepResult};
 
 impl Interpreter {
-    pub(super) async fn agent(&self, step: &Step, agent: &Agent, env: &mut Env, place: &Place) -> Walked {
-        let failed = |error| Halt::Failed(error, place.path.clone());
+    pub(super) async fn run_agent(&self, step: &Step, agent: &Agent, env: &mut Env, place: &StepContext) -> StepResult {
+        let failed = |error| Interrupt::Failed(error, place.path.clone());
         let mut request = self.generate_request(&agent.generate, env, place).map_err(failed)?;
-        let new = request.messages.new_ones().to_vec();
+        let new = request.messages.new_messages().to_vec();
         let offered: Vec<_> = agent.tools.iter().map(|tool| tool.declaration.clone()).collect();
         let mut called = 0;
         for round in 0u32.. {
@@ -24,20 +24,23 @@ impl Interpreter {
             };
             request.tools = if may_call { offered.clone() } else { Vec::new() };
             request.options.must_call = agent.must_call && called == 0 && !request.tools.is_empty();
-            let turn = place.at(place.path.child(&Key::nth("turn", 1)).iteration(u64::from(round)));
+            let turn =
+                place.with_path(place.path.child_path(&Key::numbered_key("turn", 1)).iteration_path(u64::from(round)));
             let output =
-                self.attempts(&step.policy, &turn, || Ok(Request::Generate(Box::new(request.clone())))).await?;
+                self.run_attempts(&step.policy, &turn, || Ok(Request::Generate(Box::new(request.clone())))).await?;
             let (text, calls) = read_answer(output);
             let answer = match calls.is_empty() {
                 true => Some(text),
-                false => self.calls(step, agent, (text, calls), &mut called, (&mut request, &turn)).await?.map(Some),
+                false => {
+                    self.run_calls(step, agent, (text, calls), &mut called, (&mut request, &turn)).await?.map(Some)
+                }
             };
             let Some(text) = answer else { continue };
             if let Some(thread) = &agent.generate.thread {
                 let answer = Message::new(Role::Assistant, text.as_deref().unwrap_or_default());
-                new.into_iter().chain([answer]).for_each(|message| env.say(thread, message));
+                new.into_iter().chain([answer]).for_each(|message| env.append_message(thread, message));
             }
-            self.finished(place, None)?;
+            self.emit_finished(place, None)?;
             return Ok(text.map(Value::from));
         }
         Ok(None)
@@ -45,31 +48,32 @@ impl Interpreter {
 
     /// Runs the requested tools and appends their results to the request. Returns the agent's answer if a tool supplies
     /// it.
-    async fn calls(
+    async fn run_calls(
         &self,
         step: &Step,
         agent: &Agent,
         (text, calls): (Option<String>, Vec<ToolCall>),
         called: &mut u32,
-        (request, turn): (&mut GenerateRequest, &Place),
-    ) -> Result<Option<String>, Halt> {
+        (request, turn): (&mut GenerateRequest, &StepContext),
+    ) -> Result<Option<String>, Interrupt> {
         let said = Message::new(Role::Assistant, text.unwrap_or_default());
         request.messages.push(Message { tool_calls: calls.clone(), ..said });
         for (index, call) in calls.iter().enumerate() {
             let told = match agent.limit {
-                CallLimit::Calls(most) if *called >= most => {
-                    Told::Result(format!("This was not called: {most} calls are allowed, and they are used up.").into())
-                }
+                CallLimit::Calls(most) if *called >= most => ToolOutcome::Result(
+                    format!("This was not called: {most} calls are allowed, and they are used up.").into(),
+                ),
                 _ => {
                     *called += 1;
-                    let at = turn.at(turn.path.child(&Key::nth("tool", 1)).iteration(index as u64));
-                    self.tool(&step.policy, &agent.tools, call, at).await?
+                    let at = turn
+                        .with_path(turn.path.child_path(&Key::numbered_key("tool", 1)).iteration_path(index as u64));
+                    self.run_tool(&step.policy, &agent.tools, call, at).await?
                 }
             };
-            if let Told::Answer(text) = told {
+            if let ToolOutcome::Answer(text) = told {
                 return Ok(Some(text));
             }
-            let message = Message::new(Role::Tool, told.text());
+            let message = Message::new(Role::Tool, told.to_model_text());
             request.messages.push(Message { tool_call_id: Some(call.id.clone()), ..message });
         }
         Ok(None)
@@ -82,10 +86,10 @@ pub(super) fn read_answer(output: Option<Value>) -> (Option<String>, Vec<ToolCal
         // If tools were available, the output holds both; otherwise it is the text alone.
         Some(Value::Map(map)) if map.contains_key("tool_calls") => {
             let text = map.get("text").and_then(Value::as_str).map(str::to_owned);
-            let calls = map.get("tool_calls").map(render::json).unwrap_or_default();
+            let calls = map.get("tool_calls").map(render::to_json).unwrap_or_default();
             (text, serde_json::from_str(&calls).unwrap_or_default())
         }
-        Some(value) => (Some(render::text(value, Style::Json)), Vec::new()),
+        Some(value) => (Some(render::render_text(value, TextStyle::Json)), Vec::new()),
         None => (None, Vec::new()),
     }
 }

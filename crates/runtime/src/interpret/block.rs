@@ -7,11 +7,11 @@ use flowloom_core::plan::Block;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 
-use crate::schema::complaints;
+use crate::schema::validation_errors;
 
 /// The inputs as the block's schema wants them: texts that hold a number become one, lists and objects become text
 /// where text is wanted, and missing ones take their default.
-pub(super) fn inputs(block: &Block, given: Value) -> Result<Value, StepError> {
+pub(super) fn coerce_inputs(block: &Block, given: Value) -> Result<Value, StepError> {
     let Some(schema) = &block.input_schema else { return Ok(given) };
     let mut map = given.as_map().cloned().unwrap_or_default();
     if let Some(properties) = schema.get("properties").and_then(Value::as_map) {
@@ -21,7 +21,7 @@ pub(super) fn inputs(block: &Block, given: Value) -> Result<Value, StepError> {
                     map.insert(name.clone(), default.clone());
                 }
                 (Some(value), _) => {
-                    let fitting = fit(value, property);
+                    let fitting = coerce_value(value, property);
                     map.insert(name.clone(), fitting);
                 }
                 (None, None) => {}
@@ -29,7 +29,7 @@ pub(super) fn inputs(block: &Block, given: Value) -> Result<Value, StepError> {
         }
     }
     let whole = Value::from(map);
-    match complaints(schema, &whole) {
+    match validation_errors(schema, &whole) {
         None => Ok(whole),
         Some(complaints) => {
             Err(StepError::new(Code::BlockInput, format!("the inputs do not match the block's schema: {complaints}")))
@@ -37,12 +37,12 @@ pub(super) fn inputs(block: &Block, given: Value) -> Result<Value, StepError> {
     }
 }
 
-fn fit(value: &Value, property: &Value) -> Value {
+fn coerce_value(value: &Value, property: &Value) -> Value {
     let wanted = property.get("type").and_then(Value::as_str).unwrap_or_default();
     match (wanted, value) {
         // As Python's `float` and `int` parse it.
         ("number" | "integer", Value::String(text)) => match json::parse_value(text.trim()) {
-            Ok(Value::Number(number)) if wanted == "number" => render::python_float_of(&number),
+            Ok(Value::Number(number)) if wanted == "number" => render::to_python_float(&number),
             Ok(number @ Value::Number(_)) => number,
             _ => value.clone(),
         },
@@ -51,14 +51,14 @@ fn fit(value: &Value, property: &Value) -> Value {
             "false" | "False" => false.into(),
             _ => value.clone(),
         },
-        ("string", Value::List(_) | Value::Map(_)) => render::python_json(value).into(),
-        ("string", Value::Number(number)) => number.text().into(),
+        ("string", Value::List(_) | Value::Map(_)) => render::to_python_json(value).into(),
+        ("string", Value::Number(number)) => number.to_text().into(),
         _ => value.clone(),
     }
 }
 
 /// The error in the output of a block that ran, if there is one.
-pub(super) fn problem(block: &Block, output: Option<&Value>) -> Option<StepError> {
+pub(super) fn check_output(block: &Block, output: Option<&Value>) -> Option<StepError> {
     let nothing = Value::Null;
     let output = output.unwrap_or(&nothing);
     if let Some(field) = &block.failure
@@ -66,10 +66,10 @@ pub(super) fn problem(block: &Block, output: Option<&Value>) -> Option<StepError
     {
         let message = match error {
             Value::String(text) => text.to_string(),
-            other => render::json(other),
+            other => render::to_json(other),
         };
         return Some(StepError::new(Code::BlockError, message));
     }
-    let complaints = complaints(block.output_schema.as_ref()?, output)?;
+    let complaints = validation_errors(block.output_schema.as_ref()?, output)?;
     Some(StepError::new(Code::BlockOutput, format!("the output does not match the block's schema: {complaints}")))
 }

@@ -4,10 +4,10 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use flowloom_core::budget::{Claim, Ledger, Reservation};
+use flowloom_core::budget::{Amount, Ledger, Reservation};
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::effect::{CallRequest, GenerateRequest, Generated, Purpose, PythonReply, Request};
+use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, Purpose, PythonReply, Request};
 use flowloom_core::error::StepError;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Resolution};
 use flowloom_core::limits::Limits;
@@ -15,26 +15,26 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 
-use super::below::Below;
-use super::{Halt, Interpreter, Place};
-use crate::effects::{Boxed, Context, Purse};
-use crate::journal::profile_holder;
-use crate::log::{Emitted, Mode, Recorded, RunLog};
+use super::child_effects::ChildEffectRunner;
+use super::{Interpreter, Interrupt, StepContext};
+use crate::effects::{BoxFuture, BudgetAllowance, EffectContext};
+use crate::journal::profile_namespace;
+use crate::log::{EmitResult, Mode, RecordedOutcome, RunLog};
 use crate::scope;
 
 /// The outcome of an effect.
-pub(super) struct Outcome {
+pub(super) struct EffectOutcome {
     pub(super) output: Option<Value>,
     pub(super) usage: Option<Usage>,
     pub(super) memory: Vec<MemoryWrite>,
 }
 
 /// The reason why an attempt has no outcome.
-pub(super) enum Failure {
+pub(super) enum EffectFailure {
     /// The effect failed. The consequence is present if the failure comes from the record.
     Step(StepError, Option<AfterFailure>),
     /// The branch is interrupted.
-    Halt(Halt),
+    Halt(Interrupt),
 }
 
 /// An effect and the limits of one attempt.
@@ -44,70 +44,71 @@ pub(super) struct Effect<'a> {
     pub(super) timeout_ms: Option<u64>,
 }
 
-impl From<StepError> for Failure {
-    fn from(error: StepError) -> Failure {
-        Failure::Step(error, None)
+impl From<StepError> for EffectFailure {
+    fn from(error: StepError) -> EffectFailure {
+        EffectFailure::Step(error, None)
     }
 }
 
 impl Interpreter {
     /// Performs one attempt. A success is recorded here; a failure is recorded by the caller.
-    pub(super) async fn attempt(
+    pub(super) async fn run_attempt(
         &self,
-        place: &Place,
+        place: &StepContext,
         attempt: u32,
         effect: Effect<'_>,
-    ) -> Result<Option<Value>, Failure> {
+    ) -> Result<Option<Value>, EffectFailure> {
         let path = &place.path;
-        let halt = |error| Failure::Halt(Halt::Fatal(error, path.clone()));
+        let halt = |error| EffectFailure::Halt(Interrupt::Fatal(error, path.clone()));
         self.count_step().map_err(halt)?;
         let started = Event::StepStarted {
-            kind: effect.request.kind().into(),
-            target: effect.request.target(),
+            kind: effect.request.kind_name().into(),
+            target: effect.request.describe_target(),
             hash: effect.request.hash(),
             class: effect.class,
         };
-        let emitted = self.log.emit(path, attempt, started).map_err(halt)?;
+        let emitted = self.log.emit_event(path, attempt, started).map_err(halt)?;
         if let Request::Ask(question) = effect.request {
-            self.log.emit(path, attempt, Event::Asked(question.clone())).map_err(halt)?;
+            self.log.emit_event(path, attempt, Event::Asked(question.clone())).map_err(halt)?;
         }
-        match self.log.outcome(path, attempt).await {
-            Some(Recorded::Finished { output, usage, memory }) => {
-                self.ledger.book(usage.as_ref());
-                self.learn(effect.request, path, &memory);
+        match self.log.wait_for_outcome(path, attempt).await {
+            Some(RecordedOutcome::Finished { output, usage, memory }) => {
+                self.ledger.add_usage(usage.as_ref());
+                self.hold_memory_writes(effect.request, path, &memory);
                 return Ok(output);
             }
-            Some(Recorded::Failed { error, then }) => return Err(Failure::Step(error, Some(then))),
+            Some(RecordedOutcome::Failed { error, then }) => return Err(EffectFailure::Step(error, Some(then))),
             None => {}
         }
-        let aborted = emitted == Emitted::Recorded && self.log.take(path, attempt, EventKind::StepAborted).is_some();
+        let aborted =
+            emitted == EmitResult::Recorded && self.log.take_record(path, attempt, EventKind::StepAborted).is_some();
         if aborted || self.log.mode == Mode::Replay {
-            self.log.forever().await;
+            self.log.wait_forever().await;
         }
-        self.log.live().await;
-        let outcome = match self.decided(place, attempt, &effect, emitted).await? {
+        self.log.wait_until_live().await;
+        let outcome = match self.resolve_uncertain(place, attempt, &effect, emitted).await? {
             Some(outcome) => outcome,
             None => {
-                self.log.durable().await.map_err(halt)?;
-                self.timed(place, attempt, &effect).await?
+                self.log.wait_until_durable().await.map_err(halt)?;
+                self.perform_with_timeout(place, attempt, &effect).await?
             }
         };
         let limit = self.limits.output_bytes;
-        if outcome.output.as_ref().is_some_and(|output| output.weight() as u64 > limit) {
+        if outcome.output.as_ref().is_some_and(|output| output.approximate_bytes() as u64 > limit) {
             let message = format!("the output is larger than {limit} bytes");
             return Err(StepError::new(Code::LimitOutput, message).into());
         }
-        let Outcome { output, usage, memory } = outcome;
-        self.learn(effect.request, path, &memory);
+        let EffectOutcome { output, usage, memory } = outcome;
+        self.hold_memory_writes(effect.request, path, &memory);
         let finished = Event::StepFinished { output: output.clone(), usage, memory };
-        self.log.emit(path, attempt, finished).map_err(halt)?;
+        self.log.emit_event(path, attempt, finished).map_err(halt)?;
         Ok(output)
     }
 
     /// Holds the memory writes of a block until they are applied to its variables.
-    fn learn(&self, request: &Request, path: &Path, memory: &[MemoryWrite]) {
+    fn hold_memory_writes(&self, request: &Request, path: &Path, memory: &[MemoryWrite]) {
         if matches!(request, Request::Python(_)) && !memory.is_empty() {
-            let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut learned = self.pending_memory_writes.lock().unwrap_or_else(PoisonError::into_inner);
             learned.insert(path.clone(), memory.to_vec());
         }
     }
@@ -125,22 +126,24 @@ impl Interpreter {
 
     /// Decides about an effect that was started in an earlier session and has no outcome: it is repeated if its class
     /// allows that; otherwise a person decides. `None`: perform it.
-    async fn decided(
+    async fn resolve_uncertain(
         &self,
-        place: &Place,
+        place: &StepContext,
         attempt: u32,
         effect: &Effect<'_>,
-        emitted: Emitted,
-    ) -> Result<Option<Outcome>, Failure> {
-        if emitted == Emitted::New || effect.class == EffectClass::AtLeastOnce {
+        emitted: EmitResult,
+    ) -> Result<Option<EffectOutcome>, EffectFailure> {
+        if emitted == EmitResult::New || effect.class == EffectClass::AtLeastOnce {
             return Ok(None);
         }
-        if self.log.take(&place.path, attempt, EventKind::StepUncertain).is_none() {
-            self.log.note(&place.path, attempt, Event::StepUncertain);
+        if self.log.take_record(&place.path, attempt, EventKind::StepUncertain).is_none() {
+            self.log.append_event(&place.path, attempt, Event::StepUncertain);
         }
-        match self.log.resolution(&place.path, attempt).await {
+        match self.log.wait_for_resolution(&place.path, attempt).await {
             Resolution::Resend => Ok(None),
-            Resolution::Value(value) => Ok(Some(Outcome { output: Some(value), usage: None, memory: Vec::new() })),
+            Resolution::Value(value) => {
+                Ok(Some(EffectOutcome { output: Some(value), usage: None, memory: Vec::new() }))
+            }
             Resolution::Fail => {
                 let message = "the effect may or may not have happened, and a person marked it as failed";
                 Err(StepError::new(Code::EffectUncertain, message).into())
@@ -148,159 +151,186 @@ impl Interpreter {
         }
     }
 
-    async fn timed(&self, place: &Place, attempt: u32, effect: &Effect<'_>) -> Result<Outcome, Failure> {
-        let work = self.performing(place, attempt, effect.request);
+    async fn perform_with_timeout(
+        &self,
+        place: &StepContext,
+        attempt: u32,
+        effect: &Effect<'_>,
+    ) -> Result<EffectOutcome, EffectFailure> {
+        let work = self.boxed_perform(place, attempt, effect.request);
         let Some(limit) = effect.timeout_ms else { return work.await };
         let until = self.log.now_ms().saturating_add(limit);
-        match scope::race(work, self.effects.clock.sleep_until(until)).await {
+        match scope::run_until(work, self.effects.clock.sleep_until(until)).await {
             Some(performed) => performed,
-            None => Err(StepError::passing(Code::StepTimeout, format!("no answer within {limit} ms")).into()),
+            None => Err(StepError::new_retryable(Code::StepTimeout, format!("no answer within {limit} ms")).into()),
         }
     }
 
     /// A separate function, because a box created where it is awaited would also reserve space for its content there.
-    fn performing<'a>(
+    fn boxed_perform<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a StepContext,
         attempt: u32,
         request: &'a Request,
-    ) -> Boxed<'a, Result<Outcome, Failure>> {
-        Box::pin(self.perform(place, attempt, request))
+    ) -> BoxFuture<'a, Result<EffectOutcome, EffectFailure>> {
+        Box::pin(self.perform_request(place, attempt, request))
     }
 
-    async fn perform(&self, place: &Place, attempt: u32, request: &Request) -> Result<Outcome, Failure> {
+    async fn perform_request(
+        &self,
+        place: &StepContext,
+        attempt: u32,
+        request: &Request,
+    ) -> Result<EffectOutcome, EffectFailure> {
         // Waiting for people and timers is not an activity: a run that only waits is suspended.
         match request {
-            Request::Ask(_) => return Ok(plain(self.log.answer(&place.path, attempt).await)),
-            Request::Wait { duration_ms } => return self.wait(place, attempt, *duration_ms).await,
+            Request::Ask(_) => return Ok(plain_outcome(self.log.wait_for_answer(&place.path, attempt).await)),
+            Request::Wait { duration_ms } => return self.wait_for_timer(place, attempt, *duration_ms).await,
             _ => {}
         }
-        let _activity = self.log.activity();
-        let _permit = if place.inside { None } else { Some(self.flying.enter(self.limits.parallel).await) };
-        let mut aborted = Aborted::new(&self.log, &place.path, attempt);
-        let context = self.context(place, attempt);
+        let _activity = self.log.start_activity();
+        let _permit =
+            if place.shares_permit { None } else { Some(self.in_flight.acquire_permit(self.limits.parallel).await) };
+        let mut aborted = AbortGuard::new(&self.log, &place.path, attempt);
+        let context = self.effect_context(place, attempt);
         let effects = &self.effects;
         let outcome = match request {
-            Request::Generate(request) => self.generate(request, &context).await,
+            Request::Generate(request) => self.generate_within_budget(request, &context).await,
             Request::Http(request) => {
-                let reply = effects.http.send(request, &context).await;
-                reply.map_err(Failure::from).and_then(|reply| read_reply(&reply))
+                let reply = effects.http.send_request(request, &context).await;
+                reply.map_err(EffectFailure::from).and_then(|reply| read_reply(&reply))
             }
             Request::Scrape(request) => {
-                let content = effects.scraper.fetch(request, &context).await;
-                content.map(|content| plain(content.into())).map_err(Failure::from)
+                let content = effects.scraper.fetch_page(request, &context).await;
+                content.map(|content| plain_outcome(content.into())).map_err(EffectFailure::from)
             }
-            Request::Call(request) => self.call(request, context, place).await,
-            Request::Exchange(request) => {
-                let reply = effects.http.send(request, &context).await;
-                reply.map(|reply| plain(reply.to_value())).map_err(Failure::from)
+            Request::Call(request) => self.call_function(request, context, place).await,
+            Request::HttpExchange(request) => {
+                let reply = effects.http.send_request(request, &context).await;
+                reply.map(|reply| plain_outcome(reply.to_value())).map_err(EffectFailure::from)
             }
             Request::Python(request) => {
-                let below = Below::new(self, place, attempt);
-                let reply = effects.code.python(request, &below, &context).await;
-                match below.halted() {
-                    Some(halt) => Err(Failure::Halt(halt)),
-                    None => reply.map(block_outcome).map_err(Failure::from),
+                let below = ChildEffectRunner::new(self, place, attempt);
+                let reply = effects.code.run_python(request, &below, &context).await;
+                match below.into_interrupt() {
+                    Some(halt) => Err(EffectFailure::Halt(halt)),
+                    None => reply.map(block_outcome).map_err(EffectFailure::from),
                 }
             }
             Request::MemoryGet { key } => {
-                let value = self.memory.memory(&self.owner, key).await;
-                value.map(|value| plain(value.unwrap_or_default())).map_err(Failure::from)
+                let value = self.memory.read_memory(&self.user, key).await;
+                value.map(|value| plain_outcome(value.unwrap_or_default())).map_err(EffectFailure::from)
             }
-            Request::Memories => self.kept(&self.owner).await,
-            Request::Profile => self.kept(&profile_holder(&self.owner)).await,
-            Request::MemorySet { key, value } => Ok(Outcome {
+            Request::Memories => self.read_namespace(&self.user).await,
+            Request::Profile => self.read_namespace(&profile_namespace(&self.user)).await,
+            Request::MemorySet { key, value } => Ok(EffectOutcome {
                 output: Some(value.clone()),
                 usage: None,
                 memory: vec![MemoryWrite { key: key.clone(), value: Some(value.clone()) }],
             }),
-            Request::Ask(_) | Request::Wait { .. } => Ok(plain(Value::Null)),
+            Request::Ask(_) | Request::Wait { .. } => Ok(plain_outcome(Value::Null)),
         };
         aborted.disarm();
         outcome
     }
 
     /// Calls a function. The usage of workflows that it runs is added to this step.
-    async fn call(&self, request: &CallRequest, mut context: Context, place: &Place) -> Result<Outcome, Failure> {
-        let purse = Arc::new(Purse::new(self.ledger.left(&self.limits)));
-        context.purse = Some(purse.clone());
-        let below = Below::new(self, place, context.attempt);
-        let output = self.effects.functions.call(request, &context, &below).await;
-        let usage = purse.used();
-        self.ledger.book(usage.as_ref());
-        match below.halted() {
-            Some(halt) => Err(Failure::Halt(halt)),
-            None => Ok(Outcome { usage, ..plain(output?) }),
+    async fn call_function(
+        &self,
+        request: &CallRequest,
+        mut context: EffectContext,
+        place: &StepContext,
+    ) -> Result<EffectOutcome, EffectFailure> {
+        let purse = Arc::new(BudgetAllowance::new(self.ledger.remaining_limits(&self.limits)));
+        context.allowance = Some(purse.clone());
+        let below = ChildEffectRunner::new(self, place, context.attempt);
+        let output = self.effects.functions.call_function(request, &context, &below).await;
+        let usage = purse.recorded_usage();
+        self.ledger.add_usage(usage.as_ref());
+        match below.into_interrupt() {
+            Some(halt) => Err(EffectFailure::Halt(halt)),
+            None => Ok(EffectOutcome { usage, ..plain_outcome(output?) }),
         }
     }
 
-    async fn kept(&self, holder: &str) -> Result<Outcome, Failure> {
-        Ok(plain(self.memory.memories(holder).await?.into()))
+    async fn read_namespace(&self, holder: &str) -> Result<EffectOutcome, EffectFailure> {
+        Ok(plain_outcome(self.memory.read_memories(holder).await?.into()))
     }
 
-    async fn wait(&self, place: &Place, attempt: u32, duration_ms: u64) -> Result<Outcome, Failure> {
-        let until = match self.log.take(&place.path, attempt, EventKind::TimerSet).map(|record| record.event.clone()) {
-            Some(Event::TimerSet { until }) => until,
-            _ => {
-                let until = self.log.now_ms().saturating_add(duration_ms);
-                let set = self.log.emit(&place.path, attempt, Event::TimerSet { until });
-                set.map_err(|error| Failure::Halt(Halt::Fatal(error, place.path.clone())))?;
-                until
-            }
-        };
-        let _timer = self.log.timer();
+    async fn wait_for_timer(
+        &self,
+        place: &StepContext,
+        attempt: u32,
+        duration_ms: u64,
+    ) -> Result<EffectOutcome, EffectFailure> {
+        let until =
+            match self.log.take_record(&place.path, attempt, EventKind::TimerSet).map(|record| record.event.clone()) {
+                Some(Event::TimerSet { until }) => until,
+                _ => {
+                    let until = self.log.now_ms().saturating_add(duration_ms);
+                    let set = self.log.emit_event(&place.path, attempt, Event::TimerSet { until });
+                    set.map_err(|error| EffectFailure::Halt(Interrupt::Fatal(error, place.path.clone())))?;
+                    until
+                }
+            };
+        let _timer = self.log.start_timer();
         self.effects.clock.sleep_until(until).await;
-        Ok(plain(Value::Null))
+        Ok(plain_outcome(Value::Null))
     }
 
-    pub(super) fn context(&self, place: &Place, attempt: u32) -> Context {
+    pub(super) fn effect_context(&self, place: &StepContext, attempt: u32) -> EffectContext {
         let run = self.log.lease.run;
-        Context {
+        EffectContext {
             run,
             path: place.path.clone(),
             attempt,
-            owner: self.owner.clone(),
+            user: self.user.clone(),
             agent: self.agent.clone(),
             depth: place.depth,
-            purse: None,
-            deltas: self.log.publisher.deltas(),
+            allowance: None,
+            deltas: self.log.publisher.delta_sink(),
         }
     }
 
     /// A model call within the budget: an upper bound is reserved before it and settled after it.
-    async fn generate(&self, request: &GenerateRequest, context: &Context) -> Result<Outcome, Failure> {
+    async fn generate_within_budget(
+        &self,
+        request: &GenerateRequest,
+        context: &EffectContext,
+    ) -> Result<EffectOutcome, EffectFailure> {
         let model = &self.effects.model;
         if self.limits.tokens.is_none() && self.limits.micro_usd.is_none() {
-            let generated = model.generate(request, context).await?;
-            self.ledger.book(Some(&generated.usage));
-            return Ok(answer(generated, request));
+            let generated = model.generate_reply(request, context).await?;
+            self.ledger.add_usage(Some(&generated.usage));
+            return Ok(answer_outcome(generated, request));
         }
         let mut bounded = request.clone();
-        let claim =
-            self.claim(&mut bounded).map_err(|error| Failure::Halt(Halt::Fatal(error, context.path.clone())))?;
-        let held = self.ledger.reserve(&self.limits, claim).await;
-        let held = held.map_err(|error| Failure::Halt(Halt::Fatal(error, context.path.clone())))?;
-        let generated = model.generate(&bounded, context).await?;
-        held.settle(&generated.usage);
-        Ok(answer(generated, request))
+        let claim = self
+            .bound_cost(&mut bounded)
+            .map_err(|error| EffectFailure::Halt(Interrupt::Fatal(error, context.path.clone())))?;
+        let held = self.ledger.reserve_amount(&self.limits, claim).await;
+        let held = held.map_err(|error| EffectFailure::Halt(Interrupt::Fatal(error, context.path.clone())))?;
+        let generated = model.generate_reply(&bounded, context).await?;
+        held.settle_usage(&generated.usage);
+        Ok(answer_outcome(generated, request))
     }
 
     /// The upper bound of a call's cost. An answer without a limit of its own is limited by the remaining budget.
-    fn claim(&self, request: &mut GenerateRequest) -> Result<Claim, StepError> {
+    fn bound_cost(&self, request: &mut GenerateRequest) -> Result<Amount, StepError> {
         // A token is at least one byte, so bytes bound tokens for every tokenizer; each message has some framing.
         let prompt: u64 = request.messages.iter().map(|message| message.content.len() as u64 + 16).sum();
         let model = &self.effects.model;
         let wanted = request.options.max_tokens.map(u64::from);
-        let left = self.ledger.tokens_left(&self.limits).map(|left| left.saturating_sub(prompt));
+        let left = self.ledger.remaining_tokens(&self.limits).map(|left| left.saturating_sub(prompt));
         let answer = match (wanted, left) {
             (Some(wanted), _) => wanted,
             (None, Some(left)) => left.min(model.default_max_tokens(&request.model)).max(1),
             (None, None) => model.default_max_tokens(&request.model),
         };
         request.options.max_tokens = Some(u32::try_from(answer).unwrap_or(u32::MAX));
-        let micro_usd = match (self.limits.micro_usd, model.price(&request.model)) {
+        let micro_usd = match (self.limits.micro_usd, model.find_price(&request.model)) {
             (None, _) => 0,
-            (Some(_), Some(price)) => price.of(prompt, answer),
+            (Some(_), Some(price)) => price.compute_cost(prompt, answer),
             (Some(_), None) => {
                 let message = format!(
                     "the price of {} is unknown, so a money budget cannot be enforced; use a token budget",
@@ -309,22 +339,22 @@ impl Interpreter {
                 return Err(StepError::new(Code::PriceUnknown, message));
             }
         };
-        Ok(Claim { tokens: prompt + answer, micro_usd })
+        Ok(Amount { tokens: prompt + answer, micro_usd })
     }
 }
 
-fn block_outcome(reply: PythonReply) -> Outcome {
+fn block_outcome(reply: PythonReply) -> EffectOutcome {
     let memory = reply.memory.into_iter().map(|(key, value)| MemoryWrite { key, value }).collect();
-    Outcome { output: Some(reply.output), usage: None, memory }
+    EffectOutcome { output: Some(reply.output), usage: None, memory }
 }
 
-fn plain(value: Value) -> Outcome {
-    Outcome { output: Some(value), usage: None, memory: Vec::new() }
+fn plain_outcome(value: Value) -> EffectOutcome {
+    EffectOutcome { output: Some(value), usage: None, memory: Vec::new() }
 }
 
 /// A model's answer as an output: tool calls and text if tools were available, JSON if a schema was given, otherwise
 /// text.
-fn answer(generated: Generated, request: &GenerateRequest) -> Outcome {
+fn answer_outcome(generated: GenerateReply, request: &GenerateRequest) -> EffectOutcome {
     let usage = Some(generated.usage);
     let text = generated.text;
     let output = if !request.tools.is_empty() {
@@ -337,29 +367,33 @@ fn answer(generated: Generated, request: &GenerateRequest) -> Outcome {
     } else {
         text.map(Value::from)
     };
-    Outcome { output, usage, memory: Vec::new() }
+    EffectOutcome { output, usage, memory: Vec::new() }
 }
 
-fn read_reply(reply: &flowloom_core::effect::HttpReply) -> Result<Outcome, Failure> {
+fn read_reply(reply: &flowloom_core::effect::HttpReply) -> Result<EffectOutcome, EffectFailure> {
     if (200..300).contains(&reply.status) {
-        return Ok(plain(flowloom_core::effect::decode(&reply.body)));
+        return Ok(plain_outcome(flowloom_core::effect::parse_reply(&reply.body)));
     }
     let message = format!("HTTP error! status: {}", reply.status);
-    let error = if flowloom_core::effect::is_passing(reply.status) { StepError::passing } else { StepError::new };
+    let error = if flowloom_core::effect::is_retryable_status(reply.status) {
+        StepError::new_retryable
+    } else {
+        StepError::new
+    };
     Err(error(Code::HttpStatus, message.clone()).into())
 }
 
 /// Records that an effect was abandoned if its future is dropped before it completes.
-struct Aborted<'a> {
+struct AbortGuard<'a> {
     log: &'a RunLog,
     path: &'a Path,
     attempt: u32,
     armed: bool,
 }
 
-impl<'a> Aborted<'a> {
-    fn new(log: &'a RunLog, path: &'a Path, attempt: u32) -> Aborted<'a> {
-        Aborted { log, path, attempt, armed: true }
+impl<'a> AbortGuard<'a> {
+    fn new(log: &'a RunLog, path: &'a Path, attempt: u32) -> AbortGuard<'a> {
+        AbortGuard { log, path, attempt, armed: true }
     }
 
     fn disarm(&mut self) {
@@ -367,10 +401,14 @@ impl<'a> Aborted<'a> {
     }
 }
 
-impl Drop for Aborted<'_> {
+impl Drop for AbortGuard<'_> {
     fn drop(&mut self) {
         if self.armed && self.log.is_open() {
-            self.log.note(self.path, self.attempt, Event::StepAborted { reason: "its branch or run ended".into() });
+            self.log.append_event(
+                self.path,
+                self.attempt,
+                Event::StepAborted { reason: "its branch or run ended".into() },
+            );
         }
     }
 }
@@ -385,20 +423,20 @@ impl Budget {
         Budget { state: Mutex::new((ledger, Vec::new())) }
     }
 
-    fn state(&self) -> MutexGuard<'_, (Ledger, Vec<Waker>)> {
+    fn lock_state(&self) -> MutexGuard<'_, (Ledger, Vec<Waker>)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the cost of a call that needed no reservation.
-    fn book(&self, usage: Option<&Usage>) {
+    fn add_usage(&self, usage: Option<&Usage>) {
         if let Some(usage) = usage {
-            self.state().0.settle(Claim::default(), used(usage));
+            self.lock_state().0.settle(Amount::default(), usage_amount(usage));
         }
     }
 
     /// The limits, less the amounts spent.
-    fn left(&self, limits: &Limits) -> Limits {
-        let spent = self.state().0.settled();
+    fn remaining_limits(&self, limits: &Limits) -> Limits {
+        let spent = self.lock_state().0.settled_amount();
         let rest = |budget: Option<u64>, spent: u64| budget.map(|budget| budget.saturating_sub(spent));
         Limits {
             tokens: rest(limits.tokens, spent.tokens),
@@ -407,29 +445,31 @@ impl Budget {
         }
     }
 
-    fn tokens_left(&self, limits: &Limits) -> Option<u64> {
-        self.state().0.tokens_left(limits)
+    fn remaining_tokens(&self, limits: &Limits) -> Option<u64> {
+        self.lock_state().0.remaining_tokens(limits)
     }
 
     /// Reserves `claim`; waits if only calls in flight prevent it.
-    async fn reserve(&self, limits: &Limits, claim: Claim) -> Result<Held<'_>, StepError> {
+    async fn reserve_amount(&self, limits: &Limits, claim: Amount) -> Result<BudgetReservation<'_>, StepError> {
         poll_fn(|context| {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             match state.0.reserve(limits, claim) {
-                Reservation::Granted => Poll::Ready(Ok(Held { budget: self, claim, used: Claim::default() })),
+                Reservation::Granted => {
+                    Poll::Ready(Ok(BudgetReservation { budget: self, claim, used: Amount::default() }))
+                }
                 Reservation::Later => {
                     state.1.push(context.waker().clone());
                     Poll::Pending
                 }
-                Reservation::Exceeded => Poll::Ready(Err(exceeded(&state.0, limits, claim))),
+                Reservation::Exceeded => Poll::Ready(Err(budget_error(&state.0, limits, claim))),
             }
         })
         .await
     }
 }
 
-fn exceeded(ledger: &Ledger, limits: &Limits, claim: Claim) -> StepError {
-    let spent = ledger.settled();
+fn budget_error(ledger: &Ledger, limits: &Limits, claim: Amount) -> StepError {
+    let spent = ledger.settled_amount();
     match limits.tokens {
         Some(budget) if spent.tokens + claim.tokens > budget => {
             let message =
@@ -448,26 +488,26 @@ fn exceeded(ledger: &Ledger, limits: &Limits, claim: Claim) -> StepError {
     }
 }
 
-fn used(usage: &Usage) -> Claim {
-    Claim { tokens: usage.input_tokens + usage.output_tokens, micro_usd: usage.micro_usd.unwrap_or_default() }
+fn usage_amount(usage: &Usage) -> Amount {
+    Amount { tokens: usage.input_tokens + usage.output_tokens, micro_usd: usage.micro_usd.unwrap_or_default() }
 }
 
 /// A reservation. It is released on drop, so a failed or abandoned call frees its amount.
-struct Held<'a> {
+struct BudgetReservation<'a> {
     budget: &'a Budget,
-    claim: Claim,
-    used: Claim,
+    claim: Amount,
+    used: Amount,
 }
 
-impl Held<'_> {
-    fn settle(mut self, usage: &Usage) {
-        self.used = used(usage);
+impl BudgetReservation<'_> {
+    fn settle_usage(mut self, usage: &Usage) {
+        self.used = usage_amount(usage);
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for BudgetReservation<'_> {
     fn drop(&mut self) {
-        let mut state = self.budget.state();
+        let mut state = self.budget.lock_state();
         state.0.settle(self.claim, self.used);
         state.1.drain(..).for_each(Waker::wake);
     }

@@ -14,77 +14,100 @@ use flowloom_core::expr::{Data, Lookup, Template};
 use flowloom_core::hash::Hasher;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::{
-    Block, BlockCode, Call, EffectClass, Env, Generate, Leaf, MemoryOperation, MemoryStep, OnError, Policy, RetryRule,
-    Scrape, Step, Summary,
+    Block, BlockCode, EffectClass, Env, FunctionCall, Generate, Leaf, MemoryOperation, MemoryStep, OnError, Policy,
+    RetryRule, Scrape, Step, Summary,
 };
-use flowloom_core::render::{self, Style};
+use flowloom_core::render::{self, TextStyle};
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
 
 use super::block;
-use super::effect::{Effect, Failure};
-use super::{Halt, Interpreter, Place, Walked};
-use crate::effects::Boxed;
+use super::effect::{Effect, EffectFailure};
+use super::{Interpreter, Interrupt, StepContext, StepResult};
+use crate::effects::BoxFuture;
 
 impl Interpreter {
-    pub(super) async fn leaf(&self, step: &Step, leaf: &Leaf, env: &mut Env, place: &Place) -> Walked {
+    pub(super) async fn run_leaf(&self, step: &Step, leaf: &Leaf, env: &mut Env, place: &StepContext) -> StepResult {
         if let (Some(agent), Some(capability)) = (&self.agent, &step.capability)
-            && let Err(error) = self.effects.functions.permit(agent, capability)
+            && let Err(error) = self.effects.functions.check_permission(agent, capability)
         {
             let (error, _) = self.record_failure(&step.policy, place, 0, error)?;
-            return Err(Halt::Failed(error, place.path.clone()));
+            return Err(Interrupt::Failed(error, place.path.clone()));
         }
         match leaf {
-            Leaf::Scrape(scrape) => Box::pin(self.scraped(step, scrape, env, place)).await,
-            Leaf::Generate(generate) => self.asked(step, leaf, generate, env, place).await,
-            Leaf::Block(block) => self.block(step, leaf, block, env, place).await,
+            Leaf::Scrape(scrape) => Box::pin(self.run_scrape(step, scrape, env, place)).await,
+            Leaf::Generate(generate) => self.run_generate(step, leaf, generate, env, place).await,
+            Leaf::Block(block) => self.run_block(step, leaf, block, env, place).await,
             Leaf::Fail { .. }
             | Leaf::Http(_)
             | Leaf::Call(_)
             | Leaf::Memory(_)
             | Leaf::Ask { .. }
-            | Leaf::Wait { .. } => self.single(step, leaf, env, place).await,
+            | Leaf::Wait { .. } => self.run_effect(step, leaf, env, place).await,
         }
     }
 
     /// Runs a leaf that is a single effect; boxed separately from the steps around it.
-    fn single<'a>(&'a self, step: &'a Step, leaf: &'a Leaf, env: &'a Env, place: &'a Place) -> Boxed<'a, Walked> {
-        Box::pin(self.attempts(&step.policy, place, move || self.request(leaf, env, place)))
+    fn run_effect<'a>(
+        &'a self,
+        step: &'a Step,
+        leaf: &'a Leaf,
+        env: &'a Env,
+        place: &'a StepContext,
+    ) -> BoxFuture<'a, StepResult> {
+        Box::pin(self.run_attempts(&step.policy, place, move || self.build_request(leaf, env, place)))
     }
 
     /// A model call, possibly as part of a conversation.
-    async fn asked(&self, step: &Step, leaf: &Leaf, generate: &Generate, env: &mut Env, place: &Place) -> Walked {
-        let output = self.single(step, leaf, env, place).await?;
+    async fn run_generate(
+        &self,
+        step: &Step,
+        leaf: &Leaf,
+        generate: &Generate,
+        env: &mut Env,
+        place: &StepContext,
+    ) -> StepResult {
+        let output = self.run_effect(step, leaf, env, place).await?;
         if let Some(thread) = &generate.thread {
-            let said = self.messages(&generate.messages, env, place);
-            let said = said.map_err(|error| Halt::Failed(error, place.path.clone()))?;
+            let said = self.build_messages(&generate.messages, env, place);
+            let said = said.map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
             let text = match &output {
-                Some(output) if generate.schema.is_some() => content::fenced(output),
-                Some(output) => render::text(output, Style::Json),
+                Some(output) if generate.schema.is_some() => content::fence_json(output),
+                Some(output) => render::render_text(output, TextStyle::Json),
                 None => String::new(),
             };
-            said.into_iter().chain([Message::new(Role::Assistant, text)]).for_each(|message| env.say(thread, message));
+            said.into_iter()
+                .chain([Message::new(Role::Assistant, text)])
+                .for_each(|message| env.append_message(thread, message));
         }
         Ok(output)
     }
 
     /// A block: its output is checked, and its memory writes become visible to later steps.
-    async fn block(&self, step: &Step, leaf: &Leaf, block: &Block, env: &mut Env, place: &Place) -> Walked {
-        let output = self.single(step, leaf, env, place).await?;
-        self.take_in_memory(&place.path, env);
-        if let Some(problem) = block::problem(block, output.as_ref()) {
+    async fn run_block(
+        &self,
+        step: &Step,
+        leaf: &Leaf,
+        block: &Block,
+        env: &mut Env,
+        place: &StepContext,
+    ) -> StepResult {
+        let output = self.run_effect(step, leaf, env, place).await?;
+        self.apply_memory_writes(&place.path, env);
+        if let Some(problem) = block::check_output(block, output.as_ref()) {
             let (error, _) = self.record_failure(&step.policy, place, 0, problem)?;
-            return Err(Halt::Failed(error, place.path.clone()));
+            return Err(Interrupt::Failed(error, place.path.clone()));
         }
         Ok(output)
     }
 
     /// Applies the memory writes of the block at `path` to the variables.
-    pub(super) fn take_in_memory(&self, path: &Path, env: &mut Env) {
-        let Some(writes) = self.learned.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned() else {
+    pub(super) fn apply_memory_writes(&self, path: &Path, env: &mut Env) {
+        let Some(writes) = self.pending_memory_writes.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+        else {
             return;
         };
-        let mut memory = env.lookup("memory").and_then(Value::as_map).cloned().unwrap_or_default();
+        let mut memory = env.lookup_name("memory").and_then(Value::as_map).cloned().unwrap_or_default();
         for write in writes {
             match write.value {
                 Some(value) => memory.insert(write.key.as_str().into(), value),
@@ -95,30 +118,30 @@ impl Interpreter {
     }
 
     /// Attempts an effect as often as its policy allows.
-    pub(super) async fn attempts(
+    pub(super) async fn run_attempts(
         &self,
         policy: &Policy,
-        place: &Place,
+        place: &StepContext,
         request: impl Fn() -> Result<Request, StepError>,
-    ) -> Walked {
+    ) -> StepResult {
         let mut first: Option<StepError> = None;
         for attempt in 1.. {
             let failure = 'tried: {
                 // Bound first: a temporary of the `match` would be stored in the future across the await.
                 let request = match request() {
                     Ok(request) => request,
-                    Err(error) => break 'tried Failure::Step(error, None),
+                    Err(error) => break 'tried EffectFailure::Step(error, None),
                 };
-                let class = self.class(&request);
+                let class = self.effect_class(&request);
                 let effect = Effect { request: &request, class, timeout_ms: policy.timeout_ms };
-                match self.attempt(place, attempt, effect).await {
+                match self.run_attempt(place, attempt, effect).await {
                     Ok(output) => return Ok(output),
                     Err(failure) => failure,
                 }
             };
             let (error, recorded) = match failure {
-                Failure::Halt(halt) => return Err(halt),
-                Failure::Step(error, recorded) => (error, recorded),
+                EffectFailure::Halt(halt) => return Err(halt),
+                EffectFailure::Step(error, recorded) => (error, recorded),
             };
             let (error, then) = match recorded {
                 Some(then) => (error, then),
@@ -126,9 +149,9 @@ impl Interpreter {
             };
             let first = first.get_or_insert(error);
             match then {
-                AfterFailure::Retry(at) => self.pause(place, attempt, at).await,
+                AfterFailure::Retry(at) => self.wait_for_retry(place, attempt, at).await,
                 AfterFailure::Fail | AfterFailure::Continue => {
-                    return Err(Halt::Failed(first.clone(), place.path.clone()));
+                    return Err(Interrupt::Failed(first.clone(), place.path.clone()));
                 }
             }
         }
@@ -139,10 +162,10 @@ impl Interpreter {
     fn record_failure(
         &self,
         policy: &Policy,
-        place: &Place,
+        place: &StepContext,
         attempt: u32,
         error: StepError,
-    ) -> Result<(StepError, AfterFailure), Halt> {
+    ) -> Result<(StepError, AfterFailure), Interrupt> {
         let mut error = error;
         if let Some(prefix) = policy.error_prefix {
             error.message.insert_str(0, prefix);
@@ -156,23 +179,23 @@ impl Interpreter {
             (_, OnError::Fail) => AfterFailure::Fail,
             (_, OnError::Continue) => AfterFailure::Continue,
         };
-        self.emit(place, attempt, Event::StepFailed { error: error.clone(), then: then.clone() })?;
+        self.emit_event(place, attempt, Event::StepFailed { error: error.clone(), then: then.clone() })?;
         Ok((error, then))
     }
 
     /// Waits until the next attempt, unless the record already contains it.
-    async fn pause(&self, place: &Place, attempt: u32, at: u64) {
-        if !self.log.has(&place.path, attempt + 1, EventKind::StepStarted) {
-            self.log.live().await;
-            let _activity = self.log.activity();
+    async fn wait_for_retry(&self, place: &StepContext, attempt: u32, at: u64) {
+        if !self.log.has_record(&place.path, attempt + 1, EventKind::StepStarted) {
+            self.log.wait_until_live().await;
+            let _activity = self.log.start_activity();
             self.effects.clock.sleep_until(at).await;
         }
     }
 
-    fn class(&self, request: &Request) -> EffectClass {
+    fn effect_class(&self, request: &Request) -> EffectClass {
         match request {
-            Request::Call(request) => self.effects.functions.class(request),
-            Request::Http(request) | Request::Exchange(request) => match request.method.as_str() {
+            Request::Call(request) => self.effects.functions.effect_class(request),
+            Request::Http(request) | Request::HttpExchange(request) => match request.method.as_str() {
                 "GET" | "HEAD" => EffectClass::AtLeastOnce,
                 _ => EffectClass::AtMostOnce,
             },
@@ -188,7 +211,7 @@ impl Interpreter {
         }
     }
 
-    fn request(&self, leaf: &Leaf, env: &Env, place: &Place) -> Result<Request, StepError> {
+    fn build_request(&self, leaf: &Leaf, env: &Env, place: &StepContext) -> Result<Request, StepError> {
         match leaf {
             Leaf::Generate(generate) => Ok(Request::Generate(Box::new(self.generate_request(generate, env, place)?))),
             Leaf::Http(spec) => Ok(Request::Http(HttpRequest::resolve(spec, env, place.text)?)),
@@ -197,7 +220,7 @@ impl Interpreter {
             Leaf::Block(block) => self.block_request(block, env, place),
             Leaf::Memory(step) => memory_request(step, env, place),
             Leaf::Ask { question, schema } => {
-                let question = no_secrets(question.resolve(env, place.text)?)?;
+                let question = reject_secrets(question.resolve(env, place.text)?)?;
                 Ok(Request::Ask(AskRequest { question, schema: schema.clone(), subject: None }))
             }
             Leaf::Wait { duration_ms } => Ok(Request::Wait { duration_ms: *duration_ms }),
@@ -205,22 +228,22 @@ impl Interpreter {
         }
     }
 
-    fn block_request(&self, block: &Block, env: &Env, place: &Place) -> Result<Request, StepError> {
-        let inputs = block::inputs(block, block.inputs.resolve(env, place.text)?)?;
+    fn block_request(&self, block: &Block, env: &Env, place: &StepContext) -> Result<Request, StepError> {
+        let inputs = block::coerce_inputs(block, block.inputs.resolve(env, place.text)?)?;
         match &block.code {
             BlockCode::Python { source, effect } => {
-                let user = env.lookup("user").cloned().unwrap_or_default();
-                let memory = env.lookup("memory").cloned().unwrap_or_default();
+                let user = env.lookup_name("user").cloned().unwrap_or_default();
+                let memory = env.lookup_name("memory").cloned().unwrap_or_default();
                 Ok(Request::Python(PythonRequest { source: source.clone(), inputs, user, memory, class: *effect }))
             }
             BlockCode::Function(function) => {
-                let payload = Payload::of(inputs.as_map().cloned().unwrap_or_default());
+                let payload = Payload::from_arguments(inputs.as_map().cloned().unwrap_or_default());
                 Ok(Request::Call(CallRequest { function: function.clone(), payload }))
             }
             BlockCode::Prompt { generate, text } => {
                 let mut inner = env.clone();
                 inner.locals.push(("inputs".into(), inputs));
-                let place = Place { text: *text, ..place.clone() };
+                let place = StepContext { text: *text, ..place.clone() };
                 Ok(Request::Generate(Box::new(self.generate_request(generate, &inner, &place)?)))
             }
         }
@@ -231,42 +254,47 @@ impl Interpreter {
         &self,
         generate: &Generate,
         env: &Env,
-        place: &Place,
+        place: &StepContext,
     ) -> Result<GenerateRequest, StepError> {
         let named = generate.model.as_ref().map(|model| model.resolve(env, place.text)).transpose()?;
-        let model = self.effects.model.resolve(named.map(|named| named.names_only()).as_deref())?;
-        let system = generate.system.as_ref().map(|system| self.said(system, env, place)).transpose()?;
-        let thread = generate.thread.as_ref().map(|thread| env.thread(thread)).unwrap_or_default();
-        let new = self.messages(&generate.messages, env, place)?;
+        let model = self.effects.model.resolve(named.map(|named| named.to_redacted_text()).as_deref())?;
+        let system = generate.system.as_ref().map(|system| self.render_message(system, env, place)).transpose()?;
+        let thread = generate.thread.as_ref().map(|thread| env.find_thread(thread)).unwrap_or_default();
+        let new = self.build_messages(&generate.messages, env, place)?;
         Ok(GenerateRequest {
             model,
             messages: Messages::new(system, thread, new),
             tools: Vec::new(),
             schema: generate.schema.clone(),
-            options: options(generate, env)?,
+            options: merge_options(generate, env)?,
             purpose: Purpose::Step,
         })
     }
 
-    fn messages(&self, messages: &[(Role, Data)], env: &Env, place: &Place) -> Result<Vec<Message>, StepError> {
+    fn build_messages(
+        &self,
+        messages: &[(Role, Data)],
+        env: &Env,
+        place: &StepContext,
+    ) -> Result<Vec<Message>, StepError> {
         // Not collected, which would allocate space for four: many runs wait for the answer to one message.
         let mut said = Vec::with_capacity(messages.len());
         for (role, data) in messages {
-            said.push(Message::new(*role, self.said(data, env, place)?));
+            said.push(Message::new(*role, self.render_message(data, env, place)?));
         }
         Ok(said)
     }
 
     /// The text of a message.
-    fn said(&self, data: &Data, env: &Env, place: &Place) -> Result<String, StepError> {
+    fn render_message(&self, data: &Data, env: &Env, place: &StepContext) -> Result<String, StepError> {
         match data {
-            Data::Text(template) => no_secrets(template.resolve(env, place.text)?),
-            data => Ok(render::text(&data.resolve(env, place.text)?, place.text.style)),
+            Data::Text(template) => reject_secrets(template.resolve(env, place.text)?),
+            data => Ok(render::render_text(&data.resolve(env, place.text)?, place.text.style)),
         }
     }
 
-    fn scrape_request(&self, scrape: &Scrape, env: &Env, place: &Place) -> Result<Request, StepError> {
-        let url = no_secrets(scrape.url.resolve(env, place.text)?)?;
+    fn scrape_request(&self, scrape: &Scrape, env: &Env, place: &StepContext) -> Result<Request, StepError> {
+        let url = reject_secrets(scrape.url.resolve(env, place.text)?)?;
         if url.is_empty() {
             return Err(StepError::new(Code::ScrapeFailed, scrape.messages.no_url));
         }
@@ -277,42 +305,49 @@ impl Interpreter {
     ///
     /// Reading the page is an effect of its own below the step. The output of the step is stored only if it differs
     /// from the page.
-    async fn scraped(&self, step: &Step, scrape: &Scrape, env: &Env, place: &Place) -> Walked {
-        let fetch = place.at(place.path.child(&Key::nth("page", 1)));
-        let fetched = self.attempts(&step.policy, &fetch, || self.scrape_request(scrape, env, place)).await?;
+    async fn run_scrape(&self, step: &Step, scrape: &Scrape, env: &Env, place: &StepContext) -> StepResult {
+        let fetch = place.with_path(place.path.child_path(&Key::numbered_key("page", 1)));
+        let fetched = self.run_attempts(&step.policy, &fetch, || self.scrape_request(scrape, env, place)).await?;
         let page = fetched.as_ref().and_then(Value::as_str).unwrap_or_default();
-        let output = match self.taken(step, scrape, page, env, place).await {
+        let output = match self.extract_content(step, scrape, page, env, place).await {
             Ok(output) => Value::from(output),
-            Err(Halt::Failed(error, _)) => {
+            Err(Interrupt::Failed(error, _)) => {
                 // The page was read; the failure is in this step.
                 let (error, _) = self.record_failure(&step.policy, place, 0, error)?;
-                return Err(Halt::Failed(error, place.path.clone()));
+                return Err(Interrupt::Failed(error, place.path.clone()));
             }
             Err(halt) => return Err(halt),
         };
         let stored = (output.as_str() != Some(page)).then(|| output.clone());
-        self.finished(place, stored)?;
+        self.emit_finished(place, stored)?;
         Ok(Some(output))
     }
 
     /// The output of the step for a page.
-    async fn taken(&self, step: &Step, scrape: &Scrape, page: &str, env: &Env, place: &Place) -> Result<String, Halt> {
-        let content = self.selected(scrape, page, env, place);
-        let content = content.map_err(|error| Halt::Failed(error, place.path.clone()))?;
+    async fn extract_content(
+        &self,
+        step: &Step,
+        scrape: &Scrape,
+        page: &str,
+        env: &Env,
+        place: &StepContext,
+    ) -> Result<String, Interrupt> {
+        let content = self.apply_selector(scrape, page, env, place);
+        let content = content.map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
         let summary = match &scrape.summary {
-            Some(summary) => self.shortened(step, summary, &content, place).await?,
+            Some(summary) => self.summarize_content(step, summary, &content, place).await?,
             None => None,
         };
         Ok(summary.unwrap_or(content))
     }
 
-    fn selected(&self, scrape: &Scrape, page: &str, env: &Env, place: &Place) -> Result<String, StepError> {
+    fn apply_selector(&self, scrape: &Scrape, page: &str, env: &Env, place: &StepContext) -> Result<String, StepError> {
         let Some(selector) = &scrape.selector else { return Ok(page.to_owned()) };
-        let selector = selector.resolve(env, place.text)?.names_only();
+        let selector = selector.resolve(env, place.text)?.to_redacted_text();
         if selector.is_empty() {
             return Ok(page.to_owned());
         }
-        let hits = self.effects.scraper.select(page, &selector)?;
+        let hits = self.effects.scraper.select_html(page, &selector)?;
         if hits.is_empty() {
             let message = format!("{}: the selector {selector:?} matches nothing", scrape.messages.no_match);
             return Err(StepError::new(Code::NoSelector, message));
@@ -325,20 +360,20 @@ impl Interpreter {
     }
 
     /// The key points of a text that exceeds the context window of the model, part by part; `None` if it fits.
-    async fn shortened(
+    async fn summarize_content(
         &self,
         step: &Step,
         summary: &Summary,
         content: &str,
-        place: &Place,
-    ) -> Result<Option<String>, Halt> {
+        place: &StepContext,
+    ) -> Result<Option<String>, Interrupt> {
         let model = match self.effects.model.resolve(None) {
             Ok(model) => model,
             // Without a model there is no context window. A text that fits any window is passed on unchanged.
             Err(_) if content.len() < summary.max_bytes_without_model => return Ok(None),
-            Err(error) => return Err(Halt::Failed(error, place.path.clone())),
+            Err(error) => return Err(Interrupt::Failed(error, place.path.clone())),
         };
-        let window = self.effects.model.window(&model).max(1);
+        let window = self.effects.model.context_window(&model).max(1);
         let tokens = self.effects.model.count_tokens(&model, content);
         if tokens < window {
             return Ok(None);
@@ -346,13 +381,15 @@ impl Interpreter {
         let part_tokens = (window * summary.part_percent / 100).max(1);
         let characters = content.chars().count();
         let part_characters = (characters as u64 * part_tokens / tokens.max(1)).max(1) as usize;
-        let parts = chunks(content, part_characters);
+        let parts = split_chunks(content, part_characters);
         let mut notes = Vec::new();
         for (index, part) in parts.iter().enumerate() {
             let purpose = Purpose::Summary { characters, part: index, parts: parts.len() };
             let request = summary_request(&model, summary.instructions, part, purpose, window);
-            let at = place.at(place.path.child(&Key::nth("summary", 1)).iteration(index as u64));
-            let output = self.attempts(&step.policy, &at, || Ok(Request::Generate(Box::new(request.clone())))).await?;
+            let at =
+                place.with_path(place.path.child_path(&Key::numbered_key("summary", 1)).iteration_path(index as u64));
+            let output =
+                self.run_attempts(&step.policy, &at, || Ok(Request::Generate(Box::new(request.clone())))).await?;
             notes.extend(output.as_ref().and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned));
         }
         Ok(Some(notes.join("\n")))
@@ -375,7 +412,7 @@ fn summary_request(model: &str, instructions: &str, part: &str, purpose: Purpose
 }
 
 /// Splits text into parts of at most `size` characters.
-fn chunks(text: &str, size: usize) -> Vec<&str> {
+fn split_chunks(text: &str, size: usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -386,7 +423,7 @@ fn chunks(text: &str, size: usize) -> Vec<&str> {
     parts
 }
 
-fn call_request(call: &Call, env: &Env, place: &Place) -> Result<CallRequest, StepError> {
+fn call_request(call: &FunctionCall, env: &Env, place: &StepContext) -> Result<CallRequest, StepError> {
     if let Some(arguments) = &call.arguments {
         let mut map = flowloom_core::value::Map::new();
         for (name, value) in arguments {
@@ -394,24 +431,29 @@ fn call_request(call: &Call, env: &Env, place: &Place) -> Result<CallRequest, St
                 map.insert(name.clone(), value);
             }
         }
-        return Ok(CallRequest { function: call.function.clone(), payload: Payload::of(map) });
+        return Ok(CallRequest { function: call.function.clone(), payload: Payload::from_arguments(map) });
     }
-    Ok(CallRequest { function: call.function.clone(), payload: payload(&call.prompt, &call.extra, env, place)? })
+    Ok(CallRequest { function: call.function.clone(), payload: build_payload(&call.prompt, &call.extra, env, place)? })
 }
 
-fn payload(prompt: &Template, extra: &[(Arc<str>, Arc<str>)], env: &Env, place: &Place) -> Result<Payload, StepError> {
+fn build_payload(
+    prompt: &Template,
+    extra: &[(Arc<str>, Arc<str>)],
+    env: &Env,
+    place: &StepContext,
+) -> Result<Payload, StepError> {
     let mut entries = env.locals.clone();
-    let named = extra.iter().filter_map(|(name, variable)| Some((name.clone(), env.lookup(variable)?.clone())));
+    let named = extra.iter().filter_map(|(name, variable)| Some((name.clone(), env.lookup_name(variable)?.clone())));
     entries.extend(named);
     let prompt = prompt.resolve(env, place.text)?;
-    Ok(Payload { vars: env.vars.shared(), digest: env.vars.digest(), extra: entries, prompt: Some(prompt) })
+    Ok(Payload { vars: env.vars.shared_map(), digest: env.vars.digest(), extra: entries, prompt: Some(prompt) })
 }
 
 /// The options of a call; computed options override fixed ones.
-fn options(generate: &Generate, env: &Env) -> Result<GenerateOptions, StepError> {
+fn merge_options(generate: &Generate, env: &Env) -> Result<GenerateOptions, StepError> {
     let Some(computed) = &generate.computed else { return Ok(generate.options.clone()) };
     let mut whole = serde_json::to_value(&generate.options).unwrap_or_default();
-    let computed = serde_json::to_value(computed.value(env, None)?).unwrap_or_default();
+    let computed = serde_json::to_value(computed.evaluate_or_null(env, None)?).unwrap_or_default();
     if let (Some(whole), serde_json::Value::Object(computed)) = (whole.as_object_mut(), computed) {
         whole.extend(computed);
     }
@@ -420,19 +462,19 @@ fn options(generate: &Generate, env: &Env) -> Result<GenerateOptions, StepError>
     })
 }
 
-fn memory_request(step: &MemoryStep, env: &Env, place: &Place) -> Result<Request, StepError> {
+fn memory_request(step: &MemoryStep, env: &Env, place: &StepContext) -> Result<Request, StepError> {
     match step.operation {
         MemoryOperation::All => return Ok(Request::Memories),
         MemoryOperation::Profile => return Ok(Request::Profile),
         MemoryOperation::Get | MemoryOperation::Set => {}
     }
-    let arguments = payload(&step.prompt, &[], env, place)?.arguments("key").names_only();
+    let arguments = build_payload(&step.prompt, &[], env, place)?.read_arguments("key").to_redacted_map();
     let argument = |name: &str| {
         arguments.get(name).cloned().ok_or_else(|| {
             StepError::new(Code::ArgumentMissing, format!("the argument {name} is missing; give it in the input"))
         })
     };
-    let key = render::text(&argument("key")?, Style::Json);
+    let key = render::render_text(&argument("key")?, TextStyle::Json);
     Ok(match step.operation {
         MemoryOperation::Set => Request::MemorySet { key, value: argument("value")? },
         MemoryOperation::Get | MemoryOperation::All | MemoryOperation::Profile => Request::MemoryGet { key },
@@ -440,9 +482,9 @@ fn memory_request(step: &MemoryStep, env: &Env, place: &Place) -> Result<Request
 }
 
 /// The text for a model or a person. Fails with `FL0113` if it contains a secret.
-fn no_secrets(rich: Rich) -> Result<String, StepError> {
+fn reject_secrets(rich: Rich) -> Result<String, StepError> {
     match rich.first_secret() {
-        None => Ok(rich.names_only()),
+        None => Ok(rich.to_redacted_text()),
         Some(name) => {
             let message = format!("the secret {name} cannot be used here: it would reach a model or a person");
             Err(StepError::new(Code::SecretInPrompt, message))
@@ -455,8 +497,8 @@ fn no_secrets(rich: Rich) -> Result<String, StepError> {
 /// the other side requested.
 fn delay_ms(rule: &RetryRule, attempt: u32, asked: Retry, path: &Path) -> u64 {
     let full = rule.base_ms.saturating_mul(1u64.checked_shl(attempt - 1).unwrap_or(u64::MAX)).min(rule.cap_ms);
-    let hash = Hasher::new().text(path.as_str()).number(u64::from(attempt)).finish();
-    let jitter = u64::from(hash.bytes()[0]) * (full / 2) / 255;
+    let hash = Hasher::new().add_text(path.as_str()).add_number(u64::from(attempt)).finish();
+    let jitter = u64::from(hash.as_bytes()[0]) * (full / 2) / 255;
     let own = full - jitter;
     match asked {
         Retry::After(patience) => own.max(patience.min(rule.cap_ms.max(60_000))),

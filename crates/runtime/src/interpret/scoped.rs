@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use flowloom_core::chat::Role;
 use flowloom_core::chat::content;
-use flowloom_core::plan::{Env, Following, Helper, Say, Scoped, Vars};
+use flowloom_core::plan::{AppendMessage, Env, HelperState, LoopHelper, ScopedSteps, Vars};
 use flowloom_core::value::{Map, Value};
 
-use super::{Halt, Interpreter, Place, Walked};
+use super::{Interpreter, Interrupt, StepContext, StepResult};
 
 /// The finished iterations of a loop, as its expressions see them.
 pub(super) struct Iterations {
@@ -25,7 +25,7 @@ impl Iterations {
     }
 
     /// The helper before iteration `index`: all finished iterations, and the last of them.
-    pub(super) fn helper(&self, helper: &Helper, index: u64) -> Value {
+    pub(super) fn helper_value(&self, helper: &LoopHelper, index: u64) -> Value {
         let mut map = Map::new();
         map.insert("index".into(), (index as i64).into());
         if helper.history {
@@ -39,7 +39,7 @@ impl Iterations {
 }
 
 /// Sets the names of a helper as the innermost locals.
-pub(super) fn show(helper: &Helper, value: &Value, env: &mut Env) {
+pub(super) fn set_helper(helper: &LoopHelper, value: &Value, env: &mut Env) {
     for name in &helper.names {
         env.locals.retain(|(local, _)| local != name);
         env.locals.push((name.clone(), value.clone()));
@@ -47,44 +47,49 @@ pub(super) fn show(helper: &Helper, value: &Value, env: &mut Env) {
 }
 
 impl Interpreter {
-    pub(super) async fn scoped(&self, scoped: &Scoped, env: &mut Env, place: &Place) -> Walked {
+    pub(super) async fn run_scoped(&self, scoped: &ScopedSteps, env: &mut Env, place: &StepContext) -> StepResult {
         let mut vars = Vars::default();
         for (name, value) in &scoped.provide {
-            let value = value.evaluate(env, None).map_err(|error| Halt::Failed(error, place.path.clone()))?;
+            let value = value.evaluate(env, None).map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
             if let Some(value) = value {
                 vars.set(name.clone(), value);
             }
         }
-        let mut inner = Env::of(vars);
+        let mut inner = Env::from_vars(vars);
         inner.locals = env.locals.iter().filter(|(name, _)| scoped.sees.contains(name)).cloned().collect();
         inner.transcript = std::mem::take(&mut env.transcript);
-        let walked = self.scoped_body(scoped, &mut inner, place).await;
+        let walked = self.run_scoped_body(scoped, &mut inner, place).await;
         env.transcript = std::mem::take(&mut inner.transcript);
         walked?;
-        self.finished(place, None)?;
-        Ok(Some(given(&scoped.gives, &inner)))
+        self.emit_finished(place, None)?;
+        Ok(Some(collect_output(&scoped.gives, &inner)))
     }
 
-    async fn scoped_body(&self, scoped: &Scoped, inner: &mut Env, place: &Place) -> Result<(), Halt> {
+    async fn run_scoped_body(
+        &self,
+        scoped: &ScopedSteps,
+        inner: &mut Env,
+        place: &StepContext,
+    ) -> Result<(), Interrupt> {
         // The value of the helper in the outer scope: the finished iterations.
         let followed = scoped.helper.as_ref().filter(|helper| helper.history).and_then(|helper| {
             let name = helper.names.first()?;
             let outside = inner.locals.iter().find(|(local, _)| local == name).map(|(_, value)| value.clone())?;
-            Some(Following { helper: helper.clone(), outside, gives: scoped.gives.clone() })
+            Some(HelperState { helper: helper.clone(), outside, gives: scoped.gives.clone() })
         });
-        inner.following = followed.map(Arc::new);
-        self.sequence(&scoped.body, inner, place).await.map(|_| ())
+        inner.helper_state = followed.map(Arc::new);
+        self.run_sequence(&scoped.body, inner, place).await.map(|_| ())
     }
 
     /// Appends a message to a conversation and to the transcript.
-    pub(super) fn say(&self, say: &Say, env: &mut Env, place: &Place) -> Walked {
-        let parts = say.content.parts(env).map_err(|error| Halt::Failed(error, place.path.clone()))?;
-        let message = content::message(say.role, parts);
-        if say.written && !message.content.is_empty() {
-            env.write(place.path.parent(), message.content.clone());
+    pub(super) fn append_message(&self, say: &AppendMessage, env: &mut Env, place: &StepContext) -> StepResult {
+        let parts = say.content.render_parts(env).map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
+        let message = content::build_message(say.role, parts);
+        if say.in_transcript && !message.content.is_empty() {
+            env.write_text(place.path.parent(), message.content.clone());
         }
         match &say.thread {
-            Some(thread) if say.role != Role::System => env.say(thread, message),
+            Some(thread) if say.role != Role::System => env.append_message(thread, message),
             _ => {}
         }
         Ok(None)
@@ -92,13 +97,13 @@ impl Interpreter {
 }
 
 /// Updates a helper so that its `self` includes the progress of the current iteration.
-pub(super) fn follow(following: &Following, env: &mut Env) {
-    let current = given(&following.gives, env);
-    show(&following.helper, &with_current(&following.outside, current), env);
+pub(super) fn update_helper(following: &HelperState, env: &mut Env) {
+    let current = collect_output(&following.gives, env);
+    set_helper(&following.helper, &with_current(&following.outside, current), env);
 }
 
 /// The output so far.
-fn given(gives: &[Arc<str>], inner: &Env) -> Value {
+fn collect_output(gives: &[Arc<str>], inner: &Env) -> Value {
     gives.iter().filter_map(|name| Some((name.clone(), inner.vars.get(name)?.clone()))).collect::<Map>().into()
 }
 

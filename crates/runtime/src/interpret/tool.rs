@@ -7,14 +7,14 @@ use flowloom_core::error::StepError;
 use flowloom_core::hash::{Hash, Hasher};
 use flowloom_core::path::Key;
 use flowloom_core::plan::{AgentTool, Env, Policy, ToolEffect};
-use flowloom_core::render::{self, Style};
+use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
 
-use super::{Halt, Interpreter, Place};
-use crate::effects::Boxed;
+use super::{Interpreter, Interrupt, StepContext};
+use crate::effects::BoxFuture;
 
 /// The outcome of a tool call.
-pub(super) enum Told {
+pub(super) enum ToolOutcome {
     /// The result.
     Result(Value),
     /// The agent's answer: the model is not called again.
@@ -23,82 +23,82 @@ pub(super) enum Told {
     Error(String),
 }
 
-impl Told {
+impl ToolOutcome {
     /// The outcome as the model receives it.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn to_model_text(&self) -> String {
         match self {
-            Told::Result(value) => render::text(value, Style::Json),
-            Told::Answer(text) => text.clone(),
-            Told::Error(message) => format!("Error: {message}\n Please fix your mistakes."),
+            ToolOutcome::Result(value) => render::render_text(value, TextStyle::Json),
+            ToolOutcome::Answer(text) => text.clone(),
+            ToolOutcome::Error(message) => format!("Error: {message}\n Please fix your mistakes."),
         }
     }
 }
 
 impl Interpreter {
     /// Runs the tool that a model requests. A failure of the tool is an outcome as well.
-    pub(super) fn tool<'a>(
+    pub(super) fn run_tool<'a>(
         &'a self,
         policy: &'a Policy,
         tools: &'a [AgentTool],
         call: &'a ToolCall,
-        place: Place,
-    ) -> Boxed<'a, Result<Told, Halt>> {
+        place: StepContext,
+    ) -> BoxFuture<'a, Result<ToolOutcome, Interrupt>> {
         Box::pin(async move {
             let Some(tool) = tools.iter().find(|tool| is_called(tool, &call.name)) else {
-                return Ok(Told::Error(format!("Tool \"{}\" not found.", call.name)));
+                return Ok(ToolOutcome::Error(format!("Tool \"{}\" not found.", call.name)));
             };
             let arguments = match check_arguments(tool, &call.arguments) {
                 Ok(arguments) => arguments,
-                Err(problem) => return Ok(Told::Error(problem)),
+                Err(problem) => return Ok(ToolOutcome::Error(problem)),
             };
-            if tool.needs_approval && !self.approved(policy, tool, &arguments, &place).await? {
-                return Ok(Told::Result("The user did not allow this call.".into()));
+            if tool.needs_approval && !self.request_approval(policy, tool, &arguments, &place).await? {
+                return Ok(ToolOutcome::Result("The user did not allow this call.".into()));
             }
-            if let (Some(agent), Some(function)) = (&self.agent, tool.effect.function())
-                && let Err(error) = self.effects.functions.permit(agent, &function)
+            if let (Some(agent), Some(function)) = (&self.agent, tool.effect.function_id())
+                && let Err(error) = self.effects.functions.check_permission(agent, &function)
             {
-                return Ok(Told::Error(error.to_string()));
+                return Ok(ToolOutcome::Error(error.to_string()));
             }
             let request = || self.tool_request(tool, &arguments, &place);
-            match self.attempts(policy, &place, request).await {
-                Ok(output) => Ok(told(tool, output.unwrap_or_default())),
-                Err(Halt::Failed(error, _)) => Ok(Told::Error(error.message)),
+            match self.run_attempts(policy, &place, request).await {
+                Ok(output) => Ok(read_tool_output(tool, output.unwrap_or_default())),
+                Err(Interrupt::Failed(error, _)) => Ok(ToolOutcome::Error(error.message)),
                 Err(halt) => Err(halt),
             }
         })
     }
 
-    fn tool_request(&self, tool: &AgentTool, arguments: &Value, place: &Place) -> Result<Request, StepError> {
+    fn tool_request(&self, tool: &AgentTool, arguments: &Value, place: &StepContext) -> Result<Request, StepError> {
         match &tool.effect {
             ToolEffect::Function(_) | ToolEffect::Flow(_) => {
-                let payload = Payload::of(arguments.as_map().cloned().unwrap_or_default());
-                Ok(Request::Call(CallRequest { function: tool.effect.function().unwrap_or_default(), payload }))
+                let payload = Payload::from_arguments(arguments.as_map().cloned().unwrap_or_default());
+                Ok(Request::Call(CallRequest { function: tool.effect.function_id().unwrap_or_default(), payload }))
             }
             ToolEffect::Http(spec) => {
-                let locals = vec![("arguments".into(), arguments.clone()), ("owner".into(), (*self.owner).into())];
+                let locals = vec![("arguments".into(), arguments.clone()), ("owner".into(), (*self.user).into())];
                 Ok(Request::Http(HttpRequest::resolve(spec, &Env { locals, ..Env::default() }, place.text)?))
             }
             ToolEffect::Client => {
-                let question = format!("{} {}", tool.declaration.name, render::json(arguments));
+                let question = format!("{} {}", tool.declaration.name, render::to_json(arguments));
                 Ok(Request::Ask(AskRequest { question, schema: None, subject: None }))
             }
         }
     }
 
     /// Asks a person to approve one call with exactly these arguments.
-    async fn approved(
+    async fn request_approval(
         &self,
         policy: &Policy,
         tool: &AgentTool,
         arguments: &Value,
-        place: &Place,
-    ) -> Result<bool, Halt> {
-        let question = format!("Allow {} with {}?", tool.declaration.name, render::json(arguments));
+        place: &StepContext,
+    ) -> Result<bool, Interrupt> {
+        let question = format!("Allow {} with {}?", tool.declaration.name, render::to_json(arguments));
         let schema = Some(Value::map([("type", Value::from("boolean"))]));
-        let at = place.at(place.path.child(&Key::nth("approval", 1)));
-        let asked = AskRequest { question, schema, subject: Some(subject(tool, arguments)) };
+        let at = place.with_path(place.path.child_path(&Key::numbered_key("approval", 1)));
+        let asked = AskRequest { question, schema, subject: Some(approval_subject(tool, arguments)) };
         let ask = || Ok(Request::Ask(asked.clone()));
-        let answer = self.attempts(policy, &at, ask).await?;
+        let answer = self.run_attempts(policy, &at, ask).await?;
         Ok(answer.and_then(|answer| answer.as_bool()).unwrap_or(false))
     }
 }
@@ -110,21 +110,26 @@ fn is_called(tool: &AgentTool, name: &str) -> bool {
 }
 
 /// The outcome of a tool from its output.
-fn told(tool: &AgentTool, output: Value) -> Told {
-    let ToolEffect::Flow(_) = &tool.effect else { return Told::Result(output) };
-    let text = output.get("text").map(|text| render::text(text, Style::Json)).unwrap_or_default();
+fn read_tool_output(tool: &AgentTool, output: Value) -> ToolOutcome {
+    let ToolEffect::Flow(_) = &tool.effect else { return ToolOutcome::Result(output) };
+    let text = output.get("text").map(|text| render::render_text(text, TextStyle::Json)).unwrap_or_default();
     match output.get("is_final").is_some_and(Value::is_truthy) {
-        true => Told::Answer(text),
-        false => Told::Result(text.into()),
+        true => ToolOutcome::Answer(text),
+        false => ToolOutcome::Result(text.into()),
     }
 }
 
 /// The hash of what is approved with a call; the approval is valid for nothing else.
-fn subject(tool: &AgentTool, arguments: &Value) -> Hash {
+fn approval_subject(tool: &AgentTool, arguments: &Value) -> Hash {
     let ToolDeclaration { name, description, parameters } = &tool.declaration;
-    let does = tool.effect.function().unwrap_or_default();
+    let does = tool.effect.function_id().unwrap_or_default();
     let mut hasher = Hasher::new();
-    hasher.text(name).text(description).text(&render::json(parameters)).text(&does).text(&render::json(arguments));
+    hasher
+        .add_text(name)
+        .add_text(description)
+        .add_text(&render::to_json(parameters))
+        .add_text(&does)
+        .add_text(&render::to_json(arguments));
     hasher.finish()
 }
 
@@ -136,7 +141,7 @@ fn check_arguments(tool: &AgentTool, arguments: &Value) -> Result<Value, String>
         other => other.clone(),
     };
     let Some(given) = read.as_map() else {
-        return Err(format!("The arguments must be an object, not {}.", read.kind()));
+        return Err(format!("The arguments must be an object, not {}.", read.kind_name()));
     };
     let required = tool.declaration.parameters.get("required").and_then(Value::as_list).unwrap_or_default();
     match required.iter().filter_map(Value::as_str).find(|name| !given.contains_key(*name)) {

@@ -2,42 +2,44 @@
 
 use std::sync::Arc;
 
-use flowloom_core::chat::{Message, Role, ToolCall, unanswered};
+use flowloom_core::chat::{Message, Role, ToolCall, unanswered_call_message};
 use flowloom_core::effect::Request;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Env, Router, Step, Tools, Turn};
+use flowloom_core::plan::{CallTools, Env, Router, Step, Turn};
 use flowloom_core::value::Value;
 
 use super::agent::read_answer;
-use super::{Halt, Interpreter, Place, Walked};
+use super::{Interpreter, Interrupt, StepContext, StepResult};
 use crate::scope;
 
 /// The routing choice of an answer.
-enum Next {
+enum RoutingChoice {
     /// A valid destination.
     To(Arc<str>),
     /// No destination.
-    Unsaid,
+    Missing,
     /// An unknown destination: the calls that name it, and the message for the model.
-    Wrong(Vec<ToolCall>, String),
+    Unknown(Vec<ToolCall>, String),
 }
 
 impl Interpreter {
-    pub(super) async fn turn(&self, step: &Step, turn: &Turn, env: &mut Env, place: &Place) -> Walked {
-        let failed = |error| Halt::Failed(error, place.path.clone());
+    pub(super) async fn run_turn(&self, step: &Step, turn: &Turn, env: &mut Env, place: &StepContext) -> StepResult {
+        let failed = |error| Interrupt::Failed(error, place.path.clone());
         let mut request = self.generate_request(&turn.generate, env, place).map_err(failed)?;
-        let new = request.messages.new_ones().to_vec();
+        let new = request.messages.new_messages().to_vec();
         let routing = turn.router.iter().flat_map(|router| &router.tools);
         request.tools = turn.tools.iter().map(|tool| &tool.declaration).chain(routing).cloned().collect();
         let retries = turn.router.as_ref().map_or(0, |router| router.retries);
         for round in 0..=retries {
-            let at = place.at(place.path.child(&Key::nth("turn", 1)).iteration(u64::from(round)));
-            let output = self.attempts(&step.policy, &at, || Ok(Request::Generate(Box::new(request.clone())))).await?;
+            let at =
+                place.with_path(place.path.child_path(&Key::numbered_key("turn", 1)).iteration_path(u64::from(round)));
+            let output =
+                self.run_attempts(&step.policy, &at, || Ok(Request::Generate(Box::new(request.clone())))).await?;
             let (text, asked) = read_answer(output);
             let text = text.unwrap_or_default();
-            let (routes, calls) = split(turn.router.as_ref(), asked);
-            let (next, is_lost) = match next(turn.router.as_ref(), routes) {
-                Next::Wrong(wrong, told) if round < retries => {
+            let (routes, calls) = split_routing_calls(turn.router.as_ref(), asked);
+            let (next, is_lost) = match choose_destination(turn.router.as_ref(), routes) {
+                RoutingChoice::Unknown(wrong, told) if round < retries => {
                     request.messages.push(Message { tool_calls: wrong.clone(), ..Message::new(Role::Assistant, text) });
                     for call in wrong {
                         let message = Message::new(Role::Tool, told.clone());
@@ -45,18 +47,20 @@ impl Interpreter {
                     }
                     continue;
                 }
-                Next::To(next) => (Some(next), false),
-                Next::Unsaid => (None, false),
-                Next::Wrong(..) => (None, true),
+                RoutingChoice::To(next) => (Some(next), false),
+                RoutingChoice::Missing => (None, false),
+                RoutingChoice::Unknown(..) => (None, true),
             };
             if let Some(thread) = &turn.generate.thread {
-                new.into_iter().for_each(|message| env.say(thread, message));
+                new.into_iter().for_each(|message| env.append_message(thread, message));
                 // An agent that only routes adds no message.
                 if !text.is_empty() || !calls.is_empty() {
                     let answer = Message::new(Role::Assistant, text.as_str());
-                    env.say(thread, Message { tool_calls: calls.clone(), ..answer });
-                    if let Some(why) = &turn.unanswered {
-                        calls.iter().for_each(|call| env.say(thread, unanswered(call.clone(), why)));
+                    env.append_message(thread, Message { tool_calls: calls.clone(), ..answer });
+                    if let Some(why) = &turn.not_run_reason {
+                        calls
+                            .iter()
+                            .for_each(|call| env.append_message(thread, unanswered_call_message(call.clone(), why)));
                     }
                 }
             }
@@ -67,35 +71,41 @@ impl Interpreter {
                 ("next", next.map_or(Value::Null, |next| (*next).into())),
                 ("lost", is_lost.into()),
             ]);
-            self.finished(place, None)?;
+            self.emit_finished(place, None)?;
             return Ok(Some(output));
         }
         Ok(None)
     }
 
-    pub(super) async fn tools(&self, step: &Step, tools: &Tools, env: &mut Env, place: &Place) -> Walked {
-        let calls = match env.thread(&tools.thread).messages().last() {
+    pub(super) async fn run_tools(
+        &self,
+        step: &Step,
+        tools: &CallTools,
+        env: &mut Env,
+        place: &StepContext,
+    ) -> StepResult {
+        let calls = match env.find_thread(&tools.thread).messages().last() {
             Some(last) if last.role == Role::Assistant => last.tool_calls.clone(),
             _ => Vec::new(),
         };
         let called = calls.iter().enumerate().map(|(index, call)| {
-            let at = place.at(place.path.child(&Key::nth("tool", 1)).iteration(index as u64));
-            self.tool(&step.policy, &tools.tools, call, at)
+            let at = place.with_path(place.path.child_path(&Key::numbered_key("tool", 1)).iteration_path(index as u64));
+            self.run_tool(&step.policy, &tools.tools, call, at)
         });
-        let told = scope::all(called).await;
+        let told = scope::join_all(called).await;
         let mut results = Vec::new();
         for (call, told) in calls.iter().zip(told) {
-            let text = told?.text();
+            let text = told?.to_model_text();
             results.push(Value::map([
                 ("name", call.name.as_str().into()),
                 ("args", call.arguments.clone()),
                 ("result", text.as_str().into()),
             ]));
             let message = Message::new(Role::Tool, text);
-            env.say(&tools.thread, Message { tool_call_id: Some(call.id.clone()), ..message });
+            env.append_message(&tools.thread, Message { tool_call_id: Some(call.id.clone()), ..message });
         }
         let last = calls.last().map_or(Value::Null, |call| call.name.as_str().into());
-        self.finished(place, None)?;
+        self.emit_finished(place, None)?;
         Ok(Some(Value::map([("tool", last), ("results", Value::list(results))])))
     }
 }
@@ -112,14 +122,14 @@ fn calls_value(calls: &[ToolCall]) -> Value {
 }
 
 /// Splits the calls into routing calls and others.
-fn split(router: Option<&Router>, calls: Vec<ToolCall>) -> (Vec<ToolCall>, Vec<ToolCall>) {
+fn split_routing_calls(router: Option<&Router>, calls: Vec<ToolCall>) -> (Vec<ToolCall>, Vec<ToolCall>) {
     let Some(router) = router else { return (Vec::new(), calls) };
     calls.into_iter().partition(|call| router.tools.iter().any(|tool| tool.name == call.name))
 }
 
 /// The destination of the last routing call. The `end` tool has no destination and means the end.
-fn next(router: Option<&Router>, routes: Vec<ToolCall>) -> Next {
-    let (Some(router), Some(last)) = (router, routes.last()) else { return Next::Unsaid };
+fn choose_destination(router: Option<&Router>, routes: Vec<ToolCall>) -> RoutingChoice {
+    let (Some(router), Some(last)) = (router, routes.last()) else { return RoutingChoice::Missing };
     let named = last.arguments.as_map().and_then(|map| map.values().find_map(Value::as_str));
     let named = match (last.name.as_str(), named) {
         ("end", _) => "END",
@@ -129,13 +139,13 @@ fn next(router: Option<&Router>, routes: Vec<ToolCall>) -> Next {
     let exact = router.destinations.iter().find(|place| &***place == named);
     let found = exact.or_else(|| router.destinations.iter().find(|place| place.eq_ignore_ascii_case(named)));
     match found {
-        Some(place) => Next::To(place.clone()),
-        None if last.name == "end" => Next::To("END".into()),
+        Some(place) => RoutingChoice::To(place.clone()),
+        None if last.name == "end" => RoutingChoice::To("END".into()),
         None => {
             let places = router.destinations.join(", ");
             let told =
                 format!("Error: there is no {named:?} to go to; choose one of: {places}.\n Please fix your mistakes.");
-            Next::Wrong(routes, told)
+            RoutingChoice::Unknown(routes, told)
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use flowloom_core::chat::{GenerateOptions, Message, Role, ToolCall, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::effect::{
-    CallRequest, GenerateRequest, Generated, HttpReply, HttpRequest, Payload, Purpose, PythonReply, PythonRequest,
+    CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, Payload, Purpose, PythonReply, PythonRequest,
     Request, ScrapeRequest, ScriptRequest,
 };
 use flowloom_core::error::StepError;
@@ -15,7 +15,7 @@ use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{
-    self, Clock, Context, Effects, Functions, Http, Model, Price, Reply, Scraper, Substeps,
+    self, ChildEffects, Clock, EffectContext, EffectFuture, Effects, Functions, HttpSender, Model, Price, Scraper,
 };
 use flowloom_runtime::sim::SimClock;
 
@@ -33,7 +33,7 @@ impl World {
         World { clock: SimClock::new(1_000_000), seed, sent: Arc::default() }
     }
 
-    pub(crate) fn effects(&self) -> Effects {
+    pub(crate) fn make_effects(&self) -> Effects {
         let world = Arc::new(self.clone());
         Effects {
             model: world.clone(),
@@ -46,10 +46,10 @@ impl World {
     }
 
     /// Waits for the latency of an attempt: 0 to 15 ms, derived from seed and path.
-    async fn arrive(&self, context: &Context) {
-        *self.sent.lock().expect("not poisoned").entry(context.key()).or_default() += 1;
-        let hash = Hasher::new().number(self.seed).text(context.path.as_str()).finish();
-        let latency = u64::from(hash.bytes()[0] % 16);
+    async fn wait_for_latency(&self, context: &EffectContext) {
+        *self.sent.lock().expect("not poisoned").entry(context.idempotency_key()).or_default() += 1;
+        let hash = Hasher::new().add_number(self.seed).add_text(context.path.as_str()).finish();
+        let latency = u64::from(hash.as_bytes()[0] % 16);
         if latency > 0 {
             self.clock.sleep_until(self.clock.now_ms() + latency).await;
         }
@@ -61,9 +61,13 @@ impl Model for World {
         Ok(named.unwrap_or("test:model").to_owned())
     }
 
-    fn generate<'a>(&'a self, request: &'a GenerateRequest, context: &'a Context) -> Reply<'a, Generated> {
+    fn generate_reply<'a>(
+        &'a self,
+        request: &'a GenerateRequest,
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
-            self.arrive(context).await;
+            self.wait_for_latency(context).await;
             context.deltas.push(&context.path, context.attempt, "answer");
             let said = request.messages.last().map(|message| message.content.clone()).unwrap_or_default();
             let asked = request.messages.iter().all(|message| message.role != Role::Tool);
@@ -79,11 +83,11 @@ impl Model for World {
                 Vec::new()
             };
             let usage = Usage { input_tokens: 10, output_tokens: 5, micro_usd: Some(3) };
-            Ok(Generated { text: Some(format!("M({said})")), tool_calls, usage })
+            Ok(GenerateReply { text: Some(format!("M({said})")), tool_calls, usage })
         })
     }
 
-    fn window(&self, _model: &str) -> u64 {
+    fn context_window(&self, _model: &str) -> u64 {
         20
     }
 
@@ -95,64 +99,69 @@ impl Model for World {
         100
     }
 
-    fn price(&self, _model: &str) -> Option<Price> {
+    fn find_price(&self, _model: &str) -> Option<Price> {
         Some(Price { input: 1_000_000, output: 2_000_000 })
     }
 }
 
-impl Http for World {
-    fn send<'a>(&'a self, request: &'a HttpRequest, context: &'a Context) -> Reply<'a, HttpReply> {
+impl HttpSender for World {
+    fn send_request<'a>(&'a self, request: &'a HttpRequest, context: &'a EffectContext) -> EffectFuture<'a, HttpReply> {
         Box::pin(async move {
-            self.arrive(context).await;
-            let body = format!("{{\"to\":\"{}\"}}", request.url.names_only());
+            self.wait_for_latency(context).await;
+            let body = format!("{{\"to\":\"{}\"}}", request.url.to_redacted_text());
             Ok(HttpReply { status: 200, headers: Vec::new(), body })
         })
     }
 }
 
 impl Scraper for World {
-    fn fetch<'a>(&'a self, _request: &'a ScrapeRequest, context: &'a Context) -> Reply<'a, String> {
+    fn fetch_page<'a>(&'a self, _request: &'a ScrapeRequest, context: &'a EffectContext) -> EffectFuture<'a, String> {
         Box::pin(async move {
-            self.arrive(context).await;
+            self.wait_for_latency(context).await;
             Ok("a page of text that is long enough to need a summary, since the window is small".to_owned())
         })
     }
 
-    fn select(&self, html: &str, _selector: &str) -> Result<Vec<String>, StepError> {
+    fn select_html(&self, html: &str, _selector: &str) -> Result<Vec<String>, StepError> {
         Ok(vec![html.to_owned()])
     }
 }
 
 impl Functions for World {
-    fn class(&self, request: &CallRequest) -> EffectClass {
+    fn effect_class(&self, request: &CallRequest) -> EffectClass {
         if request.function.starts_with("once") { EffectClass::AtMostOnce } else { EffectClass::AtLeastOnce }
     }
 
-    fn permit(&self, agent: &str, function: &str) -> Result<(), StepError> {
+    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepError> {
         match agent {
             "root" => Ok(()),
             _ => Err(StepError::new(Code::CapabilityDenied, format!("Agent {agent} denied: {function}"))),
         }
     }
 
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context, below: &'a dyn Substeps) -> Reply<'a, Value> {
+    fn call_function<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        context: &'a EffectContext,
+        below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
             match &*request.function {
                 "hang" => self.clock.sleep_until(u64::MAX).await,
-                _ => self.arrive(context).await,
+                _ => self.wait_for_latency(context).await,
             }
             match &*request.function {
                 "flaky" if context.attempt < 3 => {
-                    Err(StepError::passing(Code::FunctionFailed, format!("flaky {}", context.attempt)))
+                    Err(StepError::new_retryable(Code::FunctionFailed, format!("flaky {}", context.attempt)))
                 }
                 "broken" => Err(StepError::new(Code::FunctionFailed, "broken")),
                 "big" => Ok("x".repeat(1000).into()),
                 "flow::g" => {
                     let usage = Usage { input_tokens: 7, output_tokens: 2, micro_usd: Some(1) };
-                    context.purse.iter().for_each(|purse| purse.book(&usage));
+                    context.allowance.iter().for_each(|purse| purse.add_usage(&usage));
                     Ok(Value::map([("text", Value::from("seen")), ("is_final", true.into())]))
                 }
-                "asks" => asks(below).await,
+                "asks" => run_child_effects(below).await,
                 name => Ok(format!("{name}:{}", context.path).into()),
             }
         })
@@ -160,32 +169,33 @@ impl Functions for World {
 }
 
 /// A function that requests child effects and reports progress.
-async fn asks(below: &dyn Substeps) -> Result<Value, StepError> {
-    below.tell("begun", Value::Null);
+async fn run_child_effects(below: &dyn ChildEffects) -> Result<Value, StepError> {
+    below.report_progress("begun", Value::Null);
     let messages = vec![Message::new(Role::User, "from a function")].into();
     let (model, options) = ("test:model".to_owned(), GenerateOptions::default());
     let schema = Some(Value::map([("type", Value::from("object"))]));
     let asked = GenerateRequest { model, messages, tools: Vec::new(), schema, options, purpose: Purpose::Judged };
-    let said = below.perform(Request::Generate(Box::new(asked))).await?;
-    below.tell("heard", said.clone());
-    let call = CallRequest { function: "inner".into(), payload: Payload::of(Map::new()) };
-    let inner = below.perform(Request::Call(call)).await?;
+    let said = below.perform_request(Request::Generate(Box::new(asked))).await?;
+    below.report_progress("heard", said.clone());
+    let call = CallRequest { function: "inner".into(), payload: Payload::from_arguments(Map::new()) };
+    let inner = below.perform_request(Request::Call(call)).await?;
     Ok(Value::list(vec![said, inner]))
 }
 
-impl effects::Code for World {
-    fn python<'a>(
+impl effects::CodeRunner for World {
+    fn run_python<'a>(
         &'a self,
         request: &'a PythonRequest,
-        host: &'a dyn effects::Host,
-        context: &'a Context,
-    ) -> Reply<'a, PythonReply> {
+        host: &'a dyn effects::SandboxHost,
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, PythonReply> {
         Box::pin(async move {
-            self.arrive(context).await;
+            self.wait_for_latency(context).await;
             let url = Rich::from("http://example.test/block");
             let request_of = HttpRequest { method: "GET".into(), url, headers: Vec::new(), body: None };
-            let reply = host.http(request_of).await?;
-            let said = host.generate(vec![Message::new(Role::User, "from a block")]).await?.text.unwrap_or_default();
+            let reply = host.send_http(request_of).await?;
+            let said =
+                host.generate_reply(vec![Message::new(Role::User, "from a block")]).await?.text.unwrap_or_default();
             let output = Value::map([
                 ("inputs", request.inputs.clone()),
                 ("body", reply.body.into()),
@@ -197,9 +207,13 @@ impl effects::Code for World {
         })
     }
 
-    fn script<'a>(&'a self, request: &'a ScriptRequest, context: &'a Context) -> Reply<'a, Option<Value>> {
+    fn evaluate_script<'a>(
+        &'a self,
+        request: &'a ScriptRequest,
+        context: &'a EffectContext,
+    ) -> EffectFuture<'a, Option<Value>> {
         Box::pin(async move {
-            self.arrive(context).await;
+            self.wait_for_latency(context).await;
             let read: String = request.names.iter().map(|(name, value)| format!("{name}={value:?};")).collect();
             Ok(Some(format!("{} {} {:x} {read}", request.source, context.path, request.seed).into()))
         })

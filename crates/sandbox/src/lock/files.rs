@@ -7,10 +7,10 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
-use super::Missing;
+use super::MissingFeature;
 
 /// Requests every restriction; those that the kernel does not support are left out, and the rest applies.
-fn everything() -> Result<RulesetCreated, RulesetError> {
+fn full_ruleset() -> Result<RulesetCreated, RulesetError> {
     let abi = ABI::V6;
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -20,7 +20,7 @@ fn everything() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-fn enforce(rules: RulesetCreated) -> Result<(), Missing> {
+fn enforce_rules(rules: RulesetCreated) -> Result<(), MissingFeature> {
     let status = rules.restrict_self().map_err(|error| format!("Landlock: {error}"))?;
     if status.ruleset == RulesetStatus::NotEnforced {
         return Err("Landlock (Linux 5.13, and `landlock` among the kernel's security modules)".to_owned());
@@ -29,25 +29,25 @@ fn enforce(rules: RulesetCreated) -> Result<(), Missing> {
 }
 
 /// Permits no file.
-pub(crate) fn nothing() -> Result<(), Missing> {
-    enforce(everything().map_err(|error| format!("Landlock: {error}"))?)
+pub(crate) fn allow_nothing() -> Result<(), MissingFeature> {
+    enforce_rules(full_ruleset().map_err(|error| format!("Landlock: {error}"))?)
 }
 
 /// Permits reading `read`, and reading and executing `run`.
-pub(crate) fn only<'a>(
+pub(crate) fn allow_only<'a>(
     read: impl Iterator<Item = &'a Path>,
     run: impl Iterator<Item = &'a Path>,
-) -> Result<(), Missing> {
-    let mut rules = everything().map_err(|error| format!("Landlock: {error}"))?;
+) -> Result<(), MissingFeature> {
+    let mut rules = full_ruleset().map_err(|error| format!("Landlock: {error}"))?;
     let look = AccessFs::ReadFile | AccessFs::ReadDir;
     let of = |path, access| (path, access);
     for (path, access) in read.map(|path| of(path, look)).chain(run.map(|path| of(path, look | AccessFs::Execute))) {
-        rules = allow(rules, path, access).map_err(|error| format!("Landlock: {}: {error}", path.display()))?;
+        rules = add_path_rule(rules, path, access).map_err(|error| format!("Landlock: {}: {error}", path.display()))?;
     }
-    enforce(rules)
+    enforce_rules(rules)
 }
 
-fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
+fn add_path_rule(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
     let opened = PathFd::new(path).map_err(|error| error.to_string())?;
     // A file has no entries to list.
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(ABI::V6) };

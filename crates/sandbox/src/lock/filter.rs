@@ -8,22 +8,22 @@ use libc::{c_long, sock_filter};
 use super::raw;
 
 #[cfg(target_arch = "x86_64")]
-const ARCHITECTURE: u32 = 0xc000_003e;
+const AUDIT_ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
-const ARCHITECTURE: u32 = 0xc000_00b7;
+const AUDIT_ARCHITECTURE: u32 = 0xc000_00b7;
 
 /// Offsets in the data that a filter reads.
-const CALL: u32 = 0;
-const ARCH: u32 = 4;
-const FIRST: u32 = 16;
+const CALL_OFFSET: u32 = 0;
+const ARCH_OFFSET: u32 = 4;
+const FIRST_ARGUMENT_OFFSET: u32 = 16;
 
 /// Result of calls that are not listed.
-const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+const REFUSED_ACTION: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 /// Result of calls that libraries try first and can do without.
-const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+const UNKNOWN_ACTION: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
 /// Memory, time and open descriptors: enough to compute and to answer.
-const COMPUTE: &[c_long] = &[
+const COMPUTE_CALLS: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_mmap,
@@ -49,7 +49,7 @@ const COMPUTE: &[c_long] = &[
 
 /// What an interpreter needs in addition: reading its library, sleeping, and information about itself. None of these
 /// calls opens a connection, starts a process or a thread, or reaches another process.
-const INTERPRET: &[c_long] = &[
+const INTERPRETER_CALLS: &[c_long] = &[
     libc::SYS_openat,
     libc::SYS_fstat,
     libc::SYS_newfstatat,
@@ -91,7 +91,7 @@ const INTERPRET: &[c_long] = &[
 
 /// Older equivalents of these calls, which aarch64 never had.
 #[cfg(target_arch = "x86_64")]
-const OLDER: &[c_long] = &[
+const LEGACY_CALLS: &[c_long] = &[
     libc::SYS_open,
     libc::SYS_stat,
     libc::SYS_lstat,
@@ -105,94 +105,94 @@ const OLDER: &[c_long] = &[
     libc::SYS_arch_prctl,
 ];
 #[cfg(target_arch = "aarch64")]
-const OLDER: &[c_long] = &[];
+const LEGACY_CALLS: &[c_long] = &[];
 
 /// A filter under construction.
-pub(crate) struct Filter {
+pub(crate) struct SyscallFilter {
     program: Vec<sock_filter>,
 }
 
-impl Filter {
-    fn new() -> Filter {
-        let mut filter = Filter { program: Vec::new() };
-        filter.load(ARCH);
-        filter.when(ARCHITECTURE, 1, 0);
-        filter.answer(libc::SECCOMP_RET_KILL_PROCESS);
-        filter.load(CALL);
+impl SyscallFilter {
+    fn new() -> SyscallFilter {
+        let mut filter = SyscallFilter { program: Vec::new() };
+        filter.load_word(ARCH_OFFSET);
+        filter.jump_if_equal(AUDIT_ARCHITECTURE, 1, 0);
+        filter.return_action(libc::SECCOMP_RET_KILL_PROCESS);
+        filter.load_word(CALL_OFFSET);
         filter
     }
 
     /// Filter of a worker that evaluates expressions.
-    pub(crate) fn expressions() -> Filter {
-        let mut filter = Filter::new();
-        filter.allow(COMPUTE);
-        filter.allow(&[libc::SYS_setitimer]);
-        filter.answer(REFUSED);
+    pub(crate) fn for_expressions() -> SyscallFilter {
+        let mut filter = SyscallFilter::new();
+        filter.allow_calls(COMPUTE_CALLS);
+        filter.allow_calls(&[libc::SYS_setitimer]);
+        filter.return_action(REFUSED_ACTION);
         filter
     }
 
     /// Filter of an interpreter. Every exec is reported to the launcher, which permits the one that starts the
     /// interpreter.
-    pub(crate) fn interpreter() -> Filter {
-        let mut filter = Filter::new();
-        filter.allow(COMPUTE);
-        filter.allow(INTERPRET);
-        filter.allow(OLDER);
-        filter.rule(libc::SYS_execve, libc::SECCOMP_RET_USER_NOTIF);
+    pub(crate) fn for_interpreter() -> SyscallFilter {
+        let mut filter = SyscallFilter::new();
+        filter.allow_calls(COMPUTE_CALLS);
+        filter.allow_calls(INTERPRETER_CALLS);
+        filter.allow_calls(LEGACY_CALLS);
+        filter.add_rule(libc::SYS_execve, libc::SECCOMP_RET_USER_NOTIF);
         // There is no socket to send on, except the one that transfers the listener and is closed by exec.
-        filter.rule(libc::SYS_sendmsg, libc::SECCOMP_RET_ALLOW);
-        filter.own(libc::SYS_prlimit64);
+        filter.add_rule(libc::SYS_sendmsg, libc::SECCOMP_RET_ALLOW);
+        filter.allow_on_self(libc::SYS_prlimit64);
         // Interpreters and libc probe these calls and continue without them.
-        filter.rule(libc::SYS_ioctl, libc::SECCOMP_RET_ERRNO | libc::ENOTTY as u32);
-        filter.rule(libc::SYS_clone3, UNKNOWN);
-        filter.rule(libc::SYS_openat2, UNKNOWN);
-        filter.answer(REFUSED);
+        filter.add_rule(libc::SYS_ioctl, libc::SECCOMP_RET_ERRNO | libc::ENOTTY as u32);
+        filter.add_rule(libc::SYS_clone3, UNKNOWN_ACTION);
+        filter.add_rule(libc::SYS_openat2, UNKNOWN_ACTION);
+        filter.return_action(REFUSED_ACTION);
         filter
     }
 
-    fn push(&mut self, code: u32, jt: u8, jf: u8, k: u32) {
+    fn push_instruction(&mut self, code: u32, jt: u8, jf: u8, k: u32) {
         self.program.push(sock_filter { code: code as u16, jt, jf, k });
     }
 
-    fn load(&mut self, offset: u32) {
-        self.push(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
+    fn load_word(&mut self, offset: u32) {
+        self.push_instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
     }
 
-    fn when(&mut self, value: u32, equal: u8, other: u8) {
-        self.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, equal, other, value);
+    fn jump_if_equal(&mut self, value: u32, equal: u8, other: u8) {
+        self.push_instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, equal, other, value);
     }
 
-    fn answer(&mut self, answer: u32) {
-        self.push(libc::BPF_RET | libc::BPF_K, 0, 0, answer);
+    fn return_action(&mut self, answer: u32) {
+        self.push_instruction(libc::BPF_RET | libc::BPF_K, 0, 0, answer);
     }
 
-    fn rule(&mut self, call: c_long, answer: u32) {
-        self.when(call as u32, 0, 1);
-        self.answer(answer);
+    fn add_rule(&mut self, call: c_long, answer: u32) {
+        self.jump_if_equal(call as u32, 0, 1);
+        self.return_action(answer);
     }
 
     /// Permits a call on the process itself, which is when its first argument is 0.
-    fn own(&mut self, call: c_long) {
-        self.when(call as u32, 0, 4);
-        self.load(FIRST);
-        self.when(0, 0, 1);
-        self.answer(libc::SECCOMP_RET_ALLOW);
-        self.answer(REFUSED);
+    fn allow_on_self(&mut self, call: c_long) {
+        self.jump_if_equal(call as u32, 0, 4);
+        self.load_word(FIRST_ARGUMENT_OFFSET);
+        self.jump_if_equal(0, 0, 1);
+        self.return_action(libc::SECCOMP_RET_ALLOW);
+        self.return_action(REFUSED_ACTION);
     }
 
-    fn allow(&mut self, calls: &[c_long]) {
+    fn allow_calls(&mut self, calls: &[c_long]) {
         for call in calls {
-            self.rule(*call, libc::SECCOMP_RET_ALLOW);
+            self.add_rule(*call, libc::SECCOMP_RET_ALLOW);
         }
     }
 
     /// Installs the filter.
-    pub(crate) fn install(self) -> io::Result<()> {
+    pub(crate) fn install_filter(self) -> io::Result<()> {
         raw::install_filter(&self.program, false).map(|_| ())
     }
 
     /// Installs the filter and returns the descriptor on which reported calls arrive.
-    pub(crate) fn install_asking(self) -> io::Result<OwnedFd> {
+    pub(crate) fn install_with_listener(self) -> io::Result<OwnedFd> {
         let listener = raw::install_filter(&self.program, true)?;
         listener.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))
     }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     /// Result of a filter for a call, computed by running its program as the kernel would.
-    fn verdict(filter: &Filter, architecture: u32, call: c_long, first: u32) -> u32 {
+    fn run_filter(filter: &SyscallFilter, architecture: u32, call: c_long, first: u32) -> u32 {
         let (mut at, mut loaded) = (0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = filter.program[at];
@@ -214,7 +214,7 @@ mod tests {
                     at += usize::from(if loaded == k { jt } else { jf });
                 }
                 _ => {
-                    loaded = [(CALL, call as u32), (ARCH, architecture), (FIRST, first)]
+                    loaded = [(CALL_OFFSET, call as u32), (ARCH_OFFSET, architecture), (FIRST_ARGUMENT_OFFSET, first)]
                         .iter()
                         .find(|(offset, _)| *offset == k)
                         .expect("a known offset")
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_is_not_named_is_refused() {
-        let filter = Filter::interpreter();
+        let filter = SyscallFilter::for_interpreter();
         let dangerous = [
             libc::SYS_socket,
             libc::SYS_connect,
@@ -252,21 +252,31 @@ mod tests {
             0x4000_0000,
         ];
         for call in dangerous {
-            assert_eq!(verdict(&filter, ARCHITECTURE, call, 0), REFUSED, "{call}");
-            assert_eq!(verdict(&Filter::expressions(), ARCHITECTURE, call, 0), REFUSED, "{call}");
+            assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, call, 0), REFUSED_ACTION, "{call}");
+            assert_eq!(
+                run_filter(&SyscallFilter::for_expressions(), AUDIT_ARCHITECTURE, call, 0),
+                REFUSED_ACTION,
+                "{call}"
+            );
         }
-        assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_clone3, 0), UNKNOWN);
-        assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_execve, 0), libc::SECCOMP_RET_USER_NOTIF);
-        assert_eq!(verdict(&Filter::expressions(), ARCHITECTURE, libc::SYS_execve, 0), REFUSED);
-        assert_eq!(verdict(&Filter::expressions(), ARCHITECTURE, libc::SYS_openat, 0), REFUSED);
-        assert_eq!(verdict(&filter, ARCHITECTURE ^ 1, libc::SYS_read, 0), libc::SECCOMP_RET_KILL_PROCESS);
+        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, libc::SYS_clone3, 0), UNKNOWN_ACTION);
+        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, libc::SYS_execve, 0), libc::SECCOMP_RET_USER_NOTIF);
+        assert_eq!(
+            run_filter(&SyscallFilter::for_expressions(), AUDIT_ARCHITECTURE, libc::SYS_execve, 0),
+            REFUSED_ACTION
+        );
+        assert_eq!(
+            run_filter(&SyscallFilter::for_expressions(), AUDIT_ARCHITECTURE, libc::SYS_openat, 0),
+            REFUSED_ACTION
+        );
+        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE ^ 1, libc::SYS_read, 0), libc::SECCOMP_RET_KILL_PROCESS);
     }
 
     #[test]
     fn limits_are_asked_of_the_process_itself_only() {
-        let filter = Filter::interpreter();
-        assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_prlimit64, 0), libc::SECCOMP_RET_ALLOW);
-        assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_prlimit64, 1), REFUSED);
-        assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_read, 7), libc::SECCOMP_RET_ALLOW);
+        let filter = SyscallFilter::for_interpreter();
+        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, libc::SYS_prlimit64, 0), libc::SECCOMP_RET_ALLOW);
+        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, libc::SYS_prlimit64, 1), REFUSED_ACTION);
+        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, libc::SYS_read, 7), libc::SECCOMP_RET_ALLOW);
     }
 }

@@ -11,11 +11,11 @@ use rustix::process::{getegid, geteuid, pivot_root};
 use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
 
-use super::{Missing, limits, raw};
+use super::{MissingFeature, limits, raw};
 
 /// Content of the minimal file system, by the paths outside.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct View {
+pub(crate) struct JailView {
     /// The interpreter.
     pub(crate) interpreter: PathBuf,
     /// The dynamic loader, as the interpreter names it.
@@ -31,90 +31,96 @@ pub(crate) struct View {
 }
 
 /// Mount point of the minimal file system: a folder that every Linux has, and that contains nothing of the view.
-const SITE: &str = "/proc";
+const MOUNT_POINT: &str = "/proc";
 
-fn said<T, E: std::fmt::Display>(what: impl FnOnce() -> String, result: Result<T, E>) -> Result<T, Missing> {
+fn describe_error<T, E: std::fmt::Display>(
+    what: impl FnOnce() -> String,
+    result: Result<T, E>,
+) -> Result<T, MissingFeature> {
     result.map_err(|error| format!("{}: {error}", what()))
 }
 
 /// Leaves every namespace that can be left. Child processes get their own process namespace.
-pub(crate) fn unshare() -> Result<(), Missing> {
+pub(crate) fn leave_namespaces() -> Result<(), MissingFeature> {
     let own =
         UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     // Root needs no user namespace, and keeps its right to read the interpreter's folder until it drops the privilege.
-    if uid == 0 && raw::unshare(own).is_ok() {
+    if uid == 0 && raw::unshare_namespaces(own).is_ok() {
         return Ok(());
     }
-    said(|| "user namespaces".to_owned(), raw::unshare(own | UnshareFlags::NEWUSER))?;
+    describe_error(|| "user namespaces".to_owned(), raw::unshare_namespaces(own | UnshareFlags::NEWUSER))?;
     let _ = fs::write("/proc/self/setgroups", "deny");
-    said(|| "user namespaces: uid_map".to_owned(), fs::write("/proc/self/uid_map", map(uid)))?;
-    said(|| "user namespaces: gid_map".to_owned(), fs::write("/proc/self/gid_map", map(gid)))
+    describe_error(|| "user namespaces: uid_map".to_owned(), fs::write("/proc/self/uid_map", id_mapping(uid)))?;
+    describe_error(|| "user namespaces: gid_map".to_owned(), fs::write("/proc/self/gid_map", id_mapping(gid)))
 }
 
 /// Inside, the user is `nobody`, whoever it is outside.
-fn map(outside: u32) -> String {
-    format!("{} {outside} 1", limits::NOBODY)
+fn id_mapping(outside: u32) -> String {
+    format!("{} {outside} 1", limits::NOBODY_ID)
 }
 
 /// Makes the view the root of this process.
-pub(crate) fn enter(view: &View) -> Result<(), Missing> {
+pub(crate) fn enter_jail(view: &JailView) -> Result<(), MissingFeature> {
     let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
-    said(|| "mounts of its own".to_owned(), mount_change("/", private))?;
+    describe_error(|| "mounts of its own".to_owned(), mount_change("/", private))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    said(|| "a tmpfs".to_owned(), mount("tmpfs", SITE, "tmpfs", flags, Some(c"size=1m,nr_inodes=4096,mode=755")))?;
+    describe_error(
+        || "a tmpfs".to_owned(),
+        mount("tmpfs", MOUNT_POINT, "tmpfs", flags, Some(c"size=1m,nr_inodes=4096,mode=755")),
+    )?;
     for folder in &view.folders {
-        show(folder, true)?;
+        mount_read_only(folder, true)?;
     }
     for folder in &view.masked {
-        let bare = inside(Path::new("/.empty"));
-        said(|| "a folder".to_owned(), fs::create_dir_all(&bare))?;
-        said(|| format!("hiding {}", folder.display()), mount_bind_recursive(&bare, inside(folder)))?;
+        let bare = path_inside(Path::new("/.empty"));
+        describe_error(|| "a folder".to_owned(), fs::create_dir_all(&bare))?;
+        describe_error(|| format!("hiding {}", folder.display()), mount_bind_recursive(&bare, path_inside(folder)))?;
     }
     for file in view.files.iter().chain([&view.interpreter]) {
-        show(file, false)?;
+        mount_read_only(file, false)?;
     }
     let loader = view.loader.iter().filter_map(|path| Some((path, fs::canonicalize(path).ok()?)));
     for (link, target) in view.links.iter().map(|(link, target)| (link, target.clone())).chain(loader) {
-        let at = inside(link);
+        let at = path_inside(link);
         if let Some(folder) = at.parent() {
-            said(|| "a folder".to_owned(), fs::create_dir_all(folder))?;
+            describe_error(|| "a folder".to_owned(), fs::create_dir_all(folder))?;
         }
         // The name exists already if it is in a folder of the view.
         if fs::symlink_metadata(&at).is_err() {
-            said(|| format!("a link at {}", link.display()), std::os::unix::fs::symlink(target, &at))?;
+            describe_error(|| format!("a link at {}", link.display()), std::os::unix::fs::symlink(target, &at))?;
         }
     }
-    said(|| "a new root".to_owned(), std::env::set_current_dir(SITE))?;
-    said(|| "pivot_root".to_owned(), pivot_root(".", "."))?;
-    said(|| "the old root".to_owned(), unmount(".", UnmountFlags::DETACH))?;
-    said(|| "the new root".to_owned(), std::env::set_current_dir("/"))?;
+    describe_error(|| "a new root".to_owned(), std::env::set_current_dir(MOUNT_POINT))?;
+    describe_error(|| "pivot_root".to_owned(), pivot_root(".", "."))?;
+    describe_error(|| "the old root".to_owned(), unmount(".", UnmountFlags::DETACH))?;
+    describe_error(|| "the new root".to_owned(), std::env::set_current_dir("/"))?;
     let bare = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    said(|| "a read-only root".to_owned(), mount_remount("/", bare, c""))
+    describe_error(|| "a read-only root".to_owned(), mount_remount("/", bare, c""))
 }
 
-fn inside(path: &Path) -> PathBuf {
-    Path::new(SITE).join(path.strip_prefix("/").unwrap_or(path))
+fn path_inside(path: &Path) -> PathBuf {
+    Path::new(MOUNT_POINT).join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// Mounts a file or folder of the machine read-only.
-fn show(path: &Path, folder: bool) -> Result<(), Missing> {
-    let at = inside(path);
+fn mount_read_only(path: &Path, folder: bool) -> Result<(), MissingFeature> {
+    let at = path_inside(path);
     // A file within a mounted folder exists already.
     if fs::symlink_metadata(&at).is_ok() {
         return Ok(());
     }
     let around = if folder { Some(at.as_path()) } else { at.parent() };
     if let Some(around) = around {
-        said(|| "a folder".to_owned(), fs::create_dir_all(around))?;
+        describe_error(|| "a folder".to_owned(), fs::create_dir_all(around))?;
     }
     if !folder {
-        said(|| "a file".to_owned(), fs::write(&at, ""))?;
+        describe_error(|| "a file".to_owned(), fs::write(&at, ""))?;
     }
-    said(|| format!("showing {}", path.display()), mount_bind_recursive(path, &at))?;
+    describe_error(|| format!("showing {}", path.display()), mount_bind_recursive(path, &at))?;
     // In a user namespace, flags of the machine's own mount cannot be removed.
     let kept = statvfs(&at).is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::NOEXEC));
     let mut flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
     flags.set(MountFlags::NOEXEC, kept);
-    said(|| format!("showing {} read only", path.display()), mount_remount(&at, flags, c""))
+    describe_error(|| format!("showing {} read only", path.display()), mount_remount(&at, flags, c""))
 }

@@ -10,14 +10,14 @@ pub(crate) mod limits;
 pub(crate) mod raw;
 
 /// Description of what could not be set up, for people.
-pub(crate) type Missing = String;
+pub(crate) type MissingFeature = String;
 
 /// Locks down a worker for expressions: it can read and write open descriptors, use memory, and exit.
-pub(crate) fn expressions(memory_bytes: usize) -> Result<(), Missing> {
+pub(crate) fn lock_down_expressions(memory_bytes: usize) -> Result<(), MissingFeature> {
     // A worker that opens nothing does not need another user; it leaves root if it can.
     let _ = limits::leave_root();
-    limits::for_expressions(memory_bytes)?;
-    raw::no_new_privileges().map_err(|error| format!("no_new_privs: {error}"))?;
-    let _ = files::nothing();
-    filter::Filter::expressions().install().map_err(|error| format!("seccomp: {error}"))
+    limits::set_expression_limits(memory_bytes)?;
+    raw::set_no_new_privileges().map_err(|error| format!("no_new_privs: {error}"))?;
+    let _ = files::allow_nothing();
+    filter::SyscallFilter::for_expressions().install_filter().map_err(|error| format!("seccomp: {error}"))
 }

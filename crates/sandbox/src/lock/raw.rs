@@ -5,30 +5,30 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+fn check_result(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// The side of a fork that the code runs on.
-pub(crate) enum Fork {
+pub(crate) enum ForkSide {
     Child,
     Parent(rustix::process::Pid),
 }
 
 /// Forks. Only for a process with one thread, such as the launcher.
-pub(crate) fn fork() -> io::Result<Fork> {
+pub(crate) fn fork_process() -> io::Result<ForkSide> {
     // SAFETY: the launcher is called at the start of main and starts no thread, so the child finds no lock held by a
     // thread that it does not have.
     let pid = unsafe { libc::fork() };
-    check(pid.into())?;
-    Ok(rustix::process::Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent))
+    check_result(pid.into())?;
+    Ok(rustix::process::Pid::from_raw(pid).map_or(ForkSide::Child, ForkSide::Parent))
 }
 
 /// Makes the descriptor number `to` a copy of `from` that stays open across exec.
-pub(crate) fn duplicate(from: BorrowedFd<'_>, to: RawFd) -> io::Result<()> {
+pub(crate) fn duplicate_descriptor(from: BorrowedFd<'_>, to: RawFd) -> io::Result<()> {
     // SAFETY: plain integers. Whoever owned `to` before owns a descriptor that now means something else; the launcher
     // calls this for its standard streams and for numbers that it has just closed.
-    check(unsafe { libc::dup2(from.as_raw_fd(), to) }.into())?;
+    check_result(unsafe { libc::dup2(from.as_raw_fd(), to) }.into())?;
     Ok(())
 }
 
@@ -39,24 +39,24 @@ pub(crate) fn close_from(first: libc::c_uint) {
 }
 
 /// Prevents the process from gaining privileges by exec, which filters require.
-pub(crate) fn no_new_privileges() -> io::Result<()> {
+pub(crate) fn set_no_new_privileges() -> io::Result<()> {
     // SAFETY: sets a flag of the process.
-    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())?;
+    check_result(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())?;
     Ok(())
 }
 
 /// Ends the process after `after` of real time, whatever it is doing; zero cancels the timer.
-pub(crate) fn end_after(after: Duration) -> io::Result<()> {
+pub(crate) fn exit_after(after: Duration) -> io::Result<()> {
     let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let once = libc::timeval { tv_sec: after.as_secs() as i64, tv_usec: i64::from(after.subsec_micros()) };
     let timer = libc::itimerval { it_interval: none, it_value: once };
     // SAFETY: `timer` outlives the call, and the old value is not asked for.
-    check(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) }.into())?;
+    check_result(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) }.into())?;
     Ok(())
 }
 
 /// Leaves namespaces.
-pub(crate) fn unshare(flags: rustix::thread::UnshareFlags) -> io::Result<()> {
+pub(crate) fn unshare_namespaces(flags: rustix::thread::UnshareFlags) -> io::Result<()> {
     // SAFETY: no flag here unshares the table of descriptors, the one case in which this breaks what others rely on.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
@@ -67,7 +67,7 @@ pub(crate) fn install_filter(program: &[libc::sock_filter], ask: bool) -> io::Re
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     let flags = if ask { libc::SECCOMP_FILTER_FLAG_NEW_LISTENER } else { 0 };
     // SAFETY: `program` points to `len` instructions that outlive the call; the kernel copies and checks them.
-    let got = check(unsafe {
+    let got = check_result(unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, std::ptr::from_ref(&program))
     })?;
     // SAFETY: with that flag the call gives a new descriptor, which nobody else owns.
@@ -75,26 +75,26 @@ pub(crate) fn install_filter(program: &[libc::sock_filter], ask: bool) -> io::Re
 }
 
 /// A system call that waits for a decision.
-pub(crate) struct Asked {
+pub(crate) struct ReportedCall {
     id: u64,
     pub(crate) call: libc::c_long,
 }
 
 /// Waits for the next call to decide about.
-pub(crate) fn asked(listener: BorrowedFd<'_>) -> io::Result<Asked> {
+pub(crate) fn receive_call(listener: BorrowedFd<'_>) -> io::Result<ReportedCall> {
     // SAFETY: the structure is plain data, for which the kernel wants zeros.
     let mut notice: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     // SAFETY: `notice` is what this request fills, and outlives the call.
-    check(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut notice) }.into())?;
-    Ok(Asked { id: notice.id, call: notice.data.nr.into() })
+    check_result(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut notice) }.into())?;
+    Ok(ReportedCall { id: notice.id, call: notice.data.nr.into() })
 }
 
 /// Permits or refuses a call.
-pub(crate) fn decide(listener: BorrowedFd<'_>, asked: &Asked, allow: bool) -> io::Result<()> {
+pub(crate) fn decide_call(listener: BorrowedFd<'_>, asked: &ReportedCall, allow: bool) -> io::Result<()> {
     let flags = if allow { libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32 } else { 0 };
     let error = if allow { 0 } else { -libc::EPERM };
     let mut answer = libc::seccomp_notif_resp { id: asked.id, val: 0, error, flags };
     // SAFETY: `answer` is what this request reads, and outlives the call.
-    check(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) }.into())?;
+    check_result(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) }.into())?;
     Ok(())
 }

@@ -21,46 +21,47 @@ use rustix::process::{
     setsid, waitpid,
 };
 
-use super::wire::Launch;
-use crate::frame::{self, PLAIN};
-use crate::lock::filter::Filter;
-use crate::lock::raw::{self, Fork};
-use crate::lock::{Missing, files, jail, limits};
+use super::wire::LaunchMessage;
+use crate::frame::{self, PLAIN_MARK};
+use crate::lock::filter::SyscallFilter;
+use crate::lock::raw::{self, ForkSide};
+use crate::lock::{MissingFeature, files, jail, limits};
 
 /// The exit code of an interpreter that was ended by a signal is this plus the signal's number.
-pub(super) const BY_SIGNAL: i32 = 128;
+pub(super) const SIGNAL_EXIT_BASE: i32 = 128;
 
 /// Maximum size of the launcher's frame in bytes: a list of files.
-const LAUNCH_BYTES: usize = 16 << 20;
+const MAX_LAUNCH_BYTES: usize = 16 << 20;
 
 /// Entry point of the launcher.
-pub(crate) fn launch() -> ExitCode {
+pub(crate) fn run_launcher() -> ExitCode {
     raw::close_from(3);
-    let Ok(Some(frame)) = frame::read(Unbuffered(rustix::stdio::stdin()), &PLAIN, LAUNCH_BYTES) else {
+    let Ok(Some(frame)) = frame::read_frame(UnbufferedReader(rustix::stdio::stdin()), &PLAIN_MARK, MAX_LAUNCH_BYTES)
+    else {
         return ExitCode::FAILURE;
     };
-    let Ok(launch) = serde_json::from_slice::<Launch>(&frame) else { return ExitCode::FAILURE };
-    match start(&launch) {
-        Ok((child, listener)) => watch(child, &listener),
+    let Ok(launch) = serde_json::from_slice::<LaunchMessage>(&frame) else { return ExitCode::FAILURE };
+    match start_interpreter(&launch) {
+        Ok((child, listener)) => supervise_child(child, &listener),
         Err(missing) => {
-            report(&launch, rustix::stdio::stdout(), &missing);
+            report_missing(&launch, rustix::stdio::stdout(), &missing);
             ExitCode::FAILURE
         }
     }
 }
 
 /// Reads from a descriptor no more than requested, because the rest belongs to the interpreter.
-struct Unbuffered<'a>(BorrowedFd<'a>);
+struct UnbufferedReader<'a>(BorrowedFd<'a>);
 
-impl io::Read for Unbuffered<'_> {
+impl io::Read for UnbufferedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::read(self.0, buffer)?)
     }
 }
 
-struct Plain<'a>(BorrowedFd<'a>);
+struct PlainWriter<'a>(BorrowedFd<'a>);
 
-impl io::Write for Plain<'_> {
+impl io::Write for PlainWriter<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         Ok(rustix::io::write(self.0, buffer)?)
     }
@@ -71,22 +72,22 @@ impl io::Write for Plain<'_> {
 }
 
 /// Reports on the channel what is missing.
-fn report(launch: &Launch, channel: BorrowedFd<'_>, missing: &str) {
-    say(launch, channel, "missing", missing);
+fn report_missing(launch: &LaunchMessage, channel: BorrowedFd<'_>, missing: &str) {
+    send_message(launch, channel, "missing", missing);
 }
 
-fn say(launch: &Launch, channel: BorrowedFd<'_>, what: &str, text: &str) {
+fn send_message(launch: &LaunchMessage, channel: BorrowedFd<'_>, what: &str, text: &str) {
     let said = serde_json::json!({ what: text }).to_string();
-    let _ = frame::write(Plain(channel), &launch.mark, said.as_bytes());
+    let _ = frame::write_frame(PlainWriter(channel), &launch.mark, said.as_bytes());
 }
 
 /// Locks down and forks. Does not return in the child.
-fn start(launch: &Launch) -> Result<(Pid, OwnedFd), Missing> {
+fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), MissingFeature> {
     let _ = setsid();
     // Isolated by namespaces, or by Landlock if those are not permitted: one of them must work.
     let mut missing = "switched off".to_owned();
     let bare = launch.namespaces
-        && match jail::unshare().and_then(|()| jail::enter(&launch.view)) {
+        && match jail::leave_namespaces().and_then(|()| jail::enter_jail(&launch.view)) {
             Ok(()) => true,
             Err(error) => {
                 missing = error;
@@ -97,24 +98,24 @@ fn start(launch: &Launch) -> Result<(Pid, OwnedFd), Missing> {
         .map_err(|error| format!("a pair of sockets: {error}"))?;
     // A number above those that the interpreter uses.
     let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 10).map_err(|error| format!("a pair of sockets: {error}"))?;
-    match raw::fork().map_err(|error| format!("fork: {error}"))? {
-        Fork::Parent(child) => {
+    match raw::fork_process().map_err(|error| format!("fork: {error}"))? {
+        ForkSide::Parent(child) => {
             drop(theirs);
-            match receive(&ours) {
+            match receive_listener(&ours) {
                 Some(listener) => {
                     let held = if bare { "namespaces".to_owned() } else { format!("Landlock; namespaces: {missing}") };
-                    say(launch, rustix::stdio::stdout(), "held", &held);
+                    send_message(launch, rustix::stdio::stdout(), "held", &held);
                     Ok((child, listener))
                 }
                 // The child has reported the reason on the channel.
                 None => std::process::exit(1),
             }
         }
-        Fork::Child => {
+        ForkSide::Child => {
             drop(ours);
             let error = become_interpreter(launch, bare, &missing, theirs);
             // The standard streams still belong to the channel; nothing was executed.
-            report(launch, CHANNEL_OUT.get().map_or(rustix::stdio::stdout(), AsFd::as_fd), &error);
+            report_missing(launch, CHANNEL_OUT.get().map_or(rustix::stdio::stdout(), AsFd::as_fd), &error);
             std::process::exit(1)
         }
     }
@@ -124,19 +125,19 @@ fn start(launch: &Launch) -> Result<(Pid, OwnedFd), Missing> {
 static CHANNEL_OUT: std::sync::OnceLock<OwnedFd> = std::sync::OnceLock::new();
 
 /// Drops all privileges and executes the interpreter. Returns what is missing if that fails.
-fn become_interpreter(launch: &Launch, bare: bool, missing: &str, listener_to: OwnedFd) -> Missing {
+fn become_interpreter(launch: &LaunchMessage, bare: bool, missing: &str, listener_to: OwnedFd) -> MissingFeature {
     let Err(error) = lock_down(launch, bare, missing, &listener_to);
     error
 }
 
 fn lock_down(
-    launch: &Launch,
+    launch: &LaunchMessage,
     bare: bool,
     missing: &str,
     listener_to: &OwnedFd,
-) -> Result<std::convert::Infallible, Missing> {
+) -> Result<std::convert::Infallible, MissingFeature> {
     let said = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
-    streams().map_err(said("the channel"))?;
+    redirect_streams().map_err(said("the channel"))?;
     limits::leave_root().map_err(said("leaving root"))?;
     if geteuid().is_root() {
         return Err("an unprivileged user: the process is root and cannot become another".to_owned());
@@ -152,31 +153,33 @@ fn lock_down(
     // Set after changing the user, which resets it. The launcher has one thread. If the launcher is dead already,
     // nothing permits the exec below.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| said("the death signal")(error.into()))?;
-    raw::no_new_privileges().map_err(said("no_new_privs"))?;
+    raw::set_no_new_privileges().map_err(said("no_new_privs"))?;
     let view = &launch.view;
     let held = if bare {
-        files::only([std::path::Path::new("/")].into_iter(), executables(view))
+        files::allow_only([std::path::Path::new("/")].into_iter(), executable_paths(view))
     } else {
         let read = view.files.iter().chain(&view.folders).map(std::path::PathBuf::as_path);
-        files::only(read, executables(view))
+        files::allow_only(read, executable_paths(view))
     };
     if let (Err(error), false) = (held, bare) {
         return Err(format!("namespaces ({missing}), and instead of them {error}"));
     }
-    limits::for_interpreter(launch.memory_bytes, launch.cpu_seconds)?;
-    let listener = Filter::interpreter().install_asking().map_err(said("seccomp with notification (Linux 5.5)"))?;
-    send(listener_to, &listener).map_err(said("handing over the listener"))?;
+    limits::set_interpreter_limits(launch.memory_bytes, launch.cpu_seconds)?;
+    let listener = SyscallFilter::for_interpreter()
+        .install_with_listener()
+        .map_err(said("seccomp with notification (Linux 5.5)"))?;
+    send_listener(listener_to, &listener).map_err(said("handing over the listener"))?;
     drop(listener);
-    Err(format!("starting {}: {}", view.interpreter.display(), interpreter(launch).exec()))
+    Err(format!("starting {}: {}", view.interpreter.display(), interpreter_command(launch).exec()))
 }
 
 /// The executable files: the interpreter and its loader.
-fn executables(view: &jail::View) -> impl Iterator<Item = &std::path::Path> {
+fn executable_paths(view: &jail::JailView) -> impl Iterator<Item = &std::path::Path> {
     [Some(view.interpreter.as_path()), view.loader.as_deref()].into_iter().flatten()
 }
 
 /// The interpreter's command. Its environment contains the library path and nothing else.
-fn interpreter(launch: &Launch) -> Command {
+fn interpreter_command(launch: &LaunchMessage) -> Command {
     let mut folders: Vec<&str> = Vec::new();
     for folder in launch.view.files.iter().filter_map(|file| file.parent()?.to_str()) {
         if !folders.contains(&folder) {
@@ -190,18 +193,18 @@ fn interpreter(launch: &Launch) -> Command {
 }
 
 /// Makes the channel descriptors 3 and 4, sends printed text to the log, and provides no input.
-fn streams() -> io::Result<()> {
+fn redirect_streams() -> io::Result<()> {
     let (stdin, stdout, stderr) = (rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr());
     let _ = CHANNEL_OUT.set(rustix::io::fcntl_dupfd_cloexec(stdout, 10)?);
-    raw::duplicate(stdin, 3)?;
-    raw::duplicate(stdout, 4)?;
-    raw::duplicate(stderr, 1)?;
+    raw::duplicate_descriptor(stdin, 3)?;
+    raw::duplicate_descriptor(stdout, 4)?;
+    raw::duplicate_descriptor(stderr, 1)?;
     // The read end of a pipe without a writer: there is no /dev/null here.
     let (nothing, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    raw::duplicate(nothing.as_fd(), 0)
+    raw::duplicate_descriptor(nothing.as_fd(), 0)
 }
 
-fn send(over: &OwnedFd, listener: &OwnedFd) -> io::Result<()> {
+fn send_listener(over: &OwnedFd, listener: &OwnedFd) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let descriptors = [listener.as_fd()];
@@ -210,7 +213,7 @@ fn send(over: &OwnedFd, listener: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn receive(from: &OwnedFd) -> Option<OwnedFd> {
+fn receive_listener(from: &OwnedFd) -> Option<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -222,7 +225,7 @@ fn receive(from: &OwnedFd) -> Option<OwnedFd> {
 }
 
 /// Permits the first exec, refuses all others, and waits until either side ends.
-fn watch(child: Pid, listener: &OwnedFd) -> ExitCode {
+fn supervise_child(child: Pid, listener: &OwnedFd) -> ExitCode {
     let Ok(process) = pidfd_open(child, PidfdFlags::empty()) else { return ExitCode::FAILURE };
     let channel = rustix::stdio::stdin();
     // Only the interpreter's own ends keep the channel and the log open.
@@ -230,8 +233,8 @@ fn watch(child: Pid, listener: &OwnedFd) -> ExitCode {
         Ok(pipe) => pipe,
         Err(_) => return ExitCode::FAILURE,
     };
-    let _ = raw::duplicate(nothing.as_fd(), 1);
-    let _ = raw::duplicate(nothing.as_fd(), 2);
+    let _ = raw::duplicate_descriptor(nothing.as_fd(), 1);
+    let _ = raw::duplicate_descriptor(nothing.as_fd(), 2);
     let mut execs = 0;
     loop {
         let mut polled = [
@@ -248,18 +251,18 @@ fn watch(child: Pid, listener: &OwnedFd) -> ExitCode {
             let _ = pidfd_send_signal(&process, Signal::KILL);
         }
         if asks.contains(PollFlags::IN) {
-            if let Ok(asked) = raw::asked(listener.as_fd()) {
+            if let Ok(asked) = raw::receive_call(listener.as_fd()) {
                 execs += 1;
-                let _ = raw::decide(listener.as_fd(), &asked, execs == 1 && asked.call == libc::SYS_execve);
+                let _ = raw::decide_call(listener.as_fd(), &asked, execs == 1 && asked.call == libc::SYS_execve);
             }
         } else if ended.contains(PollFlags::IN) {
-            return ended_as(child);
+            return exit_code_of(child);
         }
     }
 }
 
-fn ended_as(child: Pid) -> ExitCode {
+fn exit_code_of(child: Pid) -> ExitCode {
     let Ok(Some((_, status))) = waitpid(Some(child), WaitOptions::empty()) else { return ExitCode::FAILURE };
-    let code = status.exit_status().or_else(|| status.terminating_signal().map(|signal| BY_SIGNAL + signal));
+    let code = status.exit_status().or_else(|| status.terminating_signal().map(|signal| SIGNAL_EXIT_BASE + signal));
     ExitCode::from(u8::try_from(code.unwrap_or(1)).unwrap_or(u8::MAX))
 }

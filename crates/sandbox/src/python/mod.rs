@@ -4,10 +4,10 @@
 //! `interpreter` finds a Python and keeps some processes ready, `process` is one of them, and `ask` performs the
 //! requests of blocks.
 
-mod ask;
 mod interpreter;
 mod launch;
 mod process;
+mod requests;
 mod wire;
 
 use std::sync::Arc;
@@ -16,71 +16,71 @@ use std::time::Duration;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{PythonReply, PythonRequest};
 use flowloom_core::error::StepError;
-use flowloom_runtime::effects::{Context, Host};
+use flowloom_runtime::effects::{EffectContext, SandboxHost};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::config::SandboxConfig;
-use crate::refusal::refused;
-use interpreter::Interpreters;
-pub(crate) use launch::launch;
-use process::{Came, Process};
-use wire::{Job, Said, Why};
+use crate::refusal::no_sandbox;
+use interpreter::InterpreterPool;
+pub(crate) use launch::run_launcher;
+use process::{BlockProcess, ProcessMessage};
+use wire::{BlockFailure, BlockMessage, InterpreterMessage};
 
 /// Maximum number of requests of one block that are performed concurrently; further ones are read when one is done.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT_REQUESTS: usize = 64;
 
 /// Runs blocks.
-pub(crate) struct Blocks {
+pub(crate) struct BlockRunner {
     config: Arc<SandboxConfig>,
     turns: Semaphore,
-    interpreters: Interpreters,
+    interpreters: InterpreterPool,
 }
 
-impl Blocks {
-    pub(crate) fn new(config: Arc<SandboxConfig>) -> Blocks {
+impl BlockRunner {
+    pub(crate) fn new(config: Arc<SandboxConfig>) -> BlockRunner {
         let turns = Semaphore::new(config.python.blocks.max(1));
-        Blocks { turns, interpreters: Interpreters::new(config.clone()), config }
+        BlockRunner { turns, interpreters: InterpreterPool::new(config.clone()), config }
     }
 
     /// Describes how blocks run on this machine, or what is missing.
-    pub(crate) async fn available(&self) -> Result<String, String> {
-        let found = self.interpreters.found().await?;
+    pub(crate) async fn describe_availability(&self) -> Result<String, String> {
+        let found = self.interpreters.get_interpreter().await?;
         let bounds = &self.config.python;
         let (seconds, mebibytes) = (bounds.timeout.as_secs_f64(), bounds.memory_bytes >> 20);
-        let (version, path, held) = (&found.version, found.view.interpreter.display(), &found.held);
+        let (version, path, held) = (&found.version, found.view.interpreter.display(), &found.isolation);
         Ok(format!("works: Python {version} at {path}, {seconds} s, {mebibytes} MiB, seccomp, {held}"))
     }
 
     /// Runs a block. Fails with `NoSandbox`, `BlockFailed`, `BlockResult` or `BlockLimit`.
-    pub(crate) async fn run(
+    pub(crate) async fn run_block(
         &self,
         request: &PythonRequest,
-        host: &dyn Host,
-        context: &Context,
+        host: &dyn SandboxHost,
+        context: &EffectContext,
     ) -> Result<PythonReply, StepError> {
-        let _turn = self.turns.acquire().await.map_err(|_| refused("the sandbox is closed"))?;
-        let (mut process, is_ready) = self.interpreters.take().await.map_err(|missing| refused(&missing))?;
-        let job = Job::new(request, &context.owner, &self.config);
+        let _turn = self.turns.acquire().await.map_err(|_| no_sandbox("the sandbox is closed"))?;
+        let (mut process, is_ready) = self.interpreters.take_process().await.map_err(|missing| no_sandbox(&missing))?;
+        let job = BlockMessage::from_request(request, &context.user, &self.config);
         process
-            .give(&job)
-            .map_err(|error| failed(Code::BlockFailed, format!("cannot pass the inputs to the block: {error}")))?;
+            .send_block(&job)
+            .map_err(|error| block_error(Code::BlockFailed, format!("cannot pass the inputs to the block: {error}")))?;
         if is_ready {
-            self.interpreters.refill();
+            self.interpreters.refill_idle();
         } else {
             // Starting up does not count as the block's time. The block is in the pipe already, so it starts at once.
-            process.ready().await.map_err(|missing| refused(&missing))?;
+            process.wait_until_ready().await.map_err(|missing| no_sandbox(&missing))?;
         }
-        let done = self.converse(&mut process, host).await;
+        let done = self.serve_block(&mut process, host).await;
         // The next interpreter is started only after this one ends, because this may be the last block.
         drop(process);
-        self.interpreters.refill();
+        self.interpreters.refill_idle();
         done
     }
 
     /// Performs the block's requests until it is done.
-    async fn converse(&self, process: &mut Process, host: &dyn Host) -> Result<PythonReply, StepError> {
+    async fn serve_block(&self, process: &mut BlockProcess, host: &dyn SandboxHost) -> Result<PythonReply, StepError> {
         let bounds = &self.config.python;
         let mut left = bounds.timeout;
         let mut count = 0;
@@ -91,61 +91,68 @@ impl Blocks {
             let came = tokio::select! {
                 Some(answer) = asked.next(), if !waits_for_itself => {
                     let answer: Vec<u8> = answer;
-                    process.push(&answer);
+                    process.push_frame(&answer);
                     None
                 }
-                came = process.next(), if asked.len() < AT_ONCE => Some(came),
-                () = tokio::time::sleep(left), if waits_for_itself => return Err(out_of_time(bounds.timeout)),
+                came = process.next_message(), if asked.len() < MAX_CONCURRENT_REQUESTS => Some(came),
+                () = tokio::time::sleep(left), if waits_for_itself => return Err(time_limit_error(bounds.timeout)),
             };
             if waits_for_itself {
                 left = left.saturating_sub(since.elapsed());
             }
             match came {
-                None | Some(Came::Said(Said::Ready | Said::Held(_))) => {}
-                Some(Came::Said(Said::Done(reply))) => return Ok(reply),
-                Some(Came::Said(Said::Failed(why, message))) => return Err(self.failure(why, message)),
-                Some(Came::Said(Said::Asks(id, question))) => {
+                None | Some(ProcessMessage::Message(InterpreterMessage::Ready | InterpreterMessage::Isolation(_))) => {}
+                Some(ProcessMessage::Message(InterpreterMessage::Done(reply))) => return Ok(reply),
+                Some(ProcessMessage::Message(InterpreterMessage::Failed(why, message))) => {
+                    return Err(self.block_failure(why, message));
+                }
+                Some(ProcessMessage::Message(InterpreterMessage::Request(id, question))) => {
                     count += 1;
                     if count > bounds.requests {
                         let message = format!("the block made more than {} requests to its run", bounds.requests);
-                        return Err(failed(Code::BlockLimit, message));
+                        return Err(block_error(Code::BlockLimit, message));
                     }
-                    asked.push(ask::answer(host, id, question));
+                    asked.push(requests::perform_request(host, id, question));
                 }
-                Some(Came::Said(Said::Missing(missing))) => return Err(refused(&missing)),
-                Some(Came::Garbage(what)) => {
-                    return Err(failed(
+                Some(ProcessMessage::Message(InterpreterMessage::Missing(missing))) => {
+                    return Err(no_sandbox(&missing));
+                }
+                Some(ProcessMessage::Invalid(what)) => {
+                    return Err(block_error(
                         Code::BlockResult,
                         format!("the block's process sent an invalid message: {what}"),
                     ));
                 }
-                Some(Came::End) => return Err(ended(process).await),
+                Some(ProcessMessage::End) => return Err(ended_error(process).await),
             }
         }
     }
 
-    fn failure(&self, why: Why, message: String) -> StepError {
+    fn block_failure(&self, why: BlockFailure, message: String) -> StepError {
         match why {
-            Why::Raised => failed(Code::BlockFailed, message),
-            Why::Result => failed(Code::BlockResult, message),
-            Why::Memory => {
+            BlockFailure::Raised => block_error(Code::BlockFailed, message),
+            BlockFailure::Result => block_error(Code::BlockResult, message),
+            BlockFailure::Memory => {
                 let mebibytes = self.config.python.memory_bytes >> 20;
-                failed(Code::BlockLimit, format!("the block was stopped: it needs more than {mebibytes} MiB of memory"))
+                block_error(
+                    Code::BlockLimit,
+                    format!("the block was stopped: it needs more than {mebibytes} MiB of memory"),
+                )
             }
         }
     }
 }
 
-async fn ended(process: &mut Process) -> StepError {
-    let how = process.ended().await;
+async fn ended_error(process: &mut BlockProcess) -> StepError {
+    let how = process.describe_end().await;
     let code = if how.starts_with("used up") { Code::BlockLimit } else { Code::BlockFailed };
-    failed(code, format!("the block's process {how} before the block returned a result"))
+    block_error(code, format!("the block's process {how} before the block returned a result"))
 }
 
-fn out_of_time(bound: Duration) -> StepError {
-    failed(Code::BlockLimit, format!("the block was stopped: it ran longer than {} ms", bound.as_millis()))
+fn time_limit_error(bound: Duration) -> StepError {
+    block_error(Code::BlockLimit, format!("the block was stopped: it ran longer than {} ms", bound.as_millis()))
 }
 
-fn failed(code: Code, message: String) -> StepError {
+fn block_error(code: Code, message: String) -> StepError {
     StepError::new(code, message)
 }

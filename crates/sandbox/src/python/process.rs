@@ -13,53 +13,56 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::interpreter::Interpreter;
-use super::launch::BY_SIGNAL;
-use super::wire::{Hello, Job, Launch, Said};
+use super::interpreter::PythonInterpreter;
+use super::launch::SIGNAL_EXIT_BASE;
+use super::wire::{BlockMessage, HelloMessage, InterpreterMessage, LaunchMessage};
 use crate::PYTHON_WORKER;
 use crate::config::{Isolation, SandboxConfig};
-use crate::frame::{self, Frames, Mark, PLAIN};
+use crate::frame::{self, FrameMark, FrameReader, PLAIN_MARK};
 
 /// Timeout for starting an interpreter, on a busy machine.
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// CPU time beyond the block's limit, in seconds: for the start, and so that the limit in real time is reached first.
-const CPU_SPARE_SECONDS: u64 = 5;
+const SPARE_CPU_SECONDS: u64 = 5;
 
-pub(super) struct Process {
+pub(super) struct BlockProcess {
     child: Child,
     /// Open as long as the interpreter may live.
     to: Option<ChildStdin>,
-    from: Frames<ChildStdout>,
+    from: FrameReader<ChildStdout>,
     log: JoinHandle<Vec<u8>>,
-    mark: Mark,
+    mark: FrameMark,
     /// Description of its isolation, once it has started.
-    pub(super) held: String,
+    pub(super) isolation: String,
     /// Data still to be written. It is written while frames are read, so that neither side blocks forever.
     out: VecDeque<u8>,
 }
 
 /// A message from an interpreter.
-pub(super) enum Came {
-    Said(Said),
+pub(super) enum ProcessMessage {
+    Message(InterpreterMessage),
     /// A frame that is invalid or has unknown content.
-    Garbage(String),
+    Invalid(String),
     /// The interpreter has ended.
     End,
 }
 
-impl Process {
+impl BlockProcess {
     /// Starts an interpreter. It receives everything but its block and prepares itself.
-    pub(super) fn start(config: &SandboxConfig, interpreter: &Interpreter) -> io::Result<Process> {
-        let mut mark = Mark::default();
+    pub(super) fn start_interpreter(
+        config: &SandboxConfig,
+        interpreter: &PythonInterpreter,
+    ) -> io::Result<BlockProcess> {
+        let mut mark = FrameMark::default();
         rustix::rand::getrandom(&mut mark, rustix::rand::GetRandomFlags::empty())?;
         let bounds = &config.python;
-        let launch = Launch {
+        let launch = LaunchMessage {
             view: interpreter.view.clone(),
             boot: include_str!("boot.py").to_owned(),
             mark,
             memory_bytes: bounds.memory_bytes,
-            cpu_seconds: bounds.timeout.as_secs() + CPU_SPARE_SECONDS,
+            cpu_seconds: bounds.timeout.as_secs() + SPARE_CPU_SECONDS,
             namespaces: config.isolation == Isolation::Best,
         };
         let mut command = Command::new(&config.worker);
@@ -70,47 +73,47 @@ impl Process {
             return Err(io::Error::other("the worker has no pipes"));
         };
         // A frame contains a result and little more.
-        let from = Frames::new(from, mark, bounds.output_bytes + (64 << 10));
-        let log = tokio::spawn(keep_log(log, bounds.log_bytes));
+        let from = FrameReader::new(from, mark, bounds.output_bytes + (64 << 10));
+        let log = tokio::spawn(collect_log(log, bounds.log_bytes));
         let to = Some(to);
-        let mut process = Process { child, to, from, log, mark, held: String::new(), out: VecDeque::new() };
-        process.push_marked(&PLAIN, &serde_json::to_vec(&launch)?);
-        process.push(&interpreter.codes);
-        process.push(&serde_json::to_vec(&Hello { mark, output_bytes: bounds.output_bytes })?);
+        let mut process = BlockProcess { child, to, from, log, mark, isolation: String::new(), out: VecDeque::new() };
+        process.push_marked_frame(&PLAIN_MARK, &serde_json::to_vec(&launch)?);
+        process.push_frame(&interpreter.codes);
+        process.push_frame(&serde_json::to_vec(&HelloMessage { mark, output_bytes: bounds.output_bytes })?);
         Ok(process)
     }
 
-    fn push_marked(&mut self, mark: &Mark, payload: &[u8]) {
+    fn push_marked_frame(&mut self, mark: &FrameMark, payload: &[u8]) {
         let mut framed = Vec::new();
-        frame::push(&mut framed, mark, payload);
+        frame::push_frame(&mut framed, mark, payload);
         self.out.extend(framed);
     }
 
     /// Queues a frame; it is written while frames are read.
-    pub(super) fn push(&mut self, payload: &[u8]) {
+    pub(super) fn push_frame(&mut self, payload: &[u8]) {
         let mark = self.mark;
-        self.push_marked(&mark, payload);
+        self.push_marked_frame(&mark, payload);
     }
 
     /// Sends its block.
-    pub(super) fn give(&mut self, job: &Job<'_>) -> io::Result<()> {
-        self.push(&serde_json::to_vec(job)?);
+    pub(super) fn send_block(&mut self, job: &BlockMessage<'_>) -> io::Result<()> {
+        self.push_frame(&serde_json::to_vec(job)?);
         Ok(())
     }
 
     /// The next message; also writes queued data. Can be cancelled and called again.
-    pub(super) async fn next(&mut self) -> Came {
+    pub(super) async fn next_message(&mut self) -> ProcessMessage {
         loop {
             let pending = self.out.as_slices().0;
             tokio::select! {
-                frame = self.from.next() => match frame.map(|frame| frame.as_deref().map(Said::read)) {
-                    Ok(Some(Ok(Said::Held(held)))) => self.held = held,
-                    Ok(Some(Ok(said))) => return Came::Said(said),
-                    Ok(Some(Err(what))) => return Came::Garbage(what),
-                    Ok(None) => return Came::End,
-                    Err(error) => return Came::Garbage(error.to_string()),
+                frame = self.from.next_frame() => match frame.map(|frame| frame.as_deref().map(InterpreterMessage::parse_frame)) {
+                    Ok(Some(Ok(InterpreterMessage::Isolation(held)))) => self.isolation = held,
+                    Ok(Some(Ok(said))) => return ProcessMessage::Message(said),
+                    Ok(Some(Err(what))) => return ProcessMessage::Invalid(what),
+                    Ok(None) => return ProcessMessage::End,
+                    Err(error) => return ProcessMessage::Invalid(error.to_string()),
                 },
-                written = write(&mut self.to, pending), if !pending.is_empty() => match written {
+                written = write_some(&mut self.to, pending), if !pending.is_empty() => match written {
                     Ok(count) => drop(self.out.drain(..count)),
                     // Messages that it sent before it ended are still read.
                     Err(_) => self.out.clear(),
@@ -120,13 +123,13 @@ impl Process {
     }
 
     /// Waits until it has imported everything and waits for a block. The error describes what is missing.
-    pub(super) async fn ready(&mut self) -> Result<(), String> {
-        match timeout(START, self.next()).await {
-            Ok(Came::Said(Said::Ready)) => Ok(()),
-            Ok(Came::Said(Said::Missing(missing))) => Err(missing),
-            Ok(Came::Said(_)) => Err("the interpreter sent an unexpected message".to_owned()),
-            Ok(Came::Garbage(error)) => Err(format!("the interpreter: {error}")),
-            Ok(Came::End) => Err(format!("the interpreter {}", self.ended().await)),
+    pub(super) async fn wait_until_ready(&mut self) -> Result<(), String> {
+        match timeout(START_TIMEOUT, self.next_message()).await {
+            Ok(ProcessMessage::Message(InterpreterMessage::Ready)) => Ok(()),
+            Ok(ProcessMessage::Message(InterpreterMessage::Missing(missing))) => Err(missing),
+            Ok(ProcessMessage::Message(_)) => Err("the interpreter sent an unexpected message".to_owned()),
+            Ok(ProcessMessage::Invalid(error)) => Err(format!("the interpreter: {error}")),
+            Ok(ProcessMessage::End) => Err(format!("the interpreter {}", self.describe_end().await)),
             Err(_) => Err("the interpreter did not become ready in time".to_owned()),
         }
     }
@@ -137,7 +140,7 @@ impl Process {
     }
 
     /// Describes how it ended, with the end of its printed text.
-    pub(super) async fn ended(&mut self) -> String {
+    pub(super) async fn describe_end(&mut self) -> String {
         // The channel is closed, so the process has ended or is ending. A block that closed the channel itself is
         // killed.
         let status = match timeout(Duration::from_millis(200), self.child.wait()).await {
@@ -149,8 +152,8 @@ impl Process {
         let log = log.ok().and_then(Result::ok).unwrap_or_default();
         let last = String::from_utf8_lossy(&log).trim().lines().last().unwrap_or_default().to_owned();
         let how = match status {
-            Some(code) if code == BY_SIGNAL + libc::SIGXCPU => "used up its processor time".to_owned(),
-            Some(code) if code > BY_SIGNAL => format!("was ended by signal {}", code - BY_SIGNAL),
+            Some(code) if code == SIGNAL_EXIT_BASE + libc::SIGXCPU => "used up its processor time".to_owned(),
+            Some(code) if code > SIGNAL_EXIT_BASE => format!("was ended by signal {}", code - SIGNAL_EXIT_BASE),
             Some(code) => format!("ended with exit code {code}"),
             None => "closed its channel".to_owned(),
         };
@@ -158,7 +161,7 @@ impl Process {
     }
 }
 
-async fn write(to: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<usize> {
+async fn write_some(to: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<usize> {
     match to {
         Some(to) => to.write(bytes).await,
         None => Err(io::ErrorKind::BrokenPipe.into()),
@@ -166,7 +169,7 @@ async fn write(to: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<usize> {
 }
 
 /// Keeps the end of the printed text and drops the rest, so that printing never blocks.
-async fn keep_log(mut from: ChildStderr, cap: usize) -> Vec<u8> {
+async fn collect_log(mut from: ChildStderr, cap: usize) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut buffer = vec![0; 8 << 10];
     while let Ok(count) = from.read(&mut buffer).await {
@@ -181,18 +184,18 @@ async fn keep_log(mut from: ChildStderr, cap: usize) -> Vec<u8> {
     kept
 }
 
-impl<'a> Job<'a> {
+impl<'a> BlockMessage<'a> {
     /// A block of a run of the user `owner`.
-    pub(super) fn new(
+    pub(super) fn from_request(
         request: &'a flowloom_core::effect::PythonRequest,
         owner: &'a Arc<str>,
         config: &'a SandboxConfig,
-    ) -> Job<'a> {
+    ) -> BlockMessage<'a> {
         let memory = match &request.memory {
             memory @ Value::Map(_) => memory.clone(),
             _ => flowloom_core::value::Map::new().into(),
         };
-        Job {
+        BlockMessage {
             source: &request.source,
             inputs: &request.inputs,
             user: &request.user,

@@ -6,15 +6,15 @@ use flowloom_core::json;
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::Mark;
-use crate::lock::jail::View;
+use crate::frame::FrameMark;
+use crate::lock::jail::JailView;
 
 /// The launcher's frame: what to start, and its limits.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Launch {
-    pub(super) view: View,
+pub(super) struct LaunchMessage {
+    pub(super) view: JailView,
     pub(super) boot: String,
-    pub(super) mark: Mark,
+    pub(super) mark: FrameMark,
     pub(super) memory_bytes: u64,
     pub(super) cpu_seconds: u64,
     pub(super) namespaces: bool,
@@ -22,14 +22,14 @@ pub(super) struct Launch {
 
 /// The interpreter's first frame: the mark of its frames, and their maximum size.
 #[derive(Serialize)]
-pub(super) struct Hello {
-    pub(super) mark: Mark,
+pub(super) struct HelloMessage {
+    pub(super) mark: FrameMark,
     pub(super) output_bytes: usize,
 }
 
 /// A block to run.
 #[derive(Serialize)]
-pub(super) struct Job<'a> {
+pub(super) struct BlockMessage<'a> {
     pub(super) source: &'a str,
     pub(super) inputs: &'a Value,
     pub(super) user: &'a Value,
@@ -40,24 +40,24 @@ pub(super) struct Job<'a> {
 
 /// A message from an interpreter.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum InterpreterMessage {
     /// It waits for a block.
     Ready,
     /// The lock-down or the start failed; the text describes what is missing.
     Missing(String),
     /// Description of its isolation.
-    Held(String),
+    Isolation(String),
     /// The block returned.
     Done(PythonReply),
     /// The block failed.
-    Failed(Why, String),
+    Failed(BlockFailure, String),
     /// The block sends a request under a number.
-    Asks(i64, Question),
+    Request(i64, BlockRequest),
 }
 
 /// How a block failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum BlockFailure {
     Raised,
     Memory,
     Result,
@@ -65,45 +65,45 @@ pub(super) enum Why {
 
 /// A request of a block to its run.
 #[derive(Debug)]
-pub(super) enum Question {
+pub(super) enum BlockRequest {
     Http { method: String, url: String, headers: Vec<(String, String)>, body: Option<String> },
     Generate(Vec<Message>),
 }
 
-impl Said {
+impl InterpreterMessage {
     /// Parses a frame; the error describes what is wrong with it. Nothing in it is trusted.
-    pub(super) fn read(frame: &[u8]) -> Result<Said, String> {
+    pub(super) fn parse_frame(frame: &[u8]) -> Result<InterpreterMessage, String> {
         let text = std::str::from_utf8(frame).map_err(|_| "it is not UTF-8 text".to_owned())?;
         let said = json::parse_value(text).map_err(|error| error.message)?;
         if let Some(done) = said.get("done") {
-            return reply(done).map(Said::Done).ok_or_else(|| "it is not a result".to_owned());
+            return parse_reply(done).map(InterpreterMessage::Done).ok_or_else(|| "it is not a result".to_owned());
         }
         if let Some(missing) = said.get("missing").and_then(Value::as_str) {
-            return Ok(Said::Missing(missing.to_owned()));
+            return Ok(InterpreterMessage::Missing(missing.to_owned()));
         }
         if let Some(held) = said.get("held").and_then(Value::as_str) {
-            return Ok(Said::Held(held.to_owned()));
+            return Ok(InterpreterMessage::Isolation(held.to_owned()));
         }
         if let Some(message) = said.get("failed").and_then(Value::as_str) {
             let why = match said.get("kind").and_then(Value::as_str) {
-                Some("memory") => Why::Memory,
-                Some("result") => Why::Result,
-                _ => Why::Raised,
+                Some("memory") => BlockFailure::Memory,
+                Some("result") => BlockFailure::Result,
+                _ => BlockFailure::Raised,
             };
-            return Ok(Said::Failed(why, message.to_owned()));
+            return Ok(InterpreterMessage::Failed(why, message.to_owned()));
         }
         if said.get("ready").is_some() {
-            return Ok(Said::Ready);
+            return Ok(InterpreterMessage::Ready);
         }
         let id = said.get("id").and_then(Value::as_i64);
-        let question = said.get("http").and_then(http).or_else(|| said.get("llm").and_then(messages));
+        let question = said.get("http").and_then(parse_http).or_else(|| said.get("llm").and_then(parse_messages));
         id.zip(question)
-            .map(|(id, question)| Said::Asks(id, question))
+            .map(|(id, question)| InterpreterMessage::Request(id, question))
             .ok_or_else(|| "it is not a known message".to_owned())
     }
 }
 
-fn reply(done: &Value) -> Option<PythonReply> {
+fn parse_reply(done: &Value) -> Option<PythonReply> {
     let output = done.get("output")?.clone();
     let change = |change: &Value| {
         let [key, value] = change.as_list()? else { return None };
@@ -116,17 +116,17 @@ fn reply(done: &Value) -> Option<PythonReply> {
     Some(PythonReply { output, memory })
 }
 
-fn http(asked: &Value) -> Option<Question> {
+fn parse_http(asked: &Value) -> Option<BlockRequest> {
     let text = |key: &str| asked.get(key).and_then(Value::as_str).map(str::to_owned);
     let pair = |pair: &Value| {
         let [name, value] = pair.as_list()? else { return None };
         Some((name.as_str()?.to_owned(), value.as_str()?.to_owned()))
     };
     let headers = asked.get("headers")?.as_list()?.iter().map(pair).collect::<Option<Vec<_>>>()?;
-    Some(Question::Http { method: text("method")?, url: text("url")?, headers, body: text("body") })
+    Some(BlockRequest::Http { method: text("method")?, url: text("url")?, headers, body: text("body") })
 }
 
-fn messages(asked: &Value) -> Option<Question> {
+fn parse_messages(asked: &Value) -> Option<BlockRequest> {
     let message = |message: &Value| {
         let role = match message.get("role")?.as_str()? {
             "system" => Role::System,
@@ -135,5 +135,5 @@ fn messages(asked: &Value) -> Option<Question> {
         };
         Some(Message::new(role, message.get("content")?.as_str()?))
     };
-    asked.as_list()?.iter().map(message).collect::<Option<Vec<_>>>().map(Question::Generate)
+    asked.as_list()?.iter().map(message).collect::<Option<Vec<_>>>().map(BlockRequest::Generate)
 }

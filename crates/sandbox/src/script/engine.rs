@@ -10,10 +10,10 @@ use std::time::Duration;
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Persistent, Runtime, Value as JsValue};
 
-use super::wire::{Answer, Asked, Setup};
+use super::wire::{ReceivedExpression, ScriptAnswer, ScriptSetup};
 
 /// Globals in addition to the bare language.
-type Parts = (
+type EngineGlobals = (
     intrinsic::Eval,
     intrinsic::Date,
     intrinsic::RegExpCompiler,
@@ -23,15 +23,15 @@ type Parts = (
     intrinsic::Promise,
 );
 
-const BASE: &str = include_str!("prelude/base.js");
-const DATE: &str = include_str!("prelude/date.js");
-const RANDOM: &str = include_str!("prelude/random.js");
-const DEDENT: &str = include_str!("prelude/dedent.js");
-const STACK_BYTES: usize = 1 << 20;
-const MESSAGE_CHARACTERS: usize = 2000;
+const BASE_PRELUDE: &str = include_str!("prelude/base.js");
+const DATE_PRELUDE: &str = include_str!("prelude/date.js");
+const RANDOM_PRELUDE: &str = include_str!("prelude/random.js");
+const DEDENT_PRELUDE: &str = include_str!("prelude/dedent.js");
+const MAX_STACK_BYTES: usize = 1 << 20;
+const MAX_MESSAGE_CHARS: usize = 2000;
 
 /// An engine that has not evaluated anything yet.
-pub(super) struct Engine {
+pub(super) struct ScriptEngine {
     date: Persistent<JsValue<'static>>,
     context: Context,
     runtime: Runtime,
@@ -41,45 +41,45 @@ pub(super) struct Engine {
     output_bytes: usize,
 }
 
-impl Engine {
-    pub(super) fn new(setup: &Setup) -> Result<Engine, String> {
+impl ScriptEngine {
+    pub(super) fn new(setup: &ScriptSetup) -> Result<ScriptEngine, String> {
         let runtime = Runtime::new().map_err(|error| error.to_string())?;
         runtime.set_memory_limit(setup.memory_bytes);
-        runtime.set_max_stack_size(STACK_BYTES);
+        runtime.set_max_stack_size(MAX_STACK_BYTES);
         let until: Rc<Cell<Option<Duration>>> = Rc::default();
         let interrupted: Rc<Cell<bool>> = Rc::default();
         let (clock, note) = (until.clone(), interrupted.clone());
         runtime.set_interrupt_handler(Some(Box::new(move || {
-            let late = clock.get().is_some_and(|until| worked() >= until);
+            let late = clock.get().is_some_and(|until| thread_cpu_time() >= until);
             note.set(note.get() || late);
             late
         })));
-        let context = Context::custom::<Parts>(&runtime).map_err(|error| error.to_string())?;
+        let context = Context::custom::<EngineGlobals>(&runtime).map_err(|error| error.to_string())?;
         let date = context.with(|ctx| {
             let globals = ctx.globals();
             let date = globals.get("Date").and_then(|date: JsValue<'_>| {
                 globals.remove("Date")?;
-                ctx.eval::<(), _>(BASE)?;
+                ctx.eval::<(), _>(BASE_PRELUDE)?;
                 Ok(Persistent::save(&ctx, date))
             });
             date.catch(&ctx).map_err(|error| error.to_string())
         })?;
         let (memory_bytes, output_bytes) = (setup.memory_bytes, setup.output_bytes);
-        Ok(Engine { date, context, runtime, until, interrupted, memory_bytes, output_bytes })
+        Ok(ScriptEngine { date, context, runtime, until, interrupted, memory_bytes, output_bytes })
     }
 
     /// Evaluates one expression. Consumes the engine, so that no state remains for another expression.
-    pub(super) fn evaluate(self, asked: &Asked<'_>, bound: Duration) -> Answer {
-        let Engine { date, context, runtime, until, interrupted, memory_bytes, output_bytes } = self;
-        until.set(Some(worked() + bound));
-        let answer = context.with(|ctx| match value(&ctx, date, asked).catch(&ctx) {
-            Ok(None) => Answer::Nothing,
+    pub(super) fn evaluate_expression(self, asked: &ReceivedExpression<'_>, bound: Duration) -> ScriptAnswer {
+        let ScriptEngine { date, context, runtime, until, interrupted, memory_bytes, output_bytes } = self;
+        until.set(Some(thread_cpu_time() + bound));
+        let answer = context.with(|ctx| match evaluate_value(&ctx, date, asked).catch(&ctx) {
+            Ok(None) => ScriptAnswer::Undefined,
             Ok(Some(text)) if text.len() > output_bytes => {
-                Answer::Limit(format!("its value is larger than {} MiB", output_bytes >> 20))
+                ScriptAnswer::Limit(format!("its value is larger than {} MiB", output_bytes >> 20))
             }
-            Ok(Some(text)) => Answer::Value(text),
-            Err(_) if interrupted.get() => Answer::Limit(out_of_time(bound)),
-            Err(error) => failed(&error, memory_bytes),
+            Ok(Some(text)) => ScriptAnswer::Value(text),
+            Err(_) if interrupted.get() => ScriptAnswer::Limit(time_limit_message(bound)),
+            Err(error) => error_answer(&error, memory_bytes),
         });
         drop((context, runtime));
         answer
@@ -87,23 +87,23 @@ impl Engine {
 }
 
 /// CPU time of this thread, which other load on the machine does not affect.
-fn worked() -> Duration {
+fn thread_cpu_time() -> Duration {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(used.tv_sec).unwrap_or_default(), u32::try_from(used.tv_nsec).unwrap_or_default())
 }
 
-pub(super) fn out_of_time(bound: Duration) -> String {
+pub(super) fn time_limit_message(bound: Duration) -> String {
     format!("it ran longer than {} ms", bound.as_millis())
 }
 
-fn value<'js>(
+fn evaluate_value<'js>(
     ctx: &Ctx<'js>,
     date: Persistent<JsValue<'static>>,
-    asked: &Asked<'_>,
+    asked: &ReceivedExpression<'_>,
 ) -> Result<Option<String>, rquickjs::Error> {
     let globals = ctx.globals();
     let define: Function<'js> = globals.get::<_, Object<'js>>("Object")?.get("defineProperty")?;
-    give_parts(ctx, date, asked)?;
+    define_globals(ctx, date, asked)?;
     for (name, value) in &asked.names {
         // JavaScript's own constants are not replaced; a name like `__proto__` is an ordinary name.
         if matches!(name.as_str(), "undefined" | "NaN" | "Infinity") {
@@ -142,22 +142,26 @@ fn value<'js>(
 }
 
 /// Provides globals only to expressions that name them, because each costs as much as an evaluation.
-fn give_parts<'js>(ctx: &Ctx<'js>, date: Persistent<JsValue<'static>>, asked: &Asked<'_>) -> rquickjs::Result<()> {
+fn define_globals<'js>(
+    ctx: &Ctx<'js>,
+    date: Persistent<JsValue<'static>>,
+    asked: &ReceivedExpression<'_>,
+) -> rquickjs::Result<()> {
     let date = date.restore(ctx)?;
     if asked.source.contains("Date") {
-        ctx.eval::<Function<'js>, _>(DATE)?.call::<_, ()>((date, asked.now_ms as f64))?;
+        ctx.eval::<Function<'js>, _>(DATE_PRELUDE)?.call::<_, ()>((date, asked.now_ms as f64))?;
     }
     if asked.source.contains("random") {
         let (high, low) = ((asked.seed >> 32) as u32, asked.seed as u32);
-        ctx.eval::<Function<'js>, _>(RANDOM)?.call::<_, ()>((high, low))?;
+        ctx.eval::<Function<'js>, _>(RANDOM_PRELUDE)?.call::<_, ()>((high, low))?;
     }
     if asked.source.contains("dedent") {
-        ctx.eval::<Function<'js>, _>(DEDENT)?.call::<_, ()>(())?;
+        ctx.eval::<Function<'js>, _>(DEDENT_PRELUDE)?.call::<_, ()>(())?;
     }
     Ok(())
 }
 
-fn failed(error: &CaughtError<'_>, memory_bytes: usize) -> Answer {
+fn error_answer(error: &CaughtError<'_>, memory_bytes: usize) -> ScriptAnswer {
     let text = match error {
         CaughtError::Exception(exception) => {
             let read = |key: &str| {
@@ -166,21 +170,21 @@ fn failed(error: &CaughtError<'_>, memory_bytes: usize) -> Answer {
             };
             let (name, message) = (read("name"), read("message"));
             if name == "InternalError" && message == "out of memory" {
-                return out_of_memory(memory_bytes);
+                return memory_limit_answer(memory_bytes);
             }
             if name.is_empty() { message } else { format!("{name}: {message}") }
         }
         // Thrown if there was not even memory for an error.
-        CaughtError::Value(value) if value.is_null() => return out_of_memory(memory_bytes),
+        CaughtError::Value(value) if value.is_null() => return memory_limit_answer(memory_bytes),
         CaughtError::Value(value) => {
             let text = value.as_string().and_then(|text| text.to_string().ok());
             text.unwrap_or_else(|| format!("a value of type {} was thrown", value.type_name()))
         }
         CaughtError::Error(error) => error.to_string(),
     };
-    Answer::Threw(text.chars().take(MESSAGE_CHARACTERS).collect())
+    ScriptAnswer::Threw(text.chars().take(MAX_MESSAGE_CHARS).collect())
 }
 
-fn out_of_memory(memory_bytes: usize) -> Answer {
-    Answer::Limit(format!("it needs more than {} MiB of memory", memory_bytes >> 20))
+fn memory_limit_answer(memory_bytes: usize) -> ScriptAnswer {
+    ScriptAnswer::Limit(format!("it needs more than {} MiB of memory", memory_bytes >> 20))
 }

@@ -22,95 +22,99 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::SCRIPT_WORKER;
-use crate::config::{PATIENCE, SandboxConfig};
-use crate::frame::{self, Frames, PLAIN};
-use crate::refusal::refused;
-use wire::{Answer, Ask, Setup};
-pub(crate) use worker::worker;
+use crate::config::{REAL_TIME_FACTOR, SandboxConfig};
+use crate::frame::{self, FrameReader, PLAIN_MARK};
+use crate::refusal::no_sandbox;
+use wire::{ScriptAnswer, ScriptSetup, SentExpression};
+pub(crate) use worker::run_worker;
 
 /// Timeout for starting a worker, on a busy machine.
-const START: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pool of workers.
-pub(crate) struct Scripts {
+pub(crate) struct WorkerPool {
     config: Arc<SandboxConfig>,
     turns: Semaphore,
-    idle: Mutex<Vec<Worker>>,
+    idle: Mutex<Vec<ScriptWorker>>,
 }
 
 /// A worker that waits for an expression. It is killed when dropped.
-struct Worker {
-    owner: Arc<str>,
+struct ScriptWorker {
+    user: Arc<str>,
     to: ChildStdin,
-    from: Frames<ChildStdout>,
+    from: FrameReader<ChildStdout>,
     _child: Child,
 }
 
-impl Scripts {
-    pub(crate) fn new(config: Arc<SandboxConfig>) -> Scripts {
+impl WorkerPool {
+    pub(crate) fn new(config: Arc<SandboxConfig>) -> WorkerPool {
         let workers = config.script.workers.max(1);
-        Scripts { config, turns: Semaphore::new(workers), idle: Mutex::default() }
+        WorkerPool { config, turns: Semaphore::new(workers), idle: Mutex::default() }
     }
 
     /// Describes how expressions are evaluated on this machine, or what is missing.
-    pub(crate) async fn available(&self) -> Result<String, String> {
-        let worker = self.start("".into()).await.map_err(|error| error.message)?;
-        self.keep(worker);
+    pub(crate) async fn describe_availability(&self) -> Result<String, String> {
+        let worker = self.start_worker("".into()).await.map_err(|error| error.message)?;
+        self.return_worker(worker);
         let bounds = &self.config.script;
         Ok(format!("works: {} ms, {} MiB, seccomp", bounds.timeout.as_millis(), bounds.memory_bytes >> 20))
     }
 
     /// Evaluates an expression for a run of the user `owner`; `None` for `undefined`. Fails with `NoSandbox`,
     /// `ExpressionFailed` or `ScriptLimit`.
-    pub(crate) async fn evaluate(&self, request: &ScriptRequest, owner: &Arc<str>) -> Result<Option<Value>, StepError> {
+    pub(crate) async fn evaluate_expression(
+        &self,
+        request: &ScriptRequest,
+        owner: &Arc<str>,
+    ) -> Result<Option<Value>, StepError> {
         let names = request.names.iter().map(|(name, value)| (&**name, value.iter().collect())).collect();
-        let ask = Ask { source: &request.source, names, now_ms: request.now_ms, seed: request.seed };
-        let question =
-            serde_json::to_vec(&ask).map_err(|error| failed(format!("cannot serialise the expression: {error}")))?;
-        let _turn = self.turns.acquire().await.map_err(|_| failed("the sandbox is closed".to_owned()))?;
-        let mut worker = match self.take(owner) {
+        let ask = SentExpression { source: &request.source, names, now_ms: request.now_ms, seed: request.seed };
+        let question = serde_json::to_vec(&ask)
+            .map_err(|error| expression_error(format!("cannot serialise the expression: {error}")))?;
+        let _turn = self.turns.acquire().await.map_err(|_| expression_error("the sandbox is closed".to_owned()))?;
+        let mut worker = match self.take_worker(owner) {
             Some(worker) => worker,
-            None => self.start(owner.clone()).await?,
+            None => self.start_worker(owner.clone()).await?,
         };
         let within = self.config.script.timeout;
-        let answer = match timeout(within * PATIENCE, worker.ask(&question)).await {
+        let answer = match timeout(within * REAL_TIME_FACTOR, worker.send_expression(&question)).await {
             Ok(answer) => answer,
             // Dropping the worker kills it, whatever it is doing.
-            Err(_) => Some(Answer::Limit(engine::out_of_time(within))),
+            Err(_) => Some(ScriptAnswer::Limit(engine::time_limit_message(within))),
         };
         match answer {
-            Some(Answer::Value(text)) => {
-                self.keep(worker);
+            Some(ScriptAnswer::Value(text)) => {
+                self.return_worker(worker);
                 let value = json::parse_value(&text);
-                value.map(Some).map_err(|error| failed(format!("cannot parse the value: {}", error.message)))
+                value.map(Some).map_err(|error| expression_error(format!("cannot parse the value: {}", error.message)))
             }
-            Some(Answer::Nothing) => {
-                self.keep(worker);
+            Some(ScriptAnswer::Undefined) => {
+                self.return_worker(worker);
                 Ok(None)
             }
-            Some(Answer::Threw(message)) => {
-                self.keep(worker);
-                Err(failed(message))
+            Some(ScriptAnswer::Threw(message)) => {
+                self.return_worker(worker);
+                Err(expression_error(message))
             }
-            Some(Answer::Limit(bound)) => {
+            Some(ScriptAnswer::Limit(bound)) => {
                 let source: String = request.source.chars().take(80).collect();
                 Err(StepError::new(Code::ScriptLimit, format!("the expression was stopped: {bound}: {source}")))
             }
-            None => Err(failed("the worker that evaluated the expression died".to_owned())),
+            None => Err(expression_error("the worker that evaluated the expression died".to_owned())),
         }
     }
 
     /// A worker that has served only the user `owner`, or no user.
-    fn take(&self, owner: &Arc<str>) -> Option<Worker> {
+    fn take_worker(&self, owner: &Arc<str>) -> Option<ScriptWorker> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |worker: &Worker| worker.owner == *owner || worker.owner.is_empty();
+        let fits = |worker: &ScriptWorker| worker.user == *owner || worker.user.is_empty();
         let at = idle.iter().rposition(fits)?;
         let mut worker = idle.remove(at);
-        worker.owner = owner.clone();
+        worker.user = owner.clone();
         Some(worker)
     }
 
-    fn keep(&self, worker: Worker) {
+    fn return_worker(&self, worker: ScriptWorker) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(worker);
         if idle.len() > self.config.script.workers.max(1) {
@@ -118,9 +122,9 @@ impl Scripts {
         }
     }
 
-    async fn start(&self, owner: Arc<str>) -> Result<Worker, StepError> {
+    async fn start_worker(&self, owner: Arc<str>) -> Result<ScriptWorker, StepError> {
         let bounds = &self.config.script;
-        let setup = Setup {
+        let setup = ScriptSetup {
             timeout_ms: bounds.timeout.as_millis() as u64,
             memory_bytes: bounds.memory_bytes,
             output_bytes: bounds.output_bytes,
@@ -128,22 +132,22 @@ impl Scripts {
         let mut command = Command::new(&self.config.worker);
         command.arg(SCRIPT_WORKER).env_clear().current_dir("/").process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let unstarted = |error: String| refused(&format!("{}: {error}", self.config.worker.display()));
+        let unstarted = |error: String| no_sandbox(&format!("{}: {error}", self.config.worker.display()));
         let mut child = command.spawn().map_err(|error| unstarted(error.to_string()))?;
         let (Some(mut to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(unstarted("it has no pipes".to_owned()));
         };
         let mut first = Vec::new();
-        frame::push(&mut first, &PLAIN, &serde_json::to_vec(&setup).unwrap_or_default());
+        frame::push_frame(&mut first, &PLAIN_MARK, &serde_json::to_vec(&setup).unwrap_or_default());
         // A little more than a value, so that the worker can report an exceeded limit.
-        let mut from = Frames::new(from, PLAIN, bounds.output_bytes + (64 << 10));
-        let ready = timeout(START, async {
+        let mut from = FrameReader::new(from, PLAIN_MARK, bounds.output_bytes + (64 << 10));
+        let ready = timeout(START_TIMEOUT, async {
             to.write_all(&first).await?;
-            from.next().await
+            from.next_frame().await
         });
         match ready.await {
-            Ok(Ok(Some(missing))) if missing.is_empty() => Ok(Worker { owner, to, from, _child: child }),
-            Ok(Ok(Some(missing))) => Err(refused(&String::from_utf8_lossy(&missing))),
+            Ok(Ok(Some(missing))) if missing.is_empty() => Ok(ScriptWorker { user: owner, to, from, _child: child }),
+            Ok(Ok(Some(missing))) => Err(no_sandbox(&String::from_utf8_lossy(&missing))),
             Ok(Ok(None)) => Err(unstarted("the worker ended before it was ready".to_owned())),
             Ok(Err(error)) => Err(unstarted(error.to_string())),
             Err(_) => Err(unstarted("the worker did not become ready in time".to_owned())),
@@ -151,17 +155,17 @@ impl Scripts {
     }
 }
 
-impl Worker {
+impl ScriptWorker {
     /// Sends an expression and returns the answer; `None` if the worker died or sent an invalid answer.
-    async fn ask(&mut self, question: &[u8]) -> Option<Answer> {
+    async fn send_expression(&mut self, question: &[u8]) -> Option<ScriptAnswer> {
         let mut out = Vec::new();
-        frame::push(&mut out, &PLAIN, question);
+        frame::push_frame(&mut out, &PLAIN_MARK, question);
         self.to.write_all(&out).await.ok()?;
-        Answer::read(self.from.next().await.ok()??)
+        ScriptAnswer::from_frame(self.from.next_frame().await.ok()??)
     }
 }
 
-fn failed(message: String) -> StepError {
+fn expression_error(message: String) -> StepError {
     StepError::new(Code::ExpressionFailed, message)
 }
 
@@ -170,27 +174,27 @@ mod tests {
     use super::*;
 
     /// A stand-in for a worker; the pool does not care which program it is.
-    fn worker(owner: &str) -> Worker {
+    fn test_worker(owner: &str) -> ScriptWorker {
         let mut child =
             Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Worker { owner: owner.into(), to, from: Frames::new(from, PLAIN, 100), _child: child }
+        ScriptWorker { user: owner.into(), to, from: FrameReader::new(from, PLAIN_MARK, 100), _child: child }
     }
 
     #[tokio::test]
     async fn a_worker_serves_one_owner() {
         let mut config = SandboxConfig::new("none", Vec::new());
         config.script.workers = 2;
-        let scripts = Scripts::new(Arc::new(config));
-        scripts.keep(worker("ada"));
-        assert!(scripts.take(&"bob".into()).is_none());
-        scripts.keep(worker(""));
-        assert!(scripts.take(&"bob".into()).is_some(), "a worker that served no user may serve any");
-        assert!(scripts.take(&"bob".into()).is_none());
-        assert!(scripts.take(&"ada".into()).is_some());
+        let scripts = WorkerPool::new(Arc::new(config));
+        scripts.return_worker(test_worker("ada"));
+        assert!(scripts.take_worker(&"bob".into()).is_none());
+        scripts.return_worker(test_worker(""));
+        assert!(scripts.take_worker(&"bob".into()).is_some(), "a worker that served no user may serve any");
+        assert!(scripts.take_worker(&"bob".into()).is_none());
+        assert!(scripts.take_worker(&"ada".into()).is_some());
         for owner in ["a", "b", "c"] {
-            scripts.keep(worker(owner));
+            scripts.return_worker(test_worker(owner));
         }
-        assert!(scripts.take(&"a".into()).is_none(), "no more workers are idle than may run");
+        assert!(scripts.take_worker(&"a".into()).is_none(), "no more workers are idle than may run");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 /// The first frame: limits of an evaluation.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Setup {
+pub(super) struct ScriptSetup {
     pub(super) timeout_ms: u64,
     pub(super) memory_bytes: usize,
     pub(super) output_bytes: usize,
@@ -14,7 +14,7 @@ pub(super) struct Setup {
 
 /// An expression to evaluate, as it is sent.
 #[derive(Serialize)]
-pub(super) struct Ask<'a> {
+pub(super) struct SentExpression<'a> {
     pub(super) source: &'a str,
     /// Names with their values; an empty list is `undefined`, which JSON cannot express.
     pub(super) names: Vec<(&'a str, Vec<&'a Value>)>,
@@ -24,7 +24,7 @@ pub(super) struct Ask<'a> {
 
 /// An expression to evaluate, as it is received: values stay text until the engine parses them.
 #[derive(Deserialize)]
-pub(super) struct Asked<'a> {
+pub(super) struct ReceivedExpression<'a> {
     pub(super) source: String,
     #[serde(borrow)]
     pub(super) names: Vec<(String, Vec<&'a RawValue>)>,
@@ -34,24 +34,24 @@ pub(super) struct Asked<'a> {
 
 /// Result of an expression. It is sent as one byte for the variant, followed by the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ScriptAnswer {
     /// A value, as JSON.
     Value(String),
     /// `undefined`, or something that is not data.
-    Nothing,
+    Undefined,
     /// The expression threw.
     Threw(String),
     /// A limit was exceeded; the text names it.
     Limit(String),
 }
 
-impl Answer {
-    pub(super) fn write(&self) -> Vec<u8> {
+impl ScriptAnswer {
+    pub(super) fn to_frame(&self) -> Vec<u8> {
         let (tag, text) = match self {
-            Answer::Value(text) => (b'v', text.as_str()),
-            Answer::Nothing => (b'n', ""),
-            Answer::Threw(text) => (b't', text.as_str()),
-            Answer::Limit(text) => (b'l', text.as_str()),
+            ScriptAnswer::Value(text) => (b'v', text.as_str()),
+            ScriptAnswer::Undefined => (b'n', ""),
+            ScriptAnswer::Threw(text) => (b't', text.as_str()),
+            ScriptAnswer::Limit(text) => (b'l', text.as_str()),
         };
         let mut out = Vec::with_capacity(1 + text.len());
         out.push(tag);
@@ -59,17 +59,17 @@ impl Answer {
         out
     }
 
-    pub(super) fn read(frame: Vec<u8>) -> Option<Answer> {
+    pub(super) fn from_frame(frame: Vec<u8>) -> Option<ScriptAnswer> {
         let mut text = String::from_utf8(frame).ok()?;
         if text.is_empty() || !text.is_char_boundary(1) {
             return None;
         }
         let rest = text.split_off(1);
         match text.as_str() {
-            "v" => Some(Answer::Value(rest)),
-            "n" => Some(Answer::Nothing),
-            "t" => Some(Answer::Threw(rest)),
-            "l" => Some(Answer::Limit(rest)),
+            "v" => Some(ScriptAnswer::Value(rest)),
+            "n" => Some(ScriptAnswer::Undefined),
+            "t" => Some(ScriptAnswer::Threw(rest)),
+            "l" => Some(ScriptAnswer::Limit(rest)),
             _ => None,
         }
     }

@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 
 use flowloom_core::error::StepError;
 use flowloom_core::json;
-use flowloom_runtime::effects::Code as _;
+use flowloom_runtime::effects::CodeRunner as _;
 use flowloom_sandbox::{Isolation, Sandbox, SandboxConfig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{Run, WORKER, block, body, config, run_of, skip};
+use super::{AnsweringRun, WORKER_VARIABLE, context_of, execute_body, python_request, skip_test, test_config};
 
 /// A sandbox, and canaries outside it that must not be touched.
-pub struct Guarded {
+pub struct GuardedSandbox {
     pub sandbox: Sandbox,
     pub file: PathBuf,
     pub port: u16,
@@ -35,41 +35,41 @@ pub struct Guarded {
 }
 
 /// Content of the file, which an attack must not learn.
-const IN_THE_FILE: &str = "canary-of-the-file-5Jq";
+const FILE_CONTENT: &str = "canary-of-the-file-5Jq";
 
-static NEXT: AtomicU64 = AtomicU64::new(1);
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// Every isolation that works on this machine; each must hold alone.
-pub async fn guarded(change: impl Fn(&mut SandboxConfig)) -> Vec<Guarded> {
+pub async fn guarded_sandboxes(change: impl Fn(&mut SandboxConfig)) -> Vec<GuardedSandbox> {
     let mut all = Vec::new();
     for (name, isolation) in [("namespaces", Isolation::Best), ("Landlock", Isolation::Landlock)] {
-        let mut config = config();
+        let mut config = test_config();
         config.isolation = isolation;
         // No other process has this limit: it marks ours, and whatever they start.
-        let unique = u64::from(std::process::id()) * 64 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let unique = u64::from(std::process::id()) * 64 + NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         config.python.memory_bytes += (unique & 0xffff) << 12;
         config.python.warm = 0;
         change(&mut config);
         let memory_bytes = config.python.memory_bytes;
         let sandbox = Sandbox::new(config);
-        match sandbox.available().await.python {
+        match sandbox.check_availability().await.python {
             Ok(how) if how.contains(&format!("seccomp, {name}")) => {
                 // The first interpreter was started by the probe and is waiting.
-                super::run(&sandbox, &body("return {}")).await.expect("an ordinary block");
-                all.push(Guarded::around(sandbox, name, memory_bytes));
+                super::run_block(&sandbox, &execute_body("return {}")).await.expect("an ordinary block");
+                all.push(GuardedSandbox::with_canaries(sandbox, name, memory_bytes));
             }
-            Ok(how) => skip(&format!("{name} cannot be tested here: {how}")),
-            Err(missing) => skip(&format!("{name}: {missing}")),
+            Ok(how) => skip_test(&format!("{name} cannot be tested here: {how}")),
+            Err(missing) => skip_test(&format!("{name}: {missing}")),
         }
     }
     all
 }
 
-impl Guarded {
-    fn around(sandbox: Sandbox, name: &'static str, memory_bytes: u64) -> Guarded {
+impl GuardedSandbox {
+    fn with_canaries(sandbox: Sandbox, name: &'static str, memory_bytes: u64) -> GuardedSandbox {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("canary");
-        fs::write(&file, IN_THE_FILE).expect("a canary");
+        fs::write(&file, FILE_CONTENT).expect("a canary");
         // Readable by anyone who gets there.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("permissions");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("permissions");
@@ -80,53 +80,53 @@ impl Guarded {
         let unix = UnixListener::bind_addr(&address).expect("a socket");
         unix.set_nonblocking(true).expect("a listener");
         let port = listener.local_addr().expect("a port").port();
-        Guarded { sandbox, file, port, socket, name, folder, listener, unix, memory_bytes }
+        GuardedSandbox { sandbox, file, port, socket, name, folder, listener, unix, memory_bytes }
     }
 
     /// Runs an attack with the names of its targets, and checks that it reached none of them.
-    pub async fn attack(&self, source: &str) -> Result<String, StepError> {
+    pub async fn run_attack(&self, source: &str) -> Result<String, StepError> {
         let inputs = format!(
             "{{\"file\":{},\"port\":{},\"socket\":{}}}",
-            json::write(&self.file.display().to_string().into()),
+            json::write_json(&self.file.display().to_string().into()),
             self.port,
-            json::write(&self.socket.as_str().into()),
+            json::write_json(&self.socket.as_str().into()),
         );
-        let request = block(source, &inputs);
-        let reply = self.sandbox.python(&request, &Run::default(), &run_of("local")).await;
-        let outcome = reply.map(|reply| json::write(&reply.output));
+        let request = python_request(source, &inputs);
+        let reply = self.sandbox.run_python(&request, &AnsweringRun::default(), &context_of("local")).await;
+        let outcome = reply.map(|reply| json::write_json(&reply.output));
         let said = match &outcome {
             Ok(output) => output.clone(),
             Err(error) => error.message.clone(),
         };
-        self.untouched(&said, source);
+        self.check_canaries(&said, source);
         outcome
     }
 
     /// Checks that nothing was read, reached, changed or left behind.
-    fn untouched(&self, said: &str, source: &str) {
+    fn check_canaries(&self, said: &str, source: &str) {
         let name = self.name;
-        assert!(!said.contains(IN_THE_FILE), "{name}: the file was read: {source}\n{said}");
+        assert!(!said.contains(FILE_CONTENT), "{name}: the file was read: {source}\n{said}");
         for (key, value) in std::env::vars().filter(|(_, value)| value.len() > 8) {
             assert!(!said.contains(&value), "{name}: ${key} was read: {source}\n{said}");
         }
-        assert_eq!(fs::read_to_string(&self.file).expect("the canary"), IN_THE_FILE, "{name}: {source}");
+        assert_eq!(fs::read_to_string(&self.file).expect("the canary"), FILE_CONTENT, "{name}: {source}");
         assert_eq!(fs::read_dir(self.folder.path()).expect("the folder").count(), 1, "{name}: {source}");
         let reached = self.listener.accept().map(|_| ()).map_err(|error| error.kind());
         assert_eq!(reached, Err(ErrorKind::WouldBlock), "{name}: the port was reached: {source}");
         let reached = self.unix.accept().map(|_| ()).map_err(|error| error.kind());
         assert_eq!(reached, Err(ErrorKind::WouldBlock), "{name}: the socket was reached: {source}");
-        self.nobody_is_left(source);
+        self.wait_until_gone(source);
     }
 
     /// Checks that the next block is served, whatever ran before.
-    pub async fn serves(&self) {
-        let next = super::run(&self.sandbox, &body("return {'next': 1}")).await;
+    pub async fn check_next_block(&self) {
+        let next = super::run_block(&self.sandbox, &execute_body("return {'next': 1}")).await;
         assert_eq!(next.as_deref(), Ok("{\"next\":1}"), "{}", self.name);
-        self.nobody_is_left("an ordinary block");
+        self.wait_until_gone("an ordinary block");
     }
 
     /// Waits until no process of this sandbox's blocks exists.
-    pub fn nobody_is_left(&self, source: &str) {
+    pub fn wait_until_gone(&self, source: &str) {
         wait_for_none(self.memory_bytes, &format!("{}: {source}", self.name));
     }
 
@@ -170,9 +170,9 @@ pub fn again_as_an_ordinary_user() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
     let (tests, worker) = (folder.path().join("tests"), folder.path().join("worker"));
     fs::copy(std::env::current_exe().expect("this file"), &tests).expect("a copy");
-    fs::copy(config().worker, &worker).expect("a copy");
+    fs::copy(test_config().worker, &worker).expect("a copy");
     let mut command = Command::new(tests);
-    command.arg("--test-threads=2").env(WORKER, worker).current_dir("/").uid(1000).gid(1000);
+    command.arg("--test-threads=2").env(WORKER_VARIABLE, worker).current_dir("/").uid(1000).gid(1000);
     let output = command.output().expect("the tests start");
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -184,7 +184,7 @@ pub fn again_as_an_ordinary_user() {
 }
 
 /// A script that anyone may execute.
-pub fn executable(path: &std::path::Path, text: &str) {
+pub fn write_executable(path: &std::path::Path, text: &str) {
     fs::write(path, text).expect("a script");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permissions");
     let folder = path.parent().expect("a folder");

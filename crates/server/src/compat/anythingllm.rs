@@ -10,50 +10,50 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use flowloom_app::definitions::stored::Content;
+use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::service::NewRun;
+use flowloom_app::runs::service::StartRunRequest;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
-use flowloom_store::Kind;
+use flowloom_store::DefinitionKind;
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::runs::{definition, definitions, run};
-use crate::body::Body;
+use super::runs::{find_definition, list_definitions, run_and_wait};
+use crate::body::JsonBody;
 use crate::caller::Caller;
-use crate::definitions::change::{changeable, delete, not_in_folder};
+use crate::definitions::change::{delete_definition, reject_folder_file, writable_key};
 use crate::definitions::put;
-use crate::params::At;
+use crate::params::PathParam;
 use crate::problem::Problem;
-use crate::runs::start::Call;
+use crate::runs::start::StartContext;
 use crate::state::Server;
 
 /// The routes of the OpenAI-compatible API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
-        .routes(routes!(save))
-        .routes(routes!(list))
-        .routes(routes!(get, remove))
-        .routes(routes!(toggle))
+        .routes(routes!(save_flow))
+        .routes(routes!(list_flows))
+        .routes(routes!(get_flow, delete_flow))
+        .routes(routes!(toggle_flow))
         .routes(routes!(run_flow))
 }
 
 /// An error in AnythingLLM's form.
-pub(crate) struct Refused(Problem);
+pub(crate) struct AnythingLlmError(Problem);
 
-impl From<Problem> for Refused {
-    fn from(problem: Problem) -> Refused {
-        Refused(problem)
+impl From<Problem> for AnythingLlmError {
+    fn from(problem: Problem) -> AnythingLlmError {
+        AnythingLlmError(problem)
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for AnythingLlmError {
     fn into_response(self) -> Response {
         let status = self.0.status();
         let entries = [
@@ -66,15 +66,15 @@ impl IntoResponse for Refused {
     }
 }
 
-type Told = Result<Json<Value>, Refused>;
+type FlowResult = Result<Json<Value>, AnythingLlmError>;
 
-fn invalid(message: &str) -> Refused {
+fn invalid_request(message: &str) -> AnythingLlmError {
     Problem::new(Code::RequestInvalid, message).into()
 }
 
 /// A flow to store.
 #[derive(Deserialize, ToSchema)]
-pub(crate) struct Save {
+pub(crate) struct SaveFlowRequest {
     /// Name of the flow.
     #[serde(default)]
     name: Option<String>,
@@ -88,45 +88,53 @@ pub(crate) struct Save {
 }
 
 /// Stores a flow, even if it is incomplete; only unknown block types are rejected.
-#[utoipa::path(post, path = "/api/agent-flows/save", operation_id = "agent_flows_save", tag = "AnythingLLM", security(("key" = ["write"])), request_body = Save,
+#[utoipa::path(post, path = "/api/agent-flows/save", operation_id = "agent_flows_save", tag = "AnythingLLM", security(("key" = ["write"])), request_body = SaveFlowRequest,
     responses((status = 200, description = "`{success, flow: {success, uuid}}`"), (status = 400, description = "`{success: false, error}`")))]
-pub(crate) async fn save(State(server): State<Server>, caller: Caller, Body(save, _): Body<Save>) -> Told {
+pub(crate) async fn save_flow(
+    State(server): State<Server>,
+    caller: Caller,
+    JsonBody(save, _): JsonBody<SaveFlowRequest>,
+) -> FlowResult {
     let (Some(name), Some(config)) = (save.name.filter(|name| !name.is_empty()), save.config.as_map()) else {
-        caller.may(Scope::Write)?;
-        return Err(invalid("Name and config are required"));
+        caller.require_scope(Scope::Write)?;
+        return Err(invalid_request("Name and config are required"));
     };
     let uuid = save.uuid.filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
     let mut config = config.clone();
     config.insert("name".into(), name.into());
-    keep(&server, &caller, &uuid, config).await?;
+    store_flow(&server, &caller, &uuid, config).await?;
     let flow = Value::map([("success", Value::from(true)), ("uuid", uuid.into())]);
     Ok(Json(Value::map([("success", true.into()), ("flow", flow)])))
 }
 
-async fn keep(server: &Server, caller: &Caller, uuid: &str, config: Map) -> Result<(), Refused> {
-    let key = changeable(caller, None, Kind::Workflow, uuid)?;
+async fn store_flow(server: &Server, caller: &Caller, uuid: &str, config: Map) -> Result<(), AnythingLlmError> {
+    let key = writable_key(caller, None, DefinitionKind::Workflow, uuid)?;
     let kind = |step: &Value| step.get("type").and_then(Value::as_str).map(str::to_owned);
     let Some(steps) = config.get("steps").and_then(Value::as_list) else {
-        return Err(invalid("the config has no list of steps"));
+        return Err(invalid_request("the config has no list of steps"));
     };
-    if let Some(odd) = steps.iter().find(|step| kind(step).is_none_or(|kind| !flow::BLOCKS.contains(&kind.as_str()))) {
+    if let Some(odd) =
+        steps.iter().find(|step| kind(step).is_none_or(|kind| !flow::BLOCK_TYPES.contains(&kind.as_str())))
+    {
         let kind = kind(odd).unwrap_or_else(|| "none".into());
-        let message = format!("blocks of the type {kind:?} are not supported; there are {}", flow::BLOCKS.join(", "));
-        return Err(invalid(&message));
+        let message =
+            format!("blocks of the type {kind:?} are not supported; there are {}", flow::BLOCK_TYPES.join(", "));
+        return Err(invalid_request(&message));
     }
-    let text = render::json(&config.into());
-    let content = Content { format: Some(flow::FORMAT), ..Content::single(&format!("{uuid}.json"), text) };
-    put::save(server, key, content, true).await?;
+    let text = render::to_json(&config.into());
+    let content =
+        DefinitionContent { format: Some(flow::FORMAT), ..DefinitionContent::single(&format!("{uuid}.json"), text) };
+    put::store_workflow(server, key, content, true).await?;
     Ok(())
 }
 
 /// Lists flows, and whether each is available to agents.
 #[utoipa::path(get, path = "/api/agent-flows/list", operation_id = "agent_flows_list", tag = "AnythingLLM", security(("key" = ["read"])),
     responses((status = 200, description = "`{success, flows: [{name, uuid, description, active}]}`")))]
-pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Told {
-    caller.may(Scope::Read)?;
-    let flow = |(definition, content): &(Arc<flowloom_app::definitions::catalog::Definition>, Content)| {
-        let config = config_of(content);
+pub(crate) async fn list_flows(State(server): State<Server>, caller: Caller) -> FlowResult {
+    caller.require_scope(Scope::Read)?;
+    let flow = |(definition, content): &(Arc<flowloom_app::definitions::catalog::CatalogEntry>, DefinitionContent)| {
+        let config = parse_config(content);
         let text = |key: &str| config.get(key).cloned().unwrap_or_default();
         Value::map([
             ("name", text("name")),
@@ -136,24 +144,28 @@ pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Told {
             ("plugin", format!("@@flow_{}", definition.id).into()),
         ])
     };
-    let found = definitions(&server, caller.acts_for(None)?, flow::FORMAT).await?;
+    let found = list_definitions(&server, caller.resolve_user(None)?, flow::FORMAT).await?;
     Ok(Json(Value::map([("success", true.into()), ("flows", Value::list(found.iter().map(flow).collect()))])))
 }
 
-fn config_of(content: &Content) -> Map {
-    parse_value(content.main()).unwrap_or_default().as_map().cloned().unwrap_or_default()
+fn parse_config(content: &DefinitionContent) -> Map {
+    parse_value(content.entry_text()).unwrap_or_default().as_map().cloned().unwrap_or_default()
 }
 
 /// Returns a flow.
 #[utoipa::path(get, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_get", tag = "AnythingLLM", security(("key" = ["read"])), params(("uuid" = String, Path)),
     responses((status = 200, description = "`{success, flow: {name, uuid, config}}`"), (status = 404, description = "`{success: false, error}`")))]
-pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(uuid): At<String>) -> Told {
-    caller.may(Scope::Read)?;
-    let (_, content) = definition(&server, caller.acts_for(None)?, flow::FORMAT, &uuid).await?;
-    Ok(shown(&uuid, config_of(&content)))
+pub(crate) async fn get_flow(
+    State(server): State<Server>,
+    caller: Caller,
+    PathParam(uuid): PathParam<String>,
+) -> FlowResult {
+    caller.require_scope(Scope::Read)?;
+    let (_, content) = find_definition(&server, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
+    Ok(flow_response(&uuid, parse_config(&content)))
 }
 
-fn shown(uuid: &str, config: Map) -> Json<Value> {
+fn flow_response(uuid: &str, config: Map) -> Json<Value> {
     let name = config.get("name").cloned().unwrap_or_default();
     let flow = Value::map([("name", name), ("uuid", uuid.into()), ("config", config.into())]);
     Json(Value::map([("success", true.into()), ("flow", flow)]))
@@ -162,40 +174,44 @@ fn shown(uuid: &str, config: Map) -> Json<Value> {
 /// Deletes a flow.
 #[utoipa::path(delete, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_delete", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)),
     responses((status = 200, description = "`{success}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
-pub(crate) async fn remove(State(server): State<Server>, caller: Caller, At(uuid): At<String>) -> Told {
-    let key = changeable(&caller, None, Kind::Workflow, &uuid)?;
-    not_in_folder(&server, &uuid).await?;
-    definition(&server, key.holder.clone(), flow::FORMAT, &uuid).await?;
-    delete(&server, key).await?;
+pub(crate) async fn delete_flow(
+    State(server): State<Server>,
+    caller: Caller,
+    PathParam(uuid): PathParam<String>,
+) -> FlowResult {
+    let key = writable_key(&caller, None, DefinitionKind::Workflow, &uuid)?;
+    reject_folder_file(&server, &uuid).await?;
+    find_definition(&server, key.user.clone(), flow::FORMAT, &uuid).await?;
+    delete_definition(&server, key).await?;
     Ok(Json(Value::map([("success", true.into())])))
 }
 
 /// Whether a flow is available to agents.
 #[derive(Deserialize, ToSchema)]
-pub(crate) struct Toggle {
+pub(crate) struct ToggleRequest {
     /// Default: true.
     #[serde(default)]
     active: Option<bool>,
 }
 
 /// Switches a flow on or off for agents.
-#[utoipa::path(post, path = "/api/agent-flows/{uuid}/toggle", operation_id = "agent_flows_toggle", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)), request_body = Toggle,
+#[utoipa::path(post, path = "/api/agent-flows/{uuid}/toggle", operation_id = "agent_flows_toggle", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)), request_body = ToggleRequest,
     responses((status = 200, description = "`{success, flow}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
-pub(crate) async fn toggle(
+pub(crate) async fn toggle_flow(
     State(server): State<Server>,
     caller: Caller,
-    At(uuid): At<String>,
-    Body(toggle, _): Body<Toggle>,
-) -> Told {
-    caller.may(Scope::Write)?;
-    let (_, content) = definition(&server, caller.acts_for(None)?, flow::FORMAT, &uuid).await?;
-    let mut config = config_of(&content);
+    PathParam(uuid): PathParam<String>,
+    JsonBody(toggle, _): JsonBody<ToggleRequest>,
+) -> FlowResult {
+    caller.require_scope(Scope::Write)?;
+    let (_, content) = find_definition(&server, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
+    let mut config = parse_config(&content);
     match toggle.active {
         Some(active) => drop(config.insert("active".into(), active.into())),
         None => drop(config.shift_remove("active")),
     }
-    keep(&server, &caller, &uuid, config.clone()).await?;
-    Ok(shown(&uuid, config))
+    store_flow(&server, &caller, &uuid, config.clone()).await?;
+    Ok(flow_response(&uuid, config))
 }
 
 /// Runs a flow and waits for its end. The body contains its variables, directly or in the field `variables`.
@@ -206,19 +222,19 @@ pub(crate) async fn toggle(
 pub(crate) async fn run_flow(
     State(server): State<Server>,
     caller: Caller,
-    At(uuid): At<String>,
+    PathParam(uuid): PathParam<String>,
     headers: HeaderMap,
-    Body(body, text): Body<Value>,
-) -> Result<Response, Refused> {
-    let call = Call::admitted(&server, &caller, None, &headers)?;
-    let (flow, _) = definition(&server, call.user().to_owned(), flow::FORMAT, &uuid).await?;
+    JsonBody(body, text): JsonBody<Value>,
+) -> Result<Response, AnythingLlmError> {
+    let call = StartContext::admitted(&server, &caller, None, &headers)?;
+    let (flow, _) = find_definition(&server, call.user().to_owned(), flow::FORMAT, &uuid).await?;
     let inputs = body.get("variables").filter(|given| given.as_map().is_some()).unwrap_or(&body).clone();
     if inputs.as_map().is_none() {
-        return Err(invalid("the variables of a flow are an object"));
+        return Err(invalid_request("the variables of a flow are an object"));
     }
-    let ended = run(&call, &flow, NewRun::with(inputs), &text).await?;
-    let mut told = ended.result();
+    let ended = run_and_wait(&call, &flow, StartRunRequest::with_inputs(inputs), &text).await?;
+    let mut told = ended.to_result();
     told.insert("run_id".into(), ended.id.to_string().into());
     told.insert("status".into(), ended.state.status.name().into());
-    Ok(ended.answer(told))
+    Ok(ended.to_response(told))
 }

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use flowloom_app::definitions::catalog::Definition;
-use flowloom_app::definitions::stored::Content;
-use flowloom_app::runs::service::NewRun;
+use flowloom_app::definitions::catalog::CatalogEntry;
+use flowloom_app::definitions::stored::DefinitionContent;
+use flowloom_app::runs::service::StartRunRequest;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::{Presented, present};
+use flowloom_formats::{RenderedResult, render_result};
 
-use crate::problem::{Answer, Problem};
-use crate::runs::answer::WAIT;
-use crate::runs::start::Call;
+use crate::problem::{ApiResult, Problem};
+use crate::runs::answer::MAX_WAIT;
+use crate::runs::start::StartContext;
 use crate::state::Server;
 
 /// The state of a run after waiting for it.
-pub(crate) struct Ended {
+pub(crate) struct CompatRun {
     pub(crate) id: RunId,
     /// The text of the run's definition.
     pub(crate) definition: String,
@@ -29,73 +29,81 @@ pub(crate) struct Ended {
     pub(crate) state: RunState,
     /// The events of the run, in order.
     pub(crate) records: Vec<Arc<Record>>,
-    pub(crate) presented: Presented,
+    pub(crate) presented: RenderedResult,
 }
 
-impl Ended {
+impl CompatRun {
     /// A response with `entries`, whose HTTP status reflects the status of the run.
-    pub(crate) fn answer(&self, entries: Map) -> Response {
-        let status = StatusCode::from_u16(self.state.status.row().http_status).unwrap_or(StatusCode::OK);
+    pub(crate) fn to_response(&self, entries: Map) -> Response {
+        let status = StatusCode::from_u16(self.state.status.table_row().http_status).unwrap_or(StatusCode::OK);
         (status, Json(Value::from(entries))).into_response()
     }
 
     /// The result in the original system's form.
-    pub(crate) fn result(&self) -> Map {
+    pub(crate) fn to_result(&self) -> Map {
         self.presented.result.as_map().cloned().unwrap_or_default()
     }
 }
 
 /// Runs a definition and waits for its end, at most as long as a request may wait; clients of these routes do not poll.
 /// `request` identifies the request under its Idempotency-Key.
-pub(crate) async fn run(call: &Call<'_>, definition: &Definition, starting: NewRun, request: &str) -> Answer<Ended> {
+pub(crate) async fn run_and_wait(
+    call: &StartContext<'_>,
+    definition: &CatalogEntry,
+    starting: StartRunRequest,
+    request: &str,
+) -> ApiResult<CompatRun> {
     let request = format!("{}\n{request}", definition.id);
-    let begun = call.once(&request, async |id| call.begin(definition, NewRun { id, ..starting }).await).await?;
-    call.server.runs.waited(begun.id, begun.ending, WAIT).await;
-    ended(call.server, begun.id).await
+    let begun = call
+        .start_once(&request, async |id| call.start_run(definition, StartRunRequest { id, ..starting }).await)
+        .await?;
+    call.server.runs.wait_with_timeout(begun.id, begun.completion, MAX_WAIT).await;
+    read_snapshot(call.server, begun.id).await
 }
 
 /// Reads the state of a run.
-pub(crate) async fn ended(server: &Server, id: RunId) -> Answer<Ended> {
-    let opened = server.app.open_id(id).await?;
-    let past = flowloom_app::runs::finished::recorded(&server.app, &opened).await?;
-    let presented = present(&opened.plan, &past.state, &past.env);
+pub(crate) async fn read_snapshot(server: &Server, id: RunId) -> ApiResult<CompatRun> {
+    let opened = server.app.open_run_by_id(id).await?;
+    let past = flowloom_app::runs::finished::read_outcome(&server.app, &opened).await?;
+    let presented = render_result(&opened.plan, &past.state, &past.env);
     let definition = opened.definition().to_owned();
-    Ok(Ended { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })
+    Ok(CompatRun { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })
 }
 
 /// All definitions of one format available to a user, with their source.
-pub(crate) async fn definitions(
+pub(crate) async fn list_definitions(
     server: &Server,
     holder: String,
     format: Format,
-) -> Answer<Vec<(Arc<Definition>, Content)>> {
+) -> ApiResult<Vec<(Arc<CatalogEntry>, DefinitionContent)>> {
     let shared = server.clone();
-    let found = crate::blocking::blocking(move || {
-        let all = shared.catalog.list(&holder)?.into_iter().filter(|definition| definition.format == format);
-        all.map(|definition| Ok((definition.clone(), shared.catalog.content(&definition)?))).collect()
+    let found = crate::blocking::run_blocking(move || {
+        let all =
+            shared.catalog.list_definitions(&holder)?.into_iter().filter(|definition| definition.format == format);
+        all.map(|definition| Ok((definition.clone(), shared.catalog.read_content(&definition)?))).collect()
     });
     let found: Result<_, flowloom_core::StepError> = found.await?;
     Ok(found?)
 }
 
 /// A definition of one format with its source. Fails with `NotThere`.
-pub(crate) async fn definition(
+pub(crate) async fn find_definition(
     server: &Server,
     holder: String,
     format: Format,
     id: &str,
-) -> Answer<(Arc<Definition>, Content)> {
+) -> ApiResult<(Arc<CatalogEntry>, DefinitionContent)> {
     let (shared, wanted) = (server.clone(), id.to_owned());
-    let found = crate::blocking::blocking(move || {
-        let found = shared.catalog.find(&holder, &wanted)?.filter(|definition| definition.format == format);
-        found.map(|definition| Ok((definition.clone(), shared.catalog.content(&definition)?))).transpose()
+    let found = crate::blocking::run_blocking(move || {
+        let found = shared.catalog.find_definition(&holder, &wanted)?.filter(|definition| definition.format == format);
+        found.map(|definition| Ok((definition.clone(), shared.catalog.read_content(&definition)?))).transpose()
     });
     let found: Result<_, flowloom_core::StepError> = found.await?;
-    found?.ok_or_else(|| Problem::not_there(format.name(), id))
+    found?.ok_or_else(|| Problem::not_found(format.name(), id))
 }
 
 /// Returns the id in `map`; inserts a new one if there is none.
-pub(crate) fn with_id(map: &mut Map) -> String {
+pub(crate) fn ensure_id(map: &mut Map) -> String {
     if let Some(id) = map.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()) {
         return id.to_owned();
     }

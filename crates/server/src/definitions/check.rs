@@ -13,14 +13,14 @@ use utoipa::ToSchema;
 
 use super::upload;
 use crate::caller::Caller;
-use crate::definitions::change::Whose;
-use crate::params::Params;
-use crate::problem::{Answer, Document};
+use crate::definitions::change::OwnerQuery;
+use crate::params::QueryParams;
+use crate::problem::{ApiResult, ProblemDocument};
 use crate::state::Server;
 
 /// The result of checking a definition.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Checked {
+pub(crate) struct CheckResult {
     /// Detected format; null if it is unknown.
     format: Option<String>,
     /// Whether it has an error and therefore cannot be run.
@@ -31,24 +31,24 @@ pub(crate) struct Checked {
 }
 
 /// Validates a definition without running or storing it. The body is the same as for `PUT`.
-#[utoipa::path(post, path = "/api/v1/check", tag = "workflows", operation_id = "check_definition", security(("key" = ["read"])), params(Whose),
+#[utoipa::path(post, path = "/api/v1/check", tag = "workflows", operation_id = "check_definition", security(("key" = ["read"])), params(OwnerQuery),
     request_body(content((Object = "application/json"), (String = "text/markdown"))),
-    responses((status = 200, body = Checked), (status = 400, body = Document)))]
-pub(crate) async fn check(
+    responses((status = 200, body = CheckResult), (status = 400, body = ProblemDocument)))]
+pub(crate) async fn check_definition(
     State(server): State<Server>,
     caller: Caller,
-    Params(whose): Params<Whose>,
+    QueryParams(whose): QueryParams<OwnerQuery>,
     request: Request,
-) -> Answer<Json<Checked>> {
-    caller.may(Scope::Read)?;
-    let holder = caller.acts_for(whose.user)?;
-    let content = upload::read(request, &server, "definition").await?;
-    let checked = crate::blocking::blocking(move || {
+) -> ApiResult<Json<CheckResult>> {
+    caller.require_scope(Scope::Read)?;
+    let holder = caller.resolve_user(whose.user)?;
+    let content = upload::read_definition(request, &server, "definition").await?;
+    let checked = crate::blocking::run_blocking(move || {
         let loader = Loader { config: &server.app.config, format: None, lenient: false };
-        stored::compile_for(&server.app.store, &loader, &holder, &content)
+        stored::compile_for_user(&server.app.store, &loader, &holder, &content)
     });
     let checked = checked.await??;
-    Ok(Json(Checked {
+    Ok(Json(CheckResult {
         format: checked.source.compiled.format.map(|format| format.to_string()),
         is_refused: checked.source.is_refused(),
         problems: checked.source.problems(),

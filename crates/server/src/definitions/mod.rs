@@ -16,10 +16,10 @@ use crate::state::Server;
 /// The routes of the OpenAI-compatible API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
-        .routes(routes!(workflows::list, sync::put_all))
-        .routes(routes!(workflows::get, put::put, put::remove))
-        .routes(routes!(put::written))
-        .routes(routes!(put::versions))
-        .routes(routes!(check::check))
+        .routes(routes!(workflows::list_workflows, sync::sync_workflows))
+        .routes(routes!(workflows::get_workflow, put::put_workflow, put::delete_workflow))
+        .routes(routes!(put::get_source))
+        .routes(routes!(put::list_versions))
+        .routes(routes!(check::check_definition))
         .merge(parts::routes())
 }

@@ -4,7 +4,7 @@
 #![allow(unused_qualifications)]
 
 use axum::http::StatusCode;
-use flowloom_app::blocks::{built_in, built_in_block, id_of};
+use flowloom_app::blocks::{built_in_blocks, find_built_in, id_of};
 use flowloom_app::definitions::stored;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
@@ -12,21 +12,23 @@ use flowloom_core::hash::Hash;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::Value;
-use flowloom_store::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, VersionRow};
+use flowloom_store::{
+    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, VersionRow,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::put::Which;
+use super::put::VersionQuery;
 use crate::caller::Caller;
-use crate::definitions::change::change;
-use crate::problem::{Answer, Problem};
+use crate::definitions::change::apply_change;
+use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
 /// A block, agent or tool.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Part {
+pub(crate) struct SharedDefinition {
     /// Id of the definition.
     id: String,
     /// Version number, starting at 1.
@@ -44,11 +46,11 @@ pub(crate) struct Part {
     definition: Value,
 }
 
-impl Part {
-    fn of(row: DefinitionRow) -> Part {
-        Part {
+impl SharedDefinition {
+    fn from_row(row: DefinitionRow) -> SharedDefinition {
+        SharedDefinition {
             version: row.version,
-            is_shared: row.key.holder == flowloom_store::SHARED,
+            is_shared: row.key.user == flowloom_store::SHARED_USER,
             is_built_in: false,
             updated_at: row.updated_at,
             definition: parse_value(&row.content).unwrap_or_default(),
@@ -58,13 +60,13 @@ impl Part {
     }
 }
 
-impl Part {
+impl SharedDefinition {
     /// A built-in definition; its version and time are 0.
-    fn built_in(block: &Value) -> Part {
-        Part {
+    fn from_built_in(block: &Value) -> SharedDefinition {
+        SharedDefinition {
             id: id_of(block).to_owned(),
             version: 0,
-            hash: Hash::of(render::json(block).as_bytes()).to_string(),
+            hash: Hash::of_bytes(render::to_json(block).as_bytes()).to_string(),
             is_shared: true,
             is_built_in: true,
             updated_at: 0,
@@ -73,8 +75,8 @@ impl Part {
     }
 
     /// A version of a definition.
-    fn version(id: &str, is_shared: bool, row: VersionRow) -> Part {
-        Part {
+    fn from_version(id: &str, is_shared: bool, row: VersionRow) -> SharedDefinition {
+        SharedDefinition {
             id: id.to_owned(),
             version: row.version,
             hash: row.hash,
@@ -88,74 +90,98 @@ impl Part {
 
 /// Blocks, agents or tools, sorted by id.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Parts {
-    items: Vec<Part>,
+pub(crate) struct SharedDefinitionList {
+    items: Vec<SharedDefinition>,
 }
 
-async fn all(server: Server, holder: String, kind: Kind) -> Answer<Parts> {
-    let rows = crate::blocking::blocking(move || stored::list(&server.app.store, &holder, kind)).await??;
-    let mut items: Vec<Part> = rows.into_iter().map(Part::of).collect();
-    if kind == Kind::Block {
-        let brought = built_in().iter().filter(|block| !items.iter().any(|item| item.id == id_of(block)));
-        let brought: Vec<Part> = brought.map(Part::built_in).collect();
+async fn list_all(server: Server, holder: String, kind: DefinitionKind) -> ApiResult<SharedDefinitionList> {
+    let rows =
+        crate::blocking::run_blocking(move || stored::list_definitions(&server.app.store, &holder, kind)).await??;
+    let mut items: Vec<SharedDefinition> = rows.into_iter().map(SharedDefinition::from_row).collect();
+    if kind == DefinitionKind::Block {
+        let brought = built_in_blocks().iter().filter(|block| !items.iter().any(|item| item.id == id_of(block)));
+        let brought: Vec<SharedDefinition> = brought.map(SharedDefinition::from_built_in).collect();
         items.extend(brought);
         items.sort_by(|a, b| a.id.cmp(&b.id));
     }
-    Ok(Parts { items })
+    Ok(SharedDefinitionList { items })
 }
 
 /// The definition that is effective for a user: the current content or the requested version.
-async fn one(server: &Server, which: Which, caller: &Caller, kind: Kind, id: String) -> Answer<Part> {
-    caller.may(Scope::Read)?;
-    let holder = caller.acts_for(which.user)?;
+async fn find_one(
+    server: &Server,
+    which: VersionQuery,
+    caller: &Caller,
+    kind: DefinitionKind,
+    id: String,
+) -> ApiResult<SharedDefinition> {
+    caller.require_scope(Scope::Read)?;
+    let holder = caller.resolve_user(which.user)?;
     if let Some(version) = which.version {
-        let (key, rows) = versions(server, holder, kind, &id).await?;
+        let (key, rows) = find_versions(server, holder, kind, &id).await?;
         let row = rows.into_iter().find(|row| row.version == version);
-        let is_shared = key.holder == flowloom_store::SHARED;
-        return row.map(|row| Part::version(&id, is_shared, row)).ok_or_else(|| Problem::not_there(kind.name(), &id));
+        let is_shared = key.user == flowloom_store::SHARED_USER;
+        return row
+            .map(|row| SharedDefinition::from_version(&id, is_shared, row))
+            .ok_or_else(|| Problem::not_found(kind.name(), &id));
     }
-    match built_in_block(&id).filter(|_| kind == Kind::Block) {
-        Some(block) => Ok(find(server, holder, kind, &id).await.map_or_else(|_| Part::built_in(block), Part::of)),
-        None => find(server, holder, kind, &id).await.map(Part::of),
+    match find_built_in(&id).filter(|_| kind == DefinitionKind::Block) {
+        Some(block) => Ok(find_row(server, holder, kind, &id)
+            .await
+            .map_or_else(|_| SharedDefinition::from_built_in(block), SharedDefinition::from_row)),
+        None => find_row(server, holder, kind, &id).await.map(SharedDefinition::from_row),
     }
 }
 
 /// Every version of a definition of the user, or else of everyone.
-async fn versions(server: &Server, holder: String, kind: Kind, id: &str) -> Answer<(DefinitionKey, Vec<VersionRow>)> {
+async fn find_versions(
+    server: &Server,
+    user: String,
+    kind: DefinitionKind,
+    id: &str,
+) -> ApiResult<(DefinitionKey, Vec<VersionRow>)> {
     let (shared, id) = (server.clone(), id.to_owned());
-    let found = crate::blocking::blocking(move || {
-        for holder in [holder, flowloom_store::SHARED.to_owned()] {
-            let key = DefinitionKey { holder, kind, id: id.clone() };
-            let rows = shared.app.store.versions(&key)?;
+    let found = crate::blocking::run_blocking(move || {
+        for user in [user, flowloom_store::SHARED_USER.to_owned()] {
+            let key = DefinitionKey { user, kind, id: id.clone() };
+            let rows = shared.app.store.list_versions(&key)?;
             if !rows.is_empty() {
                 return Ok((key, rows));
             }
         }
-        Err(Problem::not_there(kind.name(), &id))
+        Err(Problem::not_found(kind.name(), &id))
     });
     found.await?
 }
 
 /// The definition that is effective for a user. Fails with `NotThere`.
-pub(crate) async fn find(server: &Server, holder: String, kind: Kind, id: &str) -> Answer<DefinitionRow> {
+pub(crate) async fn find_row(
+    server: &Server,
+    holder: String,
+    kind: DefinitionKind,
+    id: &str,
+) -> ApiResult<DefinitionRow> {
     let (shared, wanted) = (server.clone(), id.to_owned());
-    let found = crate::blocking::blocking(move || stored::find(&shared.app.store, &holder, kind, &wanted)).await??;
-    found.ok_or_else(|| Problem::not_there(kind.name(), id))
+    let found =
+        crate::blocking::run_blocking(move || stored::find_definition(&shared.app.store, &holder, kind, &wanted))
+            .await??;
+    found.ok_or_else(|| Problem::not_found(kind.name(), id))
 }
 
 /// Stores a definition under its own id. Fails with `RequestInvalid` if it names another id.
-pub(crate) async fn keep(server: &Server, key: DefinitionKey, part: &Value) -> Answer<Changed> {
+pub(crate) async fn store_definition(server: &Server, key: DefinitionKey, part: &Value) -> ApiResult<ChangeResult> {
     let names: &[&str] = match key.kind {
-        Kind::Agent => &["id", "agentId", "agent_id"],
-        Kind::Tool => &["id", "toolId", "tool_id"],
-        Kind::Block | Kind::Workflow => &["id"],
+        DefinitionKind::Agent => &["id", "agentId", "agent_id"],
+        DefinitionKind::Tool => &["id", "toolId", "tool_id"],
+        DefinitionKind::Block | DefinitionKind::Workflow => &["id"],
     };
     let Some(object) = part.as_map() else {
         return Err(Problem::new(Code::RequestInvalid, format!("a {} is a JSON object", key.kind.name())));
     };
     let own = names.iter().find_map(|name| object.get(*name));
     if let Some(own) = own.filter(|own| own.as_str() != Some(&key.id)) {
-        let message = format!("the {} has the id {}; expected the id of the URL", key.kind.name(), render::json(own));
+        let message =
+            format!("the {} has the id {}; expected the id of the URL", key.kind.name(), render::to_json(own));
         return Err(Problem::new(Code::RequestInvalid, message));
     }
     let mut part = object.clone();
@@ -163,134 +189,137 @@ pub(crate) async fn keep(server: &Server, key: DefinitionKey, part: &Value) -> A
         part.insert(names[0].into(), key.id.as_str().into());
     }
     let part = Value::from(part);
-    if key.kind == Kind::Block {
-        let changed = server.app.blocks.put(&key.holder, &[part]).await?;
-        return Ok(changed.first().copied().unwrap_or(Changed::Missing));
+    if key.kind == DefinitionKind::Block {
+        let changed = server.app.blocks.put_blocks(&key.user, &[part]).await?;
+        return Ok(changed.first().copied().unwrap_or(ChangeResult::Missing));
     }
-    let content = render::json(&part);
-    change(server, Change::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() }))
-        .await
+    let content = render::to_json(&part);
+    apply_change(
+        server,
+        DefinitionChange::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() }),
+    )
+    .await
 }
 
-fn status(changed: Changed) -> StatusCode {
-    if changed == Changed::Created { StatusCode::CREATED } else { StatusCode::OK }
+fn change_status(changed: ChangeResult) -> StatusCode {
+    if changed == ChangeResult::Created { StatusCode::CREATED } else { StatusCode::OK }
 }
 
 /// The same five routes for each kind.
-macro_rules! routes_of {
+macro_rules! part_routes {
     ($module:ident, $kind:expr, $list:literal, $one:literal, $tag:literal) => {
         #[doc = concat!("`", $list, "`.")]
         pub(crate) mod $module {
-            use crate::definitions::change::Whose;
-            use crate::definitions::change::changeable;
-            use crate::definitions::change::delete;
-            use crate::definitions::put::Versions;
-            use crate::definitions::put::Which;
-            use super::Part;
-            use super::Parts;
-            use super::all;
-            use super::find;
-            use super::keep;
-            use super::one;
-            use super::status;
+            use crate::definitions::change::OwnerQuery;
+            use crate::definitions::change::writable_key;
+            use crate::definitions::change::delete_definition;
+            use crate::definitions::put::VersionList;
+            use crate::definitions::put::VersionQuery;
+            use super::SharedDefinition;
+            use super::SharedDefinitionList;
+            use super::list_all;
+            use super::find_row;
+            use super::store_definition;
+            use super::find_one;
+            use super::change_status;
             use crate::state::Server;
-            use crate::body::Body;
+            use crate::body::JsonBody;
             use crate::caller::Caller;
             use flowloom_app::keys::Scope;
-            use crate::params::At;
-            use crate::params::Params;
-            use crate::problem::Answer;
-            use crate::problem::Document;
+            use crate::params::PathParam;
+            use crate::params::QueryParams;
+            use crate::problem::ApiResult;
+            use crate::problem::ProblemDocument;
             use axum::Json;
             use axum::extract::State;
             use axum::http::StatusCode;
             use flowloom_core::value::Value;
 
             /// Lists all definitions of the user and those shared with everyone.
-            #[utoipa::path(get, path = $list, operation_id = concat!("list_", $tag), tag = $tag, security(("key" = ["read"])), params(Whose), responses((status = 200, body = Parts)))]
-            pub(crate) async fn list(
+            #[utoipa::path(get, path = $list, operation_id = concat!("list_", $tag), tag = $tag, security(("key" = ["read"])), params(OwnerQuery), responses((status = 200, body = SharedDefinitionList)))]
+            pub(crate) async fn list_parts(
                 State(server): State<Server>,
                 caller: Caller,
-                Params(whose): Params<Whose>,
-            ) -> Answer<Json<Parts>> {
-                caller.may(Scope::Read)?;
-                Ok(Json(all(server, caller.acts_for(whose.user)?, $kind).await?))
+                QueryParams(whose): QueryParams<OwnerQuery>,
+            ) -> ApiResult<Json<SharedDefinitionList>> {
+                caller.require_scope(Scope::Read)?;
+                Ok(Json(list_all(server, caller.resolve_user(whose.user)?, $kind).await?))
             }
 
             /// Returns one definition.
-            #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), Which),
-                                responses((status = 200, body = Part), (status = 404, body = Document)))]
-            pub(crate) async fn get(
+            #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), VersionQuery),
+                                responses((status = 200, body = SharedDefinition), (status = 404, body = ProblemDocument)))]
+            pub(crate) async fn get_part(
                 State(server): State<Server>,
                 caller: Caller,
-                At(id): At<String>,
-                Params(which): Params<Which>,
-            ) -> Answer<Json<Part>> {
-                one(&server, which, &caller, $kind, id).await.map(Json)
+                PathParam(id): PathParam<String>,
+                QueryParams(which): QueryParams<VersionQuery>,
+            ) -> ApiResult<Json<SharedDefinition>> {
+                find_one(&server, which, &caller, $kind, id).await.map(Json)
             }
 
             /// Lists every version, newest first, also of a deleted definition.
-            #[utoipa::path(get, path = concat!($one, "/versions"), operation_id = concat!("list_", $tag, "_versions"), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), Whose),
-                                responses((status = 200, body = Versions), (status = 404, body = Document)))]
-            pub(crate) async fn versions(
+            #[utoipa::path(get, path = concat!($one, "/versions"), operation_id = concat!("list_", $tag, "_versions"), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), OwnerQuery),
+                                responses((status = 200, body = VersionList), (status = 404, body = ProblemDocument)))]
+            pub(crate) async fn list_part_versions(
                 State(server): State<Server>,
                 caller: Caller,
-                At(id): At<String>,
-                Params(whose): Params<Whose>,
-            ) -> Answer<Json<Versions>> {
-                caller.may(Scope::Read)?;
-                let (_, rows) = super::versions(&server, caller.acts_for(whose.user)?, $kind, &id).await?;
-                Ok(Json(Versions::of(rows)))
+                PathParam(id): PathParam<String>,
+                QueryParams(whose): QueryParams<OwnerQuery>,
+            ) -> ApiResult<Json<VersionList>> {
+                caller.require_scope(Scope::Read)?;
+                let (_, rows) = super::find_versions(&server, caller.resolve_user(whose.user)?, $kind, &id).await?;
+                Ok(Json(VersionList::from_rows(rows)))
             }
 
             /// Creates or replaces the definition with this id.
-            #[utoipa::path(put, path = $one, operation_id = concat!("put_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), Whose),
+            #[utoipa::path(put, path = $one, operation_id = concat!("put_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery),
                                 request_body(content = Object, content_type = "application/json"),
-                                responses((status = 200, description = "Updated or unchanged", body = Part),
-                                    (status = 201, description = "Created", body = Part), (status = 400, body = Document)))]
-            pub(crate) async fn put(
+                                responses((status = 200, description = "Updated or unchanged", body = SharedDefinition),
+                                    (status = 201, description = "Created", body = SharedDefinition), (status = 400, body = ProblemDocument)))]
+            pub(crate) async fn put_part(
                 State(server): State<Server>,
                 caller: Caller,
-                At(id): At<String>,
-                Params(whose): Params<Whose>,
-                Body(part, _): Body<Value>,
-            ) -> Answer<(StatusCode, Json<Part>)> {
-                let key = changeable(&caller, whose.user, $kind, &id)?;
-                let holder = key.holder.clone();
-                let changed = keep(&server, key, &part).await?;
-                Ok((status(changed), Json(Part::of(find(&server, holder, $kind, &id).await?))))
+                PathParam(id): PathParam<String>,
+                QueryParams(whose): QueryParams<OwnerQuery>,
+                JsonBody(part, _): JsonBody<Value>,
+            ) -> ApiResult<(StatusCode, Json<SharedDefinition>)> {
+                let key = writable_key(&caller, whose.user, $kind, &id)?;
+                let holder = key.user.clone();
+                let changed = store_definition(&server, key, &part).await?;
+                Ok((change_status(changed), Json(SharedDefinition::from_row(find_row(&server, holder, $kind, &id).await?))))
             }
 
             /// Deletes a definition. Fails while a workflow uses it.
-            #[utoipa::path(delete, path = $one, operation_id = concat!("delete_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), Whose),
-                                responses((status = 204, description = "Deleted"), (status = 404, body = Document), (status = 409, body = Document)))]
-            pub(crate) async fn remove(
+            #[utoipa::path(delete, path = $one, operation_id = concat!("delete_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery),
+                                responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
+            pub(crate) async fn delete_part(
                 State(server): State<Server>,
                 caller: Caller,
-                At(id): At<String>,
-                Params(whose): Params<Whose>,
-            ) -> Answer<StatusCode> {
-                delete(&server, changeable(&caller, whose.user, $kind, &id)?).await?;
+                PathParam(id): PathParam<String>,
+                QueryParams(whose): QueryParams<OwnerQuery>,
+            ) -> ApiResult<StatusCode> {
+                delete_definition(&server, writable_key(&caller, whose.user, $kind, &id)?).await?;
                 Ok(StatusCode::NO_CONTENT)
             }
         }
     };
 }
 
-routes_of!(blocks, flowloom_store::Kind::Block, "/api/v1/blocks", "/api/v1/blocks/{id}", "blocks");
-routes_of!(agents, flowloom_store::Kind::Agent, "/api/v1/agents", "/api/v1/agents/{id}", "agents");
-routes_of!(tools, flowloom_store::Kind::Tool, "/api/v1/tools", "/api/v1/tools/{id}", "tools");
+part_routes!(blocks, flowloom_store::DefinitionKind::Block, "/api/v1/blocks", "/api/v1/blocks/{id}", "blocks");
+part_routes!(agents, flowloom_store::DefinitionKind::Agent, "/api/v1/agents", "/api/v1/agents/{id}", "agents");
+part_routes!(tools, flowloom_store::DefinitionKind::Tool, "/api/v1/tools", "/api/v1/tools/{id}", "tools");
 
 /// The routes of blocks, agents and tools.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
-        .routes(routes!(blocks::list))
-        .routes(routes!(blocks::get, blocks::put, blocks::remove))
-        .routes(routes!(blocks::versions))
-        .routes(routes!(agents::list))
-        .routes(routes!(agents::get, agents::put, agents::remove))
-        .routes(routes!(agents::versions))
-        .routes(routes!(tools::list))
-        .routes(routes!(tools::get, tools::put, tools::remove))
-        .routes(routes!(tools::versions))
+        .routes(routes!(blocks::list_parts))
+        .routes(routes!(blocks::get_part, blocks::put_part, blocks::delete_part))
+        .routes(routes!(blocks::list_part_versions))
+        .routes(routes!(agents::list_parts))
+        .routes(routes!(agents::get_part, agents::put_part, agents::delete_part))
+        .routes(routes!(agents::list_part_versions))
+        .routes(routes!(tools::list_parts))
+        .routes(routes!(tools::get_part, tools::put_part, tools::delete_part))
+        .routes(routes!(tools::list_part_versions))
 }

@@ -11,26 +11,28 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
-use flowloom_app::definitions::stored::{self, Content};
+use flowloom_app::definitions::stored::{self, DefinitionContent};
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
-use flowloom_store::{Change, Changed, DefinitionKey, Kind, NewDefinition, Origin, Store, VersionRow};
+use flowloom_store::{
+    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, Origin, Store, VersionRow,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::upload;
 use crate::caller::Caller;
-use crate::definitions::change::{Whose, change, changeable, delete, not_in_folder};
-use crate::definitions::workflows::{Workflow, shown};
-use crate::params::{At, Params};
-use crate::problem::{Answer, Document, Problem};
+use crate::definitions::change::{OwnerQuery, apply_change, delete_definition, reject_folder_file, writable_key};
+use crate::definitions::workflows::{WorkflowInfo, to_workflow_info};
+use crate::params::{PathParam, QueryParams};
+use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::state::Server;
 
 /// Query parameters of storing a workflow.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct How {
+pub(crate) struct PutQuery {
     /// User who owns the workflow.
     #[serde(default)]
     user: Option<String>,
@@ -41,53 +43,58 @@ pub(crate) struct How {
 
 /// A stored workflow.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Put {
+pub(crate) struct PutResult {
     /// `created`, `updated` or `unchanged`.
     changed: &'static str,
     #[serde(flatten)]
-    workflow: Workflow,
+    workflow: WorkflowInfo,
 }
 
 /// Creates or replaces the workflow with this id. The body is the definition as JSON or Markdown (`text/markdown`), an
 /// object `{"entry", "files"}`, or a form with files.
-#[utoipa::path(put, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "put_workflow", params(("id" = String, Path), How),
+#[utoipa::path(put, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "put_workflow", params(("id" = String, Path), PutQuery),
     request_body(content((Object = "application/json"), (String = "text/markdown"), (Object = "multipart/form-data"))),
-    responses((status = 200, description = "Updated or unchanged", body = Put), (status = 201, description = "It is new", body = Put),
-        (status = 409, description = "The id belongs to a file of the served folder", body = Document), (status = 422, description = "It has errors", body = Document)))]
-pub(crate) async fn put(
+    responses((status = 200, description = "Updated or unchanged", body = PutResult), (status = 201, description = "It is new", body = PutResult),
+        (status = 409, description = "The id belongs to a file of the served folder", body = ProblemDocument), (status = 422, description = "It has errors", body = ProblemDocument)))]
+pub(crate) async fn put_workflow(
     State(server): State<Server>,
     caller: Caller,
-    At(id): At<String>,
-    Params(how): Params<How>,
+    PathParam(id): PathParam<String>,
+    QueryParams(how): QueryParams<PutQuery>,
     request: Request,
-) -> Answer<(StatusCode, Json<Put>)> {
-    let key = changeable(&caller, how.user, Kind::Workflow, &id)?;
-    let content = upload::read(request, &server, &id).await?;
-    let (changed, workflow) = save(&server, key, content, how.draft).await?;
-    let status = if changed == Changed::Created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(Put { changed: changed.name(), workflow })))
+) -> ApiResult<(StatusCode, Json<PutResult>)> {
+    let key = writable_key(&caller, how.user, DefinitionKind::Workflow, &id)?;
+    let content = upload::read_definition(request, &server, &id).await?;
+    let (changed, workflow) = store_workflow(&server, key, content, how.draft).await?;
+    let status = if changed == ChangeResult::Created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(PutResult { changed: changed.name(), workflow })))
 }
 
 /// Stores a workflow. One with errors is stored only as a draft.
-pub(crate) async fn save(
+pub(crate) async fn store_workflow(
     server: &Server,
     key: DefinitionKey,
-    content: Content,
+    content: DefinitionContent,
     is_draft: bool,
-) -> Answer<(Changed, Workflow)> {
-    not_in_folder(server, &key.id).await?;
+) -> ApiResult<(ChangeResult, WorkflowInfo)> {
+    reject_folder_file(server, &key.id).await?;
     let (shared, whose) = (server.clone(), key.clone());
-    let new = crate::blocking::blocking(move || checked(&shared, whose, &content, is_draft)).await??;
-    let changed = change(server, Change::Put(new)).await?;
+    let new = crate::blocking::run_blocking(move || compile_checked(&shared, whose, &content, is_draft)).await??;
+    let changed = apply_change(server, DefinitionChange::Put(new)).await?;
     let shared = server.clone();
-    let found = crate::blocking::blocking(move || shared.catalog.find(&key.holder, &key.id)).await??;
+    let found = crate::blocking::run_blocking(move || shared.catalog.find_definition(&key.user, &key.id)).await??;
     let found = found.ok_or_else(|| Problem::new(Code::StoreFailed, "the stored workflow is missing"))?;
-    Ok((changed, shown(&found)))
+    Ok((changed, to_workflow_info(&found)))
 }
 
-fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: bool) -> Answer<NewDefinition> {
+fn compile_checked(
+    server: &Server,
+    key: DefinitionKey,
+    content: &DefinitionContent,
+    is_draft: bool,
+) -> ApiResult<NewDefinition> {
     let loader = Loader { config: &server.app.config, format: None, lenient: false };
-    let compiled = stored::compile_for(&server.app.store, &loader, &key.holder, content)?;
+    let compiled = stored::compile_for_user(&server.app.store, &loader, &key.user, content)?;
     let plan = compiled.source.compiled.plan.as_ref();
     if let Some(own) = plan.and_then(|plan| plan.id.as_ref()).filter(|own| **own != key.id) {
         let message = format!("the definition has the id {own:?}; expected the id of the URL");
@@ -98,22 +105,22 @@ fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: boo
         let message = format!("the workflow {} has errors", key.id);
         return Err(Problem::new(Code::StepRefused, message).with_errors(compiled.source.problems()));
     }
-    Ok(stored::workflow(key, content, &compiled, Origin::Api)?)
+    Ok(stored::new_definition(key, content, &compiled, Origin::Api)?)
 }
 
 /// Deletes a workflow. Its versions remain, and its runs continue.
-#[utoipa::path(delete, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "delete_workflow", params(("id" = String, Path), Whose),
-    responses((status = 204, description = "Deleted"), (status = 404, body = Document),
-        (status = 409, description = "The id belongs to a file of the served folder, or the workflow is in use", body = Document)))]
-pub(crate) async fn remove(
+#[utoipa::path(delete, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "delete_workflow", params(("id" = String, Path), OwnerQuery),
+    responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument),
+        (status = 409, description = "The id belongs to a file of the served folder, or the workflow is in use", body = ProblemDocument)))]
+pub(crate) async fn delete_workflow(
     State(server): State<Server>,
     caller: Caller,
-    At(id): At<String>,
-    Params(whose): Params<Whose>,
-) -> Answer<StatusCode> {
-    let key = changeable(&caller, whose.user, Kind::Workflow, &id)?;
-    not_in_folder(&server, &id).await?;
-    delete(&server, key).await?;
+    PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+) -> ApiResult<StatusCode> {
+    let key = writable_key(&caller, whose.user, DefinitionKind::Workflow, &id)?;
+    reject_folder_file(&server, &id).await?;
+    delete_definition(&server, key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -121,7 +128,7 @@ pub(crate) async fn remove(
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Which {
+pub(crate) struct VersionQuery {
     /// User who owns the definition.
     #[serde(default)]
     pub(crate) user: Option<String>,
@@ -132,7 +139,7 @@ pub(crate) struct Which {
 
 /// The source of a workflow.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Written {
+pub(crate) struct WorkflowSource {
     /// Path of the entry file in `files`.
     entry: String,
     /// File contents by path, including the entry file.
@@ -140,24 +147,25 @@ pub(crate) struct Written {
 }
 
 /// Returns the source of a workflow, in the form that `PUT` accepts.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}/source", tag = "workflows", operation_id = "get_workflow_source", security(("key" = ["read"])), params(("id" = String, Path), Which),
-    responses((status = 200, body = Written), (status = 404, body = Document)))]
-pub(crate) async fn written(
+#[utoipa::path(get, path = "/api/v1/workflows/{id}/source", tag = "workflows", operation_id = "get_workflow_source", security(("key" = ["read"])), params(("id" = String, Path), VersionQuery),
+    responses((status = 200, body = WorkflowSource), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn get_source(
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
-    At(id): At<String>,
-    Params(which): Params<Which>,
-) -> Answer<Json<Written>> {
-    caller.may(Scope::Read)?;
-    let holder = caller.acts_for(which.user)?;
-    let found = crate::blocking::blocking(move || catalog.written(&holder, &id, which.version)).await??;
-    let Content { entry, files, .. } = found.ok_or_else(|| Problem::not_there("workflow", "of this id and version"))?;
-    Ok(Json(Written { entry, files }))
+    PathParam(id): PathParam<String>,
+    QueryParams(which): QueryParams<VersionQuery>,
+) -> ApiResult<Json<WorkflowSource>> {
+    caller.require_scope(Scope::Read)?;
+    let holder = caller.resolve_user(which.user)?;
+    let found = crate::blocking::run_blocking(move || catalog.read_source(&holder, &id, which.version)).await??;
+    let DefinitionContent { entry, files, .. } =
+        found.ok_or_else(|| Problem::not_found("workflow", "of this id and version"))?;
+    Ok(Json(WorkflowSource { entry, files }))
 }
 
 /// A version of a definition.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Version {
+pub(crate) struct VersionInfo {
     /// Version number, starting at 1.
     version: u32,
     /// Hash of the content.
@@ -168,31 +176,31 @@ pub(crate) struct Version {
 
 /// Every version of a definition, newest first.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Versions {
-    items: Vec<Version>,
+pub(crate) struct VersionList {
+    items: Vec<VersionInfo>,
 }
 
-impl Versions {
-    pub(crate) fn of(rows: Vec<VersionRow>) -> Versions {
-        let version = |row: VersionRow| Version { version: row.version, hash: row.hash, created_at: row.at };
-        Versions { items: rows.into_iter().map(version).collect() }
+impl VersionList {
+    pub(crate) fn from_rows(rows: Vec<VersionRow>) -> VersionList {
+        let version = |row: VersionRow| VersionInfo { version: row.version, hash: row.hash, created_at: row.at };
+        VersionList { items: rows.into_iter().map(version).collect() }
     }
 }
 
 /// Lists the stored versions of a workflow, also of a deleted one.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}/versions", tag = "workflows", operation_id = "list_workflow_versions", security(("key" = ["read"])), params(("id" = String, Path), Whose),
-    responses((status = 200, body = Versions), (status = 404, body = Document)))]
-pub(crate) async fn versions(
+#[utoipa::path(get, path = "/api/v1/workflows/{id}/versions", tag = "workflows", operation_id = "list_workflow_versions", security(("key" = ["read"])), params(("id" = String, Path), OwnerQuery),
+    responses((status = 200, body = VersionList), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn list_versions(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At(id): At<String>,
-    Params(whose): Params<Whose>,
-) -> Answer<Json<Versions>> {
-    caller.may(Scope::Read)?;
-    let key = DefinitionKey { holder: caller.acts_for(whose.user)?, kind: Kind::Workflow, id: id.clone() };
-    let rows = crate::blocking::blocking(move || store.versions(&key)).await??;
+    PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+) -> ApiResult<Json<VersionList>> {
+    caller.require_scope(Scope::Read)?;
+    let key = DefinitionKey { user: caller.resolve_user(whose.user)?, kind: DefinitionKind::Workflow, id: id.clone() };
+    let rows = crate::blocking::run_blocking(move || store.list_versions(&key)).await??;
     if rows.is_empty() {
-        return Err(Problem::not_there("workflow", &id));
+        return Err(Problem::not_found("workflow", &id));
     }
-    Ok(Json(Versions::of(rows)))
+    Ok(Json(VersionList::from_rows(rows)))
 }

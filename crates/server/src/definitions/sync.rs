@@ -6,25 +6,25 @@
 use axum::Json;
 use axum::extract::State;
 use flowloom_app::definitions::source::Loader;
-use flowloom_app::definitions::sync::{self, Item, Synced};
+use flowloom_app::definitions::sync::{self, SyncItem, SyncOutcome};
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::blocking::blocking;
-use crate::body::Body;
+use crate::blocking::run_blocking;
+use crate::body::JsonBody;
 use crate::caller::Caller;
-use crate::definitions::change::not_in_folder;
-use crate::params::Params;
-use crate::problem::{Answer, Document, Problem};
+use crate::definitions::change::reject_folder_file;
+use crate::params::QueryParams;
+use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::state::Server;
 
 /// Query parameters of a synchronisation.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct How {
+pub(crate) struct SyncQuery {
     /// User who owns the workflows.
     #[serde(default)]
     user: Option<String>,
@@ -39,14 +39,14 @@ pub(crate) struct How {
 /// The workflows of a folder.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Folder {
+pub(crate) struct SyncRequest {
     #[schema(value_type = Vec<Object>)]
-    items: Vec<Item>,
+    items: Vec<SyncItem>,
 }
 
 /// Ids of the workflows by outcome.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Done {
+pub(crate) struct SyncResult {
     created: Vec<String>,
     updated: Vec<String>,
     unchanged: Vec<String>,
@@ -55,29 +55,30 @@ pub(crate) struct Done {
 
 /// Makes the stored workflows match a folder, or changes nothing if one of them has an error. Each item is `{"id",
 /// "entry", "files"}`.
-#[utoipa::path(put, path = "/api/v1/workflows", tag = "workflows", operation_id = "sync_workflows", security(("key" = ["write"])), params(How), request_body = Folder,
-    responses((status = 200, body = Done), (status = 409, body = Document), (status = 422, body = Document)))]
-pub(crate) async fn put_all(
+#[utoipa::path(put, path = "/api/v1/workflows", tag = "workflows", operation_id = "sync_workflows", security(("key" = ["write"])), params(SyncQuery), request_body = SyncRequest,
+    responses((status = 200, body = SyncResult), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
+pub(crate) async fn sync_workflows(
     State(server): State<Server>,
     caller: Caller,
-    Params(how): Params<How>,
-    Body(folder, _): Body<Folder>,
-) -> Answer<Json<Done>> {
-    caller.may(Scope::Write)?;
-    let holder = caller.acts_for(how.user)?;
+    QueryParams(how): QueryParams<SyncQuery>,
+    JsonBody(folder, _): JsonBody<SyncRequest>,
+) -> ApiResult<Json<SyncResult>> {
+    caller.require_scope(Scope::Write)?;
+    let holder = caller.resolve_user(how.user)?;
     for item in &folder.items {
-        not_in_folder(&server, &item.id).await?;
+        reject_folder_file(&server, &item.id).await?;
     }
     let shared = server.clone();
-    let planned = blocking(move || {
+    let planned = run_blocking(move || {
         let loader = Loader { config: &shared.app.config, format: None, lenient: false };
-        sync::plan(&shared.app.store, &loader, &holder, folder.items, how.prune)
+        sync::plan_sync(&shared.app.store, &loader, &holder, folder.items, how.prune)
     })
     .await??;
     let changes = planned.map_err(|problems| {
         Problem::new(Code::StepRefused, "workflows of the folder have errors; nothing was changed")
             .with_errors(problems)
     })?;
-    let Synced { created, updated, unchanged, deleted } = sync::apply(&server.app.store, changes, how.dry_run).await?;
-    Ok(Json(Done { created, updated, unchanged, deleted }))
+    let SyncOutcome { created, updated, unchanged, deleted } =
+        sync::apply_plan(&server.app.store, changes, how.dry_run).await?;
+    Ok(Json(SyncResult { created, updated, unchanged, deleted }))
 }

@@ -4,59 +4,60 @@ use std::collections::BTreeMap;
 
 use axum::extract::{FromRequest as _, Multipart, Request};
 use axum::http::{Method, Uri, header};
-use flowloom_app::definitions::stored::Content;
+use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_core::code::Code;
 use serde_json::Value;
 
-use crate::body::text;
-use crate::problem::{Answer, Problem};
+use crate::body::read_text;
+use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
 /// The kind of a request body, by its content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BodyKind {
     Json,
     Markdown,
     Form,
 }
 
-impl Kind {
+impl BodyKind {
     /// The kind for a content type; `None` if it is not supported.
-    pub(crate) fn of(content_type: &str) -> Option<Kind> {
+    pub(crate) fn from_content_type(content_type: &str) -> Option<BodyKind> {
         match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-            "application/json" => Some(Kind::Json),
-            "text/markdown" => Some(Kind::Markdown),
-            "multipart/form-data" => Some(Kind::Form),
+            "application/json" => Some(BodyKind::Json),
+            "text/markdown" => Some(BodyKind::Markdown),
+            "multipart/form-data" => Some(BodyKind::Form),
             _ => None,
         }
     }
 
     /// Whether a route accepts this kind: JSON everywhere, files only for definitions. Another site's page can send a
     /// form without preflight, but only by POST.
-    pub(crate) fn is_taken(self, method: &Method, uri: &Uri) -> bool {
+    pub(crate) fn is_accepted(self, method: &Method, uri: &Uri) -> bool {
         let is_definition = method == Method::PUT && uri.path().starts_with("/api/v1/workflows/");
         match self {
-            Kind::Json => true,
-            Kind::Markdown => is_definition || uri.path() == "/api/v1/check",
-            Kind::Form => is_definition,
+            BodyKind::Json => true,
+            BodyKind::Markdown => is_definition || uri.path() == "/api/v1/check",
+            BodyKind::Form => is_definition,
         }
     }
 }
 
 /// Reads the definition in a body. `id` names its file if the body does not.
-pub(crate) async fn read(request: Request, server: &Server, id: &str) -> Answer<Content> {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| Kind::of(value.to_str().ok()?));
+pub(crate) async fn read_definition(request: Request, server: &Server, id: &str) -> ApiResult<DefinitionContent> {
+    let kind =
+        request.headers().get(header::CONTENT_TYPE).and_then(|value| BodyKind::from_content_type(value.to_str().ok()?));
     let content = match kind {
-        Some(Kind::Form) => form(request, server).await?,
-        Some(Kind::Markdown) => Content::single(&format!("{id}.mdx"), text(server, request).await?),
-        Some(Kind::Json) | None => json(text(server, request).await?, id)?,
+        Some(BodyKind::Form) => parse_form(request, server).await?,
+        Some(BodyKind::Markdown) => DefinitionContent::single(&format!("{id}.mdx"), read_text(server, request).await?),
+        Some(BodyKind::Json) | None => parse_json(read_text(server, request).await?, id)?,
     };
-    content.check()?;
+    content.validate()?;
     Ok(content)
 }
 
 /// Parses a JSON body: an object with `entry` and `files` is several files, everything else is the definition itself.
-fn json(text: String, id: &str) -> Answer<Content> {
+fn parse_json(text: String, id: &str) -> ApiResult<DefinitionContent> {
     let invalid = |error| Problem::new(Code::RequestInvalid, format!("invalid request body: {error}"));
     let value: Value = serde_json::from_str(&text).map_err(invalid)?;
     if value.get("entry").is_some() && value.get("files").is_some() {
@@ -65,11 +66,11 @@ fn json(text: String, id: &str) -> Answer<Content> {
     if !value.is_object() {
         return Err(Problem::new(Code::RequestInvalid, "a definition must be a JSON object"));
     }
-    Ok(Content::single(&format!("{id}.json"), text))
+    Ok(DefinitionContent::single(&format!("{id}.json"), text))
 }
 
 /// Parses a form: each part with a file name is a file; the field `entry` names the entry file if there are several.
-async fn form(request: Request, server: &Server) -> Answer<Content> {
+async fn parse_form(request: Request, server: &Server) -> ApiResult<DefinitionContent> {
     let invalid = |error: String| Problem::new(Code::RequestInvalid, format!("invalid form: {error}"));
     let mut form = Multipart::from_request(request, server).await.map_err(|error| invalid(error.to_string()))?;
     let (mut files, mut entry) = (BTreeMap::new(), None);
@@ -85,5 +86,5 @@ async fn form(request: Request, server: &Server) -> Answer<Content> {
     }
     let only = || files.keys().next().filter(|_| files.len() == 1).cloned();
     let entry = entry.or_else(only).ok_or_else(|| invalid("name the file to compile in the field \"entry\"".into()))?;
-    Ok(Content { entry, files, format: None })
+    Ok(DefinitionContent { entry, files, format: None })
 }

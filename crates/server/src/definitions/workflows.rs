@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use flowloom_app::definitions::catalog::{Catalog, Definition};
+use flowloom_app::definitions::catalog::{Catalog, CatalogEntry};
 use flowloom_app::keys::Scope;
 use flowloom_core::plan::{InputKind, Inputs};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::blocking::blocking;
+use crate::blocking::run_blocking;
 use crate::caller::Caller;
-use crate::definitions::change::Whose;
-use crate::params::{At, Params};
-use crate::problem::{Answer, Document, Problem};
+use crate::definitions::change::OwnerQuery;
+use crate::params::{PathParam, QueryParams};
+use crate::problem::{ApiResult, Problem, ProblemDocument};
 
 /// A runnable definition.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Workflow {
+pub(crate) struct WorkflowInfo {
     /// Id: the definition's own, or its file path with dots.
     id: String,
     name: String,
@@ -36,7 +36,7 @@ pub(crate) struct Workflow {
     /// Whether `check` finds an error, so that it cannot be run.
     is_refused: bool,
     /// Declared inputs.
-    inputs: Vec<Input>,
+    inputs: Vec<InputInfo>,
     /// Diagnostics of `check`.
     #[schema(value_type = Vec<Object>)]
     pub(crate) problems: Vec<serde_json::Value>,
@@ -44,7 +44,7 @@ pub(crate) struct Workflow {
 
 /// A declared input.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Input {
+pub(crate) struct InputInfo {
     name: String,
     description: Option<String>,
     /// `any`, `text`, `number`, `boolean`, `list`, `file` or `option`.
@@ -57,60 +57,60 @@ pub(crate) struct Input {
 
 /// Definitions, sorted by id.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Workflows {
-    items: Vec<Workflow>,
+pub(crate) struct WorkflowList {
+    items: Vec<WorkflowInfo>,
 }
 
 /// Lists the definitions that can be run.
-#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", operation_id = "list_workflows", security(("key" = ["read"])), params(Whose), responses((status = 200, body = Workflows)))]
-pub(crate) async fn list(
+#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", operation_id = "list_workflows", security(("key" = ["read"])), params(OwnerQuery), responses((status = 200, body = WorkflowList)))]
+pub(crate) async fn list_workflows(
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
-    Params(whose): Params<Whose>,
-) -> Answer<Json<Workflows>> {
-    caller.may(Scope::Read)?;
-    let holder = caller.acts_for(whose.user)?;
-    let items = blocking(move || catalog.list(&holder)).await??;
-    Ok(Json(Workflows { items: items.iter().map(|definition| shown(definition)).collect() }))
+    QueryParams(whose): QueryParams<OwnerQuery>,
+) -> ApiResult<Json<WorkflowList>> {
+    caller.require_scope(Scope::Read)?;
+    let holder = caller.resolve_user(whose.user)?;
+    let items = run_blocking(move || catalog.list_definitions(&holder)).await??;
+    Ok(Json(WorkflowList { items: items.iter().map(|definition| to_workflow_info(definition)).collect() }))
 }
 
 /// Returns a definition.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", operation_id = "get_workflow", security(("key" = ["read"])), params(("id" = String, Path), Whose),
-    responses((status = 200, body = Workflow), (status = 404, body = Document)))]
-pub(crate) async fn get(
+#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", operation_id = "get_workflow", security(("key" = ["read"])), params(("id" = String, Path), OwnerQuery),
+    responses((status = 200, body = WorkflowInfo), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn get_workflow(
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
-    At(id): At<String>,
-    Params(whose): Params<Whose>,
-) -> Answer<Json<Workflow>> {
-    caller.may(Scope::Read)?;
-    let holder = caller.acts_for(whose.user)?;
+    PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+) -> ApiResult<Json<WorkflowInfo>> {
+    caller.require_scope(Scope::Read)?;
+    let holder = caller.resolve_user(whose.user)?;
     let wanted = id.clone();
-    let found = blocking(move || catalog.find(&holder, &wanted)).await??;
-    found.map(|definition| Json(shown(&definition))).ok_or_else(|| Problem::not_there("workflow", &id))
+    let found = run_blocking(move || catalog.find_definition(&holder, &wanted)).await??;
+    found.map(|definition| Json(to_workflow_info(&definition))).ok_or_else(|| Problem::not_found("workflow", &id))
 }
 
-pub(crate) fn shown(definition: &Definition) -> Workflow {
-    let row = definition.row();
+pub(crate) fn to_workflow_info(definition: &CatalogEntry) -> WorkflowInfo {
+    let row = definition.stored_row();
     let plan = definition.prepared.as_ref().map(|prepared| &prepared.plan);
-    Workflow {
+    WorkflowInfo {
         id: definition.id.clone(),
         name: plan.map(|plan| plan.name.clone()).unwrap_or_default(),
         description: plan.map(|plan| plan.description.clone()).unwrap_or_default(),
         format: definition.format.to_string(),
-        file: definition.file().map(str::to_owned),
+        file: definition.file_path().map(str::to_owned),
         origin: row.map(|row| row.origin.name()),
         version: row.map(|row| row.version),
         hash: row.map(|row| row.hash.clone()),
         is_refused: definition.is_refused,
-        inputs: plan.map(|plan| inputs(&plan.inputs)).unwrap_or_default(),
+        inputs: plan.map(|plan| to_input_infos(&plan.inputs)).unwrap_or_default(),
         problems: definition.problems.clone(),
     }
 }
 
-fn inputs(inputs: &Inputs) -> Vec<Input> {
+fn to_input_infos(inputs: &Inputs) -> Vec<InputInfo> {
     let Inputs::Named { declared, .. } = inputs else {
-        return vec![Input {
+        return vec![InputInfo {
             name: "input".into(),
             description: None,
             kind: "any",
@@ -128,7 +128,7 @@ fn inputs(inputs: &Inputs) -> Vec<Input> {
             InputKind::File => ("file", Vec::new()),
             InputKind::OneOf(options) => ("option", options.clone()),
         };
-        Input {
+        InputInfo {
             name: input.name.clone(),
             description: input.description.clone(),
             kind,

@@ -13,81 +13,84 @@ use flowloom_core::code::Code;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
-use super::{Handler, SESSION};
-use crate::body::{BODY, text};
+use super::{McpHandler, SESSION_HEADER};
+use crate::body::{MAX_BODY_BYTES, read_text};
 use crate::caller::Caller;
-use crate::problem::{Answer, Problem};
+use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
 /// Path of the endpoint.
-pub(crate) const PATH: &str = "/mcp";
+pub(crate) const MCP_PATH: &str = "/mcp";
 
 /// Maximum number of concurrent sessions. Each uses memory until it was idle for five minutes.
-const SESSIONS: usize = 1000;
+const MAX_SESSIONS: usize = 1000;
 
 /// State shared by all requests.
-struct Endpoint {
-    service: StreamableHttpService<Handler, LocalSessionManager>,
+struct McpEndpoint {
+    service: StreamableHttpService<McpHandler, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
     /// Users of the sessions, by session id.
-    owners: Mutex<HashMap<String, Option<String>>>,
+    session_users: Mutex<HashMap<String, Option<String>>>,
 }
 
 /// The route of the endpoint.
-pub(crate) fn route(server: &Server) -> MethodRouter<Server> {
+pub(crate) fn mcp_route(server: &Server) -> MethodRouter<Server> {
     let (server, sessions) = (server.clone(), Arc::<LocalSessionManager>::default());
     // The guard has checked host and origin already.
     let config = StreamableHttpServerConfig::default().disable_allowed_hosts().with_json_response(true);
-    let handler = move || Ok(Handler { server: server.clone(), alone: None });
-    let service = StreamableHttpService::new(handler, sessions.clone(), config.with_max_request_body_bytes(BODY));
-    let endpoint = Arc::new(Endpoint { service, sessions, owners: Mutex::default() });
+    let handler = move || Ok(McpHandler { server: server.clone(), local_client: None });
+    let service =
+        StreamableHttpService::new(handler, sessions.clone(), config.with_max_request_body_bytes(MAX_BODY_BYTES));
+    let endpoint = Arc::new(McpEndpoint { service, sessions, session_users: Mutex::default() });
     any(async move |State(server): State<Server>, caller: Caller, request: Request| {
-        endpoint.answer(&server, caller, request).await.unwrap_or_else(|problem| problem.into_response())
+        endpoint.handle(&server, caller, request).await.unwrap_or_else(|problem| problem.into_response())
     })
 }
 
-impl Endpoint {
-    async fn answer(&self, server: &Server, caller: Caller, request: Request) -> Answer<Response> {
-        match session(request.headers()) {
+impl McpEndpoint {
+    async fn handle(&self, server: &Server, caller: Caller, request: Request) -> ApiResult<Response> {
+        match session_id(request.headers()) {
             Some(id) => {
-                let owner = self.owners().get(&id).cloned();
+                let owner = self.lock_users().get(&id).cloned();
                 if owner.is_some_and(|owner| owner != caller.user) {
-                    return Err(Problem::not_there("session", &id));
+                    return Err(Problem::not_found("session", &id));
                 }
             }
-            None => self.admit().await?,
+            None => self.check_capacity().await?,
         }
         let user = caller.user.clone();
         let (mut parts, body) = request.into_parts();
         // Read with the time-out of all request bodies.
-        let text = text(server, Request::from_parts(parts.clone(), body)).await?;
+        let text = read_text(server, Request::from_parts(parts.clone(), body)).await?;
         parts.extensions.insert(caller);
         let answer = self.service.handle(Request::from_parts(parts, Body::from(text))).await.map(Body::new);
-        if let Some(id) = session(answer.headers()) {
-            self.owners().insert(id, user);
+        if let Some(id) = session_id(answer.headers()) {
+            self.lock_users().insert(id, user);
         }
         Ok(answer)
     }
 
     /// Fails with `TooManyCalls` if a new session would exceed the limit.
-    async fn admit(&self) -> Answer<()> {
-        if self.owners().len() < SESSIONS {
+    async fn check_capacity(&self) -> ApiResult<()> {
+        if self.lock_users().len() < MAX_SESSIONS {
             return Ok(());
         }
         let there = self.sessions.sessions.read().await;
-        let mut owners = self.owners();
+        let mut owners = self.lock_users();
         owners.retain(|id, _| there.contains_key(id.as_str()));
-        match owners.len() < SESSIONS {
+        match owners.len() < MAX_SESSIONS {
             true => Ok(()),
-            false => Err(Problem::new(Code::TooManyCalls, format!("{SESSIONS} sessions are open, which is the limit"))),
+            false => {
+                Err(Problem::new(Code::TooManyCalls, format!("{MAX_SESSIONS} sessions are open, which is the limit")))
+            }
         }
     }
 
-    fn owners(&self) -> MutexGuard<'_, HashMap<String, Option<String>>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_users(&self) -> MutexGuard<'_, HashMap<String, Option<String>>> {
+        self.session_users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn session(headers: &HeaderMap) -> Option<String> {
-    headers.get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned)
+fn session_id(headers: &HeaderMap) -> Option<String> {
+    headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()).map(str::to_owned)
 }

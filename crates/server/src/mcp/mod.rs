@@ -1,8 +1,8 @@
 //! Workflows as tools over the Model Context Protocol (docs/protocols.md): `/mcp` of a server (`http`), and `flowloom
 //! mcp` on stdio (`stdio`). rmcp implements the protocol; this module implements listing and calling tools.
 
-mod ask;
 mod call;
+mod elicitation;
 pub(crate) mod http;
 mod progress;
 mod result;
@@ -11,10 +11,10 @@ mod tools;
 
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use flowloom_app::definitions::stored::is_id;
+use flowloom_app::definitions::stored::is_definition_id;
 use flowloom_app::keys::Scope;
-use flowloom_app::tools::catalog::offers;
-use flowloom_app::tools::offer::{Offer, distinct};
+use flowloom_app::tools::catalog::list_tools;
+use flowloom_app::tools::offer::{ToolDescriptor, make_names_unique};
 use flowloom_core::code::Code;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData, Implementation, ListToolsResult,
@@ -25,37 +25,38 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::json;
 
 use crate::caller::Caller;
-use crate::problem::{Answer, Problem};
+use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
-use call::Calling;
+use call::ToolCallHandler;
 
 /// Instructions for models that use the tools.
-const INSTRUCTIONS: &str = "Each tool runs a workflow to its end. A result names its run in _meta, as flowloom/run.";
+const SERVER_INSTRUCTIONS: &str =
+    "Each tool runs a workflow to its end. A result names its run in _meta, as flowloom/run.";
 
 /// The key in `_meta` that names the conversation, in calls and results.
-const THREAD: &str = "flowloom/thread";
+const THREAD_META_KEY: &str = "flowloom/thread";
 
 /// The header that names the session, for clients that initialise one.
-const SESSION: &str = "mcp-session-id";
+const SESSION_HEADER: &str = "mcp-session-id";
 
 /// Handles the requests of one client.
-pub(crate) struct Handler {
+pub(crate) struct McpHandler {
     server: Server,
     /// The only client of this process; `None` over HTTP, where every request is authenticated.
-    alone: Option<Alone>,
+    local_client: Option<LocalClient>,
 }
 
 /// The only client of a process on stdio.
-struct Alone {
+struct LocalClient {
     caller: Caller,
     /// The conversation of calls that name none.
     thread: String,
 }
 
-impl Handler {
+impl McpHandler {
     /// The caller and the headers of a request.
-    fn caller(&self, context: &RequestContext<RoleServer>) -> Result<(Caller, HeaderMap), ErrorData> {
-        if let Some(alone) = &self.alone {
+    fn find_caller(&self, context: &RequestContext<RoleServer>) -> Result<(Caller, HeaderMap), ErrorData> {
+        if let Some(alone) = &self.local_client {
             return Ok((alone.caller.clone(), HeaderMap::new()));
         }
         let parts = context.extensions.get::<Parts>();
@@ -64,32 +65,32 @@ impl Handler {
     }
 
     /// The tools available to the caller.
-    async fn offers(&self, caller: &Caller) -> Answer<Vec<Offer>> {
-        let (server, holder) = (self.server.clone(), caller.acts_for(None)?);
-        Ok(crate::blocking::blocking(move || offers(&server.catalog, &holder)).await?.map(distinct)?)
+    async fn list_available(&self, caller: &Caller) -> ApiResult<Vec<ToolDescriptor>> {
+        let (server, holder) = (self.server.clone(), caller.resolve_user(None)?);
+        Ok(crate::blocking::run_blocking(move || list_tools(&server.catalog, &holder)).await?.map(make_names_unique)?)
     }
 
     /// The conversation of a call: the named one, or else the session's, or else a new one.
-    fn thread(&self, context: &RequestContext<RoleServer>, headers: &HeaderMap) -> Answer<String> {
-        let session = || headers.get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
-        match context.meta.get(THREAD) {
-            Some(named) => match named.as_str().filter(|name| is_id(name)) {
+    fn choose_thread(&self, context: &RequestContext<RoleServer>, headers: &HeaderMap) -> ApiResult<String> {
+        let session = || headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        match context.meta.get(THREAD_META_KEY) {
+            Some(named) => match named.as_str().filter(|name| is_definition_id(name)) {
                 Some(name) => Ok(name.to_owned()),
                 None => Err(Problem::new(Code::RequestInvalid, format!("{named} is not a valid thread name"))),
             },
             None => {
-                let usual = self.alone.as_ref().map(|alone| alone.thread.clone()).or_else(session);
+                let usual = self.local_client.as_ref().map(|alone| alone.thread.clone()).or_else(session);
                 Ok(usual.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()))
             }
         }
     }
 }
 
-impl ServerHandler for Handler {
+impl ServerHandler for McpHandler {
     fn get_info(&self) -> ServerConfig {
         let us = Implementation::new("flowloom", env!("CARGO_PKG_VERSION"));
         let capabilities = ServerCapabilities::builder().enable_tools().build();
-        ServerConfig::new(capabilities).with_server_info(us).with_instructions(INSTRUCTIONS)
+        ServerConfig::new(capabilities).with_server_info(us).with_instructions(SERVER_INSTRUCTIONS)
     }
 
     async fn list_tools(
@@ -97,11 +98,11 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let (caller, _) = self.caller(&context)?;
-        caller.may(Scope::Read).map_err(refused)?;
-        let offers = self.offers(&caller).await.map_err(refused)?;
+        let (caller, _) = self.find_caller(&context)?;
+        caller.require_scope(Scope::Read).map_err(to_protocol_error)?;
+        let offers = self.list_available(&caller).await.map_err(to_protocol_error)?;
         let cursor = request.and_then(|request| request.cursor);
-        let page = tools::page(&offers, cursor.as_deref());
+        let page = tools::list_page(&offers, cursor.as_deref());
         page.ok_or_else(|| ErrorData::invalid_params("invalid cursor", None))
     }
 
@@ -110,24 +111,24 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let (caller, headers) = self.caller(&context)?;
-        caller.may(Scope::Run).map_err(refused)?;
-        let offers = self.offers(&caller).await.map_err(refused)?;
+        let (caller, headers) = self.find_caller(&context)?;
+        caller.require_scope(Scope::Run).map_err(to_protocol_error)?;
+        let offers = self.list_available(&caller).await.map_err(to_protocol_error)?;
         let offer = offers.into_iter().find(|offer| offer.declaration.name == request.name);
         let unknown = || ErrorData::invalid_params(format!("there is no tool {}", request.name), None);
         let offer = offer.ok_or_else(unknown)?;
         let thread = match offer.plan.thread {
-            Some(_) => Some(self.thread(&context, &headers).map_err(refused)?),
+            Some(_) => Some(self.choose_thread(&context, &headers).map_err(to_protocol_error)?),
             None => None,
         };
-        let calling = Calling { server: &self.server, caller, headers, offer, thread, context };
+        let calling = ToolCallHandler { server: &self.server, caller, headers, tool: offer, thread, context };
         // Invalid arguments are reported as a tool result, so that the model can correct them.
-        Ok(calling.answer(request).await.unwrap_or_else(|problem| result::refused(&problem).into()))
+        Ok(calling.handle(request).await.unwrap_or_else(|problem| result::problem_result(&problem).into()))
     }
 }
 
 /// Converts a problem of the request itself into a protocol error.
-fn refused(problem: Problem) -> ErrorData {
+fn to_protocol_error(problem: Problem) -> ErrorData {
     let code = if problem.status().is_server_error() { ErrorCode::INTERNAL_ERROR } else { ErrorCode::INVALID_REQUEST };
     let data = json!({"code": problem.code().to_string(), "status": problem.status().as_u16()});
     ErrorData::new(code, problem.detail().to_owned(), Some(data))

@@ -5,43 +5,43 @@ use flowloom_core::render;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_formats::Presented;
+use flowloom_formats::RenderedResult;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde_json::json;
 
-use super::THREAD;
+use super::THREAD_META_KEY;
 use crate::problem::Problem;
 
 /// The state of a run that is no longer driven.
-pub(crate) struct Stand {
+pub(crate) struct RunSnapshot {
     pub(crate) id: RunId,
     pub(crate) state: RunState,
-    pub(crate) presented: Presented,
+    pub(crate) presented: RenderedResult,
 }
 
-impl Stand {
+impl RunSnapshot {
     /// The result for the client. Structured content is always an object.
-    pub(crate) fn result(&self, thread: Option<&str>) -> CallToolResult {
+    pub(crate) fn to_result(&self, thread: Option<&str>) -> CallToolResult {
         let result = match self.state.status {
-            Status::Succeeded => succeeded(&self.presented.output),
-            Status::Waiting => self.waiting(),
-            _ => self.failed(),
+            Status::Succeeded => succeeded_result(&self.presented.output),
+            Status::Waiting => self.waiting_result(),
+            _ => self.failed_result(),
         };
-        result.with_meta(Some(self.meta(thread)))
+        result.with_meta(Some(self.build_meta(thread)))
     }
 
     /// The metadata of a result: the run, for inspection, and the conversation, for continuing it.
-    pub(crate) fn meta(&self, thread: Option<&str>) -> MetaObject {
+    pub(crate) fn build_meta(&self, thread: Option<&str>) -> MetaObject {
         let mut meta = MetaObject::new();
         meta.insert("flowloom/run".to_owned(), json!(self.id.to_string()));
         if let Some(thread) = thread {
-            meta.insert(THREAD.to_owned(), json!(thread));
+            meta.insert(THREAD_META_KEY.to_owned(), json!(thread));
         }
         meta
     }
 
     /// The result for clients that cannot elicit answers: the questions, and how to answer them.
-    fn waiting(&self) -> CallToolResult {
+    fn waiting_result(&self) -> CallToolResult {
         let id = self.id;
         let asked = self.state.steps().iter().filter_map(|step| Some((&step.path, step.question.as_ref()?)));
         let (mut questions, mut text) = (Vec::new(), "The run is waiting for an answer.".to_owned());
@@ -54,10 +54,10 @@ impl Stand {
              if there are several questions, also send the path."
         );
         let data = json!({"status": "waiting", "run_id": id.to_string(), "questions": questions});
-        told(CallToolResult::structured(data), text)
+        with_text(CallToolResult::structured(data), text)
     }
 
-    fn failed(&self) -> CallToolResult {
+    fn failed_result(&self) -> CallToolResult {
         let status = self.state.status.name();
         let (code, message) = match &self.state.error {
             Some(error) => (json!(error.code.to_string()), error.message.clone()),
@@ -70,26 +70,26 @@ impl Stand {
             (None, _) => message.clone(),
         };
         let data = json!({"status": status, "error": {"code": code, "message": message, "path": path}});
-        told(CallToolResult::structured_error(data), text)
+        with_text(CallToolResult::structured_error(data), text)
     }
 }
 
-fn succeeded(output: &Value) -> CallToolResult {
+fn succeeded_result(output: &Value) -> CallToolResult {
     let data = serde_json::to_value(output).unwrap_or_default();
     let data = if data.is_object() { data } else { json!({"result": data}) };
-    let text = output.as_str().map_or_else(|| render::json(output), str::to_owned);
-    told(CallToolResult::structured(data), text)
+    let text = output.as_str().map_or_else(|| render::to_json(output), str::to_owned);
+    with_text(CallToolResult::structured(data), text)
 }
 
 /// The result of a call that started no run.
-pub(crate) fn refused(problem: &Problem) -> CallToolResult {
+pub(crate) fn problem_result(problem: &Problem) -> CallToolResult {
     let (code, message) = (problem.code().to_string(), problem.detail());
     let data = json!({"status": "failed", "error": {"code": code, "message": message, "path": null}});
-    told(CallToolResult::structured_error(data), format!("{code}: {message}"))
+    with_text(CallToolResult::structured_error(data), format!("{code}: {message}"))
 }
 
 /// Replaces the text content of a result.
-fn told(mut result: CallToolResult, text: String) -> CallToolResult {
+fn with_text(mut result: CallToolResult, text: String) -> CallToolResult {
     result.content = vec![ContentBlock::text(text)];
     result
 }

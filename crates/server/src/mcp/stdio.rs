@@ -4,39 +4,39 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flowloom_app::engines::App;
-use flowloom_app::runs::supervisor::Live;
-use flowloom_app::telemetry::Telemetry;
+use flowloom_app::runs::supervisor::RunSupervisor;
+use flowloom_app::telemetry::TraceExporter;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use rmcp::service::{QuitReason, ServerInitializeError};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Alone, Handler};
+use super::{LocalClient, McpHandler};
 use crate::caller::Caller;
-use crate::state::{GRACE, Server, Shared};
+use crate::state::{SHUTDOWN_TIMEOUT, Server, Shared};
 
 /// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
-pub async fn serve(app: App, folder: PathBuf, user: &str) -> Result<(), StepError> {
-    let telemetry = app.config.telemetry.otlp.as_deref().map(Telemetry::start).transpose()?;
-    let server = Server::new(Shared::private(Arc::new(app), folder, Live::new(usize::MAX, telemetry)));
-    let alone = Alone { caller: Caller::own(user), thread: uuid::Uuid::new_v4().to_string() };
-    let handler = Handler { server: server.clone(), alone: Some(alone) };
-    let served = converse(handler).await;
-    let ids = server.live.ids();
+pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), StepError> {
+    let telemetry = app.config.telemetry.otlp.as_deref().map(TraceExporter::start).transpose()?;
+    let server = Server::new(Shared::local(Arc::new(app), folder, RunSupervisor::new(usize::MAX, telemetry)));
+    let alone = LocalClient { caller: Caller::local(user), thread: uuid::Uuid::new_v4().to_string() };
+    let handler = McpHandler { server: server.clone(), local_client: Some(alone) };
+    let served = serve_client(handler).await;
+    let ids = server.supervisor.run_ids();
     let all = async {
         for id in ids {
-            server.live.wait(id).await;
+            server.supervisor.wait_for_run(id).await;
         }
     };
     // Unfinished runs are left to the next server.
-    let _ = tokio::time::timeout(GRACE, all).await;
-    server.live.close();
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await;
+    server.supervisor.close();
     // If this fails, other workers notice by the expired lease.
-    let _ = server.app.store.leave().await;
+    let _ = server.app.store.announce_shutdown().await;
     served
 }
 
-async fn converse(handler: Handler) -> Result<(), StepError> {
+async fn serve_client(handler: McpHandler) -> Result<(), StepError> {
     let failed =
         |why: String| StepError::new(Code::RequestInvalid, format!("the MCP client violates the protocol: {why}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| failed(error.to_string()))?;

@@ -1,62 +1,62 @@
 //! Lists workflows as MCP tools: pages and annotations.
 
-use flowloom_app::tools::offer::Offer;
-use flowloom_core::plan::{BlockCode, Composite, Kind, Leaf, MemoryOperation, Plan, Step};
+use flowloom_app::tools::offer::ToolDescriptor;
+use flowloom_core::plan::{BlockCode, Composite, Leaf, MemoryOperation, Plan, Step, StepKind};
 use rmcp::model::{ListToolsResult, Tool, ToolAnnotations};
 
 /// Maximum number of tools per page.
-const PAGE: usize = 1000;
+const PAGE_TOOLS: usize = 1000;
 
 /// A page of the list, starting at `cursor`; `None` if the cursor is invalid.
-pub(crate) fn page(offers: &[Offer], cursor: Option<&str>) -> Option<ListToolsResult> {
+pub(crate) fn list_page(offers: &[ToolDescriptor], cursor: Option<&str>) -> Option<ListToolsResult> {
     let begin =
         cursor.map_or(Some(0), |cursor| cursor.parse().ok().filter(|begin| (1..offers.len()).contains(begin)))?;
-    let end = offers.len().min(begin + PAGE);
-    let mut page = ListToolsResult::with_all_items(offers[begin..end].iter().map(tool).collect());
+    let end = offers.len().min(begin + PAGE_TOOLS);
+    let mut page = ListToolsResult::with_all_items(offers[begin..end].iter().map(to_mcp_tool).collect());
     page.next_cursor = (end < offers.len()).then(|| end.to_string());
     Some(page)
 }
 
-fn tool(offer: &Offer) -> Tool {
+fn to_mcp_tool(offer: &ToolDescriptor) -> Tool {
     let declaration = &offer.declaration;
     let schema = serde_json::to_value(&declaration.parameters).ok();
     let schema = schema.and_then(|schema| schema.as_object().cloned()).unwrap_or_default();
     Tool::new(declaration.name.clone(), declaration.description.clone(), schema)
         .with_title(offer.plan.name.clone())
-        .with_annotations(annotations(&offer.plan))
+        .with_annotations(derive_annotations(&offer.plan))
 }
 
 /// Derives annotations from a definition. Effects of functions, code blocks and servers are unknown and therefore count
 /// as destructive.
-fn annotations(plan: &Plan) -> ToolAnnotations {
+fn derive_annotations(plan: &Plan) -> ToolAnnotations {
     // Conversations are stored, and the tools of an agent are known only at call time.
     let (mut only_reads, mut stays_here) = (plan.thread.is_none(), plan.format != flowloom_formats::agent::FORMAT);
     plan.root.visit(&mut |step| {
-        only_reads &= reads(step);
-        stays_here &= stays(step);
+        only_reads &= is_read_only(step);
+        stays_here &= is_closed_world(step);
     });
     ToolAnnotations::new().read_only(only_reads).destructive(!only_reads).open_world(!stays_here)
 }
 
 /// Whether a step changes nothing outside its run.
-fn reads(step: &Step) -> bool {
+fn is_read_only(step: &Step) -> bool {
     match &step.kind {
-        Kind::Leaf(Leaf::Http(http)) => {
+        StepKind::Leaf(Leaf::Http(http)) => {
             let method = http.method.as_literal().map(|method| method.trim().to_ascii_uppercase());
             method.is_some_and(|method| matches!(method.as_str(), "" | "GET" | "HEAD"))
         }
-        Kind::Leaf(Leaf::Call(_)) | Kind::Composite(Composite::Tools(_)) => false,
-        Kind::Composite(Composite::Agent(agent)) => agent.tools.is_empty(),
-        Kind::Leaf(Leaf::Block(block)) => matches!(block.code, BlockCode::Prompt { .. }),
-        Kind::Leaf(Leaf::Memory(memory)) => memory.operation != MemoryOperation::Set,
+        StepKind::Leaf(Leaf::Call(_)) | StepKind::Composite(Composite::Tools(_)) => false,
+        StepKind::Composite(Composite::Agent(agent)) => agent.tools.is_empty(),
+        StepKind::Leaf(Leaf::Block(block)) => matches!(block.code, BlockCode::Prompt { .. }),
+        StepKind::Leaf(Leaf::Memory(memory)) => memory.operation != MemoryOperation::Set,
         _ => true,
     }
 }
 
 /// Whether a step accesses only models, people and the store.
-fn stays(step: &Step) -> bool {
-    !matches!(step.kind, Kind::Leaf(Leaf::Http(_) | Leaf::Scrape(_)))
-        && (reads(step) || matches!(step.kind, Kind::Leaf(Leaf::Memory(_))))
+fn is_closed_world(step: &Step) -> bool {
+    !matches!(step.kind, StepKind::Leaf(Leaf::Http(_) | Leaf::Scrape(_)))
+        && (is_read_only(step) || matches!(step.kind, StepKind::Leaf(Leaf::Memory(_))))
 }
 
 #[cfg(test)]
@@ -69,44 +69,44 @@ mod tests {
     use super::*;
 
     /// Compiles `text` as `file` and returns the tool of the workflow `id`.
-    fn offered(id: &str, file: &str, text: &str) -> Offer {
+    fn offered(id: &str, file: &str, text: &str) -> ToolDescriptor {
         let files = BTreeMap::from([(file.to_owned(), text.as_bytes().to_vec())]);
         let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
         let compiled = compile(file, &sources, None);
-        Offer::of(id, Arc::new(compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics))))
+        ToolDescriptor::new(id, Arc::new(compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics))))
     }
 
     #[test]
     fn a_long_list_has_pages() {
         let one = offered("one", "list.json", include_str!("../../../../examples/steps/refine.json"));
-        let all = vec![one; PAGE + 1];
-        let first = page(&all, None).expect("a page");
-        assert_eq!((first.tools.len(), first.next_cursor.as_deref()), (PAGE, Some("1000")));
-        let last = page(&all, first.next_cursor.as_deref()).expect("a page");
+        let all = vec![one; PAGE_TOOLS + 1];
+        let first = list_page(&all, None).expect("a page");
+        assert_eq!((first.tools.len(), first.next_cursor.as_deref()), (PAGE_TOOLS, Some("1000")));
+        let last = list_page(&all, first.next_cursor.as_deref()).expect("a page");
         assert_eq!((last.tools.len(), last.next_cursor), (1, None));
-        assert!(["1001", "-1", "x", "0"].iter().all(|cursor| page(&all, Some(cursor)).is_none()));
-        assert_eq!(page(&[], None).expect("a page").tools.len(), 0);
+        assert!(["1001", "-1", "x", "0"].iter().all(|cursor| list_page(&all, Some(cursor)).is_none()));
+        assert_eq!(list_page(&[], None).expect("a page").tools.len(), 0);
     }
 
     /// Read only, destructive, and open world.
-    fn said(file: &str, text: &str) -> [Option<bool>; 3] {
-        let said = annotations(&offered("one", file, text).plan);
+    fn annotations_of(file: &str, text: &str) -> [Option<bool>; 3] {
+        let said = derive_annotations(&offered("one", file, text).plan);
         [said.read_only_hint, said.destructive_hint, said.open_world_hint]
     }
 
     #[test]
     fn what_a_workflow_may_do_is_told() {
-        let asks = said("list.json", include_str!("../../../../examples/steps/refine.json"));
+        let asks = annotations_of("list.json", include_str!("../../../../examples/steps/refine.json"));
         assert_eq!(asks, [Some(true), Some(false), Some(false)]);
         let call = |method: &str| {
             let flow = format!(
                 r#"{{"name": "n", "steps": [{{"type": "apiCall", "config": {{"url": "http://a.example/", "method": "{method}", "headers": []}}}}]}}"#
             );
-            said("flow.json", &flow)
+            annotations_of("flow.json", &flow)
         };
         assert_eq!(call("GET"), [Some(true), Some(false), Some(true)]);
         assert_eq!(call("DELETE"), [Some(false), Some(true), Some(true)]);
         let sets = r#"{"name": "n", "steps": [{"name": "s", "functionId": "memory::set", "mode": "sequential", "promptTemplate": "{{input}}"}]}"#;
-        assert_eq!(said("list.json", sets)[0], Some(false));
+        assert_eq!(annotations_of("list.json", sets)[0], Some(false));
     }
 }

@@ -9,17 +9,17 @@ use flowloom_core::id::RunId;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
-use super::chat::{Called, Tokens, id_of};
-use super::failure::Failure;
-use super::names::created;
-use super::reply::Reply;
-use super::speaker::{Piece, Speaker};
+use super::chat::{RequestedCall, TokenUsage, completion_id};
+use super::failure::OpenAiError;
+use super::names::created_seconds;
+use super::reply::RunAnswer;
+use super::speaker::{AnswerPiece, AnswerStream};
 
 /// Interval of heartbeats while nothing happens.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The fields that all chunks of a response share.
-struct Chunks {
+struct ChunkEncoder {
     run: RunId,
     model: String,
     /// Whether the last chunk contains the usage.
@@ -27,60 +27,60 @@ struct Chunks {
 }
 
 /// Streams the answer of a run as chunks; the first chunk contains the role.
-pub(crate) fn stream(speaker: Speaker, model: String, with_usage: bool) -> Response {
-    let chunks = Chunks { run: speaker.run(), model, with_usage };
-    let first = chunks.chunk(json!({"role": "assistant", "content": ""}), Value::Null);
-    let rest = speaker.pieces().flat_map(move |piece| stream::iter(chunks.of(piece)));
+pub(crate) fn stream_chunks(speaker: AnswerStream, model: String, with_usage: bool) -> Response {
+    let chunks = ChunkEncoder { run: speaker.run_id(), model, with_usage };
+    let first = chunks.build_chunk(json!({"role": "assistant", "content": ""}), Value::Null);
+    let rest = speaker.into_pieces().flat_map(move |piece| stream::iter(chunks.encode_piece(piece)));
     let events = stream::iter([first]).chain(rest).map(Ok::<_, Infallible>);
-    Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response()
+    Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT_INTERVAL)).into_response()
 }
 
-impl Chunks {
-    fn of(&self, piece: Piece) -> Vec<Event> {
+impl ChunkEncoder {
+    fn encode_piece(&self, piece: AnswerPiece) -> Vec<Event> {
         let done = Event::default().data("[DONE]");
         match piece {
-            Piece::Text(text) => vec![self.text(&text)],
-            Piece::End(Ok(reply)) => {
-                let mut events = self.end(reply);
+            AnswerPiece::Text(text) => vec![self.text_chunk(&text)],
+            AnswerPiece::End(Ok(reply)) => {
+                let mut events = self.encode_end(reply);
                 events.push(done);
                 events
             }
-            Piece::End(Err(problem)) => {
-                let failure = serde_json::to_string(&Failure::from(&problem)).unwrap_or_default();
+            AnswerPiece::End(Err(problem)) => {
+                let failure = serde_json::to_string(&OpenAiError::from(&problem)).unwrap_or_default();
                 vec![Event::default().data(failure), done]
             }
         }
     }
 
     /// Encodes the remaining text, the tool calls and the finish reason.
-    fn end(&self, reply: Reply) -> Vec<Event> {
-        let Reply { text, calls, usage } = reply;
+    fn encode_end(&self, reply: RunAnswer) -> Vec<Event> {
+        let RunAnswer { text, calls, usage } = reply;
         let mut events = Vec::new();
         if !text.is_empty() {
-            events.push(self.text(&text));
+            events.push(self.text_chunk(&text));
         }
         let reason = if calls.is_empty() { "stop" } else { "tool_calls" };
         for (index, call) in calls.into_iter().enumerate() {
-            let called = Called::from(call).at(index);
-            events.push(self.chunk(json!({"tool_calls": [called]}), Value::Null));
+            let called = RequestedCall::from(call).with_index(index);
+            events.push(self.build_chunk(json!({"tool_calls": [called]}), Value::Null));
         }
-        events.push(self.chunk(json!({}), reason.into()));
+        events.push(self.build_chunk(json!({}), reason.into()));
         if self.with_usage {
-            events.push(self.event(json!([]), json!(Tokens::from(usage))));
+            events.push(self.build_event(json!([]), json!(TokenUsage::from(usage))));
         }
         events
     }
 
-    fn text(&self, text: &str) -> Event {
-        self.chunk(json!({"content": text}), Value::Null)
+    fn text_chunk(&self, text: &str) -> Event {
+        self.build_chunk(json!({"content": text}), Value::Null)
     }
 
-    fn chunk(&self, delta: Value, reason: Value) -> Event {
-        self.event(json!([{"index": 0, "delta": delta, "finish_reason": reason}]), Value::Null)
+    fn build_chunk(&self, delta: Value, reason: Value) -> Event {
+        self.build_event(json!([{"index": 0, "delta": delta, "finish_reason": reason}]), Value::Null)
     }
 
-    fn event(&self, choices: Value, usage: Value) -> Event {
-        let mut chunk = json!({"id": id_of(self.run), "object": "chat.completion.chunk", "created": created(self.run), "model": self.model, "choices": choices});
+    fn build_event(&self, choices: Value, usage: Value) -> Event {
+        let mut chunk = json!({"id": completion_id(self.run), "object": "chat.completion.chunk", "created": created_seconds(self.run), "model": self.model, "choices": choices});
         // A client that requested the usage expects the field in every chunk; it is null before the end.
         if self.with_usage {
             chunk["usage"] = usage;

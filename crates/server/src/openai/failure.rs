@@ -11,14 +11,14 @@ use crate::problem::Problem;
 /// An error response in OpenAI's form.
 #[derive(Serialize, ToSchema)]
 #[schema(as = OpenAiError)]
-pub(crate) struct Failure {
-    error: Reason,
+pub(crate) struct OpenAiError {
+    error: OpenAiErrorDetail,
 }
 
 /// The error.
 #[derive(Serialize, ToSchema)]
 #[schema(as = OpenAiReason)]
-pub(crate) struct Reason {
+pub(crate) struct OpenAiErrorDetail {
     pub(crate) message: String,
     /// `invalid_request_error`, `authentication_error`, `permission_error`, `not_found_error`, `rate_limit_error` or
     /// `api_error`.
@@ -29,14 +29,14 @@ pub(crate) struct Reason {
     pub(crate) code: String,
 }
 
-impl From<&Problem> for Failure {
-    fn from(problem: &Problem) -> Failure {
-        Failure { error: problem.into() }
+impl From<&Problem> for OpenAiError {
+    fn from(problem: &Problem) -> OpenAiError {
+        OpenAiError { error: problem.into() }
     }
 }
 
-impl From<&Problem> for Reason {
-    fn from(problem: &Problem) -> Reason {
+impl From<&Problem> for OpenAiErrorDetail {
+    fn from(problem: &Problem) -> OpenAiErrorDetail {
         let kind = match problem.status() {
             StatusCode::UNAUTHORIZED => "authentication_error",
             StatusCode::FORBIDDEN => "permission_error",
@@ -45,14 +45,14 @@ impl From<&Problem> for Reason {
             status if status.is_server_error() => "api_error",
             _ => "invalid_request_error",
         };
-        Reason { message: problem.detail().to_owned(), kind, param: None, code: problem.code().to_string() }
+        OpenAiErrorDetail { message: problem.detail().to_owned(), kind, param: None, code: problem.code().to_string() }
     }
 }
 
 /// Converts a problem document into OpenAI's form, for every error below these routes.
-pub(crate) fn reshape(answer: &mut Response) {
+pub(crate) fn convert_problem(answer: &mut Response) {
     let Some(problem) = answer.extensions_mut().remove::<Problem>() else { return };
-    let text = serde_json::to_string(&Failure::from(&problem)).unwrap_or_default();
+    let text = serde_json::to_string(&OpenAiError::from(&problem)).unwrap_or_default();
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CONTENT_LENGTH, text.len().into());

@@ -6,19 +6,19 @@ use flowloom_core::value::Value;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::problem::{Answer, Problem};
+use crate::problem::{ApiResult, Problem};
 
 /// A message of a conversation.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[schema(as = ChatMessage)]
-pub(crate) struct Message {
+pub(crate) struct ChatMessage {
     /// `system`, `developer`, `user`, `assistant` or `tool`.
     pub(crate) role: String,
     #[serde(default)]
-    pub(crate) content: Option<Content>,
+    pub(crate) content: Option<MessageContent>,
     /// Tool calls requested by the assistant.
     #[serde(default)]
-    pub(crate) tool_calls: Option<Vec<Call>>,
+    pub(crate) tool_calls: Option<Vec<MessageToolCall>>,
     /// The call to which a `tool` message is the result.
     #[serde(default)]
     pub(crate) tool_call_id: Option<String>,
@@ -28,15 +28,15 @@ pub(crate) struct Message {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = ChatContent)]
-pub(crate) enum Content {
+pub(crate) enum MessageContent {
     Text(String),
-    Parts(Vec<Part>),
+    Parts(Vec<ContentPart>),
 }
 
 /// A text part; images, audio and files are rejected.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[schema(as = ChatContentPart)]
-pub(crate) struct Part {
+pub(crate) struct ContentPart {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
@@ -48,15 +48,15 @@ pub(crate) struct Part {
 /// A tool call.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[schema(as = ChatToolCall)]
-pub(crate) struct Call {
+pub(crate) struct MessageToolCall {
     pub(crate) id: String,
-    pub(crate) function: Function,
+    pub(crate) function: CalledFunction,
 }
 
 /// The called function.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[schema(as = ChatFunctionCall)]
-pub(crate) struct Function {
+pub(crate) struct CalledFunction {
     pub(crate) name: String,
     /// Arguments as JSON text.
     #[serde(default)]
@@ -65,63 +65,64 @@ pub(crate) struct Function {
 
 /// The messages of a client.
 #[derive(Debug)]
-pub(crate) struct Conversation(pub(crate) Vec<Message>);
+pub(crate) struct Conversation(pub(crate) Vec<ChatMessage>);
 
 impl Conversation {
     /// The tool results at the end of the conversation, as pairs of call id and text.
-    pub(crate) fn results(&self) -> Answer<Vec<(&str, String)>> {
+    pub(crate) fn tool_results(&self) -> ApiResult<Vec<(&str, String)>> {
         let told = self.0.iter().rev().take_while(|message| message.role == "tool");
-        let result = |message| text(message).map(|text| (id(message), text));
-        let mut results = told.map(result).collect::<Answer<Vec<_>>>()?;
+        let result = |message| message_text(message).map(|text| (tool_call_id(message), text));
+        let mut results = told.map(result).collect::<ApiResult<Vec<_>>>()?;
         results.reverse();
         Ok(results)
     }
 
     /// The text of the last user message.
-    pub(crate) fn text(&self) -> Answer<String> {
-        self.last_of_user().map_or(Ok(String::new()), |at| text(&self.0[at]))
+    pub(crate) fn last_user_text(&self) -> ApiResult<String> {
+        self.last_user_index().map_or(Ok(String::new()), |at| message_text(&self.0[at]))
     }
 
     /// The inputs of a graph: the last user message, and all messages before it. If the conversation ends with a tool
     /// result, all messages count as earlier.
-    pub(crate) fn as_inputs(&self) -> Answer<Value> {
+    pub(crate) fn to_graph_inputs(&self) -> ApiResult<Value> {
         let is_told = self.0.last().is_some_and(|last| last.role == "tool");
-        let last = self.last_of_user().filter(|_| !is_told);
-        let before = self.0[..last.unwrap_or(self.0.len())].iter().filter_map(|message| said(message).transpose());
-        let before = ("messages", Value::list(before.collect::<Answer<_>>()?));
+        let last = self.last_user_index().filter(|_| !is_told);
+        let before =
+            self.0[..last.unwrap_or(self.0.len())].iter().filter_map(|message| to_graph_message(message).transpose());
+        let before = ("messages", Value::list(before.collect::<ApiResult<_>>()?));
         Ok(match last {
-            Some(last) => Value::map([before, ("message", text(&self.0[last])?.into())]),
+            Some(last) => Value::map([before, ("message", message_text(&self.0[last])?.into())]),
             None => Value::map([before]),
         })
     }
 
-    fn last_of_user(&self) -> Option<usize> {
+    fn last_user_index(&self) -> Option<usize> {
         self.0.iter().rposition(|message| message.role == "user")
     }
 }
 
-fn id(message: &Message) -> &str {
+fn tool_call_id(message: &ChatMessage) -> &str {
     message.tool_call_id.as_deref().unwrap_or_default()
 }
 
 /// Converts a message for a graph; `None` for other roles.
-fn said(message: &Message) -> Answer<Option<Value>> {
+fn to_graph_message(message: &ChatMessage) -> ApiResult<Option<Value>> {
     let role = match message.role.as_str() {
         "developer" => "system",
         role @ ("system" | "user" | "assistant" | "tool") => role,
         _ => return Ok(None),
     };
-    let mut said = vec![("role", Value::from(role)), ("content", text(message)?.into())];
+    let mut said = vec![("role", Value::from(role)), ("content", message_text(message)?.into())];
     if let Some(calls) = message.tool_calls.as_ref().filter(|calls| !calls.is_empty()) {
-        said.push(("tool_calls", Value::list(calls.iter().map(called).collect())));
+        said.push(("tool_calls", Value::list(calls.iter().map(to_graph_call).collect())));
     }
     if role == "tool" {
-        said.push(("tool_call_id", id(message).into()));
+        said.push(("tool_call_id", tool_call_id(message).into()));
     }
     Ok(Some(Value::map(said)))
 }
 
-fn called(call: &Call) -> Value {
+fn to_graph_call(call: &MessageToolCall) -> Value {
     let arguments = &call.function.arguments;
     let read = parse_value(arguments).unwrap_or_else(|_| arguments.as_str().into());
     Value::map([
@@ -132,15 +133,17 @@ fn called(call: &Call) -> Value {
 }
 
 /// The text of a message. Fails with `RequestInvalid` for parts other than text.
-fn text(message: &Message) -> Answer<String> {
+fn message_text(message: &ChatMessage) -> ApiResult<String> {
     match &message.content {
         None => Ok(String::new()),
-        Some(Content::Text(text)) => Ok(text.clone()),
-        Some(Content::Parts(parts)) => Ok(parts.iter().map(part).collect::<Answer<Vec<_>>>()?.join("\n")),
+        Some(MessageContent::Text(text)) => Ok(text.clone()),
+        Some(MessageContent::Parts(parts)) => {
+            Ok(parts.iter().map(part_text).collect::<ApiResult<Vec<_>>>()?.join("\n"))
+        }
     }
 }
 
-fn part(part: &Part) -> Answer<&str> {
+fn part_text(part: &ContentPart) -> ApiResult<&str> {
     match part.kind.as_str() {
         "text" | "input_text" | "output_text" => Ok(part.text.as_deref().unwrap_or_default()),
         "refusal" => Ok(part.refusal.as_deref().unwrap_or_default()),

@@ -20,11 +20,11 @@ use utoipa_axum::routes;
 use crate::state::Server;
 
 /// The routes of the OpenAI-compatible API.
-pub(crate) fn routes() -> OpenApiRouter<Server> {
+pub(crate) fn openai_routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
-        .routes(routes!(models::list))
-        .routes(routes!(models::get))
-        .routes(routes!(chat::complete))
-        .routes(routes!(responses::create))
-        .routes(routes!(responses::get))
+        .routes(routes!(models::list_models))
+        .routes(routes!(models::get_model))
+        .routes(routes!(chat::complete_chat))
+        .routes(routes!(responses::create_response))
+        .routes(routes!(responses::get_response))
 }

@@ -4,18 +4,18 @@ use axum::http::{HeaderName, HeaderValue};
 use flowloom_core::id::RunId;
 
 /// Prefix of these routes.
-pub(crate) const ROUTES: &str = "/v1/";
+pub(crate) const ROUTE_PREFIX: &str = "/v1/";
 
 /// The response header that names the run.
-const RUN: HeaderName = HeaderName::from_static("x-flowloom-run-id");
+const RUN_ID_HEADER: HeaderName = HeaderName::from_static("x-flowloom-run-id");
 
 /// The response headers of a run.
-pub(crate) fn named(run: RunId) -> [(HeaderName, HeaderValue); 1] {
+pub(crate) fn run_headers(run: RunId) -> [(HeaderName, HeaderValue); 1] {
     let id = HeaderValue::from_str(&run.to_string()).unwrap_or(HeaderValue::from_static(""));
-    [(RUN, id)]
+    [(RUN_ID_HEADER, id)]
 }
 
 /// The creation time of a run in seconds since the Unix epoch, taken from its id.
-pub(crate) fn created(run: RunId) -> u64 {
+pub(crate) fn created_seconds(run: RunId) -> u64 {
     run.0.get_timestamp().map_or(0, |at| at.to_unix().0)
 }

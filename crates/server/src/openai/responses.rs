@@ -16,30 +16,30 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::messages::{Call, Content, Conversation, Function, Message};
-use super::names::{created, named};
-use super::reply::{Reply, reply};
+use super::messages::{CalledFunction, ChatMessage, Conversation, MessageContent, MessageToolCall};
+use super::names::{created_seconds, run_headers};
+use super::reply::{RunAnswer, build_answer};
 use super::response_events;
-use super::run::{Asking, Wanted};
-use super::speaker::recorded;
-use crate::body::Body;
+use super::run::{ModelRequest, OpenAiContext};
+use super::speaker::read_outcome;
+use crate::body::JsonBody;
 use crate::caller::Caller;
-use crate::params::At;
-use crate::problem::{Answer, Problem};
-use crate::runs::answer::owned;
+use crate::params::PathParam;
+use crate::problem::{ApiResult, Problem};
+use crate::runs::answer::find_own_run;
 use crate::state::Server;
 
 /// Prefix of response ids; the run's id follows.
-const PREFIX: &str = "resp_";
+const RESPONSE_ID_PREFIX: &str = "resp_";
 
 /// A request to a workflow. Other parameters of OpenAI's API are accepted and ignored.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ResponseRequest)]
-pub(crate) struct NewResponse {
+pub(crate) struct ResponseRequest {
     /// Id of the workflow.
     model: String,
     /// A text, or messages and tool results.
-    input: Input,
+    input: ResponseInput,
     /// A system message before all other messages.
     #[serde(default)]
     instructions: Option<String>,
@@ -51,7 +51,7 @@ pub(crate) struct NewResponse {
     previous_response_id: Option<String>,
     /// The conversation to which the turn belongs.
     #[serde(default)]
-    conversation: Option<Named>,
+    conversation: Option<ConversationRef>,
     /// Inputs of the workflow by name; `thread` names the conversation.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
@@ -62,22 +62,22 @@ pub(crate) struct NewResponse {
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = ResponseInput)]
-pub(crate) enum Input {
+pub(crate) enum ResponseInput {
     Text(String),
-    Items(Vec<Item>),
+    Items(Vec<ResponseItem>),
 }
 
 /// A message, a tool call, or a tool result. Items of other types are ignored.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ResponseItem)]
-pub(crate) struct Item {
+pub(crate) struct ResponseItem {
     /// `message` (default), `function_call` or `function_call_output`.
     #[serde(default, rename = "type")]
     kind: Option<String>,
     #[serde(default)]
     role: Option<String>,
     #[serde(default)]
-    content: Option<Content>,
+    content: Option<MessageContent>,
     #[serde(default)]
     call_id: Option<String>,
     #[serde(default)]
@@ -85,119 +85,130 @@ pub(crate) struct Item {
     #[serde(default)]
     arguments: Option<String>,
     #[serde(default)]
-    output: Option<Content>,
+    output: Option<MessageContent>,
 }
 
 /// A conversation: its id, or `{id}`.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = ResponseConversation)]
-pub(crate) enum Named {
+pub(crate) enum ConversationRef {
     Id(String),
     Object { id: String },
 }
 
-impl NewResponse {
-    fn wanted(self) -> Answer<Wanted> {
-        let mut said: Vec<Message> =
-            self.instructions.map(|text| message("system", Content::Text(text))).into_iter().collect();
+impl ResponseRequest {
+    fn into_request(self) -> ApiResult<ModelRequest> {
+        let mut said: Vec<ChatMessage> =
+            self.instructions.map(|text| build_message("system", MessageContent::Text(text))).into_iter().collect();
         match self.input {
-            Input::Text(text) => said.push(message("user", Content::Text(text))),
-            Input::Items(items) => said.extend(items.into_iter().filter_map(item)),
+            ResponseInput::Text(text) => said.push(build_message("user", MessageContent::Text(text))),
+            ResponseInput::Items(items) => said.extend(items.into_iter().filter_map(to_message)),
         }
-        let previous = self.previous_response_id.as_deref().map(run_of).transpose()?;
+        let previous = self.previous_response_id.as_deref().map(parse_response_id).transpose()?;
         let thread = self.conversation.map(|named| match named {
-            Named::Id(id) | Named::Object { id } => id,
+            ConversationRef::Id(id) | ConversationRef::Object { id } => id,
         });
         let metadata = self.metadata.unwrap_or_default();
-        Ok(Wanted { model: self.model, conversation: Conversation(said), metadata, thread, previous })
+        Ok(ModelRequest { model: self.model, conversation: Conversation(said), metadata, thread, previous })
     }
 }
 
-fn message(role: &str, content: Content) -> Message {
-    Message { role: role.to_owned(), content: Some(content), tool_calls: None, tool_call_id: None }
+fn build_message(role: &str, content: MessageContent) -> ChatMessage {
+    ChatMessage { role: role.to_owned(), content: Some(content), tool_calls: None, tool_call_id: None }
 }
 
 /// Converts an item to a message; `None` if it is ignored.
-fn item(item: Item) -> Option<Message> {
+fn to_message(item: ResponseItem) -> Option<ChatMessage> {
     match item.kind.as_deref() {
         None | Some("message") => {
-            Some(Message { role: item.role?, content: item.content, tool_calls: None, tool_call_id: None })
+            Some(ChatMessage { role: item.role?, content: item.content, tool_calls: None, tool_call_id: None })
         }
         Some("function_call") => {
-            let function = Function { name: item.name?, arguments: item.arguments.unwrap_or_default() };
-            let calls = vec![Call { id: item.call_id?, function }];
-            Some(Message { role: "assistant".to_owned(), content: None, tool_calls: Some(calls), tool_call_id: None })
+            let function = CalledFunction { name: item.name?, arguments: item.arguments.unwrap_or_default() };
+            let calls = vec![MessageToolCall { id: item.call_id?, function }];
+            Some(ChatMessage {
+                role: "assistant".to_owned(),
+                content: None,
+                tool_calls: Some(calls),
+                tool_call_id: None,
+            })
         }
-        Some("function_call_output") => Some(Message { tool_call_id: item.call_id, ..message("tool", item.output?) }),
+        Some("function_call_output") => {
+            Some(ChatMessage { tool_call_id: item.call_id, ..build_message("tool", item.output?) })
+        }
         Some(_) => None,
     }
 }
 
 /// Parses the run id in the id of a response.
-fn run_of(id: &str) -> Answer<RunId> {
-    id.strip_prefix(PREFIX).and_then(RunId::parse).ok_or_else(|| Problem::not_there("response", id))
+fn parse_response_id(id: &str) -> ApiResult<RunId> {
+    id.strip_prefix(RESPONSE_ID_PREFIX).and_then(RunId::parse).ok_or_else(|| Problem::not_found("response", id))
 }
 
 /// Runs a workflow with the user's last message and returns its output. With `stream`, the response is a stream of
 /// typed events. Closing the connection cancels the run, unless the request has an `Idempotency-Key`.
-#[utoipa::path(post, path = "/v1/responses", tag = "OpenAI", operation_id = "openai_respond", security(("key" = ["run"])), request_body = NewResponse,
+#[utoipa::path(post, path = "/v1/responses", tag = "OpenAI", operation_id = "openai_respond", security(("key" = ["run"])), request_body = ResponseRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run"),
         ("x-flowloom-thread" = Option<String>, Header, description = "The conversation, for graphs; `metadata.thread` takes precedence")),
     responses((status = 200, description = "The response", content((Object = "application/json"), (String = "text/event-stream"))),
         (status = 404, description = "The workflow or the previous response does not exist"), (status = 409, description = "Another turn of the conversation is running, or the Idempotency-Key was used for another request")))]
-pub(crate) async fn create(
+pub(crate) async fn create_response(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    Body(new, text): Body<NewResponse>,
-) -> Answer<Response> {
+    JsonBody(new, text): JsonBody<ResponseRequest>,
+) -> ApiResult<Response> {
     let (is_stream, previous) = (new.stream == Some(true), new.previous_response_id.clone());
-    let wanted = new.wanted()?.with_thread(&headers);
-    let asking = Asking { server: &server, caller: &caller, headers: &headers };
-    let speaker = asking.begin(&wanted, &format!("responses\n{text}")).await?;
-    let run = speaker.run();
-    let shape = Shape { run, model: wanted.model, previous };
+    let wanted = new.into_request()?.with_thread(&headers);
+    let asking = OpenAiContext { server: &server, caller: &caller, headers: &headers };
+    let speaker = asking.start_answer(&wanted, &format!("responses\n{text}")).await?;
+    let run = speaker.run_id();
+    let shape = ResponseBuilder { run, model: wanted.model, previous };
     if is_stream {
-        return Ok((named(run), response_events::stream(speaker, shape)).into_response());
+        return Ok((run_headers(run), response_events::stream_response(speaker, shape)).into_response());
     }
-    let reply = speaker.whole().await?;
-    Ok((named(run), Json(shape.completed(&reply))).into_response())
+    let reply = speaker.wait_for_answer().await?;
+    Ok((run_headers(run), Json(shape.completed_response(&reply))).into_response())
 }
 
 /// Returns a stored response.
 #[utoipa::path(get, path = "/v1/responses/{id}", tag = "OpenAI", operation_id = "openai_get_response", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The response", body = Object), (status = 404, description = "The response does not exist, or belongs to another user")))]
-pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
-    caller.may(Scope::Read)?;
+pub(crate) async fn get_response(
+    State(server): State<Server>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+) -> ApiResult<Json<Value>> {
+    caller.require_scope(Scope::Read)?;
     let absent = |problem: Problem| match problem.code() {
-        Code::NotThere => Problem::not_there("response", &id),
+        Code::NotThere => Problem::not_found("response", &id),
         _ => problem,
     };
-    let run = owned(&server, &caller, &run_of(&id)?.to_string()).map_err(absent)?;
-    let ended = recorded(&server, run).await?;
+    let run = find_own_run(&server, &caller, &parse_response_id(&id)?.to_string()).map_err(absent)?;
+    let ended = read_outcome(&server, run).await?;
     let state = &ended.outcome.state;
     let model = state.created.as_ref().and_then(|created| created.workflow.clone()).unwrap_or_default();
-    let shape = Shape { run, model, previous: None };
-    Ok(Json(match (reply(&ended), state.status) {
-        (Ok(reply), _) => shape.completed(&reply),
-        (Err(_), Status::Queued | Status::Running) => shape.response("in_progress", &[]),
-        (Err(problem), _) => shape.failed(&problem),
+    let shape = ResponseBuilder { run, model, previous: None };
+    Ok(Json(match (build_answer(&ended), state.status) {
+        (Ok(reply), _) => shape.completed_response(&reply),
+        (Err(_), Status::Queued | Status::Running) => shape.build_response("in_progress", &[]),
+        (Err(problem), _) => shape.failed_response(&problem),
     }))
 }
 
 /// The fields that all forms of a response share.
-pub(crate) struct Shape {
+pub(crate) struct ResponseBuilder {
     pub(crate) run: RunId,
     pub(crate) model: String,
     previous: Option<String>,
 }
 
-impl Shape {
+impl ResponseBuilder {
     /// The response with a status and its items.
-    pub(crate) fn response(&self, status: &str, output: &[Value]) -> Value {
+    pub(crate) fn build_response(&self, status: &str, output: &[Value]) -> Value {
         json!({
-            "id": format!("{PREFIX}{}", self.run), "object": "response", "created_at": created(self.run), "status": status,
+            "id": format!("{RESPONSE_ID_PREFIX}{}", self.run), "object": "response", "created_at": created_seconds(self.run), "status": status,
             "error": null, "incomplete_details": null, "instructions": null, "metadata": {}, "model": self.model,
             "output": output, "parallel_tool_calls": true, "previous_response_id": self.previous,
             "temperature": null, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": null,
@@ -205,11 +216,11 @@ impl Shape {
         })
     }
 
-    pub(crate) fn completed(&self, reply: &Reply) -> Value {
-        let text =
-            (reply.calls.is_empty() || !reply.text.is_empty()).then(|| self.message("completed", Some(&reply.text)));
-        let calls = (0..reply.calls.len()).map(|index| self.call("completed", reply, index));
-        let mut response = self.response("completed", &text.into_iter().chain(calls).collect::<Vec<_>>());
+    pub(crate) fn completed_response(&self, reply: &RunAnswer) -> Value {
+        let text = (reply.calls.is_empty() || !reply.text.is_empty())
+            .then(|| self.message_item("completed", Some(&reply.text)));
+        let calls = (0..reply.calls.len()).map(|index| self.call_item("completed", reply, index));
+        let mut response = self.build_response("completed", &text.into_iter().chain(calls).collect::<Vec<_>>());
         let (input, output) = (reply.usage.input_tokens, reply.usage.output_tokens);
         response["usage"] = json!({
             "input_tokens": input, "input_tokens_details": {"cached_tokens": 0},
@@ -218,20 +229,20 @@ impl Shape {
         response
     }
 
-    pub(crate) fn failed(&self, problem: &Problem) -> Value {
-        let mut response = self.response("failed", &[]);
+    pub(crate) fn failed_response(&self, problem: &Problem) -> Value {
+        let mut response = self.build_response("failed", &[]);
         response["error"] = json!({"code": problem.code().to_string(), "message": problem.detail()});
         response
     }
 
     /// The output item of the text.
-    pub(crate) fn message(&self, status: &str, text: Option<&str>) -> Value {
-        let content: Vec<Value> = text.map(part).into_iter().collect();
+    pub(crate) fn message_item(&self, status: &str, text: Option<&str>) -> Value {
+        let content: Vec<Value> = text.map(text_part).into_iter().collect();
         json!({"id": format!("msg_{}", self.run), "type": "message", "role": "assistant", "status": status, "content": content})
     }
 
     /// The output item of a tool call.
-    pub(crate) fn call(&self, status: &str, reply: &Reply, index: usize) -> Value {
+    pub(crate) fn call_item(&self, status: &str, reply: &RunAnswer, index: usize) -> Value {
         let call = &reply.calls[index];
         let arguments = if status == "completed" { call.arguments.as_str() } else { "" };
         json!({"id": format!("fc_{}", call.id), "type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments, "status": status})
@@ -239,6 +250,6 @@ impl Shape {
 }
 
 /// A text part of a message.
-pub(crate) fn part(text: &str) -> Value {
+pub(crate) fn text_part(text: &str) -> Value {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
 }

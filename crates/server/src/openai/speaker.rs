@@ -3,136 +3,147 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_app::runs::supervisor::{Begun, Ended, Ending};
+use flowloom_app::runs::supervisor::{ActiveRun, FinishedRun, RunCompletion};
 use flowloom_core::id::RunId;
-use flowloom_formats::Spoken;
-use flowloom_runtime::publish::{Heard, Signal, Subscription};
+use flowloom_formats::AnswerSource;
+use flowloom_runtime::publish::{Delivery, RunUpdate, Subscription};
 use futures_util::stream::{self, Stream};
 
-use super::reply::{Reply, reply};
-use crate::problem::Answer;
-use crate::runs::answer::WAIT;
+use super::reply::{RunAnswer, build_answer};
+use crate::problem::ApiResult;
+use crate::runs::answer::MAX_WAIT;
 use crate::state::Server;
 
 /// Streams the answer of a run to a client.
-pub(crate) struct Speaker {
+pub(crate) struct AnswerStream {
     server: Server,
     run: RunId,
-    ending: Option<Ending>,
-    heard: Option<Subscription>,
+    completion: Option<RunCompletion>,
+    subscription: Option<Subscription>,
     /// The step whose text is the answer; `None` if it is unknown in advance.
-    words: Option<Spoken>,
+    answer_source: Option<AnswerSource>,
     /// The text that was sent.
-    sent: String,
-    taken: u64,
-    is_over: bool,
+    sent_text: String,
+    sent_model_chars: u64,
+    is_finished: bool,
     /// The user on whose behalf the run is cancelled if the client disconnects.
-    by: Option<String>,
+    cancel_as: Option<String>,
 }
 
 /// A piece of an answer.
-pub(crate) enum Piece {
+pub(crate) enum AnswerPiece {
     Text(String),
     /// The end of the answer.
-    End(Answer<Reply>),
+    End(ApiResult<RunAnswer>),
 }
 
-impl Speaker {
-    pub(crate) fn new(server: Server, begun: Begun, words: Option<Spoken>) -> Speaker {
-        let Begun { id, ending, heard } = begun;
-        Speaker { server, run: id, ending, heard, words, sent: String::new(), taken: 0, is_over: false, by: None }
+impl AnswerStream {
+    pub(crate) fn new(server: Server, begun: ActiveRun, words: Option<AnswerSource>) -> AnswerStream {
+        let ActiveRun { id, completion, subscription } = begun;
+        AnswerStream {
+            server,
+            run: id,
+            completion,
+            subscription,
+            answer_source: words,
+            sent_text: String::new(),
+            sent_model_chars: 0,
+            is_finished: false,
+            cancel_as: None,
+        }
     }
 
     /// Cancels the run on behalf of a user if the stream is dropped early: a user who stops an answer also wants to
     /// stop the work behind it.
-    pub(crate) fn cancelled_by(mut self, by: Option<String>) -> Speaker {
-        self.by = by;
+    pub(crate) fn cancel_on_drop(mut self, by: Option<String>) -> AnswerStream {
+        self.cancel_as = by;
         self
     }
 
-    pub(crate) fn run(&self) -> RunId {
+    pub(crate) fn run_id(&self) -> RunId {
         self.run
     }
 
     /// Waits for the complete answer.
-    pub(crate) async fn whole(mut self) -> Answer<Reply> {
-        self.heard = None;
-        self.end(WAIT).await
+    pub(crate) async fn wait_for_answer(mut self) -> ApiResult<RunAnswer> {
+        self.subscription = None;
+        self.finish(MAX_WAIT).await
     }
 
     /// The answer as a stream of pieces.
-    pub(crate) fn pieces(mut self) -> impl Stream<Item = Piece> + Send + 'static {
-        if self.heard.is_none() {
-            self.heard = self.server.live.subscribe(self.run);
+    pub(crate) fn into_pieces(mut self) -> impl Stream<Item = AnswerPiece> + Send + 'static {
+        if self.subscription.is_none() {
+            self.subscription = self.server.supervisor.subscribe(self.run);
         }
         stream::unfold(self, |mut speaker| async move {
-            if speaker.is_over {
+            if speaker.is_finished {
                 return None;
             }
-            let piece = speaker.next().await;
+            let piece = speaker.next_piece().await;
             Some((piece, speaker))
         })
     }
 
-    async fn next(&mut self) -> Piece {
-        while let Some(heard) = &mut self.heard {
+    async fn next_piece(&mut self) -> AnswerPiece {
+        while let Some(heard) = &mut self.subscription {
             match heard.next().await {
-                Some(Heard::Signal(signal)) => {
-                    if let Some(text) = self.words_of(signal) {
-                        self.sent.push_str(&text);
-                        return Piece::Text(text);
+                Some(Delivery::Update(signal)) => {
+                    if let Some(text) = self.answer_text(signal) {
+                        self.sent_text.push_str(&text);
+                        return AnswerPiece::Text(text);
                     }
                 }
                 // Missed text is sent with the rest at the end.
-                Some(Heard::Missed(_)) => {}
-                None => self.heard = None,
+                Some(Delivery::Missed(_)) => {}
+                None => self.subscription = None,
             }
         }
-        let reply = match self.end(Duration::MAX).await {
+        let reply = match self.finish(Duration::MAX).await {
             Ok(reply) => reply,
-            Err(problem) => return Piece::End(Err(problem)),
+            Err(problem) => return AnswerPiece::End(Err(problem)),
         };
         // The streamed text is the beginning of the answer, or all of it.
-        let rest = reply.text.strip_prefix(&self.sent).unwrap_or_default().to_owned();
-        Piece::End(Ok(Reply { text: rest, ..reply }))
+        let rest = reply.text.strip_prefix(&self.sent_text).unwrap_or_default().to_owned();
+        AnswerPiece::End(Ok(RunAnswer { text: rest, ..reply }))
     }
 
     /// The text of an update, if it continues the answer.
-    fn words_of(&mut self, signal: Signal) -> Option<String> {
-        let Signal::Delta { path, offset, text, .. } = signal else { return None };
-        let words = self.words.as_ref().filter(|words| words.path == path && offset == self.taken)?;
-        let before = if self.taken == 0 { words.before.as_str() } else { "" };
-        self.taken += text.chars().count() as u64;
+    fn answer_text(&mut self, signal: RunUpdate) -> Option<String> {
+        let RunUpdate::Delta { path, offset, text, .. } = signal else { return None };
+        let words =
+            self.answer_source.as_ref().filter(|words| words.path == path && offset == self.sent_model_chars)?;
+        let before = if self.sent_model_chars == 0 { words.before.as_str() } else { "" };
+        self.sent_model_chars += text.chars().count() as u64;
         Some(format!("{before}{text}"))
     }
 
-    async fn end(&mut self, time: Duration) -> Answer<Reply> {
-        let ended = self.ended(time).await;
-        self.is_over = true;
-        reply(&*ended?)
+    async fn finish(&mut self, time: Duration) -> ApiResult<RunAnswer> {
+        let ended = self.wait_for_outcome(time).await;
+        self.is_finished = true;
+        build_answer(&*ended?)
     }
 
-    async fn ended(&mut self, time: Duration) -> Answer<Arc<Ended>> {
-        if let Some(ended) = self.server.runs.waited(self.run, self.ending.clone(), time).await {
+    async fn wait_for_outcome(&mut self, time: Duration) -> ApiResult<Arc<FinishedRun>> {
+        if let Some(ended) = self.server.runs.wait_with_timeout(self.run, self.completion.clone(), time).await {
             return Ok(ended);
         }
-        Ok(Arc::new(recorded(&self.server, self.run).await?))
+        Ok(Arc::new(read_outcome(&self.server, self.run).await?))
     }
 }
 
 /// Reads the outcome of a stored run.
-pub(crate) async fn recorded(server: &Server, run: RunId) -> Answer<Ended> {
-    let opened = server.app.open_id(run).await?;
-    let outcome = flowloom_app::runs::finished::recorded(&server.app, &opened).await?;
-    Ok(Ended { plan: opened.plan, outcome })
+pub(crate) async fn read_outcome(server: &Server, run: RunId) -> ApiResult<FinishedRun> {
+    let opened = server.app.open_run_by_id(run).await?;
+    let outcome = flowloom_app::runs::finished::read_outcome(&server.app, &opened).await?;
+    Ok(FinishedRun { plan: opened.plan, outcome })
 }
 
-impl Drop for Speaker {
+impl Drop for AnswerStream {
     fn drop(&mut self) {
-        if let (false, Some(by)) = (self.is_over, &self.by)
-            && let Some(control) = self.server.live.control(self.run)
+        if let (false, Some(by)) = (self.is_finished, &self.cancel_as)
+            && let Some(control) = self.server.supervisor.find_control(self.run)
         {
-            control.cancel(by);
+            control.cancel_run(by);
         }
     }
 }

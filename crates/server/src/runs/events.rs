@@ -7,40 +7,40 @@ use std::time::Duration;
 
 use axum::response::IntoResponse as _;
 use axum::response::sse::{Event as Sse, KeepAlive, Sse as Stream};
-use flowloom_app::runs::wait::goes_on;
+use flowloom_app::runs::wait::is_active_row;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
-use flowloom_runtime::publish::{Heard, Signal, Subscription};
+use flowloom_runtime::publish::{Delivery, RunUpdate, Subscription};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
 use crate::state::Server;
 
 /// Interval of heartbeats while nothing happens.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Delay before a client that lost the connection reconnects.
-const RETRY: Duration = Duration::from_secs(1);
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
 /// Interval of polling a run that another worker drives.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Number of events read from the journal at once: the memory cost of a client that does not read.
-const PAGE: u32 = 8;
+const PAGE_EVENTS: u32 = 8;
 
 /// Encodes the events of a run for a client.
-pub(crate) trait Teller: Send {
+pub(crate) trait EventEncoder: Send {
     /// Encodes an event of the journal. Called once per event, in order.
-    fn event(&mut self, record: &Record) -> Vec<Sse>;
+    fn encode_event(&mut self, record: &Record) -> Vec<Sse>;
 
     /// Encodes streamed text of a model: the step's path, the attempt, and the offset within the answer in characters.
-    fn delta(&mut self, _place: (&Path, u32, u64), _text: &str) -> Option<Sse> {
+    fn encode_delta(&mut self, _place: (&Path, u32, u64), _text: &str) -> Option<Sse> {
         None
     }
 
     /// Encodes the end of the stream, once no worker drives the run.
-    fn end(&mut self, _run: RunId, _status: &str) -> Option<Sse> {
+    fn encode_end(&mut self, _run: RunId, _status: &str) -> Option<Sse> {
         None
     }
 }
@@ -49,85 +49,95 @@ pub(crate) trait Teller: Send {
 struct Follower {
     server: Server,
     run: RunId,
-    teller: Box<dyn Teller>,
+    encoder: Box<dyn EventEncoder>,
     /// Sequence number of the last event sent.
     seq: u64,
     /// Live events of this process from some event on; earlier events are in the journal.
-    heard: Option<Subscription>,
+    subscription: Option<Subscription>,
     /// Whether the journal may contain events that were not sent.
     is_behind: bool,
-    end: End,
+    end: StreamEnd,
     _counted: Arc<()>,
 }
 
 /// How close the end of the stream is.
-enum End {
+enum StreamEnd {
     Open,
     /// The run has this status and no worker drives it: the journal is complete.
-    Near(String),
+    Reached(String),
     Sent,
 }
 
 /// Streams every event of a run after `seq` until no worker drives it, with heartbeats; `with_text` adds streamed text
 /// of models.
-pub(crate) fn response(server: Server, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
+pub(crate) fn stream_run(server: Server, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
     // Subscribe before reading, so that no event falls between the two.
-    let heard = server.live.subscribe(run);
-    heard_from(server, run, (seq, Box::new(Journal { with_text })), heard)
+    let heard = server.supervisor.subscribe(run);
+    stream_encoded(server, run, (seq, Box::new(JournalEncoder { with_text })), heard)
 }
 
 /// Streams a run's events after `seq`, as encoded by the given encoder, from an existing subscription to the run.
-pub(crate) fn heard_from(
+pub(crate) fn stream_encoded(
     server: Server,
     run: RunId,
-    (seq, teller): (u64, Box<dyn Teller>),
+    (seq, teller): (u64, Box<dyn EventEncoder>),
     heard: Option<Subscription>,
 ) -> axum::response::Response {
-    sent(seq == 0, told(server, run, (seq, teller), heard))
+    stream_response(seq == 0, encode_stream(server, run, (seq, teller), heard))
 }
 
 /// The events as a stream that can be extended.
-pub(crate) fn told(
+pub(crate) fn encode_stream(
     server: Server,
     run: RunId,
-    (seq, teller): (u64, Box<dyn Teller>),
+    (seq, teller): (u64, Box<dyn EventEncoder>),
     heard: Option<Subscription>,
 ) -> impl futures_util::Stream<Item = Sse> + Send + 'static {
     let counted = server.followers.clone();
-    let follower = Follower { server, run, teller, seq, heard, is_behind: true, end: End::Open, _counted: counted };
-    let batches = stream::unfold(follower, |mut follower| async move { Some((follower.next().await?, follower)) });
+    let follower = Follower {
+        server,
+        run,
+        encoder: teller,
+        seq,
+        subscription: heard,
+        is_behind: true,
+        end: StreamEnd::Open,
+        _counted: counted,
+    };
+    let batches =
+        stream::unfold(follower, |mut follower| async move { Some((follower.next_batch().await?, follower)) });
     batches.flat_map(stream::iter)
 }
 
 /// Builds the response from a stream of events, with heartbeats. A new stream also sends the reconnect delay.
-pub(crate) fn sent(
+pub(crate) fn stream_response(
     is_new: bool,
     events: impl futures_util::Stream<Item = Sse> + Send + 'static,
 ) -> axum::response::Response {
-    let retry = is_new.then(|| Sse::default().retry(RETRY));
+    let retry = is_new.then(|| Sse::default().retry(RECONNECT_DELAY));
     let events = stream::iter(retry).chain(events).map(Ok::<_, Infallible>);
-    Stream::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response()
+    Stream::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT_INTERVAL)).into_response()
 }
 
 /// Encodes events as the journal stores them.
-pub(crate) struct Journal {
+pub(crate) struct JournalEncoder {
     /// Whether streamed text of models is included.
     pub(crate) with_text: bool,
 }
 
-impl Teller for Journal {
-    fn event(&mut self, record: &Record) -> Vec<Sse> {
+impl EventEncoder for JournalEncoder {
+    fn encode_event(&mut self, record: &Record) -> Vec<Sse> {
         let data = serde_json::to_string(record).ok();
         let told = |data| Sse::default().id(record.seq.to_string()).event(record.event.name()).data(data);
         data.map(told).into_iter().collect()
     }
 
-    fn delta(&mut self, (path, attempt, offset): (&Path, u32, u64), text: &str) -> Option<Sse> {
+    fn encode_delta(&mut self, (path, attempt, offset): (&Path, u32, u64), text: &str) -> Option<Sse> {
         let data = || json!({"path": path, "attempt": attempt, "offset": offset, "text": text});
         self.with_text.then(|| Sse::default().event("delta").data(data().to_string()))
     }
 
-    fn end(&mut self, run: RunId, status: &str) -> Option<Sse> {
+    fn encode_end(&mut self, run: RunId, status: &str) -> Option<Sse> {
         let data = json!({"run_id": run.to_string(), "status": status});
         Some(Sse::default().event("done").data(data.to_string()))
     }
@@ -135,108 +145,108 @@ impl Teller for Journal {
 
 impl Follower {
     /// The next batch of events; `None` after the end.
-    async fn next(&mut self) -> Option<Vec<Sse>> {
+    async fn next_batch(&mut self) -> Option<Vec<Sse>> {
         loop {
             if self.is_behind {
-                let page = self.page().await;
+                let page = self.read_page().await;
                 if !page.is_empty() {
                     return Some(page);
                 }
                 continue;
             }
-            match std::mem::replace(&mut self.end, End::Open) {
-                End::Open => {}
-                End::Near(status) => {
-                    self.end = End::Sent;
-                    return Some(self.teller.end(self.run, &status).into_iter().collect());
+            match std::mem::replace(&mut self.end, StreamEnd::Open) {
+                StreamEnd::Open => {}
+                StreamEnd::Reached(status) => {
+                    self.end = StreamEnd::Sent;
+                    return Some(self.encoder.encode_end(self.run, &status).into_iter().collect());
                 }
-                End::Sent => return None,
+                StreamEnd::Sent => return None,
             }
-            let heard = match &mut self.heard {
+            let heard = match &mut self.subscription {
                 Some(heard) => heard.next().await,
                 None => None,
             };
             match heard {
-                Some(Heard::Signal(signal)) => {
-                    let told = self.signal(signal);
+                Some(Delivery::Update(signal)) => {
+                    let told = self.encode_update(signal);
                     if !told.is_empty() {
                         return Some(told);
                     }
                 }
                 // The subscriber was too slow. Subscribe again, which resends the text so far; the journal has the
                 // events.
-                Some(Heard::Missed(_)) => self.tune_in(),
-                None => self.look().await,
+                Some(Delivery::Missed(_)) => self.resubscribe(),
+                None => self.poll_run().await,
             }
         }
     }
 
     /// Subscribes to new events; earlier events are in the journal.
-    fn tune_in(&mut self) {
-        self.heard = self.server.live.subscribe(self.run);
+    fn resubscribe(&mut self) {
+        self.subscription = self.server.supervisor.subscribe(self.run);
         self.is_behind = true;
     }
 
     /// Polls a run without a subscription: it was resumed here, is driven by another worker, or has ended.
-    async fn look(&mut self) {
-        let waits = self.heard.take().is_none();
-        self.tune_in();
-        if self.heard.is_some() {
+    async fn poll_run(&mut self) {
+        let waits = self.subscription.take().is_none();
+        self.resubscribe();
+        if self.subscription.is_some() {
             return;
         }
         let (server, run) = (self.server.clone(), self.run);
-        let row = crate::blocking::blocking(move || server.app.store.run(run)).await;
+        let row = crate::blocking::run_blocking(move || server.app.store.get_run(run)).await;
         match row {
             // Another worker drives it, or will: interrupted runs are reclaimed.
-            Ok(Ok(Some(row))) if goes_on(&row) => {
+            Ok(Ok(Some(row))) if is_active_row(&row) => {
                 if waits {
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }
-            Ok(Ok(row)) => self.end = End::Near(row.map(|row| row.status).unwrap_or_default()),
+            Ok(Ok(row)) => self.end = StreamEnd::Reached(row.map(|row| row.status).unwrap_or_default()),
             // The client reconnects and receives the error.
-            Ok(Err(_)) | Err(_) => self.end = End::Sent,
+            Ok(Err(_)) | Err(_) => self.end = StreamEnd::Sent,
         }
     }
 
     /// The next stored events after the last one sent and before the subscription; empty if there are none.
-    async fn page(&mut self) -> Vec<Sse> {
+    async fn read_page(&mut self) -> Vec<Sse> {
         let (server, run, seq) = (self.server.clone(), self.run, self.seq);
-        let last = self.heard.as_ref().map_or(u64::MAX, Subscription::after);
+        let last = self.subscription.as_ref().map_or(u64::MAX, Subscription::after);
         let records = match seq < last {
-            true => crate::blocking::blocking(move || server.app.store.events(run, seq, PAGE)).await,
+            true => crate::blocking::run_blocking(move || server.app.store.read_events(run, seq, PAGE_EVENTS)).await,
             false => Ok(Ok(Vec::new())),
         };
         let records = match records.and_then(|read| Ok(read?)) {
             Ok(records) => records,
             // A gap is worse than an end: the client reconnects and requests the missing events.
             Err(_) => {
-                self.end = End::Sent;
+                self.end = StreamEnd::Sent;
                 Vec::new()
             }
         };
         let unheard = records.iter().take_while(|record| record.seq <= last);
         let before = self.seq;
-        let told = unheard.flat_map(|record| self.event(record)).collect();
+        let told = unheard.flat_map(|record| self.encode_once(record)).collect();
         self.is_behind = self.seq > before;
         told
     }
 
-    fn signal(&mut self, signal: Signal) -> Vec<Sse> {
+    fn encode_update(&mut self, signal: RunUpdate) -> Vec<Sse> {
         match signal {
-            Signal::Event(record) => self.event(&record),
-            Signal::Delta { path, attempt, offset, text } => {
-                self.teller.delta((&path, attempt, offset), &text).into_iter().collect()
+            RunUpdate::Event(record) => self.encode_once(&record),
+            RunUpdate::Delta { path, attempt, offset, text } => {
+                self.encoder.encode_delta((&path, attempt, offset), &text).into_iter().collect()
             }
         }
     }
 
     /// Encodes an event unless it was sent already.
-    fn event(&mut self, record: &Record) -> Vec<Sse> {
+    fn encode_once(&mut self, record: &Record) -> Vec<Sse> {
         if record.seq <= self.seq {
             return Vec::new();
         }
         self.seq = record.seq;
-        self.teller.event(record)
+        self.encoder.encode_event(record)
     }
 }

@@ -3,7 +3,7 @@
 pub(crate) mod answer;
 pub(crate) mod events;
 mod read;
-mod shown;
+mod run_schema;
 mod signals;
 pub(crate) mod start;
 
@@ -15,12 +15,12 @@ use crate::state::Server;
 /// The routes of the OpenAI-compatible API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
-        .routes(routes!(read::list, start::start))
-        .routes(routes!(read::get))
-        .routes(routes!(read::follow))
-        .routes(routes!(read::replay))
-        .routes(routes!(signals::cancel))
-        .routes(routes!(signals::resume))
-        .routes(routes!(signals::reply))
-        .routes(routes!(signals::resolve))
+        .routes(routes!(read::list_runs, start::post_run))
+        .routes(routes!(read::get_run))
+        .routes(routes!(read::follow_run))
+        .routes(routes!(read::replay_run))
+        .routes(routes!(signals::cancel_run))
+        .routes(routes!(signals::resume_run))
+        .routes(routes!(signals::answer_run))
+        .routes(routes!(signals::resolve_run))
 }

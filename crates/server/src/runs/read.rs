@@ -16,23 +16,23 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::caller::Caller;
-use crate::params::{At, Params};
-use crate::problem::{Answer, Problem};
-use crate::runs::answer::{open, owned, summary};
+use crate::params::{PathParam, QueryParams};
+use crate::problem::{ApiResult, Problem};
+use crate::runs::answer::{find_own_run, open_own_run, summarize_stored};
 use crate::runs::events;
-use crate::runs::shown::Shown;
+use crate::runs::run_schema::RunSchema;
 use crate::state::Server;
 
 /// Maximum number of runs per page.
-const PAGE: u32 = 200;
+const MAX_PAGE_RUNS: u32 = 200;
 /// Default number of runs per page.
-const USUAL_PAGE: u32 = 50;
+const DEFAULT_PAGE_RUNS: u32 = 50;
 
 /// Filter of a list of runs.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Filter {
+pub(crate) struct RunQuery {
     /// Only runs with this status.
     #[serde(default)]
     status: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Filter {
 
 /// A page of runs, newest first.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Runs {
+pub(crate) struct RunPage {
     items: Vec<RunItem>,
     /// Cursor of the next page; null on the last page.
     next: Option<String>,
@@ -78,15 +78,15 @@ pub(crate) struct RunItem {
 }
 
 /// Lists the caller's runs, newest first.
-#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs", params(Filter),
-    security(("key" = ["read"])), responses((status = 200, description = "A page of runs", body = Runs)))]
-pub(crate) async fn list(
+#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs", params(RunQuery),
+    security(("key" = ["read"])), responses((status = 200, description = "A page of runs", body = RunPage)))]
+pub(crate) async fn list_runs(
     State(server): State<Server>,
     caller: Caller,
-    Params(filter): Params<Filter>,
-) -> Answer<Json<Runs>> {
-    caller.may(Scope::Read)?;
-    let limit = filter.limit.unwrap_or(USUAL_PAGE).clamp(1, PAGE);
+    QueryParams(filter): QueryParams<RunQuery>,
+) -> ApiResult<Json<RunPage>> {
+    caller.require_scope(Scope::Read)?;
+    let limit = filter.limit.unwrap_or(DEFAULT_PAGE_RUNS).clamp(1, MAX_PAGE_RUNS);
     let before = match &filter.cursor {
         None => None,
         Some(cursor) => Some(RunId::parse(cursor).ok_or_else(|| Problem::new(Code::RequestInvalid, "invalid cursor"))?),
@@ -95,17 +95,17 @@ pub(crate) async fn list(
         return Err(Problem::new(Code::RequestInvalid, format!("unknown status {status:?}")));
     }
     let wanted = RunFilter {
-        holder: caller.user.clone(),
+        user: caller.user.clone(),
         status: filter.status,
         name: filter.name,
         workflow: filter.workflow,
         format: filter.format,
-        keep: None,
+        thread_key: None,
         before,
         limit: limit + 1,
         offset: 0,
     };
-    let mut rows = crate::blocking::blocking(move || server.app.store.runs_of(&wanted)).await??;
+    let mut rows = crate::blocking::run_blocking(move || server.app.store.list_runs_matching(&wanted)).await??;
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| has_more).map(|row| row.id.to_string());
@@ -119,21 +119,25 @@ pub(crate) async fn list(
         finished_at: row.finished_at,
         is_driven: row.is_driven,
     };
-    Ok(Json(Runs { items: rows.into_iter().map(item).collect(), next }))
+    Ok(Json(RunPage { items: rows.into_iter().map(item).collect(), next }))
 }
 
 /// Returns a run: the object that `flowloom run --json` prints, and its steps.
 #[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", operation_id = "get_run", params(("id" = String, Path)),
-    security(("key" = ["read"])), responses((status = 200, description = "The run", body = Shown), (status = 404, description = "The run does not exist, or belongs to another user")))]
-pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Response> {
-    caller.may(Scope::Read)?;
-    let opened = open(&server, &caller, &id).await?;
-    Ok(summary(&server, &opened).await?.1)
+    security(("key" = ["read"])), responses((status = 200, description = "The run", body = RunSchema), (status = 404, description = "The run does not exist, or belongs to another user")))]
+pub(crate) async fn get_run(
+    State(server): State<Server>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+) -> ApiResult<Response> {
+    caller.require_scope(Scope::Read)?;
+    let opened = open_own_run(&server, &caller, &id).await?;
+    Ok(summarize_stored(&server, &opened).await?.1)
 }
 
 /// The result of a replay.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Replayed {
+pub(crate) struct ReplayResult {
     /// Number of identical events.
     events: usize,
     status: &'static str,
@@ -141,19 +145,23 @@ pub(crate) struct Replayed {
 
 /// Replays a run from its journal without performing effects, and checks for divergence.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/replay", tag = "runs", operation_id = "replay_run", security(("key" = ["read"])), params(("id" = String, Path)),
-    responses((status = 200, description = "The events are identical", body = Replayed), (status = 404, description = "The run does not exist, or belongs to another user"), (status = 409, description = "The replay diverged")))]
-pub(crate) async fn replay(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Json<Replayed>> {
-    caller.may(Scope::Read)?;
-    let opened = open(&server, &caller, &id).await?;
-    let outcome = server.app.engine_of(&opened)?.replay(opened.records.clone(), opened.plan.clone()).await?;
-    Ok(Json(Replayed { events: outcome.records.len(), status: outcome.state.status.name() }))
+    responses((status = 200, description = "The events are identical", body = ReplayResult), (status = 404, description = "The run does not exist, or belongs to another user"), (status = 409, description = "The replay diverged")))]
+pub(crate) async fn replay_run(
+    State(server): State<Server>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+) -> ApiResult<Json<ReplayResult>> {
+    caller.require_scope(Scope::Read)?;
+    let opened = open_own_run(&server, &caller, &id).await?;
+    let outcome = server.app.engine_for_run(&opened)?.replay_run(opened.records.clone(), opened.plan.clone()).await?;
+    Ok(Json(ReplayResult { events: outcome.records.len(), status: outcome.state.status.name() }))
 }
 
 /// Query parameters of following a run.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct From {
+pub(crate) struct FollowQuery {
     /// Sequence number of the last event that the client has; `Last-Event-ID` takes precedence.
     #[serde(default)]
     from: u64,
@@ -164,18 +172,18 @@ pub(crate) struct From {
 
 /// Streams the events of a run as server-sent events until it ends or waits.
 #[utoipa::path(get, path = "/api/v1/runs/{id}/events", tag = "runs", operation_id = "follow_run",
-    params(("id" = String, Path), From, ("Last-Event-ID" = Option<u64>, Header, description = "Sequence number of the last event that the client has")),
+    params(("id" = String, Path), FollowQuery, ("Last-Event-ID" = Option<u64>, Header, description = "Sequence number of the last event that the client has")),
     security(("key" = ["read"])),
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 404, description = "The run does not exist, or belongs to another user")))]
-pub(crate) async fn follow(
+pub(crate) async fn follow_run(
     State(server): State<Server>,
     caller: Caller,
-    At(id): At<String>,
-    Params(from): Params<From>,
+    PathParam(id): PathParam<String>,
+    QueryParams(from): QueryParams<FollowQuery>,
     headers: HeaderMap,
-) -> Answer<Response> {
-    caller.may(Scope::Read)?;
-    let run = owned(&server, &caller, &id)?;
+) -> ApiResult<Response> {
+    caller.require_scope(Scope::Read)?;
+    let run = find_own_run(&server, &caller, &id)?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
-    Ok(events::response(server, run, last.unwrap_or(from.from), from.deltas))
+    Ok(events::stream_run(server, run, last.unwrap_or(from.from), from.deltas))
 }

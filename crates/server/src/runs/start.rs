@@ -8,21 +8,21 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use flowloom_app::definitions::catalog::Definition;
+use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::service::{Call as StartCall, NewRun};
-use flowloom_app::runs::supervisor::Begun;
+use flowloom_app::runs::service::{StartOptions, StartRunRequest};
+use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::answer::{Waiting, answer, wants_events};
-use super::shown::Shown;
-use crate::body::Body;
+use super::answer::{WaitQuery, accepts_events, respond_with_run};
+use super::run_schema::RunSchema;
+use crate::body::JsonBody;
 use crate::caller::Caller;
-use crate::params::Params;
-use crate::problem::Answer;
+use crate::params::QueryParams;
+use crate::problem::ApiResult;
 use crate::state::Server;
 
 /// A run to start.
@@ -48,57 +48,57 @@ pub(crate) struct RunRequest {
 }
 
 /// Starts a run. With `Accept: text/event-stream`, the response streams the run's events.
-#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", operation_id = "start_run", request_body = RunRequest, params(Waiting,
+#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", operation_id = "start_run", request_body = RunRequest, params(WaitQuery,
     ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
     security(("key" = ["run"])),
-    responses((status = 200, description = "The run has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
-        (status = 202, description = "The run is still running or waiting", body = Shown),
+    responses((status = 200, description = "The run has ended", content((RunSchema = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The run is still running or waiting", body = RunSchema),
         (status = 404, description = "The workflow does not exist"),
         (status = 409, description = "The outcome of the run is uncertain, or the Idempotency-Key was used for another request")))]
-pub(crate) async fn start(
+pub(crate) async fn post_run(
     State(server): State<Server>,
     caller: Caller,
-    Params(waiting): Params<Waiting>,
+    QueryParams(waiting): QueryParams<WaitQuery>,
     headers: HeaderMap,
-    Body(new, text): Body<RunRequest>,
-) -> Answer<Response> {
-    let call = Call::admitted(&server, &caller, new.user.clone(), &headers)?;
-    let run = call.once(&text, async |id| {
-        let definition = call.definition(&new.workflow).await?;
+    JsonBody(new, text): JsonBody<RunRequest>,
+) -> ApiResult<Response> {
+    let call = StartContext::admitted(&server, &caller, new.user.clone(), &headers)?;
+    let run = call.start_once(&text, async |id| {
+        let definition = call.find_definition(&new.workflow).await?;
         let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
-        let starting = NewRun { agent: new.agent, budget: new.budget, ..NewRun::with(inputs) };
-        call.begin(&definition, NewRun { id, ..starting }).await
+        let starting = StartRunRequest { agent: new.agent, budget: new.budget, ..StartRunRequest::with_inputs(inputs) };
+        call.start_run(&definition, StartRunRequest { id, ..starting }).await
     });
-    answer(&server, run.await?, waiting, &headers).await
+    respond_with_run(&server, run.await?, waiting, &headers).await
 }
 
 /// A call of a route, a schedule or a tool that starts a run.
-pub(crate) struct Call<'a> {
+pub(crate) struct StartContext<'a> {
     pub(crate) server: &'a Server,
-    pub(crate) start: StartCall,
+    pub(crate) start: StartOptions,
 }
 
-impl<'a> Call<'a> {
+impl<'a> StartContext<'a> {
     /// The call of a caller who may start a run now, for themselves or for `user`.
     pub(crate) fn admitted(
         server: &'a Server,
         caller: &Caller,
         user: Option<String>,
         headers: &HeaderMap,
-    ) -> Answer<Call<'a>> {
-        caller.may(Scope::Run)?;
-        server.live.admit()?;
-        let (user, is_heard) = (caller.acts_for(user)?, wants_events(headers));
-        Ok(Call { server, start: StartCall { user, idempotency_key: idempotency_key(headers), is_heard } })
+    ) -> ApiResult<StartContext<'a>> {
+        caller.require_scope(Scope::Run)?;
+        server.supervisor.check_capacity()?;
+        let (user, is_heard) = (caller.resolve_user(user)?, accepts_events(headers));
+        Ok(StartContext { server, start: StartOptions { user, idempotency_key: idempotency_key(headers), is_heard } })
     }
 
     /// What this process does on behalf of `user`.
-    pub(crate) fn of(server: &'a Server, user: &str) -> Call<'a> {
-        Call { server, start: StartCall::of(user) }
+    pub(crate) fn for_user(server: &'a Server, user: &str) -> StartContext<'a> {
+        StartContext { server, start: StartOptions::for_user(user) }
     }
 
     /// The same under an idempotency key.
-    pub(crate) fn with_key(mut self, key: Option<String>) -> Call<'a> {
+    pub(crate) fn with_key(mut self, key: Option<String>) -> StartContext<'a> {
         self.start.idempotency_key = key;
         self
     }
@@ -109,27 +109,27 @@ impl<'a> Call<'a> {
     }
 
     /// See [`Runs::once`](flowloom_app::runs::service::Runs::once).
-    pub(crate) async fn once(
+    pub(crate) async fn start_once(
         &self,
         request: &str,
-        begin: impl AsyncFnOnce(Option<RunId>) -> Answer<Begun>,
-    ) -> Answer<Begun> {
-        self.server.runs.once(&self.start, request, begin).await
+        begin: impl AsyncFnOnce(Option<RunId>) -> ApiResult<ActiveRun>,
+    ) -> ApiResult<ActiveRun> {
+        self.server.runs.start_once(&self.start, request, begin).await
     }
 
     /// Binds the call's idempotency key to a run that was there before, so that what the call says to it is said once.
-    pub(crate) async fn is_for(&self, run: RunId) -> Answer<()> {
+    pub(crate) async fn bind_to_run(&self, run: RunId) -> ApiResult<()> {
         Ok(self.server.runs.bind_key(&self.start, run).await?)
     }
 
     /// Finds the definition to run. Fails with `NotThere`.
-    pub(crate) async fn definition(&self, id: &str) -> Answer<Arc<Definition>> {
-        Ok(self.server.runs.definition(&self.start.user, id).await?)
+    pub(crate) async fn find_definition(&self, id: &str) -> ApiResult<Arc<CatalogEntry>> {
+        Ok(self.server.runs.find_definition(&self.start.user, id).await?)
     }
 
     /// Starts a run of a definition. Fails with `StepRefused` if it has errors.
-    pub(crate) async fn begin(&self, definition: &Definition, new: NewRun) -> Answer<Begun> {
-        Ok(self.server.runs.start(&self.start, definition, new).await?)
+    pub(crate) async fn start_run(&self, definition: &CatalogEntry, new: StartRunRequest) -> ApiResult<ActiveRun> {
+        Ok(self.server.runs.start_run(&self.start, definition, new).await?)
     }
 }
 

@@ -15,53 +15,53 @@ use postgres::{Database, Postgres};
 use sqlite::Sqlite;
 
 /// A change to the database. If it fails, the transaction is rolled back and the other jobs of the batch are run again.
-pub(crate) type Job = Box<dyn FnMut(&Connection) -> Result<(), Error> + Send>;
+pub(crate) type WriteJob = Box<dyn FnMut(&DbConnection) -> Result<(), DbError> + Send>;
 
 /// Error of a database operation.
 #[derive(Debug)]
-pub(crate) enum Error {
+pub(crate) enum DbError {
     Sqlite(rusqlite::Error),
     Postgres(tokio_postgres::Error),
     /// The statement succeeded, but its result is not acceptable.
     Refused(StepError),
 }
 
-impl From<rusqlite::Error> for Error {
-    fn from(error: rusqlite::Error) -> Error {
-        Error::Sqlite(error)
+impl From<rusqlite::Error> for DbError {
+    fn from(error: rusqlite::Error) -> DbError {
+        DbError::Sqlite(error)
     }
 }
 
-impl From<tokio_postgres::Error> for Error {
-    fn from(error: tokio_postgres::Error) -> Error {
-        Error::Postgres(error)
+impl From<tokio_postgres::Error> for DbError {
+    fn from(error: tokio_postgres::Error) -> DbError {
+        DbError::Postgres(error)
     }
 }
 
-impl From<StepError> for Error {
-    fn from(error: StepError) -> Error {
-        Error::Refused(error)
+impl From<StepError> for DbError {
+    fn from(error: StepError) -> DbError {
+        DbError::Refused(error)
     }
 }
 
-impl Error {
+impl DbError {
     /// Whether the connection was lost; a new connection may succeed.
     pub(crate) fn is_lost(&self) -> bool {
-        matches!(self, Error::Postgres(error) if postgres::is_lost(error))
+        matches!(self, DbError::Postgres(error) if postgres::is_connection_lost(error))
     }
 
     /// Whether the same operation may succeed on a retry.
-    fn is_passing(&self) -> bool {
-        matches!(self, Error::Postgres(error) if postgres::is_passing(error))
+    fn is_transient(&self) -> bool {
+        matches!(self, DbError::Postgres(error) if postgres::is_transient(error))
     }
 }
 
-impl From<Error> for StepError {
-    fn from(error: Error) -> StepError {
+impl From<DbError> for StepError {
+    fn from(error: DbError) -> StepError {
         match error {
-            Error::Sqlite(error) => failure::of_sqlite(&error),
-            Error::Postgres(error) => failure::of_postgres(&error),
-            Error::Refused(error) => error,
+            DbError::Sqlite(error) => failure::from_sqlite(&error),
+            DbError::Postgres(error) => failure::from_postgres(&error),
+            DbError::Refused(error) => error,
         }
     }
 }
@@ -146,189 +146,189 @@ macro_rules! params {
 pub(crate) use params;
 
 /// A type that can be read from a column of both databases.
-pub(crate) trait Column: FromSql + for<'a> tokio_postgres::types::FromSql<'a> {}
+pub(crate) trait ColumnType: FromSql + for<'a> tokio_postgres::types::FromSql<'a> {}
 
-impl<T: FromSql + for<'a> tokio_postgres::types::FromSql<'a>> Column for T {}
+impl<T: FromSql + for<'a> tokio_postgres::types::FromSql<'a>> ColumnType for T {}
 
 /// A row of a result.
-pub(crate) enum Row<'a> {
+pub(crate) enum DbRow<'a> {
     Sqlite(&'a rusqlite::Row<'a>),
     Postgres(&'a tokio_postgres::Row),
 }
 
-impl Row<'_> {
+impl DbRow<'_> {
     /// The value of a column, counted from 0.
-    pub(crate) fn get<T: Column>(&self, column: usize) -> Result<T, Error> {
+    pub(crate) fn get<T: ColumnType>(&self, column: usize) -> Result<T, DbError> {
         match self {
-            Row::Sqlite(row) => Ok(row.get(column)?),
-            Row::Postgres(row) => Ok(row.try_get(column)?),
+            DbRow::Sqlite(row) => Ok(row.get(column)?),
+            DbRow::Postgres(row) => Ok(row.try_get(column)?),
         }
     }
 
     /// The value of an integer column that is never negative.
-    pub(crate) fn count(&self, column: usize) -> Result<u64, Error> {
+    pub(crate) fn get_count(&self, column: usize) -> Result<u64, DbError> {
         Ok(self.get::<i64>(column)? as u64)
     }
 }
 
 /// A connection to a database.
-pub(crate) enum Connection {
+pub(crate) enum DbConnection {
     Sqlite(Sqlite),
     Postgres(Box<Postgres>),
 }
 
-impl Connection {
+impl DbConnection {
     /// Executes a statement without reading the number of affected rows. On Postgres the statement is pipelined with
     /// the following ones; if it fails, they fail too.
-    pub(crate) fn put(&self, sql: &str, params: &[Param<'_>]) -> Result<(), Error> {
+    pub(crate) fn execute_unchecked(&self, sql: &str, params: &[Param<'_>]) -> Result<(), DbError> {
         match self {
-            Connection::Sqlite(sqlite) => sqlite.execute(sql, params).map(drop),
-            Connection::Postgres(postgres) => postgres.put(sql, params),
+            DbConnection::Sqlite(sqlite) => sqlite.execute_sql(sql, params).map(drop),
+            DbConnection::Postgres(postgres) => postgres.execute_unchecked(sql, params),
         }
     }
 
     /// Executes a statement and returns the number of affected rows.
-    pub(crate) fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
+    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
         match self {
-            Connection::Sqlite(sqlite) => sqlite.execute(sql, params),
-            Connection::Postgres(postgres) => postgres.execute(sql, params),
+            DbConnection::Sqlite(sqlite) => sqlite.execute_sql(sql, params),
+            DbConnection::Postgres(postgres) => postgres.execute_sql(sql, params),
         }
     }
 
     /// Executes a statement that must affect a row; fails with `missing` otherwise.
-    pub(crate) fn change(&self, sql: &str, params: &[Param<'_>], missing: StepError) -> Result<(), Error> {
-        match self.execute(sql, params)? {
+    pub(crate) fn execute_required(&self, sql: &str, params: &[Param<'_>], missing: StepError) -> Result<(), DbError> {
+        match self.execute_sql(sql, params)? {
             0 => Err(missing.into()),
             _ => Ok(()),
         }
     }
 
     /// Reads every row of a query.
-    pub(crate) fn query<T>(
+    pub(crate) fn query_rows<T>(
         &self,
         sql: &str,
         params: &[Param<'_>],
-        read: impl FnMut(&Row<'_>) -> Result<T, Error>,
-    ) -> Result<Vec<T>, Error> {
+        read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
+    ) -> Result<Vec<T>, DbError> {
         match self {
-            Connection::Sqlite(sqlite) => sqlite.query(sql, params, read),
-            Connection::Postgres(postgres) => postgres.query(sql, params, read),
+            DbConnection::Sqlite(sqlite) => sqlite.query_rows(sql, params, read),
+            DbConnection::Postgres(postgres) => postgres.query_rows(sql, params, read),
         }
     }
 
     /// Reads the first row of a query, if there is one.
-    pub(crate) fn first<T>(
+    pub(crate) fn query_first<T>(
         &self,
         sql: &str,
         params: &[Param<'_>],
-        read: impl FnMut(&Row<'_>) -> Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
+        read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
+    ) -> Result<Option<T>, DbError> {
         match self {
-            Connection::Sqlite(sqlite) => sqlite.first(sql, params, read),
-            Connection::Postgres(postgres) => postgres.first(sql, params, read),
+            DbConnection::Sqlite(sqlite) => sqlite.query_first(sql, params, read),
+            DbConnection::Postgres(postgres) => postgres.query_first(sql, params, read),
         }
     }
 
     /// Reads the first row of a query and locks it until the transaction ends. SQLite transactions are exclusive
     /// already.
-    pub(crate) fn first_for_update<T>(
+    pub(crate) fn query_first_for_update<T>(
         &self,
         sql: &str,
         params: &[Param<'_>],
-        read: impl FnMut(&Row<'_>) -> Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
+        read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
+    ) -> Result<Option<T>, DbError> {
         match self {
-            Connection::Sqlite(sqlite) => sqlite.first(sql, params, read),
-            Connection::Postgres(postgres) => postgres.first(&format!("{sql} for update"), params, read),
+            DbConnection::Sqlite(sqlite) => sqlite.query_first(sql, params, read),
+            DbConnection::Postgres(postgres) => postgres.query_first(&format!("{sql} for update"), params, read),
         }
     }
 
     /// Serialises changes of one sort across processes until the transaction commits. SQLite transactions are exclusive
     /// already.
-    pub(crate) fn one_at_a_time(&self, sort: &str) -> Result<(), Error> {
+    pub(crate) fn serialize_changes(&self, sort: &str) -> Result<(), DbError> {
         match self {
-            Connection::Sqlite(_) => Ok(()),
-            Connection::Postgres(postgres) => {
-                postgres.put("select pg_advisory_xact_lock(hashtext($1))::text", params![sort])
+            DbConnection::Sqlite(_) => Ok(()),
+            DbConnection::Postgres(postgres) => {
+                postgres.execute_unchecked("select pg_advisory_xact_lock(hashtext($1))::text", params![sort])
             }
         }
     }
 
     /// Waits for all transactions that write to these tables and blocks new ones until this one commits. SQLite
     /// transactions are exclusive already.
-    pub(crate) fn alone_with(&self, tables: &str) -> Result<(), Error> {
+    pub(crate) fn lock_tables(&self, tables: &str) -> Result<(), DbError> {
         match self {
-            Connection::Sqlite(_) => Ok(()),
-            Connection::Postgres(postgres) => {
-                postgres.put(&format!("lock table {tables} in share row exclusive mode"), &[])
+            DbConnection::Sqlite(_) => Ok(()),
+            DbConnection::Postgres(postgres) => {
+                postgres.execute_unchecked(&format!("lock table {tables} in share row exclusive mode"), &[])
             }
         }
     }
 
     /// Name and version of the database, for people.
-    pub(crate) fn describe(&self) -> Result<String, Error> {
+    pub(crate) fn describe_database(&self) -> Result<String, DbError> {
         match self {
-            Connection::Sqlite(_) => Ok(format!("SQLite {}", rusqlite::version())),
-            Connection::Postgres(postgres) => postgres.describe(),
+            DbConnection::Sqlite(_) => Ok(format!("SQLite {}", rusqlite::version())),
+            DbConnection::Postgres(postgres) => postgres.describe_server(),
         }
     }
 
     /// Size of the database in bytes.
-    pub(crate) fn bytes(&self) -> Result<u64, Error> {
+    pub(crate) fn size_bytes(&self) -> Result<u64, DbError> {
         let sql = match self {
-            Connection::Sqlite(_) => "select page_count * page_size from pragma_page_count, pragma_page_size",
-            Connection::Postgres(_) => "select pg_database_size(current_database())",
+            DbConnection::Sqlite(_) => "select page_count * page_size from pragma_page_count, pragma_page_size",
+            DbConnection::Postgres(_) => "select pg_database_size(current_database())",
         };
-        Ok(self.first(sql, &[], |row| row.count(0))?.unwrap_or_default())
+        Ok(self.query_first(sql, &[], |row| row.get_count(0))?.unwrap_or_default())
     }
 
     /// Runs jobs in one transaction.
-    pub(crate) fn transact(&self, jobs: &mut [&mut Job]) -> Result<(), Error> {
+    pub(crate) fn run_transaction(&self, jobs: &mut [&mut WriteJob]) -> Result<(), DbError> {
         let all = || jobs.iter_mut().try_for_each(|job| job(self));
         match self {
-            Connection::Sqlite(sqlite) => sqlite.transact(all),
-            Connection::Postgres(postgres) => postgres.transact(all),
+            DbConnection::Sqlite(sqlite) => sqlite.run_transaction(all),
+            DbConnection::Postgres(postgres) => postgres.run_transaction(all),
         }
     }
 
     /// Runs a job in a transaction without waiting for other writers; `None` if that is not possible.
-    pub(crate) fn transact_at_once(&self, job: &mut Job) -> Option<Result<(), Error>> {
+    pub(crate) fn try_transaction_now(&self, job: &mut WriteJob) -> Option<Result<(), DbError>> {
         match self {
-            Connection::Sqlite(sqlite) => sqlite.transact_at_once(|| job(self)),
-            Connection::Postgres(_) => None,
+            DbConnection::Sqlite(sqlite) => sqlite.try_transaction_now(|| job(self)),
+            DbConnection::Postgres(_) => None,
         }
     }
 }
 
 /// Location of a database, used to open connections.
 #[derive(Clone)]
-pub(crate) enum Source {
+pub(crate) enum DbSource {
     Sqlite(PathBuf),
     Postgres(Database),
 }
 
-impl Source {
+impl DbSource {
     /// Opens a connection to a migrated database.
-    pub(crate) fn connect(&self) -> Result<Connection, Error> {
+    pub(crate) fn connect(&self) -> Result<DbConnection, DbError> {
         match self {
-            Source::Sqlite(file) => Sqlite::open(file).map(Connection::Sqlite),
-            Source::Postgres(database) => Ok(Connection::Postgres(Box::new(Postgres::open(database)?))),
+            DbSource::Sqlite(file) => Sqlite::open(file).map(DbConnection::Sqlite),
+            DbSource::Postgres(database) => Ok(DbConnection::Postgres(Box::new(Postgres::open(database)?))),
         }
     }
 
     /// Maximum number of concurrent read connections.
-    pub(crate) fn readers(&self) -> usize {
+    pub(crate) fn max_readers(&self) -> usize {
         match self {
-            Source::Sqlite(_) => 1,
-            Source::Postgres(_) => 4,
+            DbSource::Sqlite(_) => 1,
+            DbSource::Postgres(_) => 4,
         }
     }
 
     /// Runs blocking database work in a way that is allowed in the current context.
-    pub(crate) fn wait<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    pub(crate) fn run_blocking<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         match self {
-            Source::Sqlite(_) => work(),
-            Source::Postgres(_) => postgres::blocking(work),
+            DbSource::Sqlite(_) => work(),
+            DbSource::Postgres(_) => postgres::run_blocking(work),
         }
     }
 }

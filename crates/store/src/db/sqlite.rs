@@ -7,14 +7,14 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use rusqlite::{CachedStatement, ErrorCode, params_from_iter};
 
-use super::{Error, Param, Row};
+use super::{DbError, DbRow, Param};
 use crate::Durability;
 
 /// Version of the schema; a database with a higher version is rejected.
-const SCHEMA: i64 = MIGRATIONS.len() as i64;
+const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATION_SCRIPTS: [&str; 7] = [
     include_str!("../schema.sql"),
     include_str!("../schema-2.sql"),
     include_str!("../schema-3.sql"),
@@ -25,73 +25,73 @@ const MIGRATIONS: [&str; 7] = [
 ];
 
 /// How long a statement waits for another process that writes.
-const BUSY: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Size of the write-ahead log, in pages, above which a checkpoint blocks commits (64 MB). Otherwise steady writing
 /// would let the log grow without bound.
-const LOG_PAGES: i64 = 8192;
+const MAX_LOG_PAGES: i64 = 8192;
 
 /// A connection to a database file.
 pub(crate) struct Sqlite(rusqlite::Connection);
 
 impl Sqlite {
-    pub(crate) fn open(file: &Path) -> Result<Sqlite, Error> {
+    pub(crate) fn open(file: &Path) -> Result<Sqlite, DbError> {
         let connection = rusqlite::Connection::open(file)?;
-        connection.busy_timeout(BUSY)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(Sqlite(connection))
     }
 
     /// Sets how durable commits of this connection are.
-    pub(crate) fn endure(&self, durability: Durability) -> Result<(), Error> {
+    pub(crate) fn set_durability(&self, durability: Durability) -> Result<(), DbError> {
         let synchronous = match durability {
             Durability::Full => "FULL",
             Durability::Normal => "NORMAL",
             Durability::Off | Durability::Memory => "OFF",
         };
-        self.run(&format!("PRAGMA synchronous={synchronous}"))
+        self.run_script(&format!("PRAGMA synchronous={synchronous}"))
     }
 
     /// Turns off automatic checkpoints; [`Sqlite::checkpoint`] runs them instead.
-    pub(crate) fn without_checkpoints(&self) -> Result<(), Error> {
-        self.run("PRAGMA wal_autocheckpoint=0")
+    pub(crate) fn disable_auto_checkpoints(&self) -> Result<(), DbError> {
+        self.run_script("PRAGMA wal_autocheckpoint=0")
     }
 
     /// Executes statements outside a transaction.
-    pub(crate) fn run(&self, sql: &str) -> Result<(), Error> {
+    pub(crate) fn run_script(&self, sql: &str) -> Result<(), DbError> {
         Ok(self.0.execute_batch(sql)?)
     }
 
     /// Migrates an empty or older database to [`SCHEMA`]. Fails with `StoreNewer` if the database has a higher version.
-    pub(crate) fn migrate(&self, file: &Path) -> Result<(), Error> {
+    pub(crate) fn migrate_schema(&self, file: &Path) -> Result<(), DbError> {
         let version = || self.0.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
         let found = version()?;
-        if found > SCHEMA {
+        if found > SCHEMA_VERSION {
             let message = format!(
-                "{} has schema version {found}, but this program supports at most {SCHEMA}; use a newer flowloom or \
+                "{} has schema version {found}, but this program supports at most {SCHEMA_VERSION}; use a newer flowloom or \
                  another --data-dir",
                 file.display()
             );
             return Err(StepError::new(Code::StoreNewer, message).into());
         }
-        if found == SCHEMA {
+        if found == SCHEMA_VERSION {
             return Ok(());
         }
         // An empty database has nothing to lose in a power failure, so creating it need not wait for the disk.
-        self.run("PRAGMA synchronous=OFF; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE")?;
-        let left = MIGRATIONS.iter().skip(usize::try_from(version()?).unwrap_or(0));
-        left.copied().try_for_each(|migration| self.run(migration))?;
-        self.run(&format!("PRAGMA user_version={SCHEMA}; COMMIT"))
+        self.run_script("PRAGMA synchronous=OFF; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE")?;
+        let left = MIGRATION_SCRIPTS.iter().skip(usize::try_from(version()?).unwrap_or(0));
+        left.copied().try_for_each(|migration| self.run_script(migration))?;
+        self.run_script(&format!("PRAGMA user_version={SCHEMA_VERSION}; COMMIT"))
     }
 
     /// Writes a copy of the current database to a new file.
-    pub(crate) fn copy_to(&self, file: &Path) -> Result<(), Error> {
+    pub(crate) fn copy_to(&self, file: &Path) -> Result<(), DbError> {
         self.0.execute("VACUUM INTO ?1", [file.to_string_lossy()])?;
         Ok(())
     }
 
     /// Checks that the file is an intact Flowloom database with a known schema. Fails with `StoreCorrupt`.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check_integrity(&self) -> Result<(), DbError> {
         let refused = |message: String| Err(StepError::new(Code::StoreCorrupt, message).into());
         let found: Result<String, _> = self.0.query_row("PRAGMA integrity_check", [], |row| row.get(0));
         match found.as_deref() {
@@ -100,14 +100,14 @@ impl Sqlite {
             Err(error) => return refused(format!("the file is not a SQLite database: {error}")),
         }
         let version: i64 = self.0.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if (1..=SCHEMA).contains(&version) {
+        if (1..=SCHEMA_VERSION).contains(&version) {
             Ok(())
         } else {
             refused(format!("its schema version {version} is not supported"))
         }
     }
 
-    fn prepared(&self, sql: &str) -> Result<CachedStatement<'_>, Error> {
+    fn prepare_statement(&self, sql: &str) -> Result<CachedStatement<'_>, DbError> {
         let statement = self.0.prepare_cached(sql)?;
         // SQLite numbers parameters in order of appearance, whatever their names are.
         debug_assert!((1..=statement.parameter_count()).all(|n| {
@@ -117,65 +117,68 @@ impl Sqlite {
         Ok(statement)
     }
 
-    pub(crate) fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
-        Ok(self.prepared(sql)?.execute(params_from_iter(params))? as u64)
+    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+        Ok(self.prepare_statement(sql)?.execute(params_from_iter(params))? as u64)
     }
 
-    pub(crate) fn query<T>(
+    pub(crate) fn query_rows<T>(
         &self,
         sql: &str,
         params: &[Param<'_>],
-        mut read: impl FnMut(&Row<'_>) -> Result<T, Error>,
-    ) -> Result<Vec<T>, Error> {
-        let mut statement = self.prepared(sql)?;
+        mut read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
+    ) -> Result<Vec<T>, DbError> {
+        let mut statement = self.prepare_statement(sql)?;
         let mut rows = statement.query(params_from_iter(params))?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(read(&Row::Sqlite(row))?);
+            found.push(read(&DbRow::Sqlite(row))?);
         }
         Ok(found)
     }
 
-    pub(crate) fn first<T>(
+    pub(crate) fn query_first<T>(
         &self,
         sql: &str,
         params: &[Param<'_>],
-        mut read: impl FnMut(&Row<'_>) -> Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
-        let mut statement = self.prepared(sql)?;
+        mut read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
+    ) -> Result<Option<T>, DbError> {
+        let mut statement = self.prepare_statement(sql)?;
         let mut rows = statement.query(params_from_iter(params))?;
-        rows.next()?.map(|row| read(&Row::Sqlite(row))).transpose()
+        rows.next()?.map(|row| read(&DbRow::Sqlite(row))).transpose()
     }
 
     /// Moves the log into the database. Returns `true` if the log has grown so large that [`Sqlite::truncate`] is due.
     /// A failure is ignored: the next checkpoint, or opening the database, makes up for it.
-    pub(crate) fn checkpoint(&self) -> bool {
+    pub(crate) fn run_checkpoint(&self) -> bool {
         let log = self.0.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
-        log.is_ok_and(|pages| pages > LOG_PAGES)
+        log.is_ok_and(|pages| pages > MAX_LOG_PAGES)
     }
 
     /// Moves the whole log into the database and truncates it; commits wait meanwhile.
-    pub(crate) fn truncate(&self) {
+    pub(crate) fn truncate_log(&self) {
         let _ = self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
 
     /// Runs `work` in a transaction.
-    pub(crate) fn transact(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        let committed = self.execute("BEGIN IMMEDIATE", &[]).and_then(|_| work());
-        let committed = committed.and_then(|()| self.execute("COMMIT", &[]).map(drop));
+    pub(crate) fn run_transaction(&self, work: impl FnOnce() -> Result<(), DbError>) -> Result<(), DbError> {
+        let committed = self.execute_sql("BEGIN IMMEDIATE", &[]).and_then(|_| work());
+        let committed = committed.and_then(|()| self.execute_sql("COMMIT", &[]).map(drop));
         if committed.is_err() {
             // There is nothing to roll back if BEGIN failed.
-            let _ = self.run("ROLLBACK");
+            let _ = self.run_script("ROLLBACK");
         }
         committed
     }
 
     /// Same as [`Sqlite::transact`]; `None` if another process holds the write lock.
-    pub(crate) fn transact_at_once(&self, work: impl FnOnce() -> Result<(), Error>) -> Option<Result<(), Error>> {
+    pub(crate) fn try_transaction_now(
+        &self,
+        work: impl FnOnce() -> Result<(), DbError>,
+    ) -> Option<Result<(), DbError>> {
         let _ = self.0.busy_timeout(Duration::ZERO);
-        let committed = self.transact(work);
-        let _ = self.0.busy_timeout(BUSY);
-        let is_busy = matches!(&committed, Err(Error::Sqlite(error))
+        let committed = self.run_transaction(work);
+        let _ = self.0.busy_timeout(BUSY_TIMEOUT);
+        let is_busy = matches!(&committed, Err(DbError::Sqlite(error))
             if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
         (!is_busy).then_some(committed)
     }

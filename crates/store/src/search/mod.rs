@@ -12,31 +12,31 @@ mod vectors;
 
 use std::collections::BTreeMap;
 
-use flowloom_core::block::words;
+use flowloom_core::block::significant_words;
 use flowloom_core::error::StepError;
 
 use crate::Store;
-use crate::db::{Connection, Error, params};
-use crate::definitions::SHARED;
+use crate::db::{DbConnection, DbError, params};
+use crate::definitions::SHARED_USER;
 
-pub use index::Unembedded;
-pub(crate) use index::{catch_up, forget, keep};
-use vectors::Likeness;
-pub(crate) use vectors::Vectors;
+pub use index::UnembeddedText;
+pub(crate) use index::{index_block, index_missing_blocks, remove_block};
+use vectors::Similarities;
+pub(crate) use vectors::VectorCache;
 
 /// User name of the built-in blocks. No user has a name with a control character.
-pub const BROUGHT: &str = "\u{1}brought";
+pub const BUILTIN_USER: &str = "\u{1}brought";
 
 /// Number of places of each ranking that count.
-const DEPTH: usize = 50;
+const MAX_RANKED_BLOCKS: usize = 50;
 /// Constant of reciprocal rank fusion: the higher, the more slowly a place loses weight. 60 is the usual value.
-const FLAT: f64 = 60.0;
+const RANK_FUSION_CONSTANT: f64 = 60.0;
 
 /// A search for blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockQuery<'a> {
     /// User whose blocks are searched, in addition to shared and built-in ones.
-    pub holder: &'a str,
+    pub user: &'a str,
     /// The words to search for.
     pub words: &'a str,
     /// Name of the embedding model and the embedding of the query; without them, only words count.
@@ -49,7 +49,7 @@ pub struct BlockQuery<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundBlock {
     /// User that owns the block; [`BROUGHT`] for built-in blocks.
-    pub holder: String,
+    pub user: String,
     /// Id of the block.
     pub id: String,
     /// Combined score of both rankings, by which results are ordered.
@@ -61,32 +61,33 @@ pub struct FoundBlock {
 }
 
 /// Name of a block within one search: its user and its id.
-type Name = (String, String);
+type BlockName = (String, String);
 
 impl Store {
     /// Searches for blocks of a user, shared blocks and built-in ones. Of several blocks with one id, the user's comes
     /// before the shared one, and that before the built-in one.
-    pub fn find_blocks(&self, query: BlockQuery<'_>) -> Result<Vec<FoundBlock>, StepError> {
+    pub fn search_blocks(&self, query: BlockQuery<'_>) -> Result<Vec<FoundBlock>, StepError> {
         self.read_with(|db| {
-            let likeness = query.vector.map(|(model, vector)| self.vectors.compare(db, query.holder, model, vector));
-            Ok(fuse(&by_words(db, query)?, likeness.transpose()?.as_ref(), query.limit))
+            let similarity =
+                query.vector.map(|(model, vector)| self.vectors.compare_blocks(db, query.user, model, vector));
+            Ok(fuse_rankings(&search_words(db, query)?, similarity.transpose()?.as_ref(), query.limit))
         })
     }
 }
 
-fn by_words(connection: &Connection, query: BlockQuery<'_>) -> Result<Vec<(Name, f64)>, Error> {
-    let words = words(query.words);
+fn search_words(connection: &DbConnection, query: BlockQuery<'_>) -> Result<Vec<(BlockName, f64)>, DbError> {
+    let words = significant_words(query.words);
     if words.is_empty() {
         return Ok(Vec::new());
     }
     let (matching, asked) = match connection {
-        Connection::Sqlite(_) => (
+        DbConnection::Sqlite(_) => (
             "select card.holder, card.id, -block_words.rank as score from block_words \
              join block_card card on card.number = block_words.rowid where block_words match $1",
             // A quoted word has no special meaning.
             words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" OR "),
         ),
-        Connection::Postgres(_) => (
+        DbConnection::Postgres(_) => (
             "select card.holder, card.id, ts_rank(card.words, asked)::float8 as score \
              from to_tsquery('english', $1) asked, block_card card where card.words @@ asked",
             words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" | "),
@@ -102,25 +103,27 @@ fn by_words(connection: &Connection, query: BlockQuery<'_>) -> Result<Vec<(Name,
          or other.holder = $3 and best.holder = $4)) \
          order by score desc, holder, id limit $5"
     );
-    connection.query(&sql, params![&asked, query.holder, SHARED, BROUGHT, DEPTH as u64], |row| {
-        Ok(((row.get(0)?, row.get(1)?), row.get(2)?))
-    })
+    connection.query_rows(
+        &sql,
+        params![&asked, query.user, SHARED_USER, BUILTIN_USER, MAX_RANKED_BLOCKS as u64],
+        |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)),
+    )
 }
 
 /// Combines two rankings.
-fn fuse(words: &[(Name, f64)], likeness: Option<&Likeness>, limit: usize) -> Vec<FoundBlock> {
-    let weight = |place: usize| 1.0 / (FLAT + 1.0 + place as f64);
-    let mut all: BTreeMap<Name, FoundBlock> = BTreeMap::new();
-    let blank = |(holder, id): &Name| {
-        let similarity = likeness.and_then(|likeness| likeness.of(holder, id));
-        FoundBlock { holder: holder.clone(), id: id.clone(), score: 0.0, words: None, similarity }
+fn fuse_rankings(words: &[(BlockName, f64)], similarity: Option<&Similarities>, limit: usize) -> Vec<FoundBlock> {
+    let weight = |place: usize| 1.0 / (RANK_FUSION_CONSTANT + 1.0 + place as f64);
+    let mut all: BTreeMap<BlockName, FoundBlock> = BTreeMap::new();
+    let blank = |(holder, id): &BlockName| {
+        let similarity = similarity.and_then(|similarity| similarity.similarity_of(holder, id));
+        FoundBlock { user: holder.clone(), id: id.clone(), score: 0.0, words: None, similarity }
     };
     for (place, (name, score)) in words.iter().enumerate() {
         let found = all.entry(name.clone()).or_insert_with(|| blank(name));
         found.score += weight(place);
         found.words = Some(*score);
     }
-    let nearest = likeness.map(|likeness| likeness.nearest(DEPTH)).unwrap_or_default();
+    let nearest = similarity.map(|similarity| similarity.nearest_blocks(MAX_RANKED_BLOCKS)).unwrap_or_default();
     for (place, name) in nearest.iter().enumerate() {
         all.entry(name.clone()).or_insert_with(|| blank(name)).score += weight(place);
     }

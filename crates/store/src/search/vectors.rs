@@ -3,24 +3,24 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::BROUGHT;
-use crate::db::{Connection, Error, params};
-use crate::definitions::SHARED;
+use super::BUILTIN_USER;
+use crate::db::{DbConnection, DbError, params};
+use crate::definitions::SHARED_USER;
 
 /// Maximum number of tables in memory; the one loaded first is removed first.
-const MOST: usize = 64;
+const MAX_TABLES: usize = 64;
 /// Number of partial sums, so that the compiler emits vector instructions.
-const LANES: usize = 16;
+const SUM_LANES: usize = 16;
 
 /// Embeddings of users' blocks, by user and model.
 #[derive(Default)]
-pub(crate) struct Vectors {
-    tables: Mutex<Vec<Arc<Table>>>,
+pub(crate) struct VectorCache {
+    tables: Mutex<Vec<Arc<VectorTable>>>,
 }
 
 /// Embeddings of one user's blocks by one model.
-struct Table {
-    holder: String,
+struct VectorTable {
+    user: String,
     model: String,
     /// Version of the user's blocks that the table was loaded at.
     version: u64,
@@ -29,48 +29,56 @@ struct Table {
 }
 
 /// Similarity of each block to a query.
-pub(crate) struct Likeness {
-    tables: Vec<(Arc<Table>, Vec<f32>)>,
+pub(crate) struct Similarities {
+    tables: Vec<(Arc<VectorTable>, Vec<f32>)>,
 }
 
-impl Vectors {
+impl VectorCache {
     /// Compares a vector with those of a user's blocks, of shared blocks and of built-in ones.
-    pub(crate) fn compare(
+    pub(crate) fn compare_blocks(
         &self,
-        connection: &Connection,
+        connection: &DbConnection,
         holder: &str,
         model: &str,
         vector: &[f32],
-    ) -> Result<Likeness, Error> {
+    ) -> Result<Similarities, DbError> {
         let sql = "select holder, version from block_state where holder = $1 or holder = $2 or holder = $3";
-        let states = connection.query(sql, params![holder, SHARED, BROUGHT], |row| Ok((row.get(0)?, row.count(1)?)))?;
-        let vector: Vec<f32> = unit(vector).collect();
+        let states = connection
+            .query_rows(sql, params![holder, SHARED_USER, BUILTIN_USER], |row| Ok((row.get(0)?, row.get_count(1)?)))?;
+        let vector: Vec<f32> = to_unit(vector).collect();
         let mut states: Vec<(String, u64)> = states;
         // Of several blocks with one id, the first counts.
-        states.sort_by_key(|(whose, _)| (whose != holder, whose == BROUGHT));
-        let mut tables: Vec<Arc<Table>> = Vec::new();
+        states.sort_by_key(|(whose, _)| (whose != holder, whose == BUILTIN_USER));
+        let mut tables: Vec<Arc<VectorTable>> = Vec::new();
         for (holder, version) in states {
-            tables.push(self.table(connection, &holder, model, version)?);
+            tables.push(self.load_table(connection, &holder, model, version)?);
         }
         let measured = tables.iter().enumerate().map(|(place, table)| {
             let is_hidden = |id: &String| tables[..place].iter().any(|other| other.by_id.contains_key(id));
-            let near = table.rows.iter().map(|(id, row)| if is_hidden(id) { f32::NAN } else { dot(row, &vector) });
+            let near =
+                table.rows.iter().map(|(id, row)| if is_hidden(id) { f32::NAN } else { dot_product(row, &vector) });
             (table.clone(), near.collect())
         });
-        Ok(Likeness { tables: measured.collect() })
+        Ok(Similarities { tables: measured.collect() })
     }
 
-    fn table(&self, connection: &Connection, holder: &str, model: &str, version: u64) -> Result<Arc<Table>, Error> {
+    fn load_table(
+        &self,
+        connection: &DbConnection,
+        holder: &str,
+        model: &str,
+        version: u64,
+    ) -> Result<Arc<VectorTable>, DbError> {
         let lock = || self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |table: &Arc<Table>| table.holder == holder && table.model == model;
+        let is_it = |table: &Arc<VectorTable>| table.user == holder && table.model == model;
         let kept = lock().iter().find(|table| is_it(table)).cloned();
         if let Some(table) = kept.filter(|table| table.version == version) {
             return Ok(table);
         }
-        let table = Arc::new(Table::load(connection, holder, model, version)?);
+        let table = Arc::new(VectorTable::read_blocks(connection, holder, model, version)?);
         let mut tables = lock();
         tables.retain(|table| !is_it(table));
-        if tables.len() == MOST {
+        if tables.len() == MAX_TABLES {
             tables.remove(0);
         }
         tables.push(table.clone());
@@ -78,30 +86,30 @@ impl Vectors {
     }
 }
 
-impl Table {
+impl VectorTable {
     /// Reads all blocks of a user. A change during the read has a later version, so the table is read again.
-    fn load(connection: &Connection, holder: &str, model: &str, version: u64) -> Result<Table, Error> {
+    fn read_blocks(connection: &DbConnection, holder: &str, model: &str, version: u64) -> Result<VectorTable, DbError> {
         let sql = "select card.id, embedding.vector from block_card card \
                    left join embedding on embedding.model = $1 and embedding.hash = card.hash \
                    where card.holder = $2 order by card.id";
-        let rows = connection.query(sql, params![model, holder], |row| {
+        let rows = connection.query_rows(sql, params![model, holder], |row| {
             let bytes: Option<Vec<u8>> = row.get(1)?;
-            Ok((row.get::<String>(0)?, bytes.map(|bytes| of_bytes(&bytes)).unwrap_or_default()))
+            Ok((row.get::<String>(0)?, bytes.map(|bytes| decode_vector(&bytes)).unwrap_or_default()))
         })?;
         let by_id = rows.iter().enumerate().map(|(place, (id, _))| (id.clone(), place)).collect();
-        Ok(Table { holder: holder.to_owned(), model: model.to_owned(), version, rows, by_id })
+        Ok(VectorTable { user: holder.to_owned(), model: model.to_owned(), version, rows, by_id })
     }
 }
 
-impl Likeness {
+impl Similarities {
     /// Similarity of a block; `None` if it has no embedding, or one that cannot be compared.
-    pub(super) fn of(&self, holder: &str, id: &str) -> Option<f32> {
-        let (table, near) = self.tables.iter().find(|(table, _)| table.holder == holder)?;
+    pub(super) fn similarity_of(&self, holder: &str, id: &str) -> Option<f32> {
+        let (table, near) = self.tables.iter().find(|(table, _)| table.user == holder)?;
         near.get(*table.by_id.get(id)?).copied().filter(|near| near.is_finite())
     }
 
     /// The most similar blocks, most similar first.
-    pub(super) fn nearest(&self, most: usize) -> Vec<super::Name> {
+    pub(super) fn nearest_blocks(&self, most: usize) -> Vec<super::BlockName> {
         let mut all: Vec<(f32, usize, usize)> = Vec::new();
         for (number, (_, near)) in self.tables.iter().enumerate() {
             let measured = near.iter().enumerate().filter(|(_, near)| near.is_finite());
@@ -116,22 +124,22 @@ impl Likeness {
         all.sort_unstable_by(nearer);
         let name = |(_, number, row): (f32, usize, usize)| {
             let table = &self.tables[number].0;
-            (table.holder.clone(), table.rows[row].0.clone())
+            (table.user.clone(), table.rows[row].0.clone())
         };
         all.into_iter().map(name).collect()
     }
 }
 
 /// Dot product of two vectors; NaN if their lengths differ or are zero.
-fn dot(left: &[f32], right: &[f32]) -> f32 {
+fn dot_product(left: &[f32], right: &[f32]) -> f32 {
     if left.len() != right.len() || left.is_empty() {
         return f32::NAN;
     }
-    let mut sums = [0f32; LANES];
-    let (left, left_rest) = left.as_chunks::<LANES>();
-    let (right, right_rest) = right.as_chunks::<LANES>();
+    let mut sums = [0f32; SUM_LANES];
+    let (left, left_rest) = left.as_chunks::<SUM_LANES>();
+    let (right, right_rest) = right.as_chunks::<SUM_LANES>();
     for (left, right) in left.iter().zip(right) {
-        for lane in 0..LANES {
+        for lane in 0..SUM_LANES {
             sums[lane] += left[lane] * right[lane];
         }
     }
@@ -140,17 +148,17 @@ fn dot(left: &[f32], right: &[f32]) -> f32 {
 }
 
 /// The vector of length one in the same direction. Dot products of such vectors are cosines.
-fn unit(vector: &[f32]) -> impl Iterator<Item = f32> {
-    let length = dot(vector, vector).sqrt();
+fn to_unit(vector: &[f32]) -> impl Iterator<Item = f32> {
+    let length = dot_product(vector, vector).sqrt();
     let scale = if length.is_normal() { 1.0 / length } else { 0.0 };
     vector.iter().map(move |value| value * scale)
 }
 
 /// A vector in its stored form.
-pub(super) fn to_bytes(vector: &[f32]) -> Vec<u8> {
-    unit(vector).flat_map(f32::to_le_bytes).collect()
+pub(super) fn encode_vector(vector: &[f32]) -> Vec<u8> {
+    to_unit(vector).flat_map(f32::to_le_bytes).collect()
 }
 
-fn of_bytes(bytes: &[u8]) -> Vec<f32> {
+fn decode_vector(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect()
 }

@@ -12,8 +12,8 @@ use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
-use flowloom_runtime::journal::{Append, Journal, Lease};
-use flowloom_store::{Database, Durability, Settings, Store};
+use flowloom_runtime::journal::{AppendResult, Journal, Lease};
+use flowloom_store::{Database, Durability, Store, StoreSettings};
 
 /// Runs each of these tests on SQLite and on Postgres.
 #[allow(unused_macros)]
@@ -22,13 +22,13 @@ macro_rules! on_both {
         mod on_sqlite {
             $(#[tokio::test]
             async fn $name() {
-                super::$name(&super::Place::sqlite()).await;
+                super::$name(&super::TestDatabase::on_sqlite()).await;
             })*
         }
         mod on_postgres {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                if let Some(place) = super::Place::postgres() {
+                if let Some(place) = super::TestDatabase::on_postgres() {
                     super::$name(&place).await;
                 }
             })*
@@ -37,20 +37,23 @@ macro_rules! on_both {
 }
 
 /// The database of one test. Any number of processes may open it.
-pub(crate) struct Place {
+pub(crate) struct TestDatabase {
     folder: tempfile::TempDir,
-    pub(crate) postgres: Option<test_postgres::Database>,
+    pub(crate) postgres: Option<test_postgres::TestDatabase>,
     pub(crate) lease: Duration,
 }
 
-impl Place {
-    pub(crate) fn sqlite() -> Place {
-        Place { folder: tempfile::tempdir().expect("a folder"), postgres: None, lease: Duration::from_secs(60) }
+impl TestDatabase {
+    pub(crate) fn on_sqlite() -> TestDatabase {
+        TestDatabase { folder: tempfile::tempdir().expect("a folder"), postgres: None, lease: Duration::from_secs(60) }
     }
 
     /// `None` if no Postgres is available.
-    pub(crate) fn postgres() -> Option<Place> {
-        Some(Place { postgres: Some(test_postgres::Database::create()?), ..Place::sqlite() })
+    pub(crate) fn on_postgres() -> Option<TestDatabase> {
+        Some(TestDatabase {
+            postgres: Some(test_postgres::TestDatabase::create_database()?),
+            ..TestDatabase::on_sqlite()
+        })
     }
 
     /// Opens the database as another process would.
@@ -60,21 +63,22 @@ impl Place {
 
     pub(crate) fn open_at(&self, url: Option<&str>, durability: Durability) -> Arc<Store> {
         let database = url.map(|url| Database::parse(url).expect("an address"));
-        let settings = Settings { database, lease: self.lease, ..Settings::of(self.folder.path(), durability) };
+        let settings =
+            StoreSettings { database, lease: self.lease, ..StoreSettings::for_folder(self.folder.path(), durability) };
         Store::open_with(&settings).expect("it opens")
     }
 }
 
-pub(crate) fn id(n: u8) -> RunId {
+pub(crate) fn run_id(n: u8) -> RunId {
     RunId::new(u64::from(n) + 1, [n; 10])
 }
 
-pub(crate) fn record(run: RunId, seq: u64, event: Event) -> Arc<Record> {
+pub(crate) fn new_record(run: RunId, seq: u64, event: Event) -> Arc<Record> {
     Arc::new(Record { run, seq, at: 1000 + seq, path: Path::parse("/a").expect("a path"), attempt: 1, event })
 }
 
 /// The first event of a run whose bundle has this hash.
-pub(crate) fn created_of(bundle: Hash) -> Event {
+pub(crate) fn created_with_bundle(bundle: Hash) -> Event {
     Event::RunCreated(Box::new(RunCreated {
         engine_semantics: 1,
         format: Format::new("steps"),
@@ -90,17 +94,21 @@ pub(crate) fn created_of(bundle: Hash) -> Event {
     }))
 }
 
-pub(crate) fn created(store: &Store) -> Event {
-    created_of(store.keep_bundle("the bundle"))
+pub(crate) fn created_event(store: &Store) -> Event {
+    created_with_bundle(store.hold_bundle("the bundle"))
 }
 
-pub(crate) fn finished(output: Value) -> Event {
+pub(crate) fn finished_event(output: Value) -> Event {
     Event::StepFinished { output: Some(output), usage: None, memory: Vec::new() }
 }
 
-pub(crate) async fn append(journal: &dyn Journal, lease: Lease, records: Vec<Arc<Record>>) -> Result<(), StepError> {
-    match journal.append(lease, records) {
-        Append::Done(result) => result,
-        Append::Later(later) => later.await,
+pub(crate) async fn append_records(
+    journal: &dyn Journal,
+    lease: Lease,
+    records: Vec<Arc<Record>>,
+) -> Result<(), StepError> {
+    match journal.append_records(lease, records) {
+        AppendResult::Done(result) => result,
+        AppendResult::Later(later) => later.await,
     }
 }

@@ -13,39 +13,39 @@ use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
 
 /// Number of digits after a mark: the index of the secret.
-const DIGITS: usize = 6;
+const MARK_DIGITS: usize = 6;
 
 /// Values in which marks stand for secrets.
-pub(super) struct Marked {
+pub(super) struct MarkedText {
     mark: String,
     names: Vec<String>,
 }
 
-impl Marked {
+impl MarkedText {
     /// Chooses a mark that occurs in none of `texts`.
-    fn absent_from(texts: &[&str]) -> Marked {
+    fn absent_from(texts: &[&str]) -> MarkedText {
         let free = |mark: &String| !texts.iter().any(|text| text.contains(mark.as_str()));
         let mark = (0u32..).map(|n| format!("FLOWLOOMSECRET{n}X")).find(free).unwrap_or_default();
-        Marked { mark, names: Vec::new() }
+        MarkedText { mark, names: Vec::new() }
     }
 
     /// `text` with marks in place of its secrets.
-    fn add(&mut self, text: &Rich) -> String {
+    fn mark_secrets(&mut self, text: &Rich) -> String {
         let names = RefCell::new(&mut self.names);
-        text.fill(|name| {
+        text.fill_secrets(|name| {
             let mut names = names.borrow_mut();
             names.push(name.to_owned());
-            format!("{}{:0DIGITS$}", self.mark, names.len() - 1)
+            format!("{}{:0MARK_DIGITS$}", self.mark, names.len() - 1)
         })
     }
 
     /// Converts marked text back to text with named secrets.
-    fn restore(&self, text: &str) -> Rich {
+    fn restore_secrets(&self, text: &str) -> Rich {
         let mut rich = Rich::default();
         let mut parts = text.split(&self.mark);
         rich.push_text(parts.next().unwrap_or_default());
         for part in parts {
-            let (digits, rest) = part.split_at_checked(DIGITS).unwrap_or((part, ""));
+            let (digits, rest) = part.split_at_checked(MARK_DIGITS).unwrap_or((part, ""));
             if let Some(name) = digits.parse::<usize>().ok().and_then(|i| self.names.get(i)) {
                 rich.push_secret(name);
             }
@@ -56,66 +56,66 @@ impl Marked {
 }
 
 /// The arguments of a built-in function.
-pub(super) struct Args {
+pub(super) struct CallArguments {
     map: Map,
-    marked: Marked,
+    marked: MarkedText,
 }
 
-impl Args {
+impl CallArguments {
     /// Reads the arguments in `payload` of a function whose only required argument is `required`.
-    pub(super) fn read(payload: &Payload, required: &str) -> Args {
-        let arguments = payload.arguments(required);
+    pub(super) fn from_payload(payload: &Payload, required: &str) -> CallArguments {
+        let arguments = payload.read_arguments(required);
         let text = match &arguments {
-            Arguments::Values(map) => return Args { map: map.clone(), marked: Marked::absent_from(&[]) },
+            Arguments::Values(map) => return CallArguments { map: map.clone(), marked: MarkedText::absent_from(&[]) },
             Arguments::Object(text) | Arguments::Single(_, text) => text,
         };
         if !text.has_secrets() {
-            return Args { map: arguments.names_only(), marked: Marked::absent_from(&[]) };
+            return CallArguments { map: arguments.to_redacted_map(), marked: MarkedText::absent_from(&[]) };
         }
         // The mark must also be absent from the parsed values, where an escape may produce text that the source does
         // not contain.
-        let read = render::json(&arguments.names_only().into());
-        let mut marked = Marked::absent_from(&[&text.names_only(), &read]);
-        let with_marks = Rich::from(marked.add(text).as_str());
+        let read = render::to_json(&arguments.to_redacted_map().into());
+        let mut marked = MarkedText::absent_from(&[&text.to_redacted_text(), &read]);
+        let with_marks = Rich::from(marked.mark_secrets(text).as_str());
         let map = match arguments {
-            Arguments::Single(name, _) => Arguments::Single(name, with_marks).names_only(),
-            _ => Arguments::Object(with_marks).names_only(),
+            Arguments::Single(name, _) => Arguments::Single(name, with_marks).to_redacted_map(),
+            _ => Arguments::Object(with_marks).to_redacted_map(),
         };
-        Args { map, marked }
+        CallArguments { map, marked }
     }
 
-    fn rich(&self, text: &str) -> Rich {
-        if self.marked.names.is_empty() { text.into() } else { self.marked.restore(text) }
+    fn to_rich(&self, text: &str) -> Rich {
+        if self.marked.names.is_empty() { text.into() } else { self.marked.restore_secrets(text) }
     }
 
     /// An argument as text: a string as it is, anything else as JSON. `None` if it is missing or null.
-    pub(super) fn text(&self, name: &str) -> Option<Rich> {
+    pub(super) fn text_argument(&self, name: &str) -> Option<Rich> {
         match self.map.get(name)? {
             Value::Null => None,
-            Value::String(text) => Some(self.rich(text)),
-            other => Some(self.rich(&render::json(other))),
+            Value::String(text) => Some(self.to_rich(text)),
+            other => Some(self.to_rich(&render::to_json(other))),
         }
     }
 
     /// A required argument. Fails with `ArgumentMissing`.
-    pub(super) fn required(&self, function: &str, name: &str) -> Result<Rich, StepError> {
-        self.text(name)
+    pub(super) fn required_argument(&self, function: &str, name: &str) -> Result<Rich, StepError> {
+        self.text_argument(name)
             .ok_or_else(|| StepError::new(Code::ArgumentMissing, format!("{function} needs the argument {name:?}")))
     }
 
     /// An argument's value; its strings may contain marks.
-    pub(super) fn value(&self, name: &str) -> Option<&Value> {
+    pub(super) fn value_argument(&self, name: &str) -> Option<&Value> {
         self.map.get(name).filter(|value| **value != Value::Null)
     }
 
     /// The entries of an object argument as text.
-    pub(super) fn entries(&self, name: &str) -> Option<Vec<(String, Rich)>> {
+    pub(super) fn object_entries(&self, name: &str) -> Option<Vec<(String, Rich)>> {
         let text = |value: &Value| match value {
-            Value::String(text) => self.rich(text),
-            other => self.rich(&render::json(other)),
+            Value::String(text) => self.to_rich(text),
+            other => self.to_rich(&render::to_json(other)),
         };
-        let map = self.value(name)?.as_map()?;
-        Some(map.iter().map(|(key, value)| (self.rich(key).names_only(), text(value))).collect())
+        let map = self.value_argument(name)?.as_map()?;
+        Some(map.iter().map(|(key, value)| (self.to_rich(key).to_redacted_text(), text(value))).collect())
     }
 }
 
@@ -123,11 +123,11 @@ impl Args {
 pub(super) fn payload_json(payload: &Payload) -> Rich {
     let plain = payload.to_value();
     let Some(prompt) = payload.prompt.as_ref().filter(|prompt| prompt.has_secrets()) else {
-        return render::json(&plain).as_str().into();
+        return render::to_json(&plain).as_str().into();
     };
-    let mut marked = Marked::absent_from(&[&render::json(&plain)]);
-    let with_marks = marked.add(prompt);
+    let mut marked = MarkedText::absent_from(&[&render::to_json(&plain)]);
+    let with_marks = marked.mark_secrets(prompt);
     let mut map = plain.as_map().cloned().unwrap_or_default();
     map.insert("prompt".into(), with_marks.into());
-    marked.restore(&render::json(&map.into()))
+    marked.restore_secrets(&render::to_json(&map.into()))
 }

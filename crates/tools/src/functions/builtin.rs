@@ -10,17 +10,17 @@ use flowloom_core::json::parse_value;
 use flowloom_core::plan::{Capture, EffectClass};
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::Context;
+use flowloom_runtime::effects::EffectContext;
 
-use super::Registry;
-use super::arguments::Args;
-use super::files::Files;
-use crate::http::Received;
-use crate::secrets::{Used, Writing};
+use super::FunctionRegistry;
+use super::arguments::CallArguments;
+use super::files::FileFolder;
+use crate::http::HttpResponse;
+use crate::secrets::{SecretEncoding, UsedSecrets};
 
 /// A built-in function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Builtin {
+pub(super) enum BuiltinFunction {
     WebFetch,
     WebSearch,
     HttpRequest,
@@ -28,128 +28,141 @@ pub(super) enum Builtin {
     FileWrite,
 }
 
-impl Builtin {
-    pub(super) const ALL: [Builtin; 5] =
-        [Builtin::WebFetch, Builtin::WebSearch, Builtin::HttpRequest, Builtin::FileRead, Builtin::FileWrite];
+impl BuiltinFunction {
+    pub(super) const ALL: [BuiltinFunction; 5] = [
+        BuiltinFunction::WebFetch,
+        BuiltinFunction::WebSearch,
+        BuiltinFunction::HttpRequest,
+        BuiltinFunction::FileRead,
+        BuiltinFunction::FileWrite,
+    ];
 
-    pub(super) fn of(id: &str) -> Option<Builtin> {
-        Builtin::ALL.into_iter().find(|builtin| builtin.id() == id)
+    pub(super) fn from_id(id: &str) -> Option<BuiltinFunction> {
+        BuiltinFunction::ALL.into_iter().find(|builtin| builtin.id() == id)
     }
 
     pub(super) fn id(self) -> &'static str {
         match self {
-            Builtin::WebFetch => "tool::web_fetch",
-            Builtin::WebSearch => "tool::web_search",
-            Builtin::HttpRequest => "tool::http_request",
-            Builtin::FileRead => "tool::file_read",
-            Builtin::FileWrite => "tool::file_write",
+            BuiltinFunction::WebFetch => "tool::web_fetch",
+            BuiltinFunction::WebSearch => "tool::web_search",
+            BuiltinFunction::HttpRequest => "tool::http_request",
+            BuiltinFunction::FileRead => "tool::file_read",
+            BuiltinFunction::FileWrite => "tool::file_write",
         }
     }
 
     /// The argument that a prompt without other arguments stands for.
     fn main_argument(self) -> &'static str {
         match self {
-            Builtin::WebFetch | Builtin::HttpRequest => "url",
-            Builtin::WebSearch => "query",
-            Builtin::FileRead | Builtin::FileWrite => "path",
+            BuiltinFunction::WebFetch | BuiltinFunction::HttpRequest => "url",
+            BuiltinFunction::WebSearch => "query",
+            BuiltinFunction::FileRead | BuiltinFunction::FileWrite => "path",
         }
     }
 
-    pub(super) fn class(self, request: &CallRequest) -> EffectClass {
+    pub(super) fn effect_class(self, request: &CallRequest) -> EffectClass {
         let changes = match self {
-            Builtin::WebFetch | Builtin::WebSearch | Builtin::FileRead => false,
-            Builtin::FileWrite => true,
-            Builtin::HttpRequest => {
-                let method = method(&Args::read(&request.payload, self.main_argument()));
+            BuiltinFunction::WebFetch | BuiltinFunction::WebSearch | BuiltinFunction::FileRead => false,
+            BuiltinFunction::FileWrite => true,
+            BuiltinFunction::HttpRequest => {
+                let method = request_method(&CallArguments::from_payload(&request.payload, self.main_argument()));
                 !matches!(method.as_str(), "GET" | "HEAD")
             }
         };
         if changes { EffectClass::AtMostOnce } else { EffectClass::AtLeastOnce }
     }
 
-    pub(super) async fn call(
+    pub(super) async fn call_function(
         self,
-        registry: &Registry,
+        registry: &FunctionRegistry,
         request: &CallRequest,
-        context: &Context,
+        context: &EffectContext,
     ) -> Result<Value, StepError> {
-        let args = Args::read(&request.payload, self.main_argument());
-        let main = args.required(self.id(), self.main_argument())?;
+        let args = CallArguments::from_payload(&request.payload, self.main_argument());
+        let main = args.required_argument(self.id(), self.main_argument())?;
         match self {
-            Builtin::WebFetch => registry.scraper.page(&main, Capture::Text, &context.key()).await.map(Value::from),
-            Builtin::WebSearch => {
+            BuiltinFunction::WebFetch => {
+                registry.scraper.load_page(&main, Capture::Text, &context.idempotency_key()).await.map(Value::from)
+            }
+            BuiltinFunction::WebSearch => {
                 let Some(search) = &registry.search else {
                     let message = "tool::web_search needs a search provider; set one in [search] of the configuration";
                     return Err(StepError::new(Code::FunctionFailed, message));
                 };
-                let count = args.value("count").and_then(Value::as_i64);
-                search.search(&registry.client, &main.names_only(), count, &context.key()).await
+                let count = args.value_argument("count").and_then(Value::as_i64);
+                search.search_web(&registry.client, &main.to_redacted_text(), count, &context.idempotency_key()).await
             }
-            Builtin::HttpRequest => {
-                let request = http_request(&args, &main)?;
-                registry.client.exchange(&request, &context.key()).await.map(reply)
+            BuiltinFunction::HttpRequest => {
+                let request = build_http_request(&args, &main)?;
+                registry.client.exchange(&request, &context.idempotency_key()).await.map(response_value)
             }
-            Builtin::FileRead | Builtin::FileWrite => {
+            BuiltinFunction::FileRead | BuiltinFunction::FileWrite => {
                 let content = match self {
-                    Builtin::FileWrite => Some(args.required(self.id(), "content")?),
+                    BuiltinFunction::FileWrite => Some(args.required_argument(self.id(), "content")?),
                     _ => None,
                 };
-                self.file(registry, &main, content).await
+                self.call_file_function(registry, &main, content).await
             }
         }
     }
 
-    async fn file(self, registry: &Registry, path: &Rich, content: Option<Rich>) -> Result<Value, StepError> {
+    async fn call_file_function(
+        self,
+        registry: &FunctionRegistry,
+        path: &Rich,
+        content: Option<Rich>,
+    ) -> Result<Value, StepError> {
         let files = registry.files.clone().ok_or_else(|| {
             let message = format!("{} needs a folder; set files.root in the configuration", self.id());
             StepError::new(Code::FileDenied, message)
         })?;
-        let mut used = Used::new(registry.client.secrets());
-        let path = used.fill(path, Writing::Plain)?;
-        let content = content.map(|content| used.fill(&content, Writing::Plain)).transpose()?;
-        let work = move || file_work(&files, &path, content.as_deref());
+        let mut used = UsedSecrets::new(registry.client.secrets());
+        let path = used.fill_text(path, SecretEncoding::Plain)?;
+        let content = content.map(|content| used.fill_text(&content, SecretEncoding::Plain)).transpose()?;
+        let work = move || read_or_write_file(&files, &path, content.as_deref());
         let result = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
             Err(StepError::new(Code::FileFailed, format!("the file operation was aborted: {error}")))
         });
-        result.map_err(|error| StepError { message: used.redact(&error.message), ..error })
+        result.map_err(|error| StepError { message: used.redact_text(&error.message), ..error })
     }
 }
 
-fn file_work(files: &Files, path: &str, content: Option<&str>) -> Result<Value, StepError> {
+fn read_or_write_file(files: &FileFolder, path: &str, content: Option<&str>) -> Result<Value, StepError> {
     match content {
-        None => files.read(path).map(Value::from),
+        None => files.read_text(path).map(Value::from),
         Some(content) => {
-            let bytes = files.write(path, content)?;
+            let bytes = files.write_text(path, content)?;
             Ok(Value::map([("path", path.into()), ("bytes", Value::from(bytes as i64))]))
         }
     }
 }
 
-fn method(args: &Args) -> String {
-    let written = args.text("method").map(|method| method.names_only()).unwrap_or_default();
+fn request_method(args: &CallArguments) -> String {
+    let written = args.text_argument("method").map(|method| method.to_redacted_text()).unwrap_or_default();
     let method = written.trim().to_ascii_uppercase();
     if method.is_empty() { "GET".to_owned() } else { method }
 }
 
 /// Builds the request that the arguments of `tool::http_request` describe.
-fn http_request(args: &Args, url: &Rich) -> Result<HttpRequest, StepError> {
+fn build_http_request(args: &CallArguments, url: &Rich) -> Result<HttpRequest, StepError> {
     let invalid = |message: &str| StepError::new(Code::HttpRequestInvalid, message);
-    let method = method(args);
-    let mut headers = match args.value("headers") {
+    let method = request_method(args);
+    let mut headers = match args.value_argument("headers") {
         None => Vec::new(),
-        Some(_) => args.entries("headers").ok_or_else(|| invalid("the argument headers must be an object"))?,
+        Some(_) => args.object_entries("headers").ok_or_else(|| invalid("the argument headers must be an object"))?,
     };
     for (name, _) in &mut headers {
         name.make_ascii_lowercase();
     }
-    let body = args.text("body").filter(|body| !body.pieces().is_empty());
+    let body = args.text_argument("body").filter(|body| !body.pieces().is_empty());
     if let Some(body) = &body {
         if matches!(method.as_str(), "GET" | "HEAD") {
             return Err(invalid(&format!("a {method} request cannot have a body; use another method or omit body")));
         }
         if !headers.iter().any(|(name, _)| name == "content-type") {
-            let is_text = args.value("body").is_some_and(|value| value.as_str().is_some());
-            let is_json = !is_text || parse_value(body.names_only().trim()).is_ok_and(|value| value.as_map().is_some());
+            let is_text = args.value_argument("body").is_some_and(|value| value.as_str().is_some());
+            let is_json =
+                !is_text || parse_value(body.to_redacted_text().trim()).is_ok_and(|value| value.as_map().is_some());
             let kind = if is_json { "application/json" } else { "text/plain;charset=UTF-8" };
             headers.push(("content-type".to_owned(), kind.into()));
         }
@@ -159,8 +172,8 @@ fn http_request(args: &Args, url: &Rich) -> Result<HttpRequest, StepError> {
 }
 
 /// The result of `tool::http_request`: status, headers (values of one name joined) and body (parsed if it is JSON).
-fn reply(received: Received) -> Value {
-    let body = json_or_text(&received);
+fn response_value(received: HttpResponse) -> Value {
+    let body = parse_json_or_text(&received);
     let mut joined: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in received.headers {
         joined.entry(name).and_modify(|old| *old = format!("{old}, {value}")).or_insert(value);
@@ -170,7 +183,7 @@ fn reply(received: Received) -> Value {
 }
 
 /// A response body: the value if its media type is JSON or it is a JSON object or list, otherwise the text.
-pub(super) fn json_or_text(received: &Received) -> Value {
+pub(super) fn parse_json_or_text(received: &HttpResponse) -> Value {
     let text = received.text.trim();
     let media = received.media_type();
     let says_json = media == "application/json" || media.ends_with("+json");

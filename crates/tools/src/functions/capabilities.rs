@@ -16,7 +16,7 @@ impl Capabilities {
     }
 
     /// Checks whether `agent` may call `function`. An unknown agent may call nothing. Fails with `CapabilityDenied`.
-    pub fn permit(&self, agent: &str, function: &str) -> Result<(), StepError> {
+    pub fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepError> {
         // An empty grant is a mistake and grants nothing, although it is a prefix of every id.
         let grants = |grant: &String| grant == "*" || (!grant.is_empty() && function.starts_with(grant.as_str()));
         if self.0.get(agent).is_some_and(|list| list.iter().any(grants)) {

@@ -3,32 +3,32 @@
 use std::time::Duration;
 
 use flowloom_core::code::Code;
-use flowloom_core::effect::{CallRequest, HttpRequest, is_passing, normalize_url};
+use flowloom_core::effect::{CallRequest, HttpRequest, is_retryable_status, normalize_url};
 use flowloom_core::error::{Retry, StepError};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::Context;
+use flowloom_runtime::effects::EffectContext;
 
 use super::arguments::payload_json;
-use super::builtin::json_or_text;
-use crate::http::{HttpClient, Received};
+use super::builtin::parse_json_or_text;
+use crate::http::{HttpClient, HttpResponse};
 
 /// Maximum number of characters of an error response in a message.
-const EXCERPT: usize = 300;
+const MAX_EXCERPT_CHARS: usize = 300;
 
 /// Longest wait, in seconds, that an endpoint can request.
-const LONGEST_WAIT: u64 = 3600;
+const MAX_RETRY_AFTER_SECONDS: u64 = 3600;
 
 /// The error for a response whose status is not a success.
-pub(super) fn refusal(who: &str, received: &Received) -> StepError {
-    let excerpt: String = received.text.trim().chars().take(EXCERPT).collect();
+pub(super) fn error_from_response(who: &str, received: &HttpResponse) -> StepError {
+    let excerpt: String = received.text.trim().chars().take(MAX_EXCERPT_CHARS).collect();
     let told = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
     let message = format!("{who} answered with status {}{told}", received.status);
     let mut error = StepError::new(Code::FunctionFailed, message);
-    if is_passing(received.status) {
-        let wait = received.header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());
-        error.retry = wait.map_or(Retry::Maybe, |seconds| Retry::After(seconds.min(LONGEST_WAIT) * 1000));
+    if is_retryable_status(received.status) {
+        let wait = received.get_header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());
+        error.retry = wait.map_or(Retry::Maybe, |seconds| Retry::After(seconds.min(MAX_RETRY_AFTER_SECONDS) * 1000));
     }
     error
 }
@@ -50,19 +50,19 @@ pub struct HttpFunction {
 
 impl HttpFunction {
     /// A `POST` to `url` without further settings.
-    pub fn post(url: impl Into<Rich>) -> HttpFunction {
+    pub fn with_post(url: impl Into<Rich>) -> HttpFunction {
         HttpFunction { url: url.into(), method: "POST".to_owned(), headers: Vec::new(), effect: None, timeout_ms: None }
     }
 
-    pub(super) async fn call(
+    pub(super) async fn call_endpoint(
         &self,
         client: &HttpClient,
         call: &CallRequest,
-        context: &Context,
+        context: &EffectContext,
     ) -> Result<Value, StepError> {
         let id = &call.function;
-        let request = self.request(call)?;
-        let key = context.key();
+        let request = self.build_request(call)?;
+        let key = context.idempotency_key();
         let exchange = client.exchange(&request, &key);
         let received = match self.timeout_ms {
             None => exchange.await?,
@@ -70,17 +70,17 @@ impl HttpFunction {
                 Ok(result) => result?,
                 Err(_) => {
                     let message = format!("the function {id} did not answer within {limit} ms");
-                    return Err(StepError::passing(Code::FunctionFailed, message));
+                    return Err(StepError::new_retryable(Code::FunctionFailed, message));
                 }
             },
         };
         if (200..300).contains(&received.status) {
-            return Ok(if received.text.is_empty() { Value::Null } else { json_or_text(&received) });
+            return Ok(if received.text.is_empty() { Value::Null } else { parse_json_or_text(&received) });
         }
-        Err(refusal(&format!("the function {id}"), &received))
+        Err(error_from_response(&format!("the function {id}"), &received))
     }
 
-    fn request(&self, call: &CallRequest) -> Result<HttpRequest, StepError> {
+    fn build_request(&self, call: &CallRequest) -> Result<HttpRequest, StepError> {
         let method = self.method.to_ascii_uppercase();
         let mut headers = self.headers.clone();
         let body = (!matches!(method.as_str(), "GET" | "HEAD")).then(|| payload_json(&call.payload));

@@ -16,62 +16,62 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 /// Maximum size of a file that is read or written, in bytes.
-const MAX_BYTES: usize = 10 << 20;
+const MAX_FILE_BYTES: usize = 10 << 20;
 
 /// Numbers the temporary files of this process.
-static NEXT: AtomicU64 = AtomicU64::new(0);
+static NEXT_TEMP_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// The folder that contains the files.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
+pub(super) struct FileFolder {
     root: PathBuf,
 }
 
-impl Files {
-    pub(super) fn new(root: PathBuf) -> Files {
-        Files { root }
+impl FileFolder {
+    pub(super) fn new(root: PathBuf) -> FileFolder {
+        FileFolder { root }
     }
 
     /// Reads a file as UTF-8 text. Fails with `FileDenied` outside the folder, and with `FileFailed` otherwise.
-    pub(super) fn read(&self, path: &str) -> Result<String, StepError> {
-        let (parents, name) = self.split(path)?;
+    pub(super) fn read_text(&self, path: &str) -> Result<String, StepError> {
+        let (parents, name) = self.split_path(path)?;
         let folder = self.open_folder(path, &parents, false)?;
         // Non-blocking, because opening a pipe without a writer would wait forever.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&folder, name, flags, Mode::empty()).map_err(|error| failed(path, error))?;
-        let stat = rustix::fs::fstat(&file).map_err(|error| failed(path, error))?;
+        let file = rustix::fs::openat(&folder, name, flags, Mode::empty()).map_err(|error| open_error(path, error))?;
+        let stat = rustix::fs::fstat(&file).map_err(|error| open_error(path, error))?;
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Err(StepError::new(Code::FileFailed, format!("{path} is not a file")));
         }
         let mut bytes = Vec::new();
-        let read = File::from(file).take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
+        let read = File::from(file).take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes);
         read.map_err(|error| StepError::new(Code::FileFailed, format!("cannot read {path}: {error}")))?;
-        if bytes.len() > MAX_BYTES {
-            return Err(too_large(path));
+        if bytes.len() > MAX_FILE_BYTES {
+            return Err(file_too_large(path));
         }
         String::from_utf8(bytes).map_err(|_| StepError::new(Code::FileFailed, format!("{path} is not UTF-8 text")))
     }
 
     /// Writes `content` to a file atomically, creating missing folders. Returns the number of bytes. Fails like
     /// [`Files::read`].
-    pub(super) fn write(&self, path: &str, content: &str) -> Result<usize, StepError> {
-        if content.len() > MAX_BYTES {
-            return Err(too_large(path));
+    pub(super) fn write_text(&self, path: &str, content: &str) -> Result<usize, StepError> {
+        if content.len() > MAX_FILE_BYTES {
+            return Err(file_too_large(path));
         }
-        let (parents, name) = self.split(path)?;
+        let (parents, name) = self.split_path(path)?;
         let folder = self.open_folder(path, &parents, true)?;
         let mode = match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => Mode::from_raw_mode(stat.st_mode & 0o777),
-                FileType::Symlink => return Err(failed(path, Errno::LOOP)),
+                FileType::Symlink => return Err(open_error(path, Errno::LOOP)),
                 _ => return Err(StepError::new(Code::FileFailed, format!("{path} is not a file"))),
             },
             Err(Errno::NOENT) => Mode::from_raw_mode(0o644),
-            Err(error) => return Err(failed(path, error)),
+            Err(error) => return Err(open_error(path, error)),
         };
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = NEXT_TEMP_NUMBER.fetch_add(1, Ordering::Relaxed);
         let draft = format!(".flowloom-{}-{number}.tmp", std::process::id());
-        let result = fill(&folder, &draft, mode, content)
+        let result = write_new_file(&folder, &draft, mode, content)
             .and_then(|()| rustix::fs::renameat(&folder, &draft, &folder, name).map_err(Into::into))
             .and_then(|()| rustix::fs::fsync(&folder).map_err(Into::into));
         result.map_err(|error| {
@@ -83,7 +83,7 @@ impl Files {
     }
 
     /// Splits a path into its folders and its last component.
-    fn split<'a>(&self, path: &'a str) -> Result<(Vec<&'a OsStr>, &'a OsStr), StepError> {
+    fn split_path<'a>(&self, path: &'a str) -> Result<(Vec<&'a OsStr>, &'a OsStr), StepError> {
         let outside = || {
             let message = format!("{path:?} is outside the folder of files.root, {}", self.root.display());
             StepError::new(Code::FileDenied, message)
@@ -119,22 +119,22 @@ impl Files {
             if create && next.as_ref().err() == Some(&Errno::NOENT) {
                 match rustix::fs::mkdirat(&folder, *part, Mode::from_raw_mode(0o755)) {
                     Ok(()) | Err(Errno::EXIST) => {}
-                    Err(error) => return Err(failed(path, error)),
+                    Err(error) => return Err(open_error(path, error)),
                 }
                 next = rustix::fs::openat(&folder, *part, flags, Mode::empty());
             }
             folder = match next {
                 Ok(next) => next,
                 // Linux reports "not a folder" for a link that was not followed.
-                Err(Errno::NOTDIR) if is_link(&folder, part) => return Err(failed(path, Errno::LOOP)),
-                Err(error) => return Err(failed(path, error)),
+                Err(Errno::NOTDIR) if is_link(&folder, part) => return Err(open_error(path, Errno::LOOP)),
+                Err(error) => return Err(open_error(path, error)),
             };
         }
         Ok(folder)
     }
 }
 
-fn fill(folder: &OwnedFd, draft: &str, mode: Mode, content: &str) -> std::io::Result<()> {
+fn write_new_file(folder: &OwnedFd, draft: &str, mode: Mode, content: &str) -> std::io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(folder, draft, flags, mode)?);
     file.write_all(content.as_bytes())?;
@@ -146,7 +146,7 @@ fn is_link(folder: &OwnedFd, name: &OsStr) -> bool {
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }
 
-fn failed(path: &str, error: Errno) -> StepError {
+fn open_error(path: &str, error: Errno) -> StepError {
     match error {
         Errno::LOOP => {
             let message = format!("{path} contains a symbolic link; symbolic links are not followed");
@@ -157,6 +157,6 @@ fn failed(path: &str, error: Errno) -> StepError {
     }
 }
 
-fn too_large(path: &str) -> StepError {
-    StepError::new(Code::FileFailed, format!("{path} is too large; a file may have at most {MAX_BYTES} bytes"))
+fn file_too_large(path: &str) -> StepError {
+    StepError::new(Code::FileFailed, format!("{path} is too large; a file may have at most {MAX_FILE_BYTES} bytes"))
 }

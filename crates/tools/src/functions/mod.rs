@@ -15,12 +15,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::did_you_mean;
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::effect::CallRequest;
 use flowloom_core::error::StepError;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::{Context, Functions, Reply, Substeps};
+use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture, Functions};
 
 pub use capabilities::Capabilities;
 pub use endpoint::HttpFunction;
@@ -29,18 +29,23 @@ pub use search::{SearchProvider, WebSearch};
 use crate::http::HttpClient;
 use crate::mcp::McpServer;
 use crate::scrape::PageScraper;
-use builtin::Builtin;
-use files::Files;
+use builtin::BuiltinFunction;
+use files::FileFolder;
 
 /// A function implemented in Rust, here or by the program that uses this crate.
 pub trait NativeFunction: Send + Sync {
     /// Effect class of a call.
-    fn class(&self) -> EffectClass {
+    fn effect_class(&self) -> EffectClass {
         EffectClass::AtMostOnce
     }
 
     /// Calls the function. `below` runs child effects of the calling step.
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context, below: &'a dyn Substeps) -> Reply<'a, Value>;
+    fn call_function<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        context: &'a EffectContext,
+        below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value>;
 }
 
 /// A function added by the configuration.
@@ -53,108 +58,114 @@ pub enum FunctionConfig {
 }
 
 /// All functions that steps can call by id.
-pub struct Registry {
+pub struct FunctionRegistry {
     client: Arc<HttpClient>,
     scraper: PageScraper,
-    files: Option<Files>,
+    files: Option<FileFolder>,
     search: Option<WebSearch>,
     configured: BTreeMap<String, FunctionConfig>,
     servers: BTreeMap<String, Arc<McpServer>>,
     capabilities: Capabilities,
 }
 
-impl Registry {
+impl FunctionRegistry {
     /// The built-in functions, with `client` for sending, no folder for files and no grants.
-    pub fn new(client: Arc<HttpClient>) -> Registry {
+    pub fn new(client: Arc<HttpClient>) -> FunctionRegistry {
         let scraper = PageScraper::new(client.clone());
         let capabilities = Capabilities::default();
         let (configured, servers) = (BTreeMap::new(), BTreeMap::new());
-        Registry { client, scraper, files: None, search: None, configured, servers, capabilities }
+        FunctionRegistry { client, scraper, files: None, search: None, configured, servers, capabilities }
     }
 
     /// Allows the file functions to use the folder `root` (`files.root`).
-    pub fn with_files(mut self, root: impl Into<PathBuf>) -> Registry {
-        self.files = Some(Files::new(root.into()));
+    pub fn with_files(mut self, root: impl Into<PathBuf>) -> FunctionRegistry {
+        self.files = Some(FileFolder::new(root.into()));
         self
     }
 
     /// Sets the search engine for `tool::web_search`.
-    pub fn with_search(mut self, search: WebSearch) -> Registry {
+    pub fn with_search(mut self, search: WebSearch) -> FunctionRegistry {
         self.search = Some(search);
         self
     }
 
     /// Sets the functions that agents may call.
-    pub fn with_capabilities(mut self, capabilities: Capabilities) -> Registry {
+    pub fn with_capabilities(mut self, capabilities: Capabilities) -> FunctionRegistry {
         self.capabilities = capabilities;
         self
     }
 
     /// Adds a function, replacing any other with that id, including built-in ones.
-    pub fn with_function(mut self, id: impl Into<String>, function: FunctionConfig) -> Registry {
+    pub fn with_function(mut self, id: impl Into<String>, function: FunctionConfig) -> FunctionRegistry {
         self.configured.insert(id.into(), function);
         self
     }
 
     /// Adds the tools of an MCP server as `NAME::tool`. A configured function with the same id takes precedence.
-    pub fn with_server(mut self, server: Arc<McpServer>) -> Registry {
+    pub fn with_server(mut self, server: Arc<McpServer>) -> FunctionRegistry {
         self.servers.insert(server.name().to_owned(), server);
         self
     }
 
     /// The MCP server and the name of its tool that `function` refers to.
-    fn tool<'a>(&self, function: &'a str) -> Option<(&McpServer, &'a str)> {
+    fn find_tool<'a>(&self, function: &'a str) -> Option<(&McpServer, &'a str)> {
         let (server, tool) = function.split_once("::")?;
         Some((&**self.servers.get(server)?, tool))
     }
 
     /// All ids that can be called without asking an MCP server, sorted.
-    pub fn names(&self) -> Vec<&str> {
+    pub fn function_ids(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.configured.keys().map(String::as_str).collect();
-        names.extend(Builtin::ALL.iter().map(|builtin| builtin.id()));
+        names.extend(BuiltinFunction::ALL.iter().map(|builtin| builtin.id()));
         names.sort_unstable();
         names.dedup();
         names
     }
 
     /// Whether `function` can be called without asking an MCP server.
-    pub fn knows(&self, function: &str) -> bool {
-        self.configured.contains_key(function) || Builtin::of(function).is_some()
+    pub fn is_known(&self, function: &str) -> bool {
+        self.configured.contains_key(function) || BuiltinFunction::from_id(function).is_some()
     }
 
-    fn unknown(&self, function: &str) -> StepError {
-        let hint = match did_you_mean(function, self.names()) {
+    fn unknown_function(&self, function: &str) -> StepError {
+        let hint = match find_similar_name(function, self.function_ids()) {
             Some(near) => format!("; did you mean {near}?"),
-            None => format!("; known functions: {}", self.names().join(", ")),
+            None => format!("; known functions: {}", self.function_ids().join(", ")),
         };
         StepError::new(Code::FunctionUnknown, format!("there is no function {function}{hint}"))
     }
 }
 
-impl Functions for Registry {
-    fn class(&self, request: &CallRequest) -> EffectClass {
+impl Functions for FunctionRegistry {
+    fn effect_class(&self, request: &CallRequest) -> EffectClass {
         match self.configured.get(&*request.function) {
             Some(FunctionConfig::Http(http)) => http.effect.unwrap_or(EffectClass::AtMostOnce),
-            Some(FunctionConfig::Native(native)) => native.class(),
-            None => match self.tool(&request.function) {
-                Some((server, tool)) => server.class(tool),
-                None => Builtin::of(&request.function).map_or(EffectClass::AtMostOnce, |known| known.class(request)),
+            Some(FunctionConfig::Native(native)) => native.effect_class(),
+            None => match self.find_tool(&request.function) {
+                Some((server, tool)) => server.effect_class(tool),
+                None => BuiltinFunction::from_id(&request.function)
+                    .map_or(EffectClass::AtMostOnce, |known| known.effect_class(request)),
             },
         }
     }
 
-    fn permit(&self, agent: &str, function: &str) -> Result<(), StepError> {
-        self.capabilities.permit(agent, function)
+    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepError> {
+        self.capabilities.check_permission(agent, function)
     }
 
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context, below: &'a dyn Substeps) -> Reply<'a, Value> {
+    fn call_function<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        context: &'a EffectContext,
+        below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
         match self.configured.get(&*request.function) {
-            Some(FunctionConfig::Native(native)) => native.call(request, context, below),
-            Some(FunctionConfig::Http(http)) => Box::pin(http.call(&self.client, request, context)),
-            None => match (self.tool(&request.function), Builtin::of(&request.function)) {
-                (Some((server, tool)), _) => Box::pin(server.call(tool, &request.payload)),
-                (None, Some(builtin)) => Box::pin(builtin.call(self, request, context)),
-                (None, None) => Box::pin(std::future::ready(Err(self.unknown(&request.function)))),
+            Some(FunctionConfig::Native(native)) => native.call_function(request, context, below),
+            Some(FunctionConfig::Http(http)) => Box::pin(http.call_endpoint(&self.client, request, context)),
+            None => match (self.find_tool(&request.function), BuiltinFunction::from_id(&request.function)) {
+                (Some((server, tool)), _) => Box::pin(server.call_tool(tool, &request.payload)),
+                (None, Some(builtin)) => Box::pin(builtin.call_function(self, request, context)),
+                (None, None) => Box::pin(std::future::ready(Err(self.unknown_function(&request.function)))),
             },
         }
     }

@@ -8,12 +8,12 @@ use flowloom_core::render;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
 
-use super::endpoint::refusal;
+use super::endpoint::error_from_response;
 use crate::http::HttpClient;
 
 /// Default and maximum number of results.
-const USUAL: i64 = 5;
-const MOST: i64 = 20;
+const DEFAULT_RESULTS: i64 = 5;
+const MAX_RESULTS: i64 = 20;
 
 /// A supported search engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl SearchProvider {
     }
 
     /// URL of its API; `None` for providers that are self-hosted.
-    pub fn address(self) -> Option<&'static str> {
+    pub fn default_url(self) -> Option<&'static str> {
         match self {
             SearchProvider::Serper => Some("https://google.serper.dev/search"),
             SearchProvider::Brave => Some("https://api.search.brave.com/res/v1/web/search"),
@@ -59,7 +59,7 @@ impl SearchProvider {
     }
 
     /// The header that contains its key.
-    fn key(self, secret: &str) -> (String, Rich) {
+    fn key_header(self, secret: &str) -> (String, Rich) {
         let (header, before) = match self {
             SearchProvider::Serper => ("x-api-key", ""),
             SearchProvider::Brave => ("x-subscription-token", ""),
@@ -71,7 +71,7 @@ impl SearchProvider {
     }
 
     /// Path to the list of results in a response, and the names of a result's link and text.
-    fn shape(self) -> (&'static [&'static str], &'static str, &'static str) {
+    fn response_shape(self) -> (&'static [&'static str], &'static str, &'static str) {
         match self {
             SearchProvider::Serper => (&["organic"], "link", "snippet"),
             SearchProvider::Brave => (&["web", "results"], "url", "description"),
@@ -93,24 +93,24 @@ pub struct WebSearch {
 
 impl WebSearch {
     /// Searches and returns `{query_used, results: [{title, url, snippet}], count}`. Fails with `FunctionFailed`.
-    pub(super) async fn search(
+    pub(super) async fn search_web(
         &self,
         client: &HttpClient,
         query: &str,
         count: Option<i64>,
         key: &str,
     ) -> Result<Value, StepError> {
-        let count = count.unwrap_or(USUAL).clamp(1, MOST);
-        let received = client.exchange(&self.request(query, count)?, key).await?;
+        let count = count.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS);
+        let received = client.exchange(&self.build_request(query, count)?, key).await?;
         if !(200..300).contains(&received.status) {
-            return Err(refusal(&format!("the search provider {}", self.provider.name()), &received));
+            return Err(error_from_response(&format!("the search provider {}", self.provider.name()), &received));
         }
-        let answer = parse_value(&received.text).map_err(|error| self.unreadable(&error.message))?;
-        let (way, link, text) = self.provider.shape();
+        let answer = parse_value(&received.text).map_err(|error| self.unreadable_response(&error.message))?;
+        let (way, link, text) = self.provider.response_shape();
         // Providers may omit the list if there are no results.
         let list = way.iter().try_fold(&answer, |at, name| at.get(name)).and_then(Value::as_list).unwrap_or_default();
         if answer.as_map().is_none() {
-            return Err(self.unreadable("it is not a JSON object"));
+            return Err(self.unreadable_response("it is not a JSON object"));
         }
         let row = |found: &Value| {
             let field = |name: &str| Value::from(found.get(name).and_then(Value::as_str).unwrap_or_default().trim());
@@ -121,14 +121,14 @@ impl WebSearch {
         Ok(Value::map([("results", Value::list(results)), ("query_used", query.into()), ("count", count)]))
     }
 
-    fn unreadable(&self, why: &str) -> StepError {
+    fn unreadable_response(&self, why: &str) -> StepError {
         let message = format!("cannot read the response of the search provider {}: {why}", self.provider.name());
         StepError::new(Code::FunctionFailed, message)
     }
 
-    fn request(&self, query: &str, count: i64) -> Result<HttpRequest, StepError> {
+    fn build_request(&self, query: &str, count: i64) -> Result<HttpRequest, StepError> {
         let mut headers: Vec<(String, Rich)> = vec![("accept".to_owned(), "application/json".into())];
-        headers.extend(self.key.iter().map(|key| self.provider.key(key)));
+        headers.extend(self.key.iter().map(|key| self.provider.key_header(key)));
         let with = |pairs: &[(&str, &str)]| {
             let url = url::Url::parse_with_params(&self.url, pairs);
             let invalid = |error| format!("the url of [search] is not valid: {error}");
@@ -137,7 +137,7 @@ impl WebSearch {
         let number = count.to_string();
         let body = |asked: &str, most: &str| {
             let body = Value::map([(asked, Value::from(query)), (most, count.into())]);
-            Some(Rich::from(render::json(&body).as_str()))
+            Some(Rich::from(render::to_json(&body).as_str()))
         };
         let (method, url, body) = match self.provider {
             SearchProvider::Serper => ("POST", self.url.clone(), body("q", "num")),

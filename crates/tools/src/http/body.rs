@@ -10,41 +10,46 @@ use reqwest::Response;
 use reqwest::header::{CONTENT_ENCODING, HeaderMap};
 use url::Url;
 
-use super::{HttpLimits, Received, failure};
-use crate::egress::shown;
+use super::{HttpLimits, HttpResponse, failure};
+use crate::egress::display_origin;
 
 /// Size in bytes up to which the ratio is not checked: small bodies are often repetitive.
-const RATIO_FREE: usize = 1 << 20;
+const MIN_RATIO_CHECK_BYTES: usize = 1 << 20;
 
 /// Number of bytes of a page that are searched for its declared encoding (HTML's rule).
-const META_BYTES: usize = 1024;
+const META_SCAN_BYTES: usize = 1024;
 
 /// Reads a response to its end. Fails with `ReplyTooLarge` or `HttpFailed`.
-pub(super) async fn read(mut response: Response, url: Url, limits: &HttpLimits) -> Result<Received, StepError> {
+pub(super) async fn read_response(
+    mut response: Response,
+    url: Url,
+    limits: &HttpLimits,
+) -> Result<HttpResponse, StepError> {
     check_headers(response.headers(), &url, limits)?;
-    let mut sink = Sink::new(response.headers(), &url, limits)?;
+    let mut sink = BodySink::new(response.headers(), &url, limits)?;
     loop {
         let chunk = match tokio::time::timeout(limits.idle, response.chunk()).await {
-            Ok(chunk) => chunk.map_err(|error| failure::words(&error, &url, limits))?,
+            Ok(chunk) => chunk.map_err(|error| failure::to_step_error(&error, &url, limits))?,
             Err(_) => {
-                let message = format!("{} sent nothing for {}", shown(&url), failure::seconds(limits.idle));
-                return Err(StepError::passing(Code::HttpFailed, message));
+                let message =
+                    format!("{} sent nothing for {}", display_origin(&url), failure::format_duration(limits.idle));
+                return Err(StepError::new_retryable(Code::HttpFailed, message));
             }
         };
         match chunk {
-            Some(bytes) => sink.push(&bytes).map_err(|error| unreadable(&error, &url, limits))?,
+            Some(bytes) => sink.push_bytes(&bytes).map_err(|error| body_error(&error, &url, limits))?,
             None => break,
         }
     }
-    let bytes = sink.finish().map_err(|error| unreadable(&error, &url, limits))?;
+    let bytes = sink.finish_body().map_err(|error| body_error(&error, &url, limits))?;
     let headers: Vec<(String, String)> = response
         .headers()
         .iter()
         .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
         .collect();
     let kind = headers.iter().find(|(name, _)| name == "content-type").map_or("", |(_, value)| value);
-    let text = to_text(bytes, kind);
-    Ok(Received { status: response.status().as_u16(), headers, text, url: url.into() })
+    let text = decode_text(bytes, kind);
+    Ok(HttpResponse { status: response.status().as_u16(), headers, text, url: url.into() })
 }
 
 fn check_headers(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<(), StepError> {
@@ -56,14 +61,14 @@ fn check_headers(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<
 }
 
 /// Collects a body piece by piece, within the limits.
-enum Sink {
-    Plain(Capped),
+enum BodySink {
+    Plain(CappedBuffer),
     // Boxed: the decoder's tables are large.
-    Gzip(Box<GzDecoder<Capped>>),
+    Gzip(Box<GzDecoder<CappedBuffer>>),
 }
 
 /// Bytes up to a limit.
-struct Capped {
+struct CappedBuffer {
     bytes: Vec<u8>,
     cap: usize,
     received: usize,
@@ -72,27 +77,27 @@ struct Capped {
 
 /// The exceeded limit; passed through the decoder as an `io::Error`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Over {
+enum ExceededLimit {
     Size,
     Ratio,
 }
 
-impl std::fmt::Display for Over {
+impl std::fmt::Display for ExceededLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{self:?}")
     }
 }
 
-impl std::error::Error for Over {}
+impl std::error::Error for ExceededLimit {}
 
-impl Write for Capped {
+impl Write for CappedBuffer {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         let length = self.bytes.len() + piece.len();
         if length > self.cap {
-            return Err(io::Error::other(Over::Size));
+            return Err(io::Error::other(ExceededLimit::Size));
         }
-        if length > RATIO_FREE && length / self.ratio.max(1) > self.received {
-            return Err(io::Error::other(Over::Ratio));
+        if length > MIN_RATIO_CHECK_BYTES && length / self.ratio.max(1) > self.received {
+            return Err(io::Error::other(ExceededLimit::Ratio));
         }
         self.bytes.extend_from_slice(piece);
         Ok(piece.len())
@@ -103,9 +108,9 @@ impl Write for Capped {
     }
 }
 
-impl Sink {
-    fn new(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<Sink, StepError> {
-        let capped = Capped { bytes: Vec::new(), cap: limits.reply_bytes, received: 0, ratio: limits.ratio };
+impl BodySink {
+    fn new(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<BodySink, StepError> {
+        let capped = CappedBuffer { bytes: Vec::new(), cap: limits.reply_bytes, received: 0, ratio: limits.ratio };
         let codings: Vec<String> = headers
             .get_all(CONTENT_ENCODING)
             .iter()
@@ -119,12 +124,12 @@ impl Sink {
             .filter(|coding| !coding.is_empty() && coding != "identity")
             .collect();
         match codings.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            [] => Ok(Sink::Plain(capped)),
-            ["gzip" | "x-gzip"] => Ok(Sink::Gzip(Box::new(GzDecoder::new(capped)))),
+            [] => Ok(BodySink::Plain(capped)),
+            ["gzip" | "x-gzip"] => Ok(BodySink::Gzip(Box::new(GzDecoder::new(capped)))),
             _ => {
                 let message = format!(
                     "{} compressed its response as {}, which was not requested; only gzip is supported",
-                    shown(url),
+                    display_origin(url),
                     codings.join(", ")
                 );
                 Err(StepError::new(Code::HttpFailed, message))
@@ -132,42 +137,46 @@ impl Sink {
         }
     }
 
-    fn push(&mut self, piece: &[u8]) -> io::Result<()> {
+    fn push_bytes(&mut self, piece: &[u8]) -> io::Result<()> {
         match self {
-            Sink::Plain(capped) => {
+            BodySink::Plain(capped) => {
                 capped.received += piece.len();
                 capped.write_all(piece)
             }
-            Sink::Gzip(decoder) => {
+            BodySink::Gzip(decoder) => {
                 decoder.get_mut().received += piece.len();
                 decoder.write_all(piece)
             }
         }
     }
 
-    fn finish(self) -> io::Result<Vec<u8>> {
+    fn finish_body(self) -> io::Result<Vec<u8>> {
         match self {
-            Sink::Plain(capped) => Ok(capped.bytes),
+            BodySink::Plain(capped) => Ok(capped.bytes),
             // Responses to HEAD, and 304, name a coding and have no body.
-            Sink::Gzip(decoder) if decoder.get_ref().received == 0 => Ok(Vec::new()),
-            Sink::Gzip(decoder) => Ok(decoder.finish()?.bytes),
+            BodySink::Gzip(decoder) if decoder.get_ref().received == 0 => Ok(Vec::new()),
+            BodySink::Gzip(decoder) => Ok(decoder.finish()?.bytes),
         }
     }
 }
 
-fn unreadable(error: &io::Error, url: &Url, limits: &HttpLimits) -> StepError {
-    let over = error.get_ref().and_then(|inner| inner.downcast_ref::<Over>());
+fn body_error(error: &io::Error, url: &Url, limits: &HttpLimits) -> StepError {
+    let over = error.get_ref().and_then(|inner| inner.downcast_ref::<ExceededLimit>());
     match over {
-        Some(Over::Size) => {
-            let message = format!("the response of {} is larger than {} bytes", shown(url), limits.reply_bytes);
-            StepError::new(Code::ReplyTooLarge, message)
-        }
-        Some(Over::Ratio) => {
+        Some(ExceededLimit::Size) => {
             let message =
-                format!("the response of {} decompresses to more than {} times its size", shown(url), limits.ratio);
+                format!("the response of {} is larger than {} bytes", display_origin(url), limits.reply_bytes);
             StepError::new(Code::ReplyTooLarge, message)
         }
-        None => StepError::new(Code::HttpFailed, format!("the response of {} is not valid gzip", shown(url))),
+        Some(ExceededLimit::Ratio) => {
+            let message = format!(
+                "the response of {} decompresses to more than {} times its size",
+                display_origin(url),
+                limits.ratio
+            );
+            StepError::new(Code::ReplyTooLarge, message)
+        }
+        None => StepError::new(Code::HttpFailed, format!("the response of {} is not valid gzip", display_origin(url))),
     }
 }
 
@@ -178,8 +187,8 @@ pub(super) fn media_type(content_type: &str) -> String {
 
 /// Decodes the bytes: by their byte order mark, else the header, else the page's own declaration, else as UTF-8.
 /// Invalid bytes become U+FFFD.
-fn to_text(bytes: Vec<u8>, content_type: &str) -> String {
-    let named = charset(content_type).or_else(|| {
+fn decode_text(bytes: Vec<u8>, content_type: &str) -> String {
+    let named = header_charset(content_type).or_else(|| {
         let is_html = matches!(media_type(content_type).as_str(), "" | "text/html" | "application/xhtml+xml");
         is_html.then(|| meta_charset(&bytes)).flatten()
     });
@@ -193,7 +202,7 @@ fn to_text(bytes: Vec<u8>, content_type: &str) -> String {
     named.unwrap_or(UTF_8).decode(&bytes).0.into_owned()
 }
 
-fn charset(content_type: &str) -> Option<&'static Encoding> {
+fn header_charset(content_type: &str) -> Option<&'static Encoding> {
     let value = content_type.split(';').skip(1).find_map(|part| {
         let (name, value) = part.split_once('=')?;
         name.trim().eq_ignore_ascii_case("charset").then_some(value)
@@ -203,7 +212,7 @@ fn charset(content_type: &str) -> Option<&'static Encoding> {
 
 /// `<meta charset=…>` or its older form, within the first bytes of a page.
 fn meta_charset(bytes: &[u8]) -> Option<&'static Encoding> {
-    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(META_BYTES)]).to_ascii_lowercase();
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(META_SCAN_BYTES)]).to_ascii_lowercase();
     let meta = head.split("<meta").skip(1).find_map(|rest| rest.split('>').next()?.split_once("charset"))?.1;
     let label = meta.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
     let end = label.find(|c: char| matches!(c, '"' | '\'' | ';' | '/') || c.is_whitespace()).unwrap_or(label.len());

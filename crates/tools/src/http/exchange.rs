@@ -4,19 +4,19 @@
 use flowloom_core::code::Code;
 use flowloom_core::effect::HttpRequest;
 use flowloom_core::error::StepError;
-use flowloom_core::rich::{Piece, Rich};
+use flowloom_core::rich::{Rich, RichPiece};
 use reqwest::header::LOCATION;
 use reqwest::{Method, Response, StatusCode};
 use url::Url;
 
-use super::headers::Rows;
+use super::headers::RequestHeaders;
 use super::{HttpClient, HttpLimits, body, failure};
-use crate::egress::shown;
-use crate::secrets::{Used, Writing};
+use crate::egress::display_origin;
+use crate::secrets::{SecretEncoding, UsedSecrets};
 
 /// A complete response; secrets are replaced by their names.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     /// Headers; the names are in lower case.
     pub(crate) headers: Vec<(String, String)>,
@@ -25,22 +25,22 @@ pub(crate) struct Received {
     pub(crate) url: String,
 }
 
-impl Received {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+impl HttpResponse {
+    pub(crate) fn get_header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
     /// The media type without its parameters, in lower case; empty if there is none.
     pub(crate) fn media_type(&self) -> String {
-        body::media_type(self.header("content-type").unwrap_or_default())
+        body::media_type(self.get_header("content-type").unwrap_or_default())
     }
 }
 
 /// The request of the current hop.
-struct Outgoing {
+struct OutgoingRequest {
     method: Method,
     url: Url,
-    rows: Rows,
+    rows: RequestHeaders,
     body: Option<String>,
     body_is_private: bool,
 }
@@ -49,66 +49,78 @@ impl HttpClient {
     /// Sends a request and reads the response, whatever its status. `key` is the idempotency key of requests that
     /// change something. Fails with `EgressDenied`, `HttpFailed`, `HttpRequestInvalid`, `ReplyTooLarge` or
     /// `SecretUnknown`.
-    pub(crate) async fn exchange(&self, request: &HttpRequest, key: &str) -> Result<Received, StepError> {
-        let mut used = Used::new(self.secrets());
+    pub(crate) async fn exchange(&self, request: &HttpRequest, key: &str) -> Result<HttpResponse, StepError> {
+        let mut used = UsedSecrets::new(self.secrets());
         let limit = self.limits.total;
-        let result = match tokio::time::timeout(limit, self.hops(request, key, &mut used)).await {
+        let result = match tokio::time::timeout(limit, self.follow_hops(request, key, &mut used)).await {
             Ok(result) => result,
             Err(_) => {
-                let place = Url::parse(&request.url.names_only()).map(|url| shown(&url)).unwrap_or_default();
-                let message = format!("no complete response from {place} within {}", failure::seconds(limit));
-                Err(StepError::passing(Code::HttpFailed, message))
+                let place =
+                    Url::parse(&request.url.to_redacted_text()).map(|url| display_origin(&url)).unwrap_or_default();
+                let message = format!("no complete response from {place} within {}", failure::format_duration(limit));
+                Err(StepError::new_retryable(Code::HttpFailed, message))
             }
         };
         match result {
-            Ok(received) => Ok(redact(received, &used)),
-            Err(error) => Err(StepError { message: used.redact(&error.message), ..error }),
+            Ok(received) => Ok(redact_response(received, &used)),
+            Err(error) => Err(StepError { message: used.redact_text(&error.message), ..error }),
         }
     }
 
-    async fn hops(&self, request: &HttpRequest, key: &str, used: &mut Used<'_>) -> Result<Received, StepError> {
-        let mut hop = Outgoing::new(request, key, used, &self.limits)?;
+    async fn follow_hops(
+        &self,
+        request: &HttpRequest,
+        key: &str,
+        used: &mut UsedSecrets<'_>,
+    ) -> Result<HttpResponse, StepError> {
+        let mut hop = OutgoingRequest::new(request, key, used, &self.limits)?;
         for _ in 0..=self.limits.redirects {
-            let route = self.policy.vet(&hop.url)?;
-            let send = self.client(route)?.request(hop.method.clone(), hop.url.clone()).headers(hop.rows.map());
+            let route = self.policy.check_url(&hop.url)?;
+            let send =
+                self.client_for(route)?.request(hop.method.clone(), hop.url.clone()).headers(hop.rows.to_header_map());
             let send = match &hop.body {
                 Some(body) => send.body(body.clone()),
                 None => send,
             };
-            let response = send.send().await.map_err(|error| failure::words(&error, &hop.url, &self.limits))?;
-            match location(&response) {
-                Some(next) => hop.follow(response.status(), &next)?,
-                None => return body::read(response, hop.url, &self.limits).await,
+            let response = send.send().await.map_err(|error| failure::to_step_error(&error, &hop.url, &self.limits))?;
+            match redirect_target(&response) {
+                Some(next) => hop.follow_redirect(response.status(), &next)?,
+                None => return body::read_response(response, hop.url, &self.limits).await,
             }
         }
-        let message = format!("{}: more than {} redirects", shown(&hop.url), self.limits.redirects);
+        let message = format!("{}: more than {} redirects", display_origin(&hop.url), self.limits.redirects);
         Err(StepError::new(Code::HttpFailed, message))
     }
 }
 
 /// The target of a redirect, if the response is one.
-fn location(response: &Response) -> Option<String> {
+fn redirect_target(response: &Response) -> Option<String> {
     let redirects = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     let value = response.headers().get(LOCATION).filter(|_| redirects)?;
     Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-impl Outgoing {
-    fn new(request: &HttpRequest, key: &str, used: &mut Used<'_>, limits: &HttpLimits) -> Result<Outgoing, StepError> {
-        let method = method(&request.method)?;
+impl OutgoingRequest {
+    fn new(
+        request: &HttpRequest,
+        key: &str,
+        used: &mut UsedSecrets<'_>,
+        limits: &HttpLimits,
+    ) -> Result<OutgoingRequest, StepError> {
+        let method = parse_method(&request.method)?;
         let url = fill_url(&request.url, used)?;
-        let mut rows = Rows::new(&request.headers, used, limits)?;
+        let mut rows = RequestHeaders::new(&request.headers, used, limits)?;
         let changes = matches!(method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
-        rows.complete(changes.then_some(key));
-        let writing = body_writing(rows.get("content-type").unwrap_or_default());
-        let body = request.body.as_ref().map(|body| used.fill(body, writing)).transpose()?;
+        rows.add_defaults(changes.then_some(key));
+        let writing = body_encoding(rows.get_header("content-type").unwrap_or_default());
+        let body = request.body.as_ref().map(|body| used.fill_text(body, writing)).transpose()?;
         let body_is_private = request.body.as_ref().is_some_and(Rich::has_secrets);
-        Ok(Outgoing { method, url, rows, body, body_is_private })
+        Ok(OutgoingRequest { method, url, rows, body, body_is_private })
     }
 
     /// Changes this hop into the one that a redirect requests.
-    fn follow(&mut self, status: StatusCode, location: &str) -> Result<(), StepError> {
-        let from = shown(&self.url);
+    fn follow_redirect(&mut self, status: StatusCode, location: &str) -> Result<(), StepError> {
+        let from = display_origin(&self.url);
         let mut next = self
             .url
             .join(location)
@@ -128,7 +140,7 @@ impl Outgoing {
             if self.body.is_some() && self.body_is_private {
                 let message = format!(
                     "{from} redirects to {}; the secret in the body is not sent to another origin",
-                    shown(&next)
+                    display_origin(&next)
                 );
                 return Err(StepError::new(Code::HttpFailed, message));
             }
@@ -139,7 +151,7 @@ impl Outgoing {
     }
 }
 
-fn method(name: &str) -> Result<Method, StepError> {
+fn parse_method(name: &str) -> Result<Method, StepError> {
     match name {
         "GET" => Ok(Method::GET),
         "HEAD" => Ok(Method::HEAD),
@@ -157,11 +169,11 @@ fn method(name: &str) -> Result<Method, StepError> {
 
 /// The URL with its secrets filled in. They are allowed in the path and the query only: a secret in the host would be
 /// sent to the name server.
-fn fill_url(url: &Rich, used: &mut Used<'_>) -> Result<Url, StepError> {
+fn fill_url(url: &Rich, used: &mut UsedSecrets<'_>) -> Result<Url, StepError> {
     let invalid = |message: String| StepError::new(Code::HttpRequestInvalid, message);
     if let Some(name) = url.first_secret() {
         let before = match url.pieces().first() {
-            Some(Piece::Text(text)) => text.as_str(),
+            Some(RichPiece::Text(text)) => text.as_str(),
             _ => "",
         };
         let past_host = before.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?']));
@@ -171,28 +183,28 @@ fn fill_url(url: &Rich, used: &mut Used<'_>) -> Result<Url, StepError> {
             )));
         }
     }
-    let text = used.fill(url, Writing::Url)?;
+    let text = used.fill_text(url, SecretEncoding::Url)?;
     let mut parsed =
-        Url::parse(&text).map_err(|_| invalid(format!("Failed to parse URL from {}", url.names_only())))?;
+        Url::parse(&text).map_err(|_| invalid(format!("Failed to parse URL from {}", url.to_redacted_text())))?;
     parsed.set_fragment(None);
     Ok(parsed)
 }
 
 /// How a secret is encoded in a body of this type.
-fn body_writing(content_type: &str) -> Writing {
+fn body_encoding(content_type: &str) -> SecretEncoding {
     let media = body::media_type(content_type);
     if media == "application/x-www-form-urlencoded" {
-        Writing::Form
+        SecretEncoding::Form
     } else if media.ends_with("/json") || media.ends_with("+json") {
-        Writing::Json
+        SecretEncoding::Json
     } else {
-        Writing::Plain
+        SecretEncoding::Plain
     }
 }
 
-fn redact(received: Received, used: &Used<'_>) -> Received {
+fn redact_response(received: HttpResponse, used: &UsedSecrets<'_>) -> HttpResponse {
     let headers = received.headers.into_iter().map(|(name, value)| (name, used.redact_reply(value))).collect();
-    Received {
+    HttpResponse {
         headers,
         text: used.redact_reply(received.text),
         url: used.redact_reply(received.url),

@@ -10,16 +10,16 @@ use flowloom_core::error::StepError;
 use url::Url;
 
 use super::HttpLimits;
-use crate::egress::{Unresolved, shown};
+use crate::egress::{ResolveError, display_origin};
 
 /// The step's error for an error of the connection.
-pub(super) fn words(error: &reqwest::Error, url: &Url, limits: &HttpLimits) -> StepError {
+pub(super) fn to_step_error(error: &reqwest::Error, url: &Url, limits: &HttpLimits) -> StepError {
     let mut link: Option<&(dyn Error + 'static)> = Some(error);
     let mut last = String::new();
     let mut kind = None;
     while let Some(cause) = link {
-        if let Some(unresolved) = cause.downcast_ref::<Unresolved>() {
-            return unresolved.step_error(url);
+        if let Some(unresolved) = cause.downcast_ref::<ResolveError>() {
+            return unresolved.to_step_error(url);
         }
         last = cause.to_string();
         if last.contains("head is too large") {
@@ -34,10 +34,10 @@ pub(super) fn words(error: &reqwest::Error, url: &Url, limits: &HttpLimits) -> S
             None => cause.source(),
         };
     }
-    let place = place(url);
+    let place = display_host_port(url);
     let message = match kind {
         _ if error.is_timeout() && error.is_connect() => {
-            format!("{place} did not accept a connection within {}", seconds(limits.connect))
+            format!("{place} did not accept a connection within {}", format_duration(limits.connect))
         }
         Some(io::ErrorKind::ConnectionRefused) => format!("connection refused by {place}"),
         Some(io::ErrorKind::ConnectionReset) => format!("{place} closed the connection before it responded"),
@@ -48,24 +48,26 @@ pub(super) fn words(error: &reqwest::Error, url: &Url, limits: &HttpLimits) -> S
         _ if error.is_connect() => format!("no connection to {place}: {last}"),
         _ => format!("{place} did not respond: {last}"),
     };
-    StepError::passing(Code::HttpFailed, message)
+    StepError::new_retryable(Code::HttpFailed, message)
 }
 
 pub(super) fn headers_too_large(url: &Url, limits: &HttpLimits) -> StepError {
     let HttpLimits { headers, header_bytes, .. } = limits;
-    let message =
-        format!("the response of {} has more than {headers} headers or {header_bytes} bytes of headers", shown(url));
+    let message = format!(
+        "the response of {} has more than {headers} headers or {header_bytes} bytes of headers",
+        display_origin(url)
+    );
     StepError::new(Code::ReplyTooLarge, message)
 }
 
-fn place(url: &Url) -> String {
+fn display_host_port(url: &Url) -> String {
     match (url.host_str(), url.port_or_known_default()) {
         (Some(host), Some(port)) => format!("{host}:{port}"),
-        _ => shown(url),
+        _ => display_origin(url),
     }
 }
 
-pub(super) fn seconds(duration: Duration) -> String {
+pub(super) fn format_duration(duration: Duration) -> String {
     if duration.subsec_millis() == 0 {
         format!("{} s", duration.as_secs())
     } else {

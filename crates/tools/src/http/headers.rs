@@ -7,31 +7,35 @@ use flowloom_core::rich::Rich;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{HttpLimits, USER_AGENT};
-use crate::secrets::{Used, Writing};
+use crate::secrets::{SecretEncoding, UsedSecrets};
 
 /// Parts of the names of headers that contain a credential.
-const CREDENTIAL: [&str; 7] = ["auth", "cookie", "token", "key", "secret", "password", "session"];
+const CREDENTIAL_NAME_PARTS: [&str; 7] = ["auth", "cookie", "token", "key", "secret", "password", "session"];
 
 /// Headers that describe a body, and are removed with it.
-const OF_BODY: [&str; 5] =
+const BODY_HEADERS: [&str; 5] =
     ["content-type", "content-encoding", "content-language", "content-location", "idempotency-key"];
 
 /// One header to send.
 #[derive(Clone)]
-pub(super) struct Row {
+pub(super) struct RequestHeader {
     name: HeaderName,
     value: HeaderValue,
     private: bool,
 }
 
 /// The headers of a request, ready to send.
-pub(super) struct Rows(Vec<Row>);
+pub(super) struct RequestHeaders(Vec<RequestHeader>);
 
-impl Rows {
+impl RequestHeaders {
     /// Checks the author's headers and fills in secrets. Fails with `HttpRequestInvalid` or `SecretUnknown`.
-    pub(super) fn new(rows: &[(String, Rich)], used: &mut Used<'_>, limits: &HttpLimits) -> Result<Rows, StepError> {
+    pub(super) fn new(
+        rows: &[(String, Rich)],
+        used: &mut UsedSecrets<'_>,
+        limits: &HttpLimits,
+    ) -> Result<RequestHeaders, StepError> {
         if rows.len() > limits.headers {
-            return Err(invalid(format!(
+            return Err(invalid_request(format!(
                 "the request has {} headers; at most {} are allowed",
                 rows.len(),
                 limits.headers
@@ -41,21 +45,21 @@ impl Rows {
         let mut out = Vec::with_capacity(rows.len() + 3);
         for (name, value) in rows {
             let private = value.has_secrets() || is_credential(name);
-            let text = used.fill(value, Writing::Plain)?;
+            let text = used.fill_text(value, SecretEncoding::Plain)?;
             bytes += name.len() + text.len();
-            out.push(Row { name: check_name(name)?, value: check_value(name, &text)?, private });
+            out.push(RequestHeader { name: check_name(name)?, value: check_value(name, &text)?, private });
         }
         if bytes > limits.header_bytes {
-            return Err(invalid(format!(
+            return Err(invalid_request(format!(
                 "the headers take {bytes} bytes; at most {} are allowed",
                 limits.header_bytes
             )));
         }
-        Ok(Rows(out))
+        Ok(RequestHeaders(out))
     }
 
     /// Adds the engine's own headers unless the author set them.
-    pub(super) fn complete(&mut self, key: Option<&str>) {
+    pub(super) fn add_defaults(&mut self, key: Option<&str>) {
         self.add_if_absent("user-agent", USER_AGENT);
         // Other codings would be rejected in the response, so only gzip is requested.
         self.add_if_absent("accept-encoding", "gzip");
@@ -68,12 +72,12 @@ impl Rows {
         if let Ok(value) = HeaderValue::from_str(value)
             && !self.0.iter().any(|row| row.name == name)
         {
-            self.0.push(Row { name: HeaderName::from_static(name), value, private: false });
+            self.0.push(RequestHeader { name: HeaderName::from_static(name), value, private: false });
         }
     }
 
     /// The value of a header, if it is text.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get_header(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|row| row.name == name).and_then(|row| row.value.to_str().ok())
     }
 
@@ -84,10 +88,10 @@ impl Rows {
 
     /// Removes headers that describe a body.
     pub(super) fn drop_body(&mut self) {
-        self.0.retain(|row| !OF_BODY.contains(&row.name.as_str()));
+        self.0.retain(|row| !BODY_HEADERS.contains(&row.name.as_str()));
     }
 
-    pub(super) fn map(&self) -> HeaderMap {
+    pub(super) fn to_header_map(&self) -> HeaderMap {
         let mut map = HeaderMap::with_capacity(self.0.len());
         for row in &self.0 {
             map.append(row.name.clone(), row.value.clone());
@@ -98,12 +102,12 @@ impl Rows {
 
 fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    name != "idempotency-key" && CREDENTIAL.iter().any(|part| name.contains(part))
+    name != "idempotency-key" && CREDENTIAL_NAME_PARTS.iter().any(|part| name.contains(part))
 }
 
 fn check_name(name: &str) -> Result<HeaderName, StepError> {
-    let parsed =
-        HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid(format!("{name:?} is not a header name")))?;
+    let parsed = HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| invalid_request(format!("{name:?} is not a header name")))?;
     check_header_name(name)?;
     Ok(parsed)
 }
@@ -111,10 +115,10 @@ fn check_name(name: &str) -> Result<HeaderName, StepError> {
 fn check_value(name: &str, text: &str) -> Result<HeaderValue, StepError> {
     HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
         let what = "contains a line break or another control character, which is not allowed";
-        invalid(format!("the value of header {name} {what}"))
+        invalid_request(format!("the value of header {name} {what}"))
     })
 }
 
-fn invalid(message: String) -> StepError {
+fn invalid_request(message: String) -> StepError {
     StepError::new(Code::HttpRequestInvalid, message)
 }

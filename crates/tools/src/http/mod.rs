@@ -14,13 +14,13 @@ use std::time::Duration;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{HttpReply, HttpRequest};
 use flowloom_core::error::StepError;
-use flowloom_runtime::effects::{Context, Http, Reply};
+use flowloom_runtime::effects::{EffectContext, EffectFuture, HttpSender};
 use url::Url;
 
-use crate::egress::{EgressPolicy, Lookup, Resolver, Route, SystemLookup};
+use crate::egress::{EgressPolicy, GuardedResolver, HostResolver, Route, SystemResolver};
 use crate::secrets::Secrets;
 
-pub(crate) use exchange::Received;
+pub(crate) use exchange::HttpResponse;
 
 /// Default value of the `User-Agent` header.
 pub const USER_AGENT: &str = concat!("flowloom/", env!("CARGO_PKG_VERSION"));
@@ -66,7 +66,7 @@ pub struct HttpClient {
     policy: EgressPolicy,
     secrets: Arc<dyn Secrets>,
     limits: HttpLimits,
-    lookup: Arc<dyn Lookup>,
+    lookup: Arc<dyn HostResolver>,
     // Built at the first request: reading the machine's certificates takes longer than a small run.
     public: OnceLock<Result<reqwest::Client, String>>,
     allowed: OnceLock<Result<reqwest::Client, String>>,
@@ -75,15 +75,15 @@ pub struct HttpClient {
 impl HttpClient {
     /// A client that uses the operating system's resolver.
     pub fn new(policy: EgressPolicy, secrets: Arc<dyn Secrets>, limits: HttpLimits) -> HttpClient {
-        HttpClient::with_lookup(policy, secrets, limits, Arc::new(SystemLookup))
+        HttpClient::with_resolver(policy, secrets, limits, Arc::new(SystemResolver))
     }
 
     /// A client that uses `lookup` as its resolver.
-    pub fn with_lookup(
+    pub fn with_resolver(
         policy: EgressPolicy,
         secrets: Arc<dyn Secrets>,
         limits: HttpLimits,
-        lookup: Arc<dyn Lookup>,
+        lookup: Arc<dyn HostResolver>,
     ) -> HttpClient {
         let (public, allowed) = (OnceLock::new(), OnceLock::new());
         HttpClient { policy, secrets, limits, lookup, public, allowed }
@@ -96,16 +96,16 @@ impl HttpClient {
 
     /// The client for a route. There are two connection pools, so that a connection made under `egress.allow` never
     /// serves another host and port.
-    fn client(&self, route: Route) -> Result<&reqwest::Client, StepError> {
+    fn client_for(&self, route: Route) -> Result<&reqwest::Client, StepError> {
         let slot = match route {
             Route::Public => &self.public,
             Route::Allowed => &self.allowed,
         };
         let built = slot.get_or_init(|| {
-            self.builder(route)
+            self.client_builder(route)
                 .build()
                 // A machine without certificates can still use plain HTTP.
-                .or_else(|_| self.builder(route).tls_certs_only([]).build())
+                .or_else(|_| self.client_builder(route).tls_certs_only([]).build())
                 .map_err(|error| error.to_string())
         });
         built.as_ref().map_err(|why| StepError::new(Code::HttpFailed, format!("cannot create the HTTP client: {why}")))
@@ -113,11 +113,11 @@ impl HttpClient {
 
     /// A client for one permitted URL, for protocols on top of HTTP. It follows no redirects. Fails with
     /// `EgressDenied`.
-    pub(crate) fn guarded(&self, url: &Url) -> Result<reqwest::Client, StepError> {
-        Ok(self.client(self.policy.vet(url)?)?.clone())
+    pub(crate) fn guarded_client(&self, url: &Url) -> Result<reqwest::Client, StepError> {
+        Ok(self.client_for(self.policy.check_url(url)?)?.clone())
     }
 
-    fn builder(&self, route: Route) -> reqwest::ClientBuilder {
+    fn client_builder(&self, route: Route) -> reqwest::ClientBuilder {
         reqwest::Client::builder()
             // A proxy from the environment would connect on our behalf and bypass the policy.
             .no_proxy()
@@ -130,17 +130,17 @@ impl HttpClient {
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             .retry(reqwest::retry::never())
-            .dns_resolver(Resolver { lookup: self.lookup.clone(), route })
+            .dns_resolver(GuardedResolver { lookup: self.lookup.clone(), route })
             .connect_timeout(self.limits.connect)
             .http1_max_headers(self.limits.headers)
             .http2_max_header_list_size(self.limits.header_bytes as u32)
     }
 }
 
-impl Http for HttpClient {
-    fn send<'a>(&'a self, request: &'a HttpRequest, context: &'a Context) -> Reply<'a, HttpReply> {
+impl HttpSender for HttpClient {
+    fn send_request<'a>(&'a self, request: &'a HttpRequest, context: &'a EffectContext) -> EffectFuture<'a, HttpReply> {
         Box::pin(async move {
-            let received = self.exchange(request, &context.key()).await?;
+            let received = self.exchange(request, &context.idempotency_key()).await?;
             Ok(HttpReply { status: received.status, headers: received.headers, body: received.text })
         })
     }

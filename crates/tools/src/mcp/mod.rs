@@ -4,7 +4,7 @@
 //! again after it died (`live`, `process`). `result` converts results to values. Whatever a server sends is data, never
 //! an instruction.
 
-mod live;
+mod connection;
 mod process;
 mod remote;
 mod result;
@@ -16,17 +16,17 @@ use std::time::Duration;
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::did_you_mean;
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::effect::{Arguments, Payload};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
 
-use crate::secrets::{Secrets, Used, Writing};
-use live::Live;
-use process::Process;
-pub use remote::Remote;
+use crate::secrets::{SecretEncoding, Secrets, UsedSecrets};
+use connection::McpConnection;
+use process::ServerProcess;
+pub use remote::RemoteServer;
 
 /// Configuration of a server.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct McpConfig {
     /// Working folder of the program.
     pub folder: PathBuf,
     /// URL of a server that is not a program on this machine; the fields above are ignored then.
-    pub remote: Option<Remote>,
+    pub remote: Option<RemoteServer>,
     /// Prefixes of the names of tools that may be used; `None` allows all.
     pub tools: Option<Vec<String>>,
     /// Effect class of its tools.
@@ -71,11 +71,11 @@ impl McpConfig {
     }
 
     /// A server at a URL, without further settings.
-    pub fn at(remote: Remote) -> McpConfig {
+    pub fn for_remote(remote: RemoteServer) -> McpConfig {
         McpConfig { remote: Some(remote), ..McpConfig::new(String::new()) }
     }
 
-    fn allows(&self, tool: &str) -> bool {
+    fn is_allowed(&self, tool: &str) -> bool {
         let allowed = |prefix: &String| !prefix.is_empty() && tool.starts_with(prefix.as_str());
         self.tools.as_ref().is_none_or(|prefixes| prefixes.iter().any(allowed))
     }
@@ -87,9 +87,9 @@ pub struct McpServer {
     config: McpConfig,
     secrets: Arc<dyn Secrets>,
     /// Locked while the server is being started, so that it is started once.
-    live: tokio::sync::Mutex<Option<Arc<Live>>>,
+    live: tokio::sync::Mutex<Option<Arc<McpConnection>>>,
     /// The newest process, including one that is being started.
-    process: Mutex<Option<Arc<Process>>>,
+    process: Mutex<Option<Arc<ServerProcess>>>,
 }
 
 impl McpServer {
@@ -105,50 +105,50 @@ impl McpServer {
     }
 
     /// The tools that may be used, as the server declares them. Starts the server if necessary. Fails with `McpFailed`.
-    pub async fn tools(&self) -> Result<Vec<ToolDeclaration>, StepError> {
-        let live = self.live().await?;
-        Ok(live.tools.iter().filter(|tool| self.config.allows(&tool.name)).cloned().collect())
+    pub async fn list_tools(&self) -> Result<Vec<ToolDeclaration>, StepError> {
+        let live = self.ensure_connected().await?;
+        Ok(live.tools.iter().filter(|tool| self.config.is_allowed(&tool.name)).cloned().collect())
     }
 
     /// Stops its process, if it has one.
-    pub fn stop(&self) {
+    pub fn stop_process(&self) {
         if let Some(process) = self.process.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            process.kill();
+            process.kill_group();
         }
     }
 
     /// Effect class of `tool`.
-    pub fn class(&self, tool: &str) -> EffectClass {
+    pub fn effect_class(&self, tool: &str) -> EffectClass {
         self.config.effects.get(tool).copied().unwrap_or(self.config.effect)
     }
 
     /// Calls a tool. Dropping the future cancels the call on the server. Fails with `FunctionUnknown`, `McpFailed`, or
     /// the tool's own `FunctionFailed`.
-    pub async fn call(&self, tool: &str, payload: &Payload) -> Result<Value, StepError> {
-        let live = self.live().await?;
-        let declared = live.tools.iter().find(|known| known.name == tool && self.config.allows(tool));
-        let declared = declared.ok_or_else(|| self.unknown(tool, &live))?;
-        let mut used = Used::new(&*self.secrets);
-        let arguments = arguments(payload, declared, &mut used)?;
-        let called = tokio::time::timeout(self.config.call_timeout, live.call(tool, arguments)).await;
+    pub async fn call_tool(&self, tool: &str, payload: &Payload) -> Result<Value, StepError> {
+        let live = self.ensure_connected().await?;
+        let declared = live.tools.iter().find(|known| known.name == tool && self.config.is_allowed(tool));
+        let declared = declared.ok_or_else(|| self.unknown_tool(tool, &live))?;
+        let mut used = UsedSecrets::new(&*self.secrets);
+        let arguments = resolve_arguments(payload, declared, &mut used)?;
+        let called = tokio::time::timeout(self.config.call_timeout, live.call_tool(tool, arguments)).await;
         let called = called.unwrap_or_else(|_| {
             let limit = self.config.call_timeout.as_millis();
-            Err(StepError::passing(Code::McpFailed, format!("it did not answer within {limit} ms")))
+            Err(StepError::new_retryable(Code::McpFailed, format!("it did not answer within {limit} ms")))
         });
         let tell = |error: StepError| StepError {
-            message: used.redact(&format!("{}::{tool}: {}", self.name, error.message)),
+            message: used.redact_text(&format!("{}::{tool}: {}", self.name, error.message)),
             // A call that may have taken effect is not retried automatically.
-            retry: if self.class(tool) == EffectClass::AtLeastOnce { error.retry } else { Default::default() },
+            retry: if self.effect_class(tool) == EffectClass::AtLeastOnce { error.retry } else { Default::default() },
             ..error
         };
-        called.and_then(|called| result::value(called, |text| used.redact_reply(text))).map_err(tell)
+        called.and_then(|called| result::result_to_value(called, |text| used.redact_reply(text))).map_err(tell)
     }
 
-    fn unknown(&self, tool: &str, live: &Live) -> StepError {
+    fn unknown_tool(&self, tool: &str, live: &McpConnection) -> StepError {
         let names: Vec<&str> =
-            live.tools.iter().map(|tool| tool.name.as_str()).filter(|name| self.config.allows(name)).collect();
+            live.tools.iter().map(|tool| tool.name.as_str()).filter(|name| self.config.is_allowed(name)).collect();
         let name = &self.name;
-        let hint = match did_you_mean(tool, names.iter().copied()) {
+        let hint = match find_similar_name(tool, names.iter().copied()) {
             Some(near) => format!("did you mean {name}::{near}?"),
             None => format!("its tools are {}", names.join(", ")),
         };
@@ -159,39 +159,42 @@ impl McpServer {
     }
 
     /// The running server; it is started or connected if necessary.
-    async fn live(&self) -> Result<Arc<Live>, StepError> {
+    async fn ensure_connected(&self) -> Result<Arc<McpConnection>, StepError> {
         let mut slot = self.live.lock().await;
         if let Some(live) = slot.as_ref().filter(|live| live.is_up()) {
             return Ok(live.clone());
         }
         *slot = None;
-        let mut used = Used::new(&*self.secrets);
-        let tell = |used: &Used<'_>, message: String| {
+        let mut used = UsedSecrets::new(&*self.secrets);
+        let tell = |used: &UsedSecrets<'_>, message: String| {
             let message = format!("the MCP server {} cannot be used: {message}", self.name);
-            StepError::passing(Code::McpFailed, used.redact(&message))
+            StepError::new_retryable(Code::McpFailed, used.redact_text(&message))
         };
         if let Some(remote) = &self.config.remote {
-            let live = remote.live(&mut used, self.config.start_timeout).await;
+            let live = remote.open_connection(&mut used, self.config.start_timeout).await;
             return match live {
                 Ok(live) => Ok(slot.insert(Arc::new(live)).clone()),
                 Err(error) => Err(StepError { code: error.code, ..tell(&used, error.message) }),
             };
         }
-        let fill = |(name, value): &(String, Rich)| Ok((name.clone(), used.fill(value, Writing::Plain)?));
+        let fill = |(name, value): &(String, Rich)| Ok((name.clone(), used.fill_text(value, SecretEncoding::Plain)?));
         let env: Vec<(String, String)> = self.config.env.iter().map(fill).collect::<Result<_, StepError>>()?;
-        let (process, pipes) = Process::start(&self.config, &env).map_err(|message| tell(&used, message))?;
+        let (process, pipes) =
+            ServerProcess::start_program(&self.config, &env).map_err(|message| tell(&used, message))?;
         let process = Arc::new(process);
         let before = self.process.lock().unwrap_or_else(PoisonError::into_inner).replace(process.clone());
         if let Some(before) = before {
-            before.kill();
+            before.kill_group();
         }
-        let connected = tokio::time::timeout(self.config.start_timeout, Live::connect(process.clone(), pipes)).await;
+        let connected =
+            tokio::time::timeout(self.config.start_timeout, McpConnection::connect_process(process.clone(), pipes))
+                .await;
         let limit = self.config.start_timeout.as_millis();
-        let late = || Err(format!("it was not ready within {limit} ms{}", process.last_words()));
+        let late = || Err(format!("it was not ready within {limit} ms{}", process.last_stderr_line()));
         match connected.unwrap_or_else(|_| late()) {
             Ok(live) => Ok(slot.insert(Arc::new(live)).clone()),
             Err(message) => {
-                process.kill();
+                process.kill_group();
                 Err(tell(&used, message))
             }
         }
@@ -200,17 +203,17 @@ impl McpServer {
 
 impl Drop for McpServer {
     fn drop(&mut self) {
-        self.stop();
+        self.stop_process();
     }
 }
 
 /// The arguments of a call. A prompt without other arguments becomes the first argument that the tool requires.
-fn arguments(payload: &Payload, tool: &ToolDeclaration, used: &mut Used<'_>) -> Result<Map, StepError> {
+fn resolve_arguments(payload: &Payload, tool: &ToolDeclaration, used: &mut UsedSecrets<'_>) -> Result<Map, StepError> {
     let required = tool.parameters.get("required").and_then(Value::as_list).unwrap_or_default();
-    let arguments = payload.arguments(required.first().and_then(Value::as_str).unwrap_or("input"));
+    let arguments = payload.read_arguments(required.first().and_then(Value::as_str).unwrap_or("input"));
     if let Arguments::Object(text) | Arguments::Single(_, text) = &arguments {
         // Fails for a secret that is not set, and records the others.
-        used.fill(text, Writing::Plain)?;
+        used.fill_text(text, SecretEncoding::Plain)?;
     }
-    Ok(arguments.fill(|name| used.value(name).unwrap_or_default().to_owned()))
+    Ok(arguments.fill_secrets(|name| used.value_of(name).unwrap_or_default().to_owned()))
 }

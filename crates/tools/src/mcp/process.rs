@@ -12,27 +12,30 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use super::McpConfig;
 
 /// Number of bytes of stderr to keep.
-const KEPT: usize = 4096;
+const MAX_STDERR_BYTES: usize = 4096;
 
 /// Maximum number of characters of stderr in a message.
-const TOLD: usize = 300;
+const MAX_STDERR_CHARS: usize = 300;
 
 /// A process and everything it started.
 ///
 /// It is not waited for while this value exists: until it is reaped, its id cannot become that of another process
 /// group.
-pub(super) struct Process {
+pub(super) struct ServerProcess {
     child: Mutex<Option<Child>>,
-    complaints: Arc<Mutex<Vec<u8>>>,
+    stderr_tail: Arc<Mutex<Vec<u8>>>,
 }
 
 /// Standard output and input of the process.
-pub(super) type Pipes = (ChildStdout, ChildStdin);
+pub(super) type ProcessPipes = (ChildStdout, ChildStdin);
 
-impl Process {
+impl ServerProcess {
     /// Starts the program. An error describes what is wrong.
-    pub(super) fn start(config: &McpConfig, env: &[(String, String)]) -> Result<(Process, Pipes), String> {
-        let mut command = Command::new(program(config));
+    pub(super) fn start_program(
+        config: &McpConfig,
+        env: &[(String, String)],
+    ) -> Result<(ServerProcess, ProcessPipes), String> {
+        let mut command = Command::new(program_path(config));
         command.args(&config.args).env_clear();
         command.envs(env.iter().map(|(name, value)| (name, value)));
         if !config.folder.as_os_str().is_empty() {
@@ -47,13 +50,13 @@ impl Process {
             return Err("its pipes are missing".to_owned());
         };
         let complaints = Arc::new(Mutex::new(Vec::new()));
-        tokio::spawn(listen(stderr, complaints.clone()));
-        Ok((Process { child: Mutex::new(Some(child)), complaints }, (stdout, stdin)))
+        tokio::spawn(collect_stderr(stderr, complaints.clone()));
+        Ok((ServerProcess { child: Mutex::new(Some(child)), stderr_tail: complaints }, (stdout, stdin)))
     }
 
     /// Kills the process and everything it started.
-    pub(super) fn kill(&self) {
-        let Some(child) = lock(&self.child).take() else { return };
+    pub(super) fn kill_group(&self) {
+        let Some(child) = lock_mutex(&self.child).take() else { return };
         if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
             // The group may be gone already.
             let _ = kill_process_group(group, Signal::KILL);
@@ -62,26 +65,27 @@ impl Process {
 
     /// Whether it was killed.
     pub(super) fn is_killed(&self) -> bool {
-        lock(&self.child).is_none()
+        lock_mutex(&self.child).is_none()
     }
 
     /// The last line on stderr, as the end of a message; empty if there is none.
-    pub(super) fn last_words(&self) -> String {
-        let kept = lock(&self.complaints);
+    pub(super) fn last_stderr_line(&self) -> String {
+        let kept = lock_mutex(&self.stderr_tail);
         let text = String::from_utf8_lossy(&kept);
         let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        last.map(|line| format!("; it said: {}", line.chars().take(TOLD).collect::<String>())).unwrap_or_default()
+        last.map(|line| format!("; it said: {}", line.chars().take(MAX_STDERR_CHARS).collect::<String>()))
+            .unwrap_or_default()
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
-        self.kill();
+        self.kill_group();
     }
 }
 
 /// A program with a folder in its name is relative to the folder of the configuration.
-fn program(config: &McpConfig) -> std::path::PathBuf {
+fn program_path(config: &McpConfig) -> std::path::PathBuf {
     let is_path = config.command.contains('/');
     if is_path { config.folder.join(&config.command) } else { Path::new(&config.command).to_owned() }
 }
@@ -90,19 +94,19 @@ fn command_line(config: &McpConfig) -> String {
     std::iter::once(&config.command).chain(&config.args).map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
-async fn listen(mut stderr: ChildStderr, complaints: Arc<Mutex<Vec<u8>>>) {
+async fn collect_stderr(mut stderr: ChildStderr, complaints: Arc<Mutex<Vec<u8>>>) {
     let mut buffer = [0; 1024];
     while let Ok(count) = stderr.read(&mut buffer).await {
         if count == 0 {
             return;
         }
-        let mut kept = lock(&complaints);
+        let mut kept = lock_mutex(&complaints);
         kept.extend_from_slice(&buffer[..count]);
-        let surplus = kept.len().saturating_sub(KEPT);
+        let surplus = kept.len().saturating_sub(MAX_STDERR_BYTES);
         kept.drain(..surplus);
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -12,13 +12,13 @@ use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use url::Url;
 
-use super::live::Live;
+use super::connection::McpConnection;
 use crate::http::HttpClient;
-use crate::secrets::{Used, Writing};
+use crate::secrets::{SecretEncoding, UsedSecrets};
 
 /// URL and headers of a server.
 #[derive(Clone)]
-pub struct Remote {
+pub struct RemoteServer {
     /// URL of the server.
     pub url: String,
     /// Headers of every request.
@@ -27,27 +27,32 @@ pub struct Remote {
     pub client: Arc<HttpClient>,
 }
 
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remote").field("url", &self.url).field("headers", &self.headers).finish_non_exhaustive()
     }
 }
 
-impl Remote {
+impl RemoteServer {
     /// Connects to the server. Redirects are not followed, because the headers are meant for this URL only.
-    pub(super) async fn live(&self, used: &mut Used<'_>, limit: Duration) -> Result<Live, StepError> {
-        let failed = |message: String| StepError::passing(Code::McpFailed, message);
+    pub(super) async fn open_connection(
+        &self,
+        used: &mut UsedSecrets<'_>,
+        limit: Duration,
+    ) -> Result<McpConnection, StepError> {
+        let failed = |message: String| StepError::new_retryable(Code::McpFailed, message);
         let url = Url::parse(&self.url).map_err(|_| failed(format!("{} is not a URL", self.url)))?;
-        let client = self.client.guarded(&url)?;
+        let client = self.client.guarded_client(&url)?;
         let header = |(name, value): &(String, Rich)| {
             let unfit = || failed(format!("the header {name} has an invalid name or value"));
-            let mut value = HeaderValue::from_str(&used.fill(value, Writing::Plain)?).map_err(|_| unfit())?;
+            let mut value =
+                HeaderValue::from_str(&used.fill_text(value, SecretEncoding::Plain)?).map_err(|_| unfit())?;
             value.set_sensitive(true);
             Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| unfit())?, value))
         };
         let headers = self.headers.iter().map(header).collect::<Result<HashMap<_, _>, StepError>>()?;
         let at = StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(headers);
         let late = |_| failed(format!("it was not ready within {} ms", limit.as_millis()));
-        tokio::time::timeout(limit, Live::reach(client, at)).await.map_err(late)?.map_err(failed)
+        tokio::time::timeout(limit, McpConnection::connect_remote(client, at)).await.map_err(late)?.map_err(failed)
     }
 }

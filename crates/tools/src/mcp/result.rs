@@ -7,8 +7,8 @@ use flowloom_core::value::Value;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 /// The value of a result; fails if the result is marked as an error. `redact` removes secrets from text.
-pub(super) fn value(result: CallToolResult, redact: impl Fn(String) -> String) -> Result<Value, StepError> {
-    let text = || redact(result.content.iter().map(shown).collect::<Vec<_>>().join("\n"));
+pub(super) fn result_to_value(result: CallToolResult, redact: impl Fn(String) -> String) -> Result<Value, StepError> {
+    let text = || redact(result.content.iter().map(content_to_text).collect::<Vec<_>>().join("\n"));
     if result.is_error == Some(true) {
         let text = text();
         let message = if text.is_empty() { "it failed without a message".to_owned() } else { text };
@@ -25,7 +25,7 @@ pub(super) fn value(result: CallToolResult, redact: impl Fn(String) -> String) -
 }
 
 /// A content block as text. Blocks without text are only named.
-fn shown(content: &ContentBlock) -> String {
+fn content_to_text(content: &ContentBlock) -> String {
     match content {
         ContentBlock::Text(text) => text.text.clone(),
         ContentBlock::Image(image) => format!("[image: {}]", image.mime_type),

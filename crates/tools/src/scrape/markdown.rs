@@ -6,65 +6,65 @@ use flowloom_core::error::StepError;
 use htmd::HtmlToMarkdown;
 use tokio::sync::oneshot;
 
-use super::shape::Shape;
+use super::shape::PageShape;
 use super::table;
 
 /// Stack size of the parsing thread, in bytes. The converter is recursive, and a page within the depth limit must never
 /// overflow the stack. Only the used part takes memory.
-const STACK: usize = 64 << 20;
+const PARSER_STACK_BYTES: usize = 64 << 20;
 
 /// Minimum length of an article's text, in characters; a shorter one is considered a wrong guess.
-const SHORTEST_ARTICLE: usize = 140;
+const MIN_ARTICLE_CHARS: usize = 140;
 
 /// Maximum number of elements for article detection, which is slower than linear in places. Larger pages are converted
 /// whole.
-const MOST_ELEMENTS: usize = 50_000;
+const MAX_ARTICLE_ELEMENTS: usize = 50_000;
 
 /// Elements without text for a reader.
-const SKIPPED: [&str; 9] = ["head", "title", "script", "style", "noscript", "template", "svg", "iframe", "object"];
+const SKIPPED_TAGS: [&str; 9] = ["head", "title", "script", "style", "noscript", "template", "svg", "iframe", "object"];
 
 /// Converts a page on a thread of its own. Fails with `ScrapeFailed`.
-pub(super) async fn of(html: String, url: String) -> Result<String, StepError> {
+pub(super) async fn page_to_markdown(html: String, url: String) -> Result<String, StepError> {
     let (send, receive) = oneshot::channel();
     let failed = |why: String| StepError::new(Code::ScrapeFailed, format!("the page could not be converted: {why}"));
     std::thread::Builder::new()
         .name("page".to_owned())
-        .stack_size(STACK)
+        .stack_size(PARSER_STACK_BYTES)
         // A page is limited in size and shape, so the thread ends soon even if the caller is gone.
-        .spawn(move || send.send(convert(&html, &url)))
+        .spawn(move || send.send(convert_page(&html, &url)))
         .map_err(|error| failed(error.to_string()))?;
     receive.await.map_err(|_| failed("the parser failed on its HTML".to_owned()))
 }
 
 /// Converts a page.
-pub(super) fn convert(html: &str, url: &str) -> String {
-    let shape = Shape::of(html);
+pub(super) fn convert_page(html: &str, url: &str) -> String {
+    let shape = PageShape::scan_html(html);
     if shape.is_excessive() {
         return shape.into_text();
     }
-    article(html, url).unwrap_or_else(|| whole(html))
+    extract_article(html, url).unwrap_or_else(|| convert_body(html))
 }
 
 /// Converts the whole body.
-fn whole(html: &str) -> String {
+fn convert_body(html: &str) -> String {
     // Parsed twice on purpose. The converter's own tree searches all siblings for each element that a broken table
     // moves out of it. This tree does not, and its output has no such elements.
     let mended = scraper::Html::parse_document(html).root_element().inner_html();
-    converter().convert(&mended).unwrap_or_default().replace('\0', "").trim().to_owned()
+    markdown_converter().convert(&mended).unwrap_or_default().replace('\0', "").trim().to_owned()
 }
 
-fn converter() -> HtmlToMarkdown {
-    HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec()).add_handler(vec!["table"], table::handle).build()
+fn markdown_converter() -> HtmlToMarkdown {
+    HtmlToMarkdown::builder().skip_tags(SKIPPED_TAGS.to_vec()).add_handler(vec!["table"], table::convert_table).build()
 }
 
 /// The main text of a page, if it has one.
-fn article(html: &str, url: &str) -> Option<String> {
-    let config = Config { max_elements_to_parse: MOST_ELEMENTS, ..Config::default() };
+fn extract_article(html: &str, url: &str) -> Option<String> {
+    let config = Config { max_elements_to_parse: MAX_ARTICLE_ELEMENTS, ..Config::default() };
     let article = Readability::new(html, Some(url), Some(config)).ok()?.parse().ok()?;
-    if article.text_content.trim().chars().count() < SHORTEST_ARTICLE {
+    if article.text_content.trim().chars().count() < MIN_ARTICLE_CHARS {
         return None;
     }
-    let body = converter().convert(&article.content).ok()?.replace('\0', "");
+    let body = markdown_converter().convert(&article.content).ok()?.replace('\0', "");
     let (title, body) = (article.title.trim(), body.trim());
     // The title is removed from an article's text if it repeats the page's, but a reader needs it.
     let has_title = body.lines().next().is_some_and(|line| line.contains(title));

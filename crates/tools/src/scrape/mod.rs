@@ -10,13 +10,13 @@ mod table;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::effect::{HttpRequest, ScrapeRequest, is_passing, normalize_url};
+use flowloom_core::effect::{HttpRequest, ScrapeRequest, is_retryable_status, normalize_url};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::Capture;
 use flowloom_core::rich::Rich;
-use flowloom_runtime::effects::{Context, Reply, Scraper};
+use flowloom_runtime::effects::{EffectContext, EffectFuture, Scraper};
 
-use crate::http::{HttpClient, Received};
+use crate::http::{HttpClient, HttpResponse};
 
 /// Media types other than `text/*` whose body is text.
 const TEXT_TYPES: [&str; 6] = [
@@ -40,7 +40,7 @@ impl PageScraper {
     }
 
     /// Reads a page. Its URL may contain secrets. Fails with `ScrapeFailed`, or with the errors of the HTTP client.
-    pub(crate) async fn page(&self, url: &Rich, capture: Capture, key: &str) -> Result<String, StepError> {
+    pub(crate) async fn load_page(&self, url: &Rich, capture: Capture, key: &str) -> Result<String, StepError> {
         if url.pieces().is_empty() {
             return Err(StepError::new(Code::ScrapeFailed, "URL is required for web scraping"));
         }
@@ -52,16 +52,16 @@ impl PageScraper {
             body: None,
         };
         let received = self.client.exchange(&request, key).await.map_err(|error| match error.code {
-            Code::HttpFailed => StepError { code: Code::ScrapeFailed, message: nothing(&error.message), ..error },
+            Code::HttpFailed => StepError { code: Code::ScrapeFailed, message: nothing_found(&error.message), ..error },
             _ => error,
         })?;
         if !(200..300).contains(&received.status) {
-            let message = nothing(&format!("the server answered with status {}", received.status));
-            let passing = is_passing(received.status);
-            let error = if passing { StepError::passing } else { StepError::new };
+            let message = nothing_found(&format!("the server answered with status {}", received.status));
+            let passing = is_retryable_status(received.status);
+            let error = if passing { StepError::new_retryable } else { StepError::new };
             return Err(error(Code::ScrapeFailed, message));
         }
-        let text = read(received, capture).await?;
+        let text = read_content(received, capture).await?;
         if text.trim().is_empty() {
             return Err(StepError::new(Code::ScrapeFailed, "There was no content to be collected or read."));
         }
@@ -69,12 +69,12 @@ impl PageScraper {
     }
 }
 
-fn nothing(why: &str) -> String {
+fn nothing_found(why: &str) -> String {
     format!("URL could not be scraped and no content was found ({why}).")
 }
 
 /// The content of a response in the requested form.
-async fn read(received: Received, capture: Capture) -> Result<String, StepError> {
+async fn read_content(received: HttpResponse, capture: Capture) -> Result<String, StepError> {
     let media = received.media_type();
     let is_html = match media.as_str() {
         "text/html" | "application/xhtml+xml" => true,
@@ -83,7 +83,7 @@ async fn read(received: Received, capture: Capture) -> Result<String, StepError>
     };
     match capture {
         Capture::Html if is_html => Ok(shape::inner_document(&received.text).to_owned()),
-        Capture::Text if is_html => markdown::of(received.text, received.url).await,
+        Capture::Text if is_html => markdown::page_to_markdown(received.text, received.url).await,
         Capture::Html | Capture::Text => {
             let is_text = media.is_empty()
                 || media.starts_with("text/")
@@ -93,24 +93,26 @@ async fn read(received: Received, capture: Capture) -> Result<String, StepError>
             if is_text {
                 return Ok(received.text);
             }
-            Err(StepError::new(Code::ScrapeFailed, nothing(&format!("it is {media}, which is not text"))))
+            Err(StepError::new(Code::ScrapeFailed, nothing_found(&format!("it is {media}, which is not text"))))
         }
     }
 }
 
 impl Scraper for PageScraper {
-    fn fetch<'a>(&'a self, request: &'a ScrapeRequest, context: &'a Context) -> Reply<'a, String> {
-        Box::pin(async move { self.page(&request.url.as_str().trim().into(), request.capture, &context.key()).await })
+    fn fetch_page<'a>(&'a self, request: &'a ScrapeRequest, context: &'a EffectContext) -> EffectFuture<'a, String> {
+        Box::pin(async move {
+            self.load_page(&request.url.as_str().trim().into(), request.capture, &context.idempotency_key()).await
+        })
     }
 
-    fn select(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError> {
+    fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError> {
         if selector.trim().is_empty() {
             return Ok(vec![html.to_owned()]);
         }
         let parsed = scraper::Selector::parse(selector).map_err(|error| {
             StepError::new(Code::NoSelector, format!("{selector:?} is not a CSS selector: {error}"))
         })?;
-        if shape::Shape::of(html).is_excessive() {
+        if shape::PageShape::scan_html(html).is_excessive() {
             let message = "the page is nested too deeply for a CSS selector; capture its text instead";
             return Err(StepError::new(Code::ScrapeFailed, message));
         }

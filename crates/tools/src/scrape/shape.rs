@@ -13,44 +13,44 @@ use html5ever::tokenizer::states::RawKind;
 use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
 
 /// Maximum nesting that is parsed. Browsers stop at 512; pages written by people stay below 50.
-const MAX_DEPTH: usize = 256;
+const MAX_TREE_DEPTH: usize = 256;
 
 /// Maximum number of nodes that are built. A misplaced formatting tag is repeated in every later block, so that a small
 /// page can become a tree of any size.
-const MAX_NODES: usize = 1_000_000;
+const MAX_TREE_NODES: usize = 1_000_000;
 
 /// Maximum number of bytes added by indentation: each level of lists and quotes indents every line in it again.
-const MAX_INDENT: usize = 8 << 20;
+const MAX_INDENT_BYTES: usize = 8 << 20;
 
 /// Maximum nesting of `code`; each level may triple the marks around it.
-const MAX_CODE: usize = 2;
+const MAX_CODE_DEPTH: usize = 2;
 
 /// Elements that indent the lines in them.
-const INDENTING: [&str; 6] = ["ul", "ol", "menu", "dir", "blockquote", "dl"];
+const INDENTING_TAGS: [&str; 6] = ["ul", "ol", "menu", "dir", "blockquote", "dl"];
 
 /// Bytes of one indentation.
-const INDENT: usize = 4;
+const INDENT_BYTES: usize = 4;
 
 /// Number of bytes between two checks of the clock.
-const PIECE: usize = 4096;
+const FEED_BYTES: usize = 4096;
 
 /// Time limit of the pass. The tokenizer compares each attribute of a tag with all previous ones, so that one tag can
 /// take hours; no ordinary page takes this long.
-const PATIENCE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 5000 } else { 1000 });
+const SCAN_TIMEOUT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 5000 } else { 1000 });
 
 /// Elements that never nest in themselves or close implicitly: leaving them open makes nothing deeper.
-const FLAT: [&str; 36] = [
+const FLAT_TAGS: [&str; 36] = [
     "area", "base", "basefont", "bgsound", "body", "br", "col", "colgroup", "dd", "dt", "embed", "frame", "head", "hr",
     "html", "img", "input", "keygen", "li", "link", "meta", "optgroup", "option", "p", "param", "source", "tbody",
     "td", "tfoot", "th", "thead", "tr", "track", "wbr", "rp", "rt",
 ];
 
 /// Formatting elements, which the parser reopens in later blocks.
-const FORMATTING: [&str; 14] =
+const FORMATTING_TAGS: [&str; 14] =
     ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
 
 /// Elements whose content is not parsed as tags, except inside those of `CONTEXT`.
-const RAW: [(&str, RawKind); 7] = [
+const RAW_TAGS: [(&str, RawKind); 7] = [
     ("script", RawKind::ScriptData),
     ("style", RawKind::Rawtext),
     ("textarea", RawKind::Rcdata),
@@ -61,10 +61,10 @@ const RAW: [(&str, RawKind); 7] = [
 ];
 
 /// Elements inside which the parser reads the content of `RAW` as tags. Once one has appeared, this pass does the same.
-const CONTEXT: [&str; 5] = ["svg", "math", "select", "frameset", "template"];
+const CONTEXT_TAGS: [&str; 5] = ["svg", "math", "select", "frameset", "template"];
 
 /// Drawing elements of SVG. Their `/>` closes them as long as nothing else is between them and their `svg`.
-const DRAWING: [&str; 22] = [
+const DRAWING_TAGS: [&str; 22] = [
     "path",
     "g",
     "circle",
@@ -90,14 +90,14 @@ const DRAWING: [&str; 22] = [
 ];
 
 /// Elements without text for a reader.
-const SILENT: [&str; 6] = ["script", "style", "title", "noscript", "template", "iframe"];
+const SILENT_TAGS: [&str; 6] = ["script", "style", "title", "noscript", "template", "iframe"];
 
 /// Elements within a line of text; all others end the line.
-const INLINE: [&str; 8] = ["span", "sub", "sup", "abbr", "cite", "mark", "label", "q"];
+const INLINE_TAGS: [&str; 8] = ["span", "sub", "sup", "abbr", "cite", "mark", "label", "q"];
 
 /// Result of the pass.
 #[derive(Default)]
-pub(super) struct Shape {
+pub(super) struct PageShape {
     depth: usize,
     nodes: usize,
     indent: usize,
@@ -105,18 +105,18 @@ pub(super) struct Shape {
     text: String,
 }
 
-impl Shape {
-    pub(super) fn of(html: &str) -> Shape {
+impl PageShape {
+    pub(super) fn scan_html(html: &str) -> PageShape {
         let queue = BufferQueue::default();
-        let tokenizer = Tokenizer::new(Counter::default(), TokenizerOpts::default());
+        let tokenizer = Tokenizer::new(ShapeSink::default(), TokenizerOpts::default());
         let start = Instant::now();
         let mut rest = html;
         while !rest.is_empty() {
-            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE.min(rest.len())));
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(FEED_BYTES.min(rest.len())));
             queue.push_back(StrTendril::from_slice(piece));
             // The sink never pauses, so one call processes the whole piece.
             let _ = tokenizer.feed(&queue);
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > SCAN_TIMEOUT {
                 let mut shape = tokenizer.sink.0.into_inner().shape;
                 shape.nodes = usize::MAX;
                 return shape;
@@ -129,7 +129,10 @@ impl Shape {
 
     /// Whether the page must not be parsed into a tree.
     pub(super) fn is_excessive(&self) -> bool {
-        self.depth > MAX_DEPTH || self.nodes > MAX_NODES || self.indent > MAX_INDENT || self.code > MAX_CODE
+        self.depth > MAX_TREE_DEPTH
+            || self.nodes > MAX_TREE_NODES
+            || self.indent > MAX_INDENT_BYTES
+            || self.code > MAX_CODE_DEPTH
     }
 
     /// The page's text without tags, one line per block.
@@ -156,10 +159,10 @@ pub(super) fn inner_document(html: &str) -> &str {
 }
 
 #[derive(Default)]
-struct Counter(RefCell<Count>);
+struct ShapeSink(RefCell<ShapeCounter>);
 
 #[derive(Default)]
-struct Count {
+struct ShapeCounter {
     open: HashMap<String, usize>,
     depth: usize,
     formatting: usize,
@@ -169,23 +172,23 @@ struct Count {
     /// Open elements from the `svg` on, while it contains nothing but drawing elements.
     drawing: Option<Vec<String>>,
     silent: Option<&'static str>,
-    shape: Shape,
+    shape: PageShape,
 }
 
-impl TokenSink for Counter {
+impl TokenSink for ShapeSink {
     type Handle = ();
 
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
         let mut count = self.0.borrow_mut();
         match token {
-            Token::TagToken(tag) => count.tag(&tag),
+            Token::TagToken(tag) => count.count_tag(&tag),
             Token::CharacterTokens(text) => {
                 // The tokenizer splits long text into pieces; the tree joins them again.
                 if !std::mem::replace(&mut count.in_text, true) {
                     count.shape.nodes += 1 + count.formatting;
                 }
                 let lines = text.bytes().filter(|byte| *byte == b'\n').count();
-                count.shape.indent += lines * count.levels * INDENT;
+                count.shape.indent += lines * count.levels * INDENT_BYTES;
                 if count.silent.is_none() {
                     count.shape.text.push_str(&text);
                 }
@@ -203,15 +206,15 @@ impl TokenSink for Counter {
     }
 }
 
-impl Count {
-    fn tag(&mut self, tag: &Tag) -> TokenSinkResult<()> {
+impl ShapeCounter {
+    fn count_tag(&mut self, tag: &Tag) -> TokenSinkResult<()> {
         let name = &*tag.name;
         self.in_text = false;
-        if !FORMATTING.contains(&name) && !INLINE.contains(&name) {
+        if !FORMATTING_TAGS.contains(&name) && !INLINE_TAGS.contains(&name) {
             self.shape.text.push('\n');
         }
         match tag.kind {
-            TagKind::StartTag => self.start(name, tag.self_closing),
+            TagKind::StartTag => self.count_start(name, tag.self_closing),
             TagKind::EndTag => {
                 // Any other end tag may leave the drawing, by rules that this pass does not follow.
                 let top = self.drawing.as_mut().and_then(Vec::pop);
@@ -221,51 +224,51 @@ impl Count {
                 if self.silent == Some(name) {
                     self.silent = None;
                 }
-                self.end(name);
+                self.count_end(name);
                 TokenSinkResult::Continue
             }
         }
     }
 
-    fn start(&mut self, name: &str, self_closing: bool) -> TokenSinkResult<()> {
+    fn count_start(&mut self, name: &str, self_closing: bool) -> TokenSinkResult<()> {
         self.shape.nodes += 1 + self.formatting;
         match &mut self.drawing {
             None if name == "svg" && !self_closing => self.drawing = Some(vec![name.to_owned()]),
-            Some(_) if DRAWING.contains(&name) && self_closing => return TokenSinkResult::Continue,
-            Some(open) if DRAWING.contains(&name) => open.push(name.to_owned()),
+            Some(_) if DRAWING_TAGS.contains(&name) && self_closing => return TokenSinkResult::Continue,
+            Some(open) if DRAWING_TAGS.contains(&name) => open.push(name.to_owned()),
             _ => self.drawing = None,
         }
-        self.shape.indent += self.levels * INDENT;
-        self.context_seen |= CONTEXT.contains(&name);
+        self.shape.indent += self.levels * INDENT_BYTES;
+        self.context_seen |= CONTEXT_TAGS.contains(&name);
         // A second `a` or `nobr` closes the first.
         if matches!(name, "a" | "nobr") {
-            self.end(name);
+            self.count_end(name);
         }
-        if !FLAT.contains(&name) {
+        if !FLAT_TAGS.contains(&name) {
             *self.open.entry(name.to_owned()).or_default() += 1;
             self.depth += 1;
-            self.formatting += usize::from(FORMATTING.contains(&name));
-            self.levels += usize::from(INDENTING.contains(&name));
+            self.formatting += usize::from(FORMATTING_TAGS.contains(&name));
+            self.levels += usize::from(INDENTING_TAGS.contains(&name));
             self.shape.code = self.shape.code.max(self.open.get("code").copied().unwrap_or(0));
             self.shape.depth = self.shape.depth.max(self.depth);
         }
         if self.silent.is_none() {
-            self.silent = SILENT.iter().copied().find(|silent| *silent == name);
+            self.silent = SILENT_TAGS.iter().copied().find(|silent| *silent == name);
         }
-        match RAW.iter().find(|(raw, _)| *raw == name) {
+        match RAW_TAGS.iter().find(|(raw, _)| *raw == name) {
             Some((_, kind)) if !self.context_seen => TokenSinkResult::RawData(*kind),
             _ => TokenSinkResult::Continue,
         }
     }
 
-    fn end(&mut self, name: &str) {
+    fn count_end(&mut self, name: &str) {
         if let Some(open) = self.open.get_mut(name)
             && *open > 0
         {
             *open -= 1;
             self.depth -= 1;
-            self.formatting -= usize::from(FORMATTING.contains(&name));
-            self.levels -= usize::from(INDENTING.contains(&name));
+            self.formatting -= usize::from(FORMATTING_TAGS.contains(&name));
+            self.levels -= usize::from(INDENTING_TAGS.contains(&name));
         }
     }
 }

@@ -8,30 +8,30 @@ use markup5ever_rcdom::NodeData;
 
 /// A table's Markdown: rows of cells if it contains data; otherwise, because pages are laid out with tables too, one
 /// cell below the other.
-pub(super) fn handle(handlers: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult> {
-    let mut table = Table::default();
-    table.read(handlers, element.node);
-    let text = if table.is_data() { table.rows() } else { table.cells() };
+pub(super) fn convert_table(handlers: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult> {
+    let mut table = HtmlTable::default();
+    table.read_rows(handlers, element.node);
+    let text = if table.is_data() { table.render_rows() } else { table.join_cells() };
     let text = text.trim();
     (!text.is_empty()).then(|| format!("\n\n{text}\n\n").into())
 }
 
 #[derive(Default)]
-struct Table {
+struct HtmlTable {
     caption: String,
     rows: Vec<Vec<String>>,
     has_header: bool,
 }
 
-impl Table {
-    fn read(&mut self, handlers: &dyn Handlers, node: &Rc<Node>) {
+impl HtmlTable {
+    fn read_rows(&mut self, handlers: &dyn Handlers, node: &Rc<Node>) {
         for child in node.children.borrow().iter() {
-            match tag(child) {
-                Some("thead" | "tbody" | "tfoot") => self.read(handlers, child),
+            match tag_name(child) {
+                Some("thead" | "tbody" | "tfoot") => self.read_rows(handlers, child),
                 Some("tr") => {
                     let mut row = Vec::new();
                     for cell in child.children.borrow().iter() {
-                        if let Some(name @ ("td" | "th")) = tag(cell) {
+                        if let Some(name @ ("td" | "th")) = tag_name(cell) {
                             self.has_header |= name == "th" && self.rows.is_empty();
                             row.push(handlers.walk_children(cell).content.trim().to_owned());
                         }
@@ -50,7 +50,7 @@ impl Table {
         several && (self.has_header || self.rows.iter().flatten().all(|cell| !cell.contains('\n')))
     }
 
-    fn rows(&self) -> String {
+    fn render_rows(&self) -> String {
         let mut out = String::new();
         if !self.caption.is_empty() {
             out.push_str(&self.caption);
@@ -72,13 +72,13 @@ impl Table {
         out
     }
 
-    fn cells(&self) -> String {
+    fn join_cells(&self) -> String {
         let filled = self.rows.iter().flatten().chain([&self.caption]).filter(|cell| !cell.is_empty());
         filled.map(String::as_str).collect::<Vec<_>>().join("\n\n")
     }
 }
 
-fn tag(node: &Node) -> Option<&str> {
+fn tag_name(node: &Node) -> Option<&str> {
     match &node.data {
         NodeData::Element { name, .. } => Some(&name.local),
         NodeData::Document

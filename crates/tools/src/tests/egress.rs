@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::HttpRequest;
-use flowloom_runtime::effects::Boxed;
+use flowloom_runtime::effects::BoxFuture;
 use url::Url;
 
-use super::{Server, client, client_of, reply};
+use super::{TestServer, client_for, client_with, http_reply};
 use crate::address;
-use crate::egress::{EgressPolicy, HostPort, Lookup, Resolver, Route, Unresolved};
+use crate::egress::{EgressPolicy, GuardedResolver, HostPort, HostResolver, ResolveError, Route};
 use crate::http::{HttpClient, HttpLimits};
 
 /// Addresses that must never be reached, however they are written. Each is refused or is not a valid URL.
-const REFUSED: [&str; 84] = [
+const REFUSED_URLS: [&str; 84] = [
     // N-01: loopback in disguise
     "http://127.0.0.1/",
     "http://2130706433/",
@@ -112,10 +112,10 @@ const REFUSED: [&str; 84] = [
 #[test]
 fn nothing_special_is_reached() {
     let policy = EgressPolicy::default();
-    for text in REFUSED {
+    for text in REFUSED_URLS {
         // An invalid URL is never requested.
         if let Ok(url) = Url::parse(text) {
-            let error = policy.vet(&url).expect_err(text);
+            let error = policy.check_url(&url).expect_err(text);
             assert_eq!(error.code, Code::EgressDenied, "{text}");
         }
     }
@@ -135,14 +135,14 @@ fn public_addresses_are_reached() {
         "http://[64:ff9b::1.1.1.1]/",
         "http://localhost.example.com/",
     ] {
-        assert_eq!(policy.vet(&Url::parse(text).expect(text)).expect(text), Route::Public, "{text}");
+        assert_eq!(policy.check_url(&Url::parse(text).expect(text)).expect(text), Route::Public, "{text}");
     }
 }
 
 /// N-12: an entry allows exactly its host and port.
 #[test]
 fn the_allow_list_is_exact() {
-    let policy = EgressPolicy::allowing(["127.0.0.1:9001", "localhost:9002", "[::1]:9003", "Example.com:22"]);
+    let policy = EgressPolicy::with_allow_list(["127.0.0.1:9001", "localhost:9002", "[::1]:9003", "Example.com:22"]);
     let policy = policy.expect("entries");
     let cases = [
         ("http://127.0.0.1:9001/", true),
@@ -161,7 +161,7 @@ fn the_allow_list_is_exact() {
         ("http://u@127.0.0.1:9001/", false),
     ];
     for (text, allowed) in cases {
-        let vetted = policy.vet(&Url::parse(text).expect(text));
+        let vetted = policy.check_url(&Url::parse(text).expect(text));
         assert_eq!(vetted.is_ok(), allowed, "{text}: {vetted:?}");
         assert!(vetted.is_err() || vetted == Ok(Route::Allowed), "{text}");
     }
@@ -173,7 +173,7 @@ fn the_allow_list_is_exact() {
 #[test]
 fn a_refusal_says_how_to_allow() {
     let url = Url::parse("http://127.0.0.1:9001/path?token=x").expect("a URL");
-    let message = EgressPolicy::default().vet(&url).expect_err("refused").message;
+    let message = EgressPolicy::default().check_url(&url).expect_err("refused").message;
     let expected = "127.0.0.1:9001 may not be reached: loopback; \
                     to allow it, set egress.allow = [\"127.0.0.1:9001\"]";
     assert_eq!(message, expected);
@@ -182,29 +182,29 @@ fn a_refusal_says_how_to_allow() {
 #[test]
 fn neighbours_of_special_blocks_are_public() {
     for text in ["9.255.255.255", "11.0.0.0", "126.255.255.255", "128.0.0.0", "169.253.255.255", "172.15.255.255"] {
-        assert_eq!(address::special(text.parse().expect(text)), None, "{text}");
+        assert_eq!(address::describe_special(text.parse().expect(text)), None, "{text}");
     }
     for text in ["192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0", "223.255.255.255", "2003::1"] {
-        assert_eq!(address::special(text.parse().expect(text)), None, "{text}");
+        assert_eq!(address::describe_special(text.parse().expect(text)), None, "{text}");
     }
 }
 
 /// Returns one answer after another and counts the lookups.
-struct Script {
+struct ScriptedResolver {
     answers: Vec<Vec<IpAddr>>,
     asked: AtomicUsize,
 }
 
-impl Script {
-    fn new(answers: &[&[&str]]) -> Arc<Script> {
+impl ScriptedResolver {
+    fn new(answers: &[&[&str]]) -> Arc<ScriptedResolver> {
         let parse = |text: &&str| text.parse().expect("an address");
         let answers = answers.iter().map(|answer| answer.iter().map(parse).collect()).collect();
-        Arc::new(Script { answers, asked: AtomicUsize::new(0) })
+        Arc::new(ScriptedResolver { answers, asked: AtomicUsize::new(0) })
     }
 }
 
-impl Lookup for Script {
-    fn lookup<'a>(&'a self, _host: &'a str) -> Boxed<'a, io::Result<Vec<IpAddr>>> {
+impl HostResolver for ScriptedResolver {
+    fn lookup_host<'a>(&'a self, _host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         let turn = self.asked.fetch_add(1, Ordering::SeqCst).min(self.answers.len() - 1);
         Box::pin(std::future::ready(Ok(self.answers[turn].clone())))
     }
@@ -213,86 +213,86 @@ impl Lookup for Script {
 /// N-04: of the resolved addresses, only permitted ones are dialled.
 #[tokio::test]
 async fn resolved_addresses_are_vetted() {
-    let script = Script::new(&[&["1.1.1.1"], &["127.0.0.1"], &["10.0.0.1", "1.0.0.1", "::1"], &[]]);
-    let vet = |route| Resolver::vetted(&*script, route, "rebind.example");
+    let script = ScriptedResolver::new(&[&["1.1.1.1"], &["127.0.0.1"], &["10.0.0.1", "1.0.0.1", "::1"], &[]]);
+    let vet = |route| GuardedResolver::permitted_addresses(&*script, route, "rebind.example");
     assert_eq!(vet(Route::Public).await.expect("public"), ["1.1.1.1".parse::<IpAddr>().expect("ip")]);
-    assert!(matches!(vet(Route::Public).await, Err(Unresolved::Refused { .. })));
+    assert!(matches!(vet(Route::Public).await, Err(ResolveError::Refused { .. })));
     assert_eq!(vet(Route::Public).await.expect("mixed"), ["1.0.0.1".parse::<IpAddr>().expect("ip")]);
-    assert!(matches!(vet(Route::Public).await, Err(Unresolved::Nothing { .. })));
-    let local = Script::new(&[&["127.0.0.1"]]);
-    assert!(Resolver::vetted(&*local, Route::Allowed, "localhost").await.is_ok());
+    assert!(matches!(vet(Route::Public).await, Err(ResolveError::NoAddress { .. })));
+    let local = ScriptedResolver::new(&[&["127.0.0.1"]]);
+    assert!(GuardedResolver::permitted_addresses(&*local, Route::Allowed, "localhost").await.is_ok());
 }
 
-fn get(url: &str) -> HttpRequest {
+fn get_request(url: &str) -> HttpRequest {
     HttpRequest { method: "GET".to_owned(), url: url.into(), headers: Vec::new(), body: None }
 }
 
 /// N-04 down to the socket: a public name that resolves to our own server is not dialled. Only the port rule is lifted.
 #[tokio::test]
 async fn a_name_that_resolves_to_loopback_is_not_dialled() {
-    let server = Server::fixed(reply("200 OK", &[], "reached")).await;
+    let server = TestServer::start_fixed(http_reply("200 OK", &[], "reached")).await;
     let policy = EgressPolicy { allow: Vec::new(), ports: vec![server.port] };
-    let script = Script::new(&[&["127.0.0.1"]]);
+    let script = ScriptedResolver::new(&[&["127.0.0.1"]]);
     let secrets = Arc::new(std::collections::BTreeMap::new());
-    let client = HttpClient::with_lookup(policy, secrets, HttpLimits::default(), script.clone());
+    let client = HttpClient::with_resolver(policy, secrets, HttpLimits::default(), script.clone());
     let url = format!("http://rebind.example:{}/", server.port);
-    let error = client.exchange(&get(&url), "k").await.expect_err("refused");
+    let error = client.exchange(&get_request(&url), "k").await.expect_err("refused");
     assert_eq!(error.code, Code::EgressDenied, "{error:?}");
     let hint = format!("egress.allow = [\"rebind.example:{}\"]", server.port);
     assert!(error.message.contains("127.0.0.1") && error.message.contains(&hint), "{error}");
     assert_eq!(script.asked.load(Ordering::SeqCst), 1);
-    assert!(server.seen().is_empty());
+    assert!(server.seen_requests().is_empty());
 }
 
 /// Connectors do not resolve literal addresses; the policy checks them nevertheless.
 #[tokio::test]
 async fn a_literal_loopback_address_is_not_dialled() {
-    let server = Server::fixed(reply("200 OK", &[], "reached")).await;
-    let client = client_of(EgressPolicy { allow: Vec::new(), ports: vec![server.port] }, HttpLimits::default());
-    let error = client.exchange(&get(&server.url("/")), "k").await.expect_err("refused");
+    let server = TestServer::start_fixed(http_reply("200 OK", &[], "reached")).await;
+    let client = client_with(EgressPolicy { allow: Vec::new(), ports: vec![server.port] }, HttpLimits::default());
+    let error = client.exchange(&get_request(&server.url_of("/")), "k").await.expect_err("refused");
     assert_eq!(error.code, Code::EgressDenied);
-    assert!(server.seen().is_empty());
+    assert!(server.seen_requests().is_empty());
 }
 
 /// N-05: the first hop is permitted; the second is our other server, which is not.
 #[tokio::test]
 async fn every_hop_is_vetted() {
-    let hidden = Server::fixed(reply("200 OK", &[], "reached")).await;
+    let hidden = TestServer::start_fixed(http_reply("200 OK", &[], "reached")).await;
     for status in ["301 Moved", "302 Found", "303 See", "307 Temporary", "308 Permanent"] {
-        for target in [hidden.url("/"), "file:///etc/passwd".to_owned(), "http://u:p@example.com/".to_owned()] {
-            let entry = Server::fixed(reply(status, &[("location", &target)], "")).await;
-            let error = client(&[&entry]).exchange(&get(&entry.url("/")), "k").await.expect_err(&target);
+        for target in [hidden.url_of("/"), "file:///etc/passwd".to_owned(), "http://u:p@example.com/".to_owned()] {
+            let entry = TestServer::start_fixed(http_reply(status, &[("location", &target)], "")).await;
+            let error = client_for(&[&entry]).exchange(&get_request(&entry.url_of("/")), "k").await.expect_err(&target);
             assert_eq!(error.code, Code::EgressDenied, "{status} {target}");
         }
     }
-    assert!(hidden.seen().is_empty());
+    assert!(hidden.seen_requests().is_empty());
 }
 
 #[tokio::test]
 async fn a_chain_of_redirects_ends() {
-    let loops = Server::fixed(reply("302 Found", &[("location", "/again")], "")).await;
-    let error = client(&[&loops]).exchange(&get(&loops.url("/")), "k").await.expect_err("endless");
-    assert_eq!((error.code, loops.seen().len()), (Code::HttpFailed, 6));
+    let loops = TestServer::start_fixed(http_reply("302 Found", &[("location", "/again")], "")).await;
+    let error = client_for(&[&loops]).exchange(&get_request(&loops.url_of("/")), "k").await.expect_err("endless");
+    assert_eq!((error.code, loops.seen_requests().len()), (Code::HttpFailed, 6));
     assert!(error.message.contains("more than 5 redirects"), "{error}");
 }
 
 /// N-09: the child process of this test has proxies in its environment.
 #[tokio::test]
 async fn proxies_of_the_environment_are_ignored() {
-    const CHILD: &str = "FLOWLOOM_TEST_PROXY_CHILD";
-    if std::env::var_os(CHILD).is_none() {
+    const CHILD_MARK: &str = "FLOWLOOM_TEST_PROXY_CHILD";
+    if std::env::var_os(CHILD_MARK).is_none() {
         let name = "tests::egress::proxies_of_the_environment_are_ignored";
-        let proxy = Server::fixed(reply("200 OK", &[], "proxied")).await;
+        let proxy = TestServer::start_fixed(http_reply("200 OK", &[], "proxied")).await;
         let mut child = tokio::process::Command::new(std::env::current_exe().expect("this program"));
-        child.args(["--exact", name]).env(CHILD, "1").env_remove("NO_PROXY").env_remove("no_proxy");
+        child.args(["--exact", name]).env(CHILD_MARK, "1").env_remove("NO_PROXY").env_remove("no_proxy");
         for variable in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
-            child.env(variable, proxy.url("/"));
+            child.env(variable, proxy.url_of("/"));
         }
         assert!(child.output().await.expect("it runs").status.success());
-        assert!(proxy.seen().is_empty());
+        assert!(proxy.seen_requests().is_empty());
         return;
     }
-    let server = Server::fixed(reply("200 OK", &[], "direct")).await;
-    let received = client(&[&server]).exchange(&get(&server.url("/")), "k").await.expect("a reply");
+    let server = TestServer::start_fixed(http_reply("200 OK", &[], "direct")).await;
+    let received = client_for(&[&server]).exchange(&get_request(&server.url_of("/")), "k").await.expect("a reply");
     assert_eq!(received.text, "direct");
 }

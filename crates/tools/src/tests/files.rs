@@ -8,12 +8,12 @@ use flowloom_core::error::StepError;
 use flowloom_core::value::Value;
 use tempfile::TempDir;
 
-use super::client;
-use super::functions::call;
-use crate::functions::Registry;
+use super::client_for;
+use super::functions::call_function;
+use crate::functions::FunctionRegistry;
 
 /// A folder `root` next to a folder with a secret, with links of every kind from the first to the second.
-fn folders() -> (TempDir, Registry) {
+fn create_folders() -> (TempDir, FunctionRegistry) {
     let base = TempDir::new().expect("a folder");
     let (root, outside) = (base.path().join("root"), base.path().join("outside"));
     fs::create_dir_all(root.join("sub")).expect("folders");
@@ -26,34 +26,34 @@ fn folders() -> (TempDir, Registry) {
     symlink(&outside, root.join("linked")).expect("a link");
     symlink("../..", root.join("sub/up")).expect("a link");
     symlink("note.txt", root.join("inside-link")).expect("a link");
-    let registry = Registry::new(client(&[])).with_files(root);
+    let registry = FunctionRegistry::new(client_for(&[])).with_files(root);
     (base, registry)
 }
 
-async fn read(registry: &Registry, path: &str) -> Result<Value, StepError> {
-    call(registry, "tool::file_read", &[("path", path.into())]).await
+async fn read_file(registry: &FunctionRegistry, path: &str) -> Result<Value, StepError> {
+    call_function(registry, "tool::file_read", &[("path", path.into())]).await
 }
 
-async fn write(registry: &Registry, path: &str, content: &str) -> Result<Value, StepError> {
-    call(registry, "tool::file_write", &[("path", path.into()), ("content", content.into())]).await
+async fn write_file(registry: &FunctionRegistry, path: &str, content: &str) -> Result<Value, StepError> {
+    call_function(registry, "tool::file_write", &[("path", path.into()), ("content", content.into())]).await
 }
 
 #[tokio::test]
 async fn files_below_the_folder_are_read_and_written() {
-    let (base, registry) = folders();
+    let (base, registry) = create_folders();
     let root = base.path().join("root");
     for (path, expected) in [("note.txt", "hello"), ("./sub//inner.txt", "inner")] {
-        assert_eq!(read(&registry, path).await.expect(path), expected.into());
+        assert_eq!(read_file(&registry, path).await.expect(path), expected.into());
     }
     let absolute = root.join("note.txt").display().to_string();
-    assert_eq!(read(&registry, &absolute).await.expect("a path below the folder"), "hello".into());
+    assert_eq!(read_file(&registry, &absolute).await.expect("a path below the folder"), "hello".into());
 
-    let result = write(&registry, "new/deep/é.txt", "Grüße").await.expect("written");
+    let result = write_file(&registry, "new/deep/é.txt", "Grüße").await.expect("written");
     assert_eq!(result, Value::map([("path", "new/deep/é.txt".into()), ("bytes", Value::from(7))]));
     assert_eq!(fs::read_to_string(root.join("new/deep/é.txt")).expect("a file"), "Grüße");
 
     fs::set_permissions(root.join("note.txt"), fs::Permissions::from_mode(0o600)).expect("a mode");
-    write(&registry, "note.txt", "again").await.expect("written over");
+    write_file(&registry, "note.txt", "again").await.expect("written over");
     assert_eq!(fs::read_to_string(root.join("note.txt")).expect("a file"), "again");
     let mode = fs::metadata(root.join("note.txt")).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -63,7 +63,7 @@ async fn files_below_the_folder_are_read_and_written() {
 
 #[tokio::test]
 async fn nothing_leads_out_of_the_folder() {
-    let (base, registry) = folders();
+    let (base, registry) = create_folders();
     let outside = base.path().join("outside/secret.txt").display().to_string();
     let paths = [
         "../outside/secret.txt",
@@ -80,9 +80,9 @@ async fn nothing_leads_out_of_the_folder() {
         "a\0b",
     ];
     for path in paths {
-        let error = read(&registry, path).await.expect_err(path);
+        let error = read_file(&registry, path).await.expect_err(path);
         assert_eq!(error.code, Code::FileDenied, "read {path:?}: {error}");
-        let error = write(&registry, path, "overwritten").await.expect_err(path);
+        let error = write_file(&registry, path, "overwritten").await.expect_err(path);
         assert_eq!(error.code, Code::FileDenied, "write {path:?}: {error}");
     }
     assert_eq!(fs::read_to_string(&outside).expect("a file"), "hidden");
@@ -92,7 +92,7 @@ async fn nothing_leads_out_of_the_folder() {
 
 #[tokio::test]
 async fn what_is_no_text_file_is_refused() {
-    let (base, registry) = folders();
+    let (base, registry) = create_folders();
     let root = base.path().join("root");
     fs::File::create(root.join("large")).and_then(|file| file.set_len((10 << 20) + 1)).expect("a file");
     rustix::fs::mknodat(
@@ -104,19 +104,19 @@ async fn what_is_no_text_file_is_refused() {
     )
     .expect("a pipe");
     for path in ["sub", "missing.txt", "note.txt/x", "bytes.bin", "large", "pipe", "", "."] {
-        let error = read(&registry, path).await.expect_err(path);
+        let error = read_file(&registry, path).await.expect_err(path);
         assert_eq!(error.code, Code::FileFailed, "{path:?}: {error}");
     }
     for path in ["sub", "note.txt/x", "pipe", ""] {
-        assert_eq!(write(&registry, path, "x").await.expect_err(path).code, Code::FileFailed, "{path:?}");
+        assert_eq!(write_file(&registry, path, "x").await.expect_err(path).code, Code::FileFailed, "{path:?}");
     }
-    assert!(write(&registry, "big", &"x".repeat((10 << 20) + 1)).await.is_err());
+    assert!(write_file(&registry, "big", &"x".repeat((10 << 20) + 1)).await.is_err());
 }
 
 #[tokio::test]
 async fn without_a_folder_the_configuration_key_is_named() {
-    let registry = Registry::new(client(&[]));
-    for result in [read(&registry, "x").await, write(&registry, "x", "y").await] {
+    let registry = FunctionRegistry::new(client_for(&[]));
+    for result in [read_file(&registry, "x").await, write_file(&registry, "x", "y").await] {
         let error = result.expect_err("no folder");
         assert_eq!(error.code, Code::FileDenied);
         assert!(error.message.contains("files.root"), "{error}");

@@ -19,7 +19,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::{Context, Deltas, Reply, Substeps};
+use flowloom_runtime::effects::{ChildEffects, Deltas, EffectContext, EffectFuture};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -27,66 +27,70 @@ use crate::egress::EgressPolicy;
 use crate::http::{HttpClient, HttpLimits};
 
 /// A server on the loopback interface that answers each request with the result of `answer`, then closes.
-struct Server {
+struct TestServer {
     port: u16,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<SeenRequest>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
-struct Seen {
+struct SeenRequest {
     line: String,
     headers: BTreeMap<String, String>,
     body: String,
 }
 
-impl Seen {
-    fn header(&self, name: &str) -> Option<&str> {
+impl SeenRequest {
+    fn get_header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
 }
 
-impl Drop for Server {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Server {
-    async fn start(answer: impl Fn(&Seen) -> Vec<u8> + Send + Sync + 'static) -> Server {
+impl TestServer {
+    async fn start_with(answer: impl Fn(&SeenRequest) -> Vec<u8> + Send + Sync + 'static) -> TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (log, answer) = (seen.clone(), Arc::new(answer));
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, log.clone(), answer.clone()));
+                tokio::spawn(serve_connection(stream, log.clone(), answer.clone()));
             }
         });
-        Server { port, seen, task }
+        TestServer { port, seen, task }
     }
 
     /// A server with the same answer for all requests.
-    async fn fixed(answer: impl Into<Vec<u8>>) -> Server {
+    async fn start_fixed(answer: impl Into<Vec<u8>>) -> TestServer {
         let answer = answer.into();
-        Server::start(move |_| answer.clone()).await
+        TestServer::start_with(move |_| answer.clone()).await
     }
 
-    fn url(&self, path: &str) -> String {
+    fn url_of(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    fn place(&self) -> String {
+    fn host_port(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    fn seen(&self) -> Vec<Seen> {
+    fn seen_requests(&self) -> Vec<SeenRequest> {
         self.seen.lock().expect("no panic").clone()
     }
 }
 
-async fn serve(mut stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>, answer: Arc<impl Fn(&Seen) -> Vec<u8>>) {
+async fn serve_connection(
+    mut stream: TcpStream,
+    log: Arc<Mutex<Vec<SeenRequest>>>,
+    answer: Arc<impl Fn(&SeenRequest) -> Vec<u8>>,
+) {
     let mut bytes = Vec::new();
     let head = loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -108,7 +112,7 @@ async fn serve(mut stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>, answer: Arc<im
         }
     }
     let body = String::from_utf8_lossy(&bytes[head + 4..]).into_owned();
-    let seen = Seen { line, headers, body };
+    let seen = SeenRequest { line, headers, body };
     let reply = answer(&seen);
     log.lock().expect("no panic").push(seen);
     // A client may close before it has read everything.
@@ -117,7 +121,7 @@ async fn serve(mut stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>, answer: Arc<im
 }
 
 /// A complete response.
-fn reply(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Vec<u8> {
+fn http_reply(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let mut out = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n", body.len()).into_bytes();
     for (name, value) in headers {
@@ -128,25 +132,25 @@ fn reply(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Vec<
     out
 }
 
-fn html(body: &str) -> Vec<u8> {
-    reply("200 OK", &[("content-type", "text/html; charset=utf-8")], body)
+fn html_reply(body: &str) -> Vec<u8> {
+    http_reply("200 OK", &[("content-type", "text/html; charset=utf-8")], body)
 }
 
 /// A client that may reach these servers, with the secrets of the tests.
-fn client(servers: &[&Server]) -> Arc<HttpClient> {
-    let policy = EgressPolicy::allowing(servers.iter().map(|server| server.place())).expect("places");
-    client_of(policy, HttpLimits::default())
+fn client_for(servers: &[&TestServer]) -> Arc<HttpClient> {
+    let policy = EgressPolicy::with_allow_list(servers.iter().map(|server| server.host_port())).expect("places");
+    client_with(policy, HttpLimits::default())
 }
 
-fn client_of(policy: EgressPolicy, limits: HttpLimits) -> Arc<HttpClient> {
+fn client_with(policy: EgressPolicy, limits: HttpLimits) -> Arc<HttpClient> {
     let secrets = [("KEY", "s3cret/+ \"value"), ("INJECT", "a\r\nx-evil: 1")];
     let secrets: BTreeMap<String, String> = secrets.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
     Arc::new(HttpClient::new(policy, Arc::new(secrets), limits))
 }
 
 /// Text in which `${secret.NAME}` is a secret.
-fn rich(text: &str) -> Rich {
-    crate::secrets::read_text(text)
+fn rich_text(text: &str) -> Rich {
+    crate::secrets::parse_secret_text(text)
 }
 
 struct NoDeltas;
@@ -156,25 +160,25 @@ impl Deltas for NoDeltas {
 }
 
 /// For functions that have no child effects.
-struct NoSubsteps;
+struct NoChildEffects;
 
-impl Substeps for NoSubsteps {
-    fn perform<'a>(&'a self, _request: Request) -> Reply<'a, Value> {
+impl ChildEffects for NoChildEffects {
+    fn perform_request<'a>(&'a self, _request: Request) -> EffectFuture<'a, Value> {
         unreachable!("nothing is asked of the run")
     }
 
-    fn tell(&self, _name: &'static str, _data: Value) {}
+    fn report_progress(&self, _name: &'static str, _data: Value) {}
 }
 
-fn context() -> Context {
-    Context {
+fn test_context() -> EffectContext {
+    EffectContext {
         run: RunId::new(0, [7; 10]),
         path: Path::root(),
         attempt: 1,
-        owner: "local".into(),
+        user: "local".into(),
         agent: None,
         depth: 0,
-        purse: None,
+        allowance: None,
         deltas: Arc::new(NoDeltas),
     }
 }

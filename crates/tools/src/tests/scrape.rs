@@ -8,13 +8,13 @@ use flowloom_core::error::{Retry, StepError};
 use flowloom_core::plan::Capture;
 use flowloom_runtime::effects::Scraper;
 
-use super::{Server, client, context, html, reply};
+use super::{TestServer, client_for, html_reply, http_reply, test_context};
 use crate::scrape::PageScraper;
 
 /// Upper bound for any page here, also in a debug build on a busy machine.
-const PROMPT: Duration = Duration::from_secs(10);
+const MAX_CONVERSION_TIME: Duration = Duration::from_secs(10);
 
-const ARTICLE: &str = r##"<!doctype html><html lang="en"><head><title>Looms of the north</title>
+const ARTICLE_HTML: &str = r##"<!doctype html><html lang="en"><head><title>Looms of the north</title>
 <meta http-equiv="refresh" content="0; url=http://127.0.0.1:1/"><style>p { color: red }</style></head><body>
 <nav><ul><li><a href="/">Home</a></li><li><a href="/about">About us</a></li></ul></nav>
 <article><h1>Looms of the north</h1>
@@ -27,21 +27,21 @@ sits, works the treadles with the feet, and has both hands free for the shuttle,
 <script>document.write("never run")</script></article>
 <footer>Copyright nobody</footer></body></html>"##;
 
-async fn fetch(answer: Vec<u8>, capture: Capture) -> Result<String, StepError> {
-    let server = Server::fixed(answer).await;
-    let scraper = PageScraper::new(client(&[&server]));
-    let result = scraper.fetch(&ScrapeRequest { url: server.url("/page"), capture }, &context()).await;
-    assert_eq!(server.seen().len(), 1, "only the page itself is loaded");
+async fn fetch_answer(answer: Vec<u8>, capture: Capture) -> Result<String, StepError> {
+    let server = TestServer::start_fixed(answer).await;
+    let scraper = PageScraper::new(client_for(&[&server]));
+    let result = scraper.fetch_page(&ScrapeRequest { url: server.url_of("/page"), capture }, &test_context()).await;
+    assert_eq!(server.seen_requests().len(), 1, "only the page itself is loaded");
     result
 }
 
-fn page(kind: &str, body: &str) -> Vec<u8> {
-    reply("200 OK", &[("content-type", kind)], body)
+fn page_reply(kind: &str, body: &str) -> Vec<u8> {
+    http_reply("200 OK", &[("content-type", kind)], body)
 }
 
 #[tokio::test]
 async fn an_article_becomes_markdown() {
-    let text = fetch(html(ARTICLE), Capture::Text).await.expect("an article");
+    let text = fetch_answer(html_reply(ARTICLE_HTML), Capture::Text).await.expect("an article");
     assert!(text.starts_with("# Looms of the north\n"), "{text}");
     assert!(text.contains("\n## Tension\n") && text.contains("warp"), "{text}");
     assert!(text.contains("[cloth beam](http://127.0.0.1:"), "links are whole: {text}");
@@ -54,9 +54,9 @@ async fn an_article_becomes_markdown() {
 async fn a_short_page_is_converted_whole() {
     let body =
         "<html><head><title>T</title></head><body><h1>Hi</h1><p>one <b>two</b></p><script>x</script></body></html>";
-    assert_eq!(fetch(html(body), Capture::Text).await.expect("text"), "# Hi\n\none **two**");
-    let untyped = reply("200 OK", &[], "<p>x</p>");
-    assert_eq!(fetch(untyped, Capture::Text).await.expect("text"), "x");
+    assert_eq!(fetch_answer(html_reply(body), Capture::Text).await.expect("text"), "# Hi\n\none **two**");
+    let untyped = http_reply("200 OK", &[], "<p>x</p>");
+    assert_eq!(fetch_answer(untyped, Capture::Text).await.expect("text"), "x");
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn tables_become_rows_or_paragraphs() {
         ("<table><tr><td><p>one<p>two<td>three</table>", "one\n\ntwo\n\nthree"),
     ];
     for (body, expected) in cases {
-        assert_eq!(fetch(html(body), Capture::Text).await.expect(body), expected, "{body}");
+        assert_eq!(fetch_answer(html_reply(body), Capture::Text).await.expect(body), expected, "{body}");
     }
 }
 
@@ -81,7 +81,7 @@ async fn html_is_the_inside_of_the_document() {
         ("<htmlx>y</htmlx>", "<htmlx>y</htmlx>"),
     ];
     for (body, expected) in cases {
-        assert_eq!(fetch(html(body), Capture::Html).await.expect(body), expected);
+        assert_eq!(fetch_answer(html_reply(body), Capture::Html).await.expect(body), expected);
     }
 }
 
@@ -95,7 +95,7 @@ async fn other_text_is_kept_as_it_is() {
             ("text/markdown; charset=utf-8", "# x"),
             ("application/rss+xml", "<rss/>"),
         ] {
-            assert_eq!(fetch(page(kind, body), capture).await.expect(kind), body, "{kind}");
+            assert_eq!(fetch_answer(page_reply(kind, body), capture).await.expect(kind), body, "{kind}");
         }
     }
 }
@@ -106,25 +106,29 @@ async fn failures_are_said_as_the_format_says_them() {
     let no_content = "There was no content to be collected or read.";
     let cases = [
         (
-            reply("404 Not Found", &[], "x"),
+            http_reply("404 Not Found", &[], "x"),
             format!("{found_nothing} (the server answered with status 404)."),
             Retry::Never,
         ),
-        (reply("503 x", &[], "x"), format!("{found_nothing} (the server answered with status 503)."), Retry::Maybe),
-        (html(""), no_content.to_owned(), Retry::Never),
-        (html("<html><body> <script>x</script></body></html>"), no_content.to_owned(), Retry::Never),
-        (page("text/plain", " \n"), no_content.to_owned(), Retry::Never),
-        (page("image/png", "x"), format!("{found_nothing} (it is image/png, which is not text)."), Retry::Never),
+        (
+            http_reply("503 x", &[], "x"),
+            format!("{found_nothing} (the server answered with status 503)."),
+            Retry::Maybe,
+        ),
+        (html_reply(""), no_content.to_owned(), Retry::Never),
+        (html_reply("<html><body> <script>x</script></body></html>"), no_content.to_owned(), Retry::Never),
+        (page_reply("text/plain", " \n"), no_content.to_owned(), Retry::Never),
+        (page_reply("image/png", "x"), format!("{found_nothing} (it is image/png, which is not text)."), Retry::Never),
     ];
     for (answer, message, retry) in cases {
-        let error = fetch(answer, Capture::Text).await.expect_err(&message);
+        let error = fetch_answer(answer, Capture::Text).await.expect_err(&message);
         assert_eq!(error, StepError { code: Code::ScrapeFailed, message, retry });
     }
 }
 
 #[tokio::test]
 async fn addresses_that_cannot_be_read() {
-    let scraper = PageScraper::new(client(&[]));
+    let scraper = PageScraper::new(client_for(&[]));
     let cases = [
         ("", Code::ScrapeFailed, "URL is required for web scraping"),
         ("  ", Code::ScrapeFailed, "URL is required for web scraping"),
@@ -134,7 +138,7 @@ async fn addresses_that_cannot_be_read() {
     ];
     for (url, code, part) in cases {
         let request = ScrapeRequest { url: url.to_owned(), capture: Capture::Text };
-        let error = scraper.fetch(&request, &context()).await.expect_err(url);
+        let error = scraper.fetch_page(&request, &test_context()).await.expect_err(url);
         assert_eq!(error.code, code, "{url}");
         assert!(error.message.contains(part), "{error}");
     }
@@ -168,17 +172,19 @@ async fn hostile_shapes_still_give_their_text() {
     ];
     for (name, body) in cases {
         let start = Instant::now();
-        let text = fetch(html(&body), Capture::Text).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text =
+            fetch_answer(html_reply(&body), Capture::Text).await.unwrap_or_else(|error| panic!("{name}: {error}"));
         let taken = start.elapsed();
         assert!(text.contains("deep text"), "{name}: {}", &text[..text.len().min(200)]);
-        assert!(taken < PROMPT, "{name}: {taken:?}");
+        assert!(taken < MAX_CONVERSION_TIME, "{name}: {taken:?}");
     }
 }
 
 #[tokio::test]
 async fn nuls_and_broken_bytes_are_no_trouble() {
     let body = b"<p>a\0b \xff\xfe c</p>";
-    let text = fetch(reply("200 OK", &[("content-type", "text/html")], body), Capture::Text).await.expect("text");
+    let text =
+        fetch_answer(http_reply("200 OK", &[("content-type", "text/html")], body), Capture::Text).await.expect("text");
     assert!(!text.contains('\0') && text.contains('c'), "{text:?}");
 }
 
@@ -189,17 +195,17 @@ fn ordinary_pages_are_not_taken_for_hostile_ones() {
     let anchors = "<a name=x><p>text".repeat(2000);
     let script = format!("<script>{}</script>", "document.write('<div>');".repeat(2000));
     let items = format!("<ul>{}</ul>", "<li>a<p>b<dl><dt>c<dd>d</dl>".repeat(2000));
-    for body in [icons, rows, anchors, script, items, ARTICLE.to_owned()] {
-        let page = PageScraper::new(client(&[])).select(&body, "body");
+    for body in [icons, rows, anchors, script, items, ARTICLE_HTML.to_owned()] {
+        let page = PageScraper::new(client_for(&[])).select_html(&body, "body");
         assert_eq!(page.expect("parsed").len(), 1, "{}", &body[..60]);
     }
 }
 
 #[test]
 fn selections() {
-    let scraper = PageScraper::new(client(&[]));
+    let scraper = PageScraper::new(client_for(&[]));
     let page = "<html><body><h1>T <b>x</b></h1><ul><li>1</li><li>2</li></ul></body></html>";
-    let select = |selector| scraper.select(page, selector);
+    let select = |selector| scraper.select_html(page, selector);
     assert_eq!(select("li").expect("hits"), ["1", "2"]);
     assert_eq!(select("h1").expect("a hit"), ["T <b>x</b>"]);
     assert_eq!(select("table").expect("none"), Vec::<String>::new());
@@ -211,5 +217,5 @@ fn selections() {
         assert!(error.message.contains(&format!("{bad:?} is not a CSS selector")), "{error}");
     }
     let deep = "<div>".repeat(100_000);
-    assert_eq!(scraper.select(&deep, "div").expect_err("too deep").code, Code::ScrapeFailed);
+    assert_eq!(scraper.select_html(&deep, "div").expect_err("too deep").code, Code::ScrapeFailed);
 }

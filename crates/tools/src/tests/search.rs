@@ -5,71 +5,73 @@ use flowloom_core::error::Retry;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
 
-use super::functions::call;
-use super::{Server, client, reply};
-use crate::functions::{Registry, SearchProvider, WebSearch};
+use super::functions::call_function;
+use super::{TestServer, client_for, http_reply};
+use crate::functions::{FunctionRegistry, SearchProvider, WebSearch};
 
-const SERPER: &str =
+const SERPER_REPLY: &str =
     r#"{"organic": [{"title": "T", "link": "http://a.test/", "snippet": " s ", "position": 1}, {"title": "U"}]}"#;
-const BRAVE: &str =
+const BRAVE_REPLY: &str =
     r#"{"web": {"results": [{"title": "T", "url": "http://a.test/", "description": "s"}, {"title": "U"}]}}"#;
-const RESULTS: &str = r#"{"results": [{"title": "T", "url": "http://a.test/", "content": "s"}, {"title": "U"}]}"#;
+const OTHER_REPLY: &str = r#"{"results": [{"title": "T", "url": "http://a.test/", "content": "s"}, {"title": "U"}]}"#;
 
-fn registry(server: &Server, provider: SearchProvider, key: Option<&str>) -> Registry {
-    let search = WebSearch { provider, url: server.url("/find"), key: key.map(str::to_owned) };
-    Registry::new(client(&[server])).with_search(search)
+fn registry_with(server: &TestServer, provider: SearchProvider, key: Option<&str>) -> FunctionRegistry {
+    let search = WebSearch { provider, url: server.url_of("/find"), key: key.map(str::to_owned) };
+    FunctionRegistry::new(client_for(&[server])).with_search(search)
 }
 
-async fn search(registry: &Registry, count: i64) -> Result<Value, flowloom_core::StepError> {
-    call(registry, "tool::web_search", &[("query", "a b&c".into()), ("count", count.into())]).await
+async fn search_web(registry: &FunctionRegistry, count: i64) -> Result<Value, flowloom_core::StepError> {
+    call_function(registry, "tool::web_search", &[("query", "a b&c".into()), ("count", count.into())]).await
 }
 
 #[tokio::test]
 async fn every_provider_is_asked_its_own_way_and_answers_in_one_shape() {
     let cases = [
-        (SearchProvider::Serper, SERPER, "POST /find HTTP", r#"{"q":"a b&c","num":2}"#, "x-api-key", ""),
-        (SearchProvider::Brave, BRAVE, "GET /find?q=a+b%26c&count=2 HTTP", "", "x-subscription-token", ""),
+        (SearchProvider::Serper, SERPER_REPLY, "POST /find HTTP", r#"{"q":"a b&c","num":2}"#, "x-api-key", ""),
+        (SearchProvider::Brave, BRAVE_REPLY, "GET /find?q=a+b%26c&count=2 HTTP", "", "x-subscription-token", ""),
         (
             SearchProvider::Tavily,
-            RESULTS,
+            OTHER_REPLY,
             "POST /find HTTP",
             r#"{"query":"a b&c","max_results":2}"#,
             "authorization",
             "Bearer ",
         ),
-        (SearchProvider::Searxng, RESULTS, "GET /find?q=a+b%26c&format=json HTTP", "", "authorization", "Bearer "),
+        (SearchProvider::Searxng, OTHER_REPLY, "GET /find?q=a+b%26c&format=json HTTP", "", "authorization", "Bearer "),
     ];
     let wanted = r#"{"results": [{"title": "T", "url": "http://a.test/", "snippet": "s"},
         {"title": "U", "url": "", "snippet": ""}], "query_used": "a b&c", "count": 2}"#;
     for (provider, answer, line, body, header, before) in cases {
-        let server = Server::fixed(reply("200 OK", &[("content-type", "application/json")], answer)).await;
-        let found = search(&registry(&server, provider, Some("KEY")), 2).await.expect("results");
+        let server =
+            TestServer::start_fixed(http_reply("200 OK", &[("content-type", "application/json")], answer)).await;
+        let found = search_web(&registry_with(&server, provider, Some("KEY")), 2).await.expect("results");
         assert_eq!(found, parse_value(wanted).expect("JSON"), "{provider:?}");
-        let seen = server.seen().remove(0);
+        let seen = server.seen_requests().remove(0);
         assert!(seen.line.starts_with(line), "{provider:?}: {}", seen.line);
         assert_eq!(seen.body, body, "{provider:?}");
-        assert_eq!(seen.header(header), Some(format!("{before}s3cret/+ \"value").as_str()), "{provider:?}");
-        search(&registry(&server, provider, None), 1).await.expect("results");
-        assert_eq!(server.seen()[1].header(header), None, "{provider:?}");
-        let few = search(&registry(&server, provider, None), 1).await.expect("results");
+        assert_eq!(seen.get_header(header), Some(format!("{before}s3cret/+ \"value").as_str()), "{provider:?}");
+        search_web(&registry_with(&server, provider, None), 1).await.expect("results");
+        assert_eq!(server.seen_requests()[1].get_header(header), None, "{provider:?}");
+        let few = search_web(&registry_with(&server, provider, None), 1).await.expect("results");
         assert_eq!(few.get("count"), Some(&1.into()), "a provider may give more than it was asked for");
     }
 }
 
 #[tokio::test]
 async fn what_goes_wrong_names_the_provider_or_the_setting() {
-    let server = Server::fixed(reply("429 Too Many", &[("retry-after", "7")], "slow down")).await;
-    let error = search(&registry(&server, SearchProvider::Serper, Some("KEY")), 1).await.expect_err("a refusal");
+    let server = TestServer::start_fixed(http_reply("429 Too Many", &[("retry-after", "7")], "slow down")).await;
+    let error =
+        search_web(&registry_with(&server, SearchProvider::Serper, Some("KEY")), 1).await.expect_err("a refusal");
     assert_eq!((error.code, error.retry), (Code::FunctionFailed, Retry::After(7000)));
     assert_eq!(error.message, "the search provider serper answered with status 429: slow down");
     for odd in ["<html>", "[]"] {
-        let server = Server::fixed(reply("200 OK", &[], odd)).await;
-        let error = search(&registry(&server, SearchProvider::Brave, None), 1).await.expect_err("unreadable");
+        let server = TestServer::start_fixed(http_reply("200 OK", &[], odd)).await;
+        let error = search_web(&registry_with(&server, SearchProvider::Brave, None), 1).await.expect_err("unreadable");
         assert!(error.message.starts_with("cannot read the response of the search provider brave"), "{error}");
     }
-    let server = Server::fixed(reply("200 OK", &[], "{}")).await;
-    let nothing = search(&registry(&server, SearchProvider::Brave, None), 1).await.expect("nothing found");
+    let server = TestServer::start_fixed(http_reply("200 OK", &[], "{}")).await;
+    let nothing = search_web(&registry_with(&server, SearchProvider::Brave, None), 1).await.expect("nothing found");
     assert_eq!(nothing.get("count"), Some(&0.into()));
-    let error = search(&Registry::new(client(&[])), 1).await.expect_err("no provider");
+    let error = search_web(&FunctionRegistry::new(client_for(&[])), 1).await.expect_err("no provider");
     assert!(error.code == Code::FunctionFailed && error.message.contains("[search]"), "{error}");
 }

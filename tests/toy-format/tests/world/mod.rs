@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::effect::{CallRequest, GenerateRequest, Generated, HttpReply, HttpRequest, ScrapeRequest};
+use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, ScrapeRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::{Context, Effects, Functions, Http, Model, NoCode, Price, Reply, Scraper, Substeps};
+use flowloom_runtime::effects::{
+    ChildEffects, EffectContext, EffectFuture, Effects, Functions, HttpSender, Model, NoCodeRunner, Price, Scraper,
+};
 use flowloom_runtime::sim::SimClock;
 
 struct World {
@@ -24,7 +26,7 @@ pub(crate) fn effects(clock: &SimClock, answers: &[(&str, &str)]) -> Effects {
         http: world.clone(),
         scraper: world.clone(),
         functions: world,
-        code: Arc::new(NoCode),
+        code: Arc::new(NoCodeRunner),
         clock: Arc::new(clock.clone()),
     }
 }
@@ -38,17 +40,21 @@ impl Model for World {
         Ok("scripted:answers".into())
     }
 
-    fn generate<'a>(&'a self, request: &'a GenerateRequest, _context: &'a Context) -> Reply<'a, Generated> {
+    fn generate_reply<'a>(
+        &'a self,
+        request: &'a GenerateRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
             let prompt = request.messages.last().map_or("", |message| message.content.as_str());
             let found = self.answers.iter().find(|(known, _)| known == prompt);
             let missing = || StepError::new(Code::ScriptExhausted, format!("there is no answer to {prompt:?}"));
             let (_, answer) = found.ok_or_else(missing)?;
-            Ok(Generated { text: Some(answer.clone()), tool_calls: Vec::new(), usage: Usage::none() })
+            Ok(GenerateReply { text: Some(answer.clone()), tool_calls: Vec::new(), usage: Usage::none() })
         })
     }
 
-    fn window(&self, _model: &str) -> u64 {
+    fn context_window(&self, _model: &str) -> u64 {
         1000
     }
 
@@ -60,42 +66,46 @@ impl Model for World {
         100
     }
 
-    fn price(&self, _model: &str) -> Option<Price> {
+    fn find_price(&self, _model: &str) -> Option<Price> {
         None
     }
 }
 
-impl Http for World {
-    fn send<'a>(&'a self, _request: &'a HttpRequest, _context: &'a Context) -> Reply<'a, HttpReply> {
+impl HttpSender for World {
+    fn send_request<'a>(
+        &'a self,
+        _request: &'a HttpRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, HttpReply> {
         Box::pin(async { refused() })
     }
 }
 
 impl Scraper for World {
-    fn fetch<'a>(&'a self, _request: &'a ScrapeRequest, _context: &'a Context) -> Reply<'a, String> {
+    fn fetch_page<'a>(&'a self, _request: &'a ScrapeRequest, _context: &'a EffectContext) -> EffectFuture<'a, String> {
         Box::pin(async { refused() })
     }
 
-    fn select(&self, _html: &str, _selector: &str) -> Result<Vec<String>, StepError> {
+    fn select_html(&self, _html: &str, _selector: &str) -> Result<Vec<String>, StepError> {
         refused()
     }
 }
 
 impl Functions for World {
-    fn class(&self, _request: &CallRequest) -> EffectClass {
+    fn effect_class(&self, _request: &CallRequest) -> EffectClass {
         EffectClass::AtLeastOnce
     }
 
-    fn permit(&self, _agent: &str, _function: &str) -> Result<(), StepError> {
+    fn check_permission(&self, _agent: &str, _function: &str) -> Result<(), StepError> {
         refused()
     }
 
-    fn call<'a>(
+    fn call_function<'a>(
         &'a self,
         _request: &'a CallRequest,
-        _context: &'a Context,
-        _below: &'a dyn Substeps,
-    ) -> Reply<'a, Value> {
+        _context: &'a EffectContext,
+        _below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
         Box::pin(async { refused() })
     }
 }

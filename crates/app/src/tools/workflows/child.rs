@@ -12,42 +12,47 @@ use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::Context;
+use flowloom_runtime::effects::EffectContext;
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::{Control, Engine, Run};
 use flowloom_store::Store;
 
-use super::Host;
-use crate::definitions::bundle::{Bundle, plan_of};
-use crate::runs::start::{Prepared, StartRun};
+use super::WorkflowHost;
+use crate::definitions::bundle::{Bundle, compile_bundle};
+use crate::runs::start::{PreparedDefinition, StartRun};
 
 /// Interval of polling a run that another worker drives.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-impl Host {
+impl WorkflowHost {
     /// Runs a definition as a child run, or finds the run that an earlier attempt of this step started. Fails unless
     /// the run succeeds.
-    pub(super) async fn run(
+    pub(super) async fn run_child(
         &self,
         bundle: Bundle,
         inputs: Value,
         agent: Option<String>,
-        context: &Context,
-    ) -> Result<Ended, StepError> {
-        let ended = self.end(Child { bundle, workflow: None, inputs, agent }, context).await?;
+        context: &EffectContext,
+    ) -> Result<ChildOutcome, StepError> {
+        let ended = self.run_child_to_end(ChildRun { bundle, workflow: None, inputs, agent }, context).await?;
         match (&ended.state.error, ended.state.status) {
             (_, Status::Succeeded) => Ok(ended),
             (Some(error), _) => Err(error.clone()),
-            (None, _) => Err(unfinished(&ended)),
+            (None, _) => Err(unfinished_error(&ended)),
         }
     }
 
     /// Runs a definition as a child run and returns its outcome, whatever its status. Its usage is charged to the
     /// parent's budget, and it is cancelled if the step is abandoned.
-    pub(super) async fn end(&self, child: Child, context: &Context) -> Result<Ended, StepError> {
-        let plan = plan_of(&child.bundle)?;
+    pub(super) async fn run_child_to_end(
+        &self,
+        child: ChildRun,
+        context: &EffectContext,
+    ) -> Result<ChildOutcome, StepError> {
+        let plan = compile_bundle(&child.bundle)?;
         let depth = context.depth + 1;
-        let limits = context.purse.as_ref().map_or(plan.limits.clone(), |purse| purse.left.within(&plan.limits));
+        let limits =
+            context.allowance.as_ref().map_or(plan.limits.clone(), |purse| purse.remaining.narrow_to(&plan.limits));
         if depth > limits.subflow_depth {
             let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
             return Err(StepError::new(Code::LimitSubflow, message));
@@ -56,59 +61,59 @@ impl Host {
             return Err(StepError::new(Code::FunctionFailed, "the engine is not ready"));
         };
         // Listed just before the parent run, so that `last` refers to the run that the user started.
-        let id = id_of(&context.key(), context.run.at_ms().saturating_sub(1));
-        let ended = match self.begun(&engine, id, &plan).await? {
-            Begun::Ended(ended) => ended,
-            Begun::Run(run) => self.drive(run, plan).await?,
-            Begun::Not => {
-                let workflow = Prepared::new(plan.clone(), engine, &child.bundle)?;
+        let id = derive_run_id(&context.idempotency_key(), context.run.at_ms().saturating_sub(1));
+        let ended = match self.find_started(&engine, id, &plan).await? {
+            EarlierRun::Finished(ended) => ended,
+            EarlierRun::Unfinished(run) => self.drive_child(run, plan).await?,
+            EarlierRun::None => {
+                let workflow = PreparedDefinition::new(plan.clone(), engine, &child.bundle)?;
                 let start = StartRun {
                     workflow_id: child.workflow,
                     agent: child.agent,
                     depth,
                     id: Some(id),
-                    ..StartRun::new(&workflow, child.inputs, &context.owner, limits)
+                    ..StartRun::new(&workflow, child.inputs, &context.user, limits)
                 };
-                self.drive(start.start(&self.store)?.run, plan).await?
+                self.drive_child(start.start(&self.store)?.run, plan).await?
             }
         };
-        if let Some(purse) = &context.purse {
-            purse.book(&ended.state.usage);
+        if let Some(purse) = &context.allowance {
+            purse.add_usage(&ended.state.usage);
         }
         Ok(ended)
     }
 
     /// Drives a run on its own task, so that it can record its cancellation.
-    async fn drive(&self, run: Run, plan: Arc<Plan>) -> Result<Ended, StepError> {
-        let (id, _given) = (run.id(), Given { run: run.control(), store: self.store.clone() });
+    async fn drive_child(&self, run: Run, plan: Arc<Plan>) -> Result<ChildOutcome, StepError> {
+        let (id, _given) = (run.id(), CancelOnDrop { run: run.control(), store: self.store.clone() });
         let outcome = run.spawn().await;
         let failed = |error| StepError::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
         let outcome = outcome.map_err(failed)?;
         outcome.broken.map_or(Ok(()), Err)?;
-        Ok(Ended { id, plan, state: outcome.state, env: outcome.env })
+        Ok(ChildOutcome { id, plan, state: outcome.state, env: outcome.env })
     }
 
     /// The state of the run that an earlier attempt of this step may have started. Waits while another worker drives
     /// it.
-    async fn begun(&self, engine: &Engine, id: RunId, plan: &Arc<Plan>) -> Result<Begun, StepError> {
+    async fn find_started(&self, engine: &Engine, id: RunId, plan: &Arc<Plan>) -> Result<EarlierRun, StepError> {
         loop {
-            let Ok(records) = self.store.read(id, 0).await else { return Ok(Begun::Not) };
-            let state = RunState::of(records.iter().map(|record| &**record))?;
+            let Ok(records) = self.store.read(id, 0).await else { return Ok(EarlierRun::None) };
+            let state = RunState::from_records(records.iter().map(|record| &**record))?;
             if state.status.is_final() {
-                let env = engine.left(records, plan.clone()).await;
-                return Ok(Begun::Ended(Ended { id, plan: plan.clone(), state, env }));
+                let env = engine.final_env(records, plan.clone()).await;
+                return Ok(EarlierRun::Finished(ChildOutcome { id, plan: plan.clone(), state, env }));
             }
             let resumed = plan.clone();
-            match engine.resume(id, async |_| Ok(resumed)).await {
-                Err(error) if error.code == Code::RunOwned => tokio::time::sleep(LOOK).await,
-                run => return Ok(Begun::Run(run?)),
+            match engine.resume_run(id, async |_| Ok(resumed)).await {
+                Err(error) if error.code == Code::RunOwned => tokio::time::sleep(POLL_INTERVAL).await,
+                run => return Ok(EarlierRun::Unfinished(run?)),
             }
         }
     }
 }
 
 /// A child run to start.
-pub(super) struct Child {
+pub(super) struct ChildRun {
     pub(super) bundle: Bundle,
     /// Id of the definition.
     pub(super) workflow: Option<String>,
@@ -117,14 +122,14 @@ pub(super) struct Child {
 }
 
 /// The child run of an earlier attempt.
-enum Begun {
-    Not,
-    Run(Run),
-    Ended(Ended),
+enum EarlierRun {
+    None,
+    Unfinished(Run),
+    Finished(ChildOutcome),
 }
 
 /// A child run that has ended or waits.
-pub(super) struct Ended {
+pub(super) struct ChildOutcome {
     id: RunId,
     pub(super) plan: Arc<Plan>,
     pub(super) state: RunState,
@@ -133,21 +138,21 @@ pub(super) struct Ended {
 
 /// Cancels a child run when its step is abandoned, unless the run has ended. When the process stops, both are left for
 /// recovery.
-struct Given {
+struct CancelOnDrop {
     run: Control,
     store: Arc<Store>,
 }
 
-impl Drop for Given {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if !self.store.is_leaving() {
-            self.run.cancel("its step was abandoned");
+        if !self.store.is_shutting_down() {
+            self.run.cancel_run("its step was abandoned");
         }
     }
 }
 
 /// The error of a child run that has not ended.
-pub(super) fn unfinished(ended: &Ended) -> StepError {
+pub(super) fn unfinished_error(ended: &ChildOutcome) -> StepError {
     let (id, status) = (ended.id, ended.state.status.name());
     let message = match ended.state.status {
         Status::Waiting => format!("the workflow is waiting for an answer; continue it with flowloom answer {id}"),
@@ -158,8 +163,8 @@ pub(super) fn unfinished(ended: &Ended) -> StepError {
 
 /// The id of the run that a step starts, equal for every attempt of that step. Its timestamp is `at_ms`, so that runs
 /// are listed in chronological order.
-pub fn id_of(key: &str, at_ms: u64) -> RunId {
+pub fn derive_run_id(key: &str, at_ms: u64) -> RunId {
     let mut random = [0; 10];
-    random.copy_from_slice(&Hash::of(key.as_bytes()).bytes()[..10]);
+    random.copy_from_slice(&Hash::of_bytes(key.as_bytes()).as_bytes()[..10]);
     RunId::new(at_ms, random)
 }

@@ -8,38 +8,38 @@ use flowloom_core::error::StepError;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::render;
 use flowloom_core::value::Value;
-use flowloom_formats::{flow, present};
-use flowloom_runtime::effects::{Context, Reply, Substeps};
+use flowloom_formats::{flow, render_result};
+use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture};
 use flowloom_tools::{FunctionConfig, NativeFunction};
 
-use super::Host;
-use super::child::{Child, unfinished};
-use crate::definitions::bundle::plan_of;
-use crate::tools::offer::Offer;
+use super::WorkflowHost;
+use super::child::{ChildRun, unfinished_error};
+use crate::definitions::bundle::compile_bundle;
+use crate::tools::offer::ToolDescriptor;
 
 /// A workflow as a tool of an agent.
 struct FlowFunction {
-    host: Arc<Host>,
+    host: Arc<WorkflowHost>,
     id: String,
 }
 
 /// Builds the function that runs a workflow available to the bundle's agent.
-pub(crate) fn of_flow(host: &Arc<Host>, id: &str) -> FunctionConfig {
+pub(crate) fn tool_function(host: &Arc<WorkflowHost>, id: &str) -> FunctionConfig {
     FunctionConfig::Native(Arc::new(FlowFunction { host: host.clone(), id: id.to_owned() }))
 }
 
 impl NativeFunction for FlowFunction {
-    fn class(&self) -> EffectClass {
+    fn effect_class(&self) -> EffectClass {
         EffectClass::AtLeastOnce
     }
 
     /// Returns `{text, is_final}`: the text for the agent, and whether that is the agent's final answer.
-    fn call<'a>(
+    fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,
-        context: &'a Context,
-        _below: &'a dyn Substeps,
-    ) -> Reply<'a, Value> {
+        context: &'a EffectContext,
+        _below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
             let found = self.host.bundle.flows.as_ref().and_then(|flows| flows.get(&self.id));
             let Some(flow) = found else {
@@ -49,21 +49,21 @@ impl NativeFunction for FlowFunction {
             let inputs = match flow.bundle.format {
                 // The types of flow variables are not declared.
                 flow::FORMAT => arguments,
-                _ => Offer::of(&self.id, plan_of(&flow.bundle)?).inputs(&arguments)?,
+                _ => ToolDescriptor::new(&self.id, compile_bundle(&flow.bundle)?).to_inputs(&arguments)?,
             };
             let agent = context.agent.as_deref().map(str::to_owned);
-            let child = Child { bundle: flow.bundle.clone(), workflow: Some(self.id.clone()), inputs, agent };
-            let ended = self.host.end(child, context).await?;
+            let child = ChildRun { bundle: flow.bundle.clone(), workflow: Some(self.id.clone()), inputs, agent };
+            let ended = self.host.run_child_to_end(child, context).await?;
             let (text, is_final) = match (&ended.state.error, ended.state.status) {
-                (_, status) if !status.is_final() => return Err(unfinished(&ended)),
+                (_, status) if !status.is_final() => return Err(unfinished_error(&ended)),
                 _ if flow.bundle.format == flow::FORMAT => {
                     let told = flow::tool_reply(&ended.plan, &ended.state);
                     (told.text, told.is_final)
                 }
                 (Some(error), _) => return Err(error.clone()),
                 (None, _) => {
-                    let output = present(&ended.plan, &ended.state, &ended.env).output;
-                    (render::text(&output, render::Style::Json), false)
+                    let output = render_result(&ended.plan, &ended.state, &ended.env).output;
+                    (render::render_text(&output, render::TextStyle::Json), false)
                 }
             };
             Ok(Value::map([("text", Value::from(text)), ("is_final", is_final.into())]))

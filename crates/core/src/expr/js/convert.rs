@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::render::{js_json, js_number};
+use crate::render::{format_js_number, to_js_json};
 use crate::value::Value;
 
 /// An intermediate value: a [`Value`], or a value that [`Value`] cannot represent.
@@ -15,7 +15,7 @@ pub(super) enum Datum {
 }
 
 impl Datum {
-    pub(super) fn of(value: Value) -> Datum {
+    pub(super) fn from_value(value: Value) -> Datum {
         Datum::Value(value)
     }
 
@@ -49,7 +49,7 @@ impl Datum {
         self.is_object() || matches!(self, Datum::Value(Value::String(_)))
     }
 
-    fn number(&self) -> Option<f64> {
+    fn as_number(&self) -> Option<f64> {
         match self {
             Datum::Number(number) => Some(*number),
             Datum::Value(Value::Number(number)) => Some(number.as_f64()),
@@ -58,7 +58,7 @@ impl Datum {
     }
 
     /// The result of `typeof`.
-    pub(super) fn kind(&self) -> &'static str {
+    pub(super) fn type_of(&self) -> &'static str {
         match self {
             Datum::Undefined => "undefined",
             Datum::Number(_) | Datum::Value(Value::Number(_)) => "number",
@@ -73,34 +73,34 @@ impl Datum {
 pub(super) fn to_text(operand: &Datum) -> String {
     match operand {
         Datum::Undefined => "undefined".into(),
-        Datum::Number(number) => number_text(*number),
-        Datum::Value(value) => value_text(value),
+        Datum::Number(number) => format_number(*number),
+        Datum::Value(value) => format_value(value),
     }
 }
 
-fn value_text(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
-        Value::Number(number) => number_text(number.as_f64()),
+        Value::Number(number) => format_number(number.as_f64()),
         Value::List(items) => {
-            let item = |item: &Value| if matches!(item, Value::Null) { String::new() } else { value_text(item) };
+            let item = |item: &Value| if matches!(item, Value::Null) { String::new() } else { format_value(item) };
             items.iter().map(item).collect::<Vec<_>>().join(",")
         }
         Value::Map(_) => "[object Object]".into(),
         Value::Blob(_) => "[object File]".into(),
-        Value::Null | Value::Bool(_) => js_json(value),
+        Value::Null | Value::Bool(_) => to_js_json(value),
     }
 }
 
 /// `String(number)`.
-pub(super) fn number_text(number: f64) -> String {
+pub(super) fn format_number(number: f64) -> String {
     if number.is_nan() {
         return "NaN".into();
     }
     if number.is_infinite() {
         return if number > 0.0 { "Infinity".into() } else { "-Infinity".into() };
     }
-    js_number(number)
+    format_js_number(number)
 }
 
 /// The name of a property.
@@ -116,12 +116,12 @@ pub(super) fn to_number(operand: &Datum) -> f64 {
         Datum::Value(Value::Null) => 0.0,
         Datum::Value(Value::Bool(value)) => f64::from(u8::from(*value)),
         Datum::Value(Value::Number(number)) => number.as_f64(),
-        Datum::Value(Value::String(text)) => text_number(text),
-        Datum::Value(value) => text_number(&value_text(value)),
+        Datum::Value(Value::String(text)) => parse_number(text),
+        Datum::Value(value) => parse_number(&format_value(value)),
     }
 }
 
-fn text_number(text: &str) -> f64 {
+fn parse_number(text: &str) -> f64 {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     let radix = |digits: &str, radix: u32| {
         let digits: Option<Vec<u32>> = digits.chars().map(|c| c.to_digit(radix)).collect();
@@ -160,7 +160,7 @@ pub(super) fn to_int32(number: f64) -> i32 {
 }
 
 /// `base ** exponent`.
-pub(super) fn power(base: f64, exponent: f64) -> f64 {
+pub(super) fn raise_to_power(base: f64, exponent: f64) -> f64 {
     if exponent.is_nan() || (base.abs() == 1.0 && exponent.is_infinite()) {
         return f64::NAN;
     }
@@ -169,7 +169,7 @@ pub(super) fn power(base: f64, exponent: f64) -> f64 {
 
 /// `===`: objects are equal only if they are identical.
 pub(super) fn strictly_equal(left: &Datum, right: &Datum) -> bool {
-    if let (Some(left), Some(right)) = (left.number(), right.number()) {
+    if let (Some(left), Some(right)) = (left.as_number(), right.as_number()) {
         return left == right;
     }
     match (left, right) {
@@ -192,7 +192,7 @@ pub(super) fn loosely_equal(left: &Datum, right: &Datum) -> bool {
     if left.is_nullish() || right.is_nullish() {
         return left.is_nullish() && right.is_nullish();
     }
-    if left.kind() == right.kind() {
+    if left.type_of() == right.type_of() {
         return strictly_equal(left, right);
     }
     match (left.is_object(), right.is_object()) {
@@ -203,7 +203,7 @@ pub(super) fn loosely_equal(left: &Datum, right: &Datum) -> bool {
 }
 
 /// The order of two values; `None` if there is none (`NaN`).
-pub(super) fn compare(left: &Datum, right: &Datum) -> Option<Ordering> {
+pub(super) fn compare_values(left: &Datum, right: &Datum) -> Option<Ordering> {
     if left.is_textual() && right.is_textual() {
         let (left, right) = (to_text(left), to_text(right));
         return Some(left.encode_utf16().cmp(right.encode_utf16()));

@@ -10,7 +10,7 @@ use crate::error::StepError;
 use crate::expr::Lookup;
 use crate::value::{Map, Number, Value};
 
-use convert::{Datum, compare, loosely_equal, strictly_equal, to_int32, to_number, to_property_key, to_text};
+use convert::{Datum, compare_values, loosely_equal, strictly_equal, to_int32, to_number, to_property_key, to_text};
 
 /// An expression of the supported subset.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub enum Js {
     /// A template literal.
     Template(Vec<Js>),
     /// An array literal; items may be spread.
-    List(Vec<Item>),
+    List(Vec<ListItem>),
     /// An object literal.
     Object(Vec<Property>),
     /// Member access: `a.b`, `a[b]`; the flag marks the optional form `a?.b`.
@@ -44,7 +44,7 @@ pub enum Js {
     /// A value that is computed by code of a front end.
     Computed(Computed),
     /// An expression with its place in the source, for error messages.
-    Placed(Box<Js>, Arc<Place>),
+    Placed(Box<Js>, Arc<ExpressionPlace>),
 }
 
 /// A value that front ends compute themselves, for literals that JavaScript does not have.
@@ -65,7 +65,7 @@ impl PartialEq for Computed {
 
 /// An item of an array literal.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Item {
+pub enum ListItem {
     /// A single value.
     One(Js),
     /// All items of a value.
@@ -130,7 +130,7 @@ pub enum Logic {
 
 /// The place of an expression in the source.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Place {
+pub struct ExpressionPlace {
     /// File, line and column: `main.md:3:7`.
     pub at: String,
     /// The expression.
@@ -151,11 +151,11 @@ impl Js {
     /// The value in `scope`; `None` is `undefined`. A non-finite number becomes its text. Fails with `FL1037` where
     /// JavaScript throws an error.
     pub fn evaluate(&self, scope: &dyn Lookup) -> Result<Option<Value>, StepError> {
-        Ok(match self.operand(scope)? {
+        Ok(match self.evaluate_datum(scope)? {
             Datum::Undefined => None,
             Datum::Number(number) => Some(match Number::from_f64(number) {
                 Some(number) => Value::Number(number),
-                None => convert::number_text(number).into(),
+                None => convert::format_number(number).into(),
             }),
             Datum::Value(value) => Some(value),
         })
@@ -163,71 +163,77 @@ impl Js {
 
     /// Whether the value is truthy.
     pub fn is_true(&self, scope: &dyn Lookup) -> Result<bool, StepError> {
-        self.operand(scope).map(|operand| operand.is_truthy())
+        self.evaluate_datum(scope).map(|operand| operand.is_truthy())
     }
 
-    fn operand(&self, scope: &dyn Lookup) -> Result<Datum, StepError> {
-        match self.eval(scope) {
+    fn evaluate_datum(&self, scope: &dyn Lookup) -> Result<Datum, StepError> {
+        match self.evaluate_part(scope) {
             Ok(operand) => Ok(operand),
             Err(Stop::Short) => Ok(Datum::Undefined),
             Err(Stop::Error(error)) => Err(error),
         }
     }
 
-    fn eval(&self, scope: &dyn Lookup) -> Evaluated {
+    fn evaluate_part(&self, scope: &dyn Lookup) -> Evaluated {
         Ok(match self {
-            Js::Literal(value) => Datum::of(value.clone()),
+            Js::Literal(value) => Datum::from_value(value.clone()),
             Js::Undefined => Datum::Undefined,
             Js::Special(number) => Datum::Number(*number),
-            Js::Name(name) => scope.lookup(name).cloned().map_or(Datum::Undefined, Datum::of),
+            Js::Name(name) => scope.lookup_name(name).cloned().map_or(Datum::Undefined, Datum::from_value),
             Js::Template(parts) => {
                 let mut text = String::new();
                 for part in parts {
-                    text.push_str(&to_text(&part.eval(scope)?));
+                    text.push_str(&to_text(&part.evaluate_part(scope)?));
                 }
                 Datum::Value(text.into())
             }
-            Js::List(items) => list(items, scope)?,
-            Js::Object(properties) => object(properties, scope)?,
+            Js::List(items) => evaluate_list(items, scope)?,
+            Js::Object(properties) => evaluate_object(properties, scope)?,
             Js::Member(object, key, optional) => {
-                let object = object.eval(scope)?;
+                let object = object.evaluate_part(scope)?;
                 if *optional && object.is_nullish() {
                     return Err(Stop::Short);
                 }
-                let key = to_property_key(&key.eval(scope)?);
-                member(&object, &key)?
+                let key = to_property_key(&key.evaluate_part(scope)?);
+                read_member(&object, &key)?
             }
-            Js::Chain(inner) => match inner.eval(scope) {
+            Js::Chain(inner) => match inner.evaluate_part(scope) {
                 Err(Stop::Short) => Datum::Undefined,
                 evaluated => evaluated?,
             },
-            Js::Unary(operator, inner) => unary(*operator, &inner.eval(scope)?),
-            Js::Binary(operator, left, right) => binary(*operator, &left.eval(scope)?, &right.eval(scope)?),
+            Js::Unary(operator, inner) => apply_unary(*operator, &inner.evaluate_part(scope)?),
+            Js::Binary(operator, left, right) => {
+                apply_binary(*operator, &left.evaluate_part(scope)?, &right.evaluate_part(scope)?)
+            }
             Js::Logic(operator, left, right) => {
-                let left = left.eval(scope)?;
+                let left = left.evaluate_part(scope)?;
                 let decided = match operator {
                     Logic::And => !left.is_truthy(),
                     Logic::Or => left.is_truthy(),
                     Logic::Nullish => !left.is_nullish(),
                 };
-                if decided { left } else { right.eval(scope)? }
+                if decided { left } else { right.evaluate_part(scope)? }
             }
             Js::Choice(parts) => {
                 let [test, yes, no] = &**parts;
-                if test.eval(scope)?.is_truthy() { yes.eval(scope)? } else { no.eval(scope)? }
+                if test.evaluate_part(scope)?.is_truthy() {
+                    yes.evaluate_part(scope)?
+                } else {
+                    no.evaluate_part(scope)?
+                }
             }
             Js::Computed(computed) => Datum::Value(computed.0.compute(scope).map_err(Stop::Error)?),
-            Js::Placed(inner, place) => match inner.eval(scope) {
-                Err(Stop::Error(error)) => return Err(Stop::Error(place.blame(error))),
+            Js::Placed(inner, place) => match inner.evaluate_part(scope) {
+                Err(Stop::Error(error)) => return Err(Stop::Error(place.locate_error(error))),
                 evaluated => evaluated?,
             },
         })
     }
 }
 
-impl Place {
+impl ExpressionPlace {
     /// Adds the place and the expression to the front of the message, unless it already names an expression.
-    pub fn blame(&self, mut error: StepError) -> StepError {
+    pub fn locate_error(&self, mut error: StepError) -> StepError {
         if matches!(error.code, Code::ExpressionFailed | Code::ScriptLimit)
             && !error.message.contains("in the expression {")
         {
@@ -237,28 +243,30 @@ impl Place {
     }
 }
 
-fn list(items: &[Item], scope: &dyn Lookup) -> Evaluated {
+fn evaluate_list(items: &[ListItem], scope: &dyn Lookup) -> Evaluated {
     let mut list = Vec::with_capacity(items.len());
     for item in items {
         match item {
-            Item::One(js) => list.push(js.eval(scope)?.into_value()),
-            Item::Spread(js) => match js.eval(scope)? {
+            ListItem::One(js) => list.push(js.evaluate_part(scope)?.into_value()),
+            ListItem::Spread(js) => match js.evaluate_part(scope)? {
                 Datum::Value(Value::List(spread)) => list.extend(spread.iter().cloned()),
                 Datum::Value(Value::String(text)) => list.extend(text.chars().map(|c| c.to_string().into())),
-                other => return Err(failed(format!("{} cannot be spread into a list", describe(&other)))),
+                other => {
+                    return Err(expression_error(format!("{} cannot be spread into a list", describe_datum(&other))));
+                }
             },
         }
     }
     Ok(Datum::Value(Value::list(list)))
 }
 
-fn object(properties: &[Property], scope: &dyn Lookup) -> Evaluated {
+fn evaluate_object(properties: &[Property], scope: &dyn Lookup) -> Evaluated {
     let mut map = Map::new();
     for property in properties {
         match property {
             Property::Pair(key, value) => {
-                let key = to_property_key(&key.eval(scope)?);
-                match value.eval(scope)? {
+                let key = to_property_key(&key.evaluate_part(scope)?);
+                match value.evaluate_part(scope)? {
                     Datum::Undefined => {
                         map.shift_remove(key.as_str());
                     }
@@ -267,7 +275,7 @@ fn object(properties: &[Property], scope: &dyn Lookup) -> Evaluated {
                     }
                 }
             }
-            Property::Spread(js) => match js.eval(scope)? {
+            Property::Spread(js) => match js.evaluate_part(scope)? {
                 Datum::Value(Value::Map(spread)) => {
                     map.extend(spread.iter().map(|(key, value)| (key.clone(), value.clone())));
                 }
@@ -285,12 +293,12 @@ fn object(properties: &[Property], scope: &dyn Lookup) -> Evaluated {
 }
 
 /// `object[key]`.
-fn member(object: &Datum, key: &str) -> Evaluated {
+fn read_member(object: &Datum, key: &str) -> Evaluated {
     let index = || key.parse::<usize>().ok().filter(|index| index.to_string() == key);
     let found = match object {
         Datum::Undefined | Datum::Value(Value::Null) => {
             let what = if matches!(object, Datum::Undefined) { "undefined" } else { "null" };
-            return Err(failed(format!("cannot read {key:?} of {what}")));
+            return Err(expression_error(format!("cannot read {key:?} of {what}")));
         }
         Datum::Value(Value::Map(map)) => map.get(key).cloned(),
         Datum::Value(Value::List(items)) if key == "length" => Some((items.len() as i64).into()),
@@ -307,21 +315,21 @@ fn member(object: &Datum, key: &str) -> Evaluated {
         },
         Datum::Number(_) | Datum::Value(Value::Bool(_) | Value::Number(_)) => None,
     };
-    Ok(found.map_or(Datum::Undefined, Datum::of))
+    Ok(found.map_or(Datum::Undefined, Datum::from_value))
 }
 
-fn unary(operator: Unary, operand: &Datum) -> Datum {
+fn apply_unary(operator: Unary, operand: &Datum) -> Datum {
     match operator {
         Unary::Minus => Datum::Number(-to_number(operand)),
         Unary::Plus => Datum::Number(to_number(operand)),
         Unary::Not => Datum::Value((!operand.is_truthy()).into()),
         Unary::BitNot => Datum::Number(f64::from(!to_int32(to_number(operand)))),
-        Unary::TypeOf => Datum::Value(operand.kind().into()),
+        Unary::TypeOf => Datum::Value(operand.type_of().into()),
         Unary::Void => Datum::Undefined,
     }
 }
 
-fn binary(operator: Binary, left: &Datum, right: &Datum) -> Datum {
+fn apply_binary(operator: Binary, left: &Datum, right: &Datum) -> Datum {
     let numbers = |f: fn(f64, f64) -> f64| Datum::Number(f(to_number(left), to_number(right)));
     let bits =
         |f: fn(i32, i32) -> i32| Datum::Number(f64::from(f(to_int32(to_number(left)), to_int32(to_number(right)))));
@@ -335,15 +343,15 @@ fn binary(operator: Binary, left: &Datum, right: &Datum) -> Datum {
         Binary::Multiply => numbers(|a, b| a * b),
         Binary::Divide => numbers(|a, b| a / b),
         Binary::Remainder => numbers(|a, b| a % b),
-        Binary::Power => numbers(convert::power),
+        Binary::Power => numbers(convert::raise_to_power),
         Binary::Equal => truth(loosely_equal(left, right)),
         Binary::NotEqual => truth(!loosely_equal(left, right)),
         Binary::Same => truth(strictly_equal(left, right)),
         Binary::NotSame => truth(!strictly_equal(left, right)),
-        Binary::Less => truth(compare(left, right).is_some_and(std::cmp::Ordering::is_lt)),
-        Binary::LessOrEqual => truth(compare(left, right).is_some_and(std::cmp::Ordering::is_le)),
-        Binary::Greater => truth(compare(left, right).is_some_and(std::cmp::Ordering::is_gt)),
-        Binary::GreaterOrEqual => truth(compare(left, right).is_some_and(std::cmp::Ordering::is_ge)),
+        Binary::Less => truth(compare_values(left, right).is_some_and(std::cmp::Ordering::is_lt)),
+        Binary::LessOrEqual => truth(compare_values(left, right).is_some_and(std::cmp::Ordering::is_le)),
+        Binary::Greater => truth(compare_values(left, right).is_some_and(std::cmp::Ordering::is_gt)),
+        Binary::GreaterOrEqual => truth(compare_values(left, right).is_some_and(std::cmp::Ordering::is_ge)),
         Binary::BitAnd => bits(|a, b| a & b),
         Binary::BitOr => bits(|a, b| a | b),
         Binary::BitXor => bits(|a, b| a ^ b),
@@ -356,15 +364,15 @@ fn binary(operator: Binary, left: &Datum, right: &Datum) -> Datum {
     }
 }
 
-fn describe(operand: &Datum) -> &'static str {
+fn describe_datum(operand: &Datum) -> &'static str {
     match operand {
         Datum::Undefined => "undefined",
         Datum::Number(_) => "a number",
-        Datum::Value(value) => value.kind(),
+        Datum::Value(value) => value.kind_name(),
     }
 }
 
-fn failed(message: String) -> Stop {
+fn expression_error(message: String) -> Stop {
     Stop::Error(StepError::new(Code::ExpressionFailed, message))
 }
 

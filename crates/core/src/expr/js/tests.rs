@@ -3,7 +3,7 @@
 use super::*;
 use crate::json::parse_value;
 
-fn scope() -> Map {
+fn test_scope() -> Map {
     parse_value(r#"{"n":7,"name":"Kit","none":null,"list":[1,"b"],"o":{"a":{"b":2}},"t":true}"#)
         .expect("valid")
         .as_map()
@@ -11,20 +11,20 @@ fn scope() -> Map {
         .expect("an object")
 }
 
-fn name(name: &str) -> Js {
+fn name_reference(name: &str) -> Js {
     Js::Name(name.into())
 }
 
-fn text(text: &str) -> Js {
+fn text_literal(text: &str) -> Js {
     Js::Literal(text.into())
 }
 
-fn number(text: &str) -> Js {
+fn number_literal(text: &str) -> Js {
     Js::Literal(parse_value(text).expect("a number"))
 }
 
-fn shown(js: &Js) -> String {
-    match js.evaluate(&scope()) {
+fn evaluate_to_text(js: &Js) -> String {
+    match js.evaluate(&test_scope()) {
         Ok(None) => "undefined".into(),
         Ok(Some(value)) => js_text(&value),
         Err(error) => error.message,
@@ -32,35 +32,35 @@ fn shown(js: &Js) -> String {
 }
 
 fn js_text(value: &Value) -> String {
-    crate::render::text(value, crate::render::Style::JavaScript)
+    crate::render::render_text(value, crate::render::TextStyle::JavaScript)
 }
 
-fn binary(operator: Binary, left: Js, right: Js) -> String {
-    shown(&Js::Binary(operator, Box::new(left), Box::new(right)))
+fn evaluate_binary(operator: Binary, left: Js, right: Js) -> String {
+    evaluate_to_text(&Js::Binary(operator, Box::new(left), Box::new(right)))
 }
 
 #[test]
 fn operators() {
     let cases = [
-        (binary(Binary::Add, number("1"), text("2")), "12"),
-        (binary(Binary::Add, Js::List(vec![]), Js::Object(vec![])), "[object Object]"),
-        (binary(Binary::Add, name("none"), number("1")), "1"),
-        (binary(Binary::Multiply, text("3"), text("4")), "12"),
-        (binary(Binary::Divide, number("0"), number("0")), "NaN"),
-        (binary(Binary::Divide, number("-1"), number("0")), "-Infinity"),
-        (binary(Binary::Remainder, number("-7"), number("3")), "-1"),
-        (binary(Binary::Power, number("7"), number("2")), "49"),
-        (binary(Binary::Equal, text("1"), number("1")), "true"),
-        (binary(Binary::Equal, name("none"), Js::Undefined), "true"),
-        (binary(Binary::Equal, name("none"), number("0")), "false"),
-        (binary(Binary::Same, name("list"), name("list")), "true"),
-        (binary(Binary::Same, Js::List(vec![]), Js::List(vec![])), "false"),
-        (binary(Binary::Less, text("10"), text("9")), "true"),
-        (binary(Binary::Less, text("10"), number("9")), "false"),
-        (binary(Binary::Less, Js::Undefined, number("9")), "false"),
-        (binary(Binary::ShiftRightZero, number("-1"), number("28")), "15"),
-        (binary(Binary::BitOr, number("4294967298.9"), number("0")), "2"),
-        (binary(Binary::Add, number("0.1"), number("0.2")), "0.30000000000000004"),
+        (evaluate_binary(Binary::Add, number_literal("1"), text_literal("2")), "12"),
+        (evaluate_binary(Binary::Add, Js::List(vec![]), Js::Object(vec![])), "[object Object]"),
+        (evaluate_binary(Binary::Add, name_reference("none"), number_literal("1")), "1"),
+        (evaluate_binary(Binary::Multiply, text_literal("3"), text_literal("4")), "12"),
+        (evaluate_binary(Binary::Divide, number_literal("0"), number_literal("0")), "NaN"),
+        (evaluate_binary(Binary::Divide, number_literal("-1"), number_literal("0")), "-Infinity"),
+        (evaluate_binary(Binary::Remainder, number_literal("-7"), number_literal("3")), "-1"),
+        (evaluate_binary(Binary::Power, number_literal("7"), number_literal("2")), "49"),
+        (evaluate_binary(Binary::Equal, text_literal("1"), number_literal("1")), "true"),
+        (evaluate_binary(Binary::Equal, name_reference("none"), Js::Undefined), "true"),
+        (evaluate_binary(Binary::Equal, name_reference("none"), number_literal("0")), "false"),
+        (evaluate_binary(Binary::Same, name_reference("list"), name_reference("list")), "true"),
+        (evaluate_binary(Binary::Same, Js::List(vec![]), Js::List(vec![])), "false"),
+        (evaluate_binary(Binary::Less, text_literal("10"), text_literal("9")), "true"),
+        (evaluate_binary(Binary::Less, text_literal("10"), number_literal("9")), "false"),
+        (evaluate_binary(Binary::Less, Js::Undefined, number_literal("9")), "false"),
+        (evaluate_binary(Binary::ShiftRightZero, number_literal("-1"), number_literal("28")), "15"),
+        (evaluate_binary(Binary::BitOr, number_literal("4294967298.9"), number_literal("0")), "2"),
+        (evaluate_binary(Binary::Add, number_literal("0.1"), number_literal("0.2")), "0.30000000000000004"),
     ];
     for (index, (given, wanted)) in cases.into_iter().enumerate() {
         assert_eq!(given, wanted, "case {index}");
@@ -69,24 +69,24 @@ fn operators() {
 
 #[test]
 fn members() {
-    let member = |object: Js, key: &str| Js::Member(Box::new(object), Box::new(text(key)), false);
+    let member = |object: Js, key: &str| Js::Member(Box::new(object), Box::new(text_literal(key)), false);
     let cases = [
-        (member(member(name("o"), "a"), "b"), "2"),
-        (member(name("list"), "length"), "2"),
-        (member(name("list"), "1"), "b"),
-        (member(name("list"), "7"), "undefined"),
-        (member(name("name"), "length"), "3"),
-        (member(name("name"), "0"), "K"),
-        (member(name("n"), "x"), "undefined"),
-        (member(name("none"), "x"), "cannot read \"x\" of null"),
-        (member(name("nobody"), "x"), "cannot read \"x\" of undefined"),
+        (member(member(name_reference("o"), "a"), "b"), "2"),
+        (member(name_reference("list"), "length"), "2"),
+        (member(name_reference("list"), "1"), "b"),
+        (member(name_reference("list"), "7"), "undefined"),
+        (member(name_reference("name"), "length"), "3"),
+        (member(name_reference("name"), "0"), "K"),
+        (member(name_reference("n"), "x"), "undefined"),
+        (member(name_reference("none"), "x"), "cannot read \"x\" of null"),
+        (member(name_reference("nobody"), "x"), "cannot read \"x\" of undefined"),
     ];
     for (js, wanted) in cases {
-        assert_eq!(shown(&js), wanted, "{js:?}");
+        assert_eq!(evaluate_to_text(&js), wanted, "{js:?}");
     }
-    let short = Js::Member(Box::new(name("nobody")), Box::new(text("x")), true);
-    let chain = Js::Chain(Box::new(Js::Member(Box::new(short), Box::new(text("y")), false)));
-    assert_eq!(shown(&chain), "undefined");
+    let short = Js::Member(Box::new(name_reference("nobody")), Box::new(text_literal("x")), true);
+    let chain = Js::Chain(Box::new(Js::Member(Box::new(short), Box::new(text_literal("y")), false)));
+    assert_eq!(evaluate_to_text(&chain), "undefined");
 }
 
 #[test]
@@ -110,10 +110,10 @@ fn texts_as_numbers() {
 
 #[test]
 fn a_failure_says_where() {
-    let broken = Js::Member(Box::new(name("nobody")), Box::new(text("x")), false);
-    let place = Place { at: "main.md:3:7".into(), source: "nobody.x".into() };
+    let broken = Js::Member(Box::new(name_reference("nobody")), Box::new(text_literal("x")), false);
+    let place = ExpressionPlace { at: "main.md:3:7".into(), source: "nobody.x".into() };
     let placed = Js::Placed(Box::new(broken), Arc::new(place));
-    let error = placed.evaluate(&scope()).expect_err("fails");
+    let error = placed.evaluate(&test_scope()).expect_err("fails");
     assert_eq!(error.code, Code::ExpressionFailed);
     assert_eq!(error.message, "main.md:3:7: cannot read \"x\" of undefined in the expression {nobody.x}");
 }

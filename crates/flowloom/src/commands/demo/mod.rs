@@ -16,12 +16,12 @@ use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::value::Value;
-use flowloom_formats::present;
+use flowloom_formats::render_result;
 use tokio::net::TcpListener;
 
 use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
-use crate::commands::run::perform;
-use crate::failure::{Failure, Outcome};
+use crate::commands::run::run_bundle;
+use crate::failure::{CommandError, CommandResult};
 use crate::terminal::{report, screen};
 
 /// A bundled example and its inputs.
@@ -29,7 +29,7 @@ struct Example {
     file: &'static str,
     text: &'static str,
     /// Further files of the definition, by path.
-    beside: &'static [(&'static str, &'static str)],
+    extra_files: &'static [(&'static str, &'static str)],
     /// Whether dangling edges are ignored.
     is_lenient: bool,
     /// Script with recorded answers, for examples that are too hard for the small model.
@@ -38,7 +38,7 @@ struct Example {
 }
 
 /// Description of the small model.
-const SMALL: &str = "a model of 135 million parameters";
+const SMALL_MODEL_DESCRIPTION: &str = "a model of 135 million parameters";
 
 /// Includes an example file under its own path.
 macro_rules! example {
@@ -47,11 +47,11 @@ macro_rules! example {
     };
 }
 
-const EXAMPLES: [Example; 7] = [
+const DEMO_EXAMPLES: [Example; 7] = [
     Example {
         file: "examples/flow/summarize-page.json",
         text: include_str!("../../../../../examples/flow/summarize-page.json"),
-        beside: &[],
+        extra_files: &[],
         is_lenient: false,
         script: None,
         inputs: |base| Value::map([("url", Value::from(format!("{base}/lamp.html")))]),
@@ -59,7 +59,7 @@ const EXAMPLES: [Example; 7] = [
     Example {
         file: "examples/flow/weather-report.json",
         text: include_str!("../../../../../examples/flow/weather-report.json"),
-        beside: &[],
+        extra_files: &[],
         is_lenient: false,
         script: None,
         inputs: |base| Value::map([("base", Value::from(base))]),
@@ -67,7 +67,7 @@ const EXAMPLES: [Example; 7] = [
     Example {
         file: "examples/steps/review-document.json",
         text: include_str!("../../../../../examples/steps/review-document.json"),
-        beside: &[],
+        extra_files: &[],
         is_lenient: false,
         script: None,
         inputs: |_| include_str!("../../../../../examples/site/review.txt").into(),
@@ -75,7 +75,7 @@ const EXAMPLES: [Example; 7] = [
     Example {
         file: "examples/markdown/poem.mdx",
         text: include_str!("../../../../../examples/markdown/poem.mdx"),
-        beside: &[],
+        extra_files: &[],
         is_lenient: false,
         script: None,
         inputs: |_| Value::map::<&str>([]),
@@ -83,7 +83,7 @@ const EXAMPLES: [Example; 7] = [
     Example {
         file: "examples/pipeline/analyse-review.json",
         text: include_str!("../../../../../examples/pipeline/analyse-review.json"),
-        beside: &[
+        extra_files: &[
             example!("examples/pipeline/blocks/count_words.json"),
             example!("examples/pipeline/blocks/sentiment.json"),
             example!("examples/pipeline/blocks/topic.json"),
@@ -96,7 +96,7 @@ const EXAMPLES: [Example; 7] = [
     Example {
         file: "examples/graph/helpdesk.json",
         text: include_str!("../../../../../examples/graph/helpdesk.json"),
-        beside: &[
+        extra_files: &[
             example!("examples/graph/agents/triage/jsonSchema.json"),
             example!("examples/graph/agents/triage/systemPrompt.md"),
             example!("examples/graph/agents/orders/jsonSchema.json"),
@@ -111,16 +111,16 @@ const EXAMPLES: [Example; 7] = [
     Example {
         file: "examples/seeds/graph/01.json",
         text: include_str!("../../../../../examples/seeds/graph/01.json"),
-        beside: &[],
+        extra_files: &[],
         is_lenient: true,
         script: Some(include_str!("../../../../../examples/graph/2nchat.script.json")),
         inputs: |_| Value::map([("message", "Do these two parts fit together?".into())]),
     },
 ];
 
-pub(crate) async fn demo(global: &Global, arguments: DemoArgs) -> Outcome {
+pub(crate) async fn run_demo(global: &Global, arguments: DemoArgs) -> CommandResult {
     let mut config = global.load_config()?;
-    let address = serve().await?;
+    let address = serve_pages().await?;
     config.egress.allow.push(address.clone());
     config.tools.base_url = Some(format!("http://{address}"));
     config.default_model.value = Some(arguments.model.clone());
@@ -134,64 +134,64 @@ pub(crate) async fn demo(global: &Global, arguments: DemoArgs) -> Outcome {
     }
     let mut app = App::open(config)?;
     let mut rows = Vec::new();
-    for example in &EXAMPLES {
+    for example in &DEMO_EXAMPLES {
         eprintln!("\n── {}", example.file);
-        rows.push(show(global, &app, example, &format!("http://{address}")).await?);
+        rows.push(run_example(global, &app, example, &format!("http://{address}")).await?);
     }
-    rows.push(authored::authored(global, &mut app).await?);
+    rows.push(authored::run_authoring(global, &mut app).await?);
     println!("\n{:<38} {:<10} {:>6} {:>8}", "definition", "status", "steps", "time");
     for row in &rows {
         println!("{:<38} {:<10} {:>6} {:>8}", row.file, row.status, row.steps, row.took);
     }
     println!("\nAnswered by {}. Every step is recorded: flowloom show last", arguments.model);
-    println!("Next: flowloom run {} --input examples/site/review.txt", EXAMPLES[2].file);
+    println!("Next: flowloom run {} --input examples/site/review.txt", DEMO_EXAMPLES[2].file);
     Ok(u8::from(rows.iter().any(|row| row.status != "succeeded")))
 }
 
-struct Row {
+struct ExampleResult {
     file: &'static str,
     status: &'static str,
     steps: usize,
     took: String,
 }
 
-async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Result<Row, Failure> {
-    let all = example.beside.iter().copied().chain([(example.file, example.text)]);
+async fn run_example(global: &Global, app: &App, example: &Example, base: &str) -> Result<ExampleResult, CommandError> {
+    let all = example.extra_files.iter().copied().chain([(example.file, example.text)]);
     let files: BTreeMap<String, Vec<u8>> =
         all.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect();
     let loader = Loader { config: &app.config, format: None, lenient: example.is_lenient };
     let compiled = loader.compile_files(example.file, files.clone()).compiled;
     let Some(plan) = compiled.plan.map(Arc::new) else {
         let why = compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
-        return Err(Failure::usage(format!("{} does not compile: {why}", example.file)));
+        return Err(CommandError::usage(format!("{} does not compile: {why}", example.file)));
     };
-    let mut bundle = Bundle { lenient: example.is_lenient, ..app.bundle(example.file, &files, plan.format)? };
+    let mut bundle = Bundle { lenient: example.is_lenient, ..app.build_bundle(example.file, &files, plan.format)? };
     if example.is_lenient {
         eprintln!("Three of its edges name a missing node and are ignored.");
     }
     if let Some(script) = example.script {
-        eprintln!("These answers come from a script: {} is too small for this.", SMALL);
+        eprintln!("These answers come from a script: {} is too small for this.", SMALL_MODEL_DESCRIPTION);
         let file = app.store.folder().join("demo.script.json");
-        std::fs::write(&file, script).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+        std::fs::write(&file, script).map_err(|error| CommandError::usage(format!("{}: {error}", file.display())))?;
         bundle.model = Some(format!("scripted:{}", file.display()));
     }
     let started = Instant::now();
-    let watcher = Box::new(screen::Screen::new(&OutputArgs::default(), global.json));
+    let watcher = Box::new(screen::ProgressScreen::new(&OutputArgs::default(), global.json));
     let given = ("local", app.config.limits.clone());
-    let outcome = perform(app, (&bundle, &plan), (example.inputs)(base), given, watcher).await?;
-    println!("{}", summary::for_people(&present(&plan, &outcome.state, &outcome.env).output));
+    let outcome = run_bundle(app, (&bundle, &plan), (example.inputs)(base), given, watcher).await?;
+    println!("{}", summary::render_output(&render_result(&plan, &outcome.state, &outcome.env).output));
     if let Some(error) = &outcome.state.error {
         eprintln!("error[{}]: {}", error.code, error.message);
     }
     let steps = outcome.state.steps().iter().filter(|step| step.kind.is_some()).count();
-    let took = report::duration(started.elapsed().as_millis() as u64);
-    Ok(Row { file: example.file, status: outcome.state.status.name(), steps, took })
+    let took = report::format_duration(started.elapsed().as_millis() as u64);
+    Ok(ExampleResult { file: example.file, status: outcome.state.status.name(), steps, took })
 }
 
 /// Serves the demo's pages on a free loopback port. Returns the address as `host:port`.
-async fn serve() -> Result<String, Failure> {
+async fn serve_pages() -> Result<String, CommandError> {
     let failed = |error: std::io::Error| {
-        Failure::from(StepError::new(Code::StoreFailed, format!("cannot serve the pages of the demo: {error}")))
+        CommandError::from(StepError::new(Code::StoreFailed, format!("cannot serve the pages of the demo: {error}")))
     };
     let page = |kind: &'static str, text: &'static str| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
     let router = Router::new()

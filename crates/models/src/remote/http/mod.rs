@@ -15,66 +15,71 @@ use flowloom_core::Code;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderValue};
 
-use super::failure::Failure;
+use super::failure::ProviderFailure;
 
 /// Timeout for connecting.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept.
-const KEEP: Duration = Duration::from_secs(90);
+const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Both clients; each is created on first use.
-pub(super) struct Http {
+pub(super) struct HttpClient {
     proxy: Option<String>,
     web: OnceLock<reqwest::Client>,
-    plain: OnceLock<plain::Plain>,
+    plain: OnceLock<plain::PlainClient>,
 }
 
 /// The head of a response; its body is read with [`Reply::piece`].
-pub(super) struct Reply {
+pub(super) struct HttpReply {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
-    body: Body,
+    body: ReplyBody,
 }
 
-enum Body {
+enum ReplyBody {
     Web(Box<reqwest::Response>),
-    Plain(body::Body),
+    Plain(body::PlainBody),
 }
 
-impl Http {
+impl HttpClient {
     /// Nothing is opened before the first request.
-    pub(super) fn new(proxy: Option<String>) -> Http {
-        Http { proxy, web: OnceLock::new(), plain: OnceLock::new() }
+    pub(super) fn new(proxy: Option<String>) -> HttpClient {
+        HttpClient { proxy, web: OnceLock::new(), plain: OnceLock::new() }
     }
 
     /// Posts JSON.
-    pub(super) async fn post(&self, url: &str, headers: HeaderMap, body: String) -> Result<Reply, Failure> {
-        let url =
-            Url::parse(url).map_err(|error| Failure::new(Code::ModelFailed, format!("invalid base URL: {error}")))?;
+    pub(super) async fn post_json(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body: String,
+    ) -> Result<HttpReply, ProviderFailure> {
+        let url = Url::parse(url)
+            .map_err(|error| ProviderFailure::new(Code::ModelFailed, format!("invalid base URL: {error}")))?;
         if self.proxy.is_none() && url.scheme() == "http" && url.username().is_empty() && url.password().is_none() {
-            return self.plain.get_or_init(plain::Plain::new).post(&url, headers, body).await;
+            return self.plain.get_or_init(plain::PlainClient::new).post_json(&url, headers, body).await;
         }
         // Boxed, so that the future of a plain call has no room for it.
-        let sent = Box::pin(self.web()?.post(url).headers(headers).body(body).send()).await;
-        let reply = sent.map_err(|error| Failure::unreachable(&error))?;
+        let sent = Box::pin(self.web_client()?.post(url).headers(headers).body(body).send()).await;
+        let reply = sent.map_err(|error| ProviderFailure::unreachable(&error))?;
         let (status, headers) = (reply.status().as_u16(), reply.headers().clone());
-        Ok(Reply { status, headers, body: Body::Web(Box::new(reply)) })
+        Ok(HttpReply { status, headers, body: ReplyBody::Web(Box::new(reply)) })
     }
 
     /// The reqwest client.
-    pub(super) fn web(&self) -> Result<reqwest::Client, Failure> {
+    pub(super) fn web_client(&self) -> Result<reqwest::Client, ProviderFailure> {
         if let Some(client) = self.web.get() {
             return Ok(client.clone());
         }
         let failed = |error: reqwest::Error| {
-            Failure::new(Code::ModelFailed, format!("cannot create the HTTP client: {}", error.without_url()))
+            ProviderFailure::new(Code::ModelFailed, format!("cannot create the HTTP client: {}", error.without_url()))
         };
         // No redirects: they would send the prompt, and with some protocols the key, to another host.
         let mut builder = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT)
-            .pool_idle_timeout(KEEP);
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_CONNECTION_TIMEOUT);
         if let Some(proxy) = &self.proxy {
             builder = builder.proxy(reqwest::Proxy::all(proxy).map_err(failed)?);
         }
@@ -83,26 +88,26 @@ impl Http {
     }
 }
 
-impl Reply {
+impl HttpReply {
     /// The next bytes of the body; `None` after its end. Fails if the body is cut off.
-    pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+    pub(super) async fn next_piece(&mut self) -> Result<Option<Bytes>, ProviderFailure> {
         let piece = match &mut self.body {
-            Body::Web(reply) => reply.chunk().await.ok(),
-            Body::Plain(body) => body.piece().await.ok(),
+            ReplyBody::Web(reply) => reply.chunk().await.ok(),
+            ReplyBody::Plain(body) => body.next_piece().await.ok(),
         };
-        piece.ok_or_else(|| Failure::truncated("the connection was lost in the middle of the answer"))
+        piece.ok_or_else(|| ProviderFailure::cut_off("the connection was lost in the middle of the answer"))
     }
 
     /// A header as text, by its name in lower case; empty if it is missing.
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(super) fn get_header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
 /// A header value that is not logged.
-pub(super) fn secret(value: &str) -> Result<HeaderValue, Failure> {
+pub(super) fn secret_header(value: &str) -> Result<HeaderValue, ProviderFailure> {
     let mut value = HeaderValue::from_str(value).map_err(|_| {
-        Failure::new(Code::ModelKeyMissing, "the key contains characters that are not allowed in a header")
+        ProviderFailure::new(Code::ModelKeyMissing, "the key contains characters that are not allowed in a header")
     })?;
     value.set_sensitive(true);
     Ok(value)

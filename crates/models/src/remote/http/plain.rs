@@ -12,56 +12,62 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tower_service::Service as _;
 
-use super::body::{self, Body};
-use super::head::{self, Head};
-use super::pool::Pool;
-use super::{CONNECT, Reply};
-use crate::remote::failure::Failure;
+use super::body::{self, PlainBody};
+use super::head::{self, ResponseHead};
+use super::pool::ConnectionPool;
+use super::{CONNECT_TIMEOUT, HttpReply};
+use crate::remote::failure::ProviderFailure;
 
 /// Interval of keep-alive probes on an idle connection, so that devices in between do not drop it.
-const PROBE: std::time::Duration = std::time::Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// Opens connections and reuses them.
-pub(super) struct Plain {
+pub(super) struct PlainClient {
     connector: HttpConnector,
-    pool: Arc<Pool>,
+    pool: Arc<ConnectionPool>,
 }
 
-impl Plain {
-    pub(super) fn new() -> Plain {
+impl PlainClient {
+    pub(super) fn new() -> PlainClient {
         let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT));
-        connector.set_keepalive(Some(PROBE));
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.set_keepalive(Some(KEEPALIVE_INTERVAL));
         connector.set_nodelay(true);
-        Plain { connector, pool: Arc::default() }
+        PlainClient { connector, pool: Arc::default() }
     }
 
-    pub(super) async fn post(&self, url: &Url, headers: HeaderMap, body: String) -> Result<Reply, Failure> {
-        let request = head::request(url, &headers, &body);
+    pub(super) async fn post_json(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        body: String,
+    ) -> Result<HttpReply, ProviderFailure> {
+        let request = head::write_request(url, &headers, &body);
         drop((headers, body));
-        let server = head::server(url);
-        let stream = match self.pool.take(&server) {
+        let server = head::host_header(url);
+        let stream = match self.pool.take_connection(&server) {
             Some(stream) => stream,
-            None => Box::pin(self.connect(url)).await?,
+            None => Box::pin(self.open_connection(url)).await?,
         };
-        let (stream, read, head) = exchange(stream, request).await.map_err(|error| Failure::lost(&error))?;
-        let Head { status, headers, framing, is_kept } = head;
-        let home = is_kept.then(|| (self.pool.clone(), server));
-        let body = super::Body::Plain(Body::new(stream, read, framing, home));
-        Ok(Reply { status, headers, body })
+        let (stream, read, head) =
+            exchange_head(stream, request).await.map_err(|error| ProviderFailure::connection_lost(&error))?;
+        let ResponseHead { status, headers, framing, is_reusable } = head;
+        let home = is_reusable.then(|| (self.pool.clone(), server));
+        let body = super::ReplyBody::Plain(PlainBody::new(stream, read, framing, home));
+        Ok(HttpReply { status, headers, body })
     }
 
-    async fn connect(&self, url: &Url) -> Result<TcpStream, Failure> {
-        let address = url.as_str().parse().map_err(|error| Failure::lost(&error))?;
+    async fn open_connection(&self, url: &Url) -> Result<TcpStream, ProviderFailure> {
+        let address = url.as_str().parse().map_err(|error| ProviderFailure::connection_lost(&error))?;
         let connected = self.connector.clone().call(address).await;
-        Ok(connected.map_err(|error| Failure::lost(&error))?.into_inner())
+        Ok(connected.map_err(|error| ProviderFailure::connection_lost(&error))?.into_inner())
     }
 }
 
 /// Sends a request and reads the head of its response. Also returns the bytes read after the head.
 ///
 /// Reads while writing: a server may reject a request, and close the connection, before it has read all of it.
-async fn exchange(stream: TcpStream, mut request: Vec<u8>) -> io::Result<(TcpStream, BytesMut, Head)> {
+async fn exchange_head(stream: TcpStream, mut request: Vec<u8>) -> io::Result<(TcpStream, BytesMut, ResponseHead)> {
     let (mut sent, mut broken, mut read) = (0, None, BytesMut::new());
     loop {
         let is_sending = sent < request.len();
@@ -82,19 +88,19 @@ async fn exchange(stream: TcpStream, mut request: Vec<u8>) -> io::Result<(TcpStr
         if !ready.is_readable() {
             continue;
         }
-        match body::fill(&stream, &mut read) {
-            Ok(Some(0)) => return Err(broken.unwrap_or_else(hung_up)),
+        match body::fill_buffer(&stream, &mut read) {
+            Ok(Some(0)) => return Err(broken.unwrap_or_else(closed_by_server)),
             Ok(_) => {}
             Err(error) => return Err(broken.unwrap_or(error)),
         }
-        if let Some(mut head) = head::take(&mut read)? {
-            head.is_kept &= request.is_empty() && broken.is_none();
+        if let Some(mut head) = head::take_head(&mut read)? {
+            head.is_reusable &= request.is_empty() && broken.is_none();
             return Ok((stream, read, head));
         }
     }
 }
 
-fn hung_up() -> io::Error {
+fn closed_by_server() -> io::Error {
     let why: Box<dyn Error + Send + Sync> = "the server closed the connection before it answered".into();
     io::Error::new(io::ErrorKind::UnexpectedEof, why)
 }

@@ -7,36 +7,36 @@ use std::time::Instant;
 
 use tokio::net::TcpStream;
 
-use super::KEEP;
+use super::IDLE_CONNECTION_TIMEOUT;
 
 /// Maximum number of idle connections to one server.
-const MOST: usize = 256;
+const MAX_IDLE_CONNECTIONS: usize = 256;
 
 /// The newest connection is used first, so that surplus connections of a peak age and are closed.
 #[derive(Default)]
-pub(super) struct Pool(Mutex<HashMap<String, VecDeque<(Instant, TcpStream)>>>);
+pub(super) struct ConnectionPool(Mutex<HashMap<String, VecDeque<(Instant, TcpStream)>>>);
 
-impl Pool {
+impl ConnectionPool {
     /// An idle connection that is still open.
-    pub(super) fn take(&self, server: &str) -> Option<TcpStream> {
+    pub(super) fn take_connection(&self, server: &str) -> Option<TcpStream> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = kept.get_mut(server)?;
-        close_old(kept);
+        drop_expired(kept);
         std::iter::from_fn(|| kept.pop_back()).map(|(_, stream)| stream).find(is_open)
     }
 
-    pub(super) fn give_back(&self, server: String, stream: TcpStream) {
+    pub(super) fn return_connection(&self, server: String, stream: TcpStream) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = kept.entry(server).or_default();
-        close_old(kept);
-        if kept.len() < MOST {
+        drop_expired(kept);
+        if kept.len() < MAX_IDLE_CONNECTIONS {
             kept.push_back((Instant::now(), stream));
         }
     }
 }
 
-fn close_old(kept: &mut VecDeque<(Instant, TcpStream)>) {
-    let is_old = |(since, _): &(Instant, TcpStream)| since.elapsed() > KEEP;
+fn drop_expired(kept: &mut VecDeque<(Instant, TcpStream)>) {
+    let is_old = |(since, _): &(Instant, TcpStream)| since.elapsed() > IDLE_CONNECTION_TIMEOUT;
     while kept.front().is_some_and(is_old) {
         kept.pop_front();
     }

@@ -5,18 +5,18 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::body::{Framing, Next};
-use super::head::{self, Head};
+use super::body::{BodyPart, Framing};
+use super::head::{self, ResponseHead};
 use super::*;
 
-fn head_of(bytes: &str) -> Result<Option<Head>, String> {
-    head::take(&mut BytesMut::from(bytes)).map_err(|error| error.to_string())
+fn parse_head(bytes: &str) -> Result<Option<ResponseHead>, String> {
+    head::take_head(&mut BytesMut::from(bytes)).map_err(|error| error.to_string())
 }
 
 /// The framing of a head, and whether the connection can be reused.
-fn told(bytes: &str) -> (Framing, bool) {
-    let head = head_of(bytes).unwrap().unwrap();
-    (head.framing, head.is_kept)
+fn framing_of(bytes: &str) -> (Framing, bool) {
+    let head = parse_head(bytes).unwrap().unwrap();
+    (head.framing, head.is_reusable)
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_head_says_how_its_body_ends() {
             (Framing::Length(0), true),
         ),
     ] {
-        assert_eq!(told(head), expected, "{head}");
+        assert_eq!(framing_of(head), expected, "{head}");
     }
 }
 
@@ -53,21 +53,21 @@ fn what_is_no_head_is_refused() {
         ("HTTP/1.1 101 Switching Protocols\r\n\r\n", "the server switched protocols"),
         (&format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(70_000)), "the response head is too long"),
     ] {
-        assert_eq!(head_of(bytes).err().as_deref(), Some(why), "{bytes:.60}");
+        assert_eq!(parse_head(bytes).err().as_deref(), Some(why), "{bytes:.60}");
     }
-    assert!(head_of("HTTP/1.1 200 OK\r\ncontent-le").unwrap().is_none());
+    assert!(parse_head("HTTP/1.1 200 OK\r\ncontent-le").unwrap().is_none());
 }
 
 /// The body that arrives in these pieces, and whether it ended.
-fn body_of(mut framing: Framing, pieces: &[&[u8]]) -> std::io::Result<(Vec<u8>, bool)> {
+fn collect_body(mut framing: Framing, pieces: &[&[u8]]) -> std::io::Result<(Vec<u8>, bool)> {
     let (mut read, mut body) = (BytesMut::new(), Vec::new());
     for piece in pieces {
         read.extend_from_slice(piece);
         loop {
-            match framing.take(&mut read)? {
-                Next::Piece(bytes) => body.extend_from_slice(&bytes),
-                Next::More => break,
-                Next::End => return Ok((body, true)),
+            match framing.take_part(&mut read)? {
+                BodyPart::Piece(bytes) => body.extend_from_slice(&bytes),
+                BodyPart::NeedMore => break,
+                BodyPart::End => return Ok((body, true)),
             }
         }
     }
@@ -75,7 +75,7 @@ fn body_of(mut framing: Framing, pieces: &[&[u8]]) -> std::io::Result<(Vec<u8>, 
 }
 
 /// A chunked body with chunks of these sizes.
-fn in_chunks(body: &[u8], sizes: &[usize]) -> Vec<u8> {
+fn encode_chunks(body: &[u8], sizes: &[usize]) -> Vec<u8> {
     let (mut written, mut left, mut sizes) = (Vec::new(), body, sizes.iter().cycle());
     while !left.is_empty() {
         let (chunk, rest) = left.split_at((*sizes.next().unwrap()).min(left.len()));
@@ -95,41 +95,41 @@ proptest! {
         sizes in proptest::collection::vec(1..90usize, 1..6),
         cut in 1..40usize,
     ) {
-        let chunked = in_chunks(&body, &sizes);
+        let chunked = encode_chunks(&body, &sizes);
         let pieces: Vec<&[u8]> = chunked.chunks(cut).collect();
-        prop_assert_eq!(body_of(Framing::chunked(), &pieces).unwrap(), (body.clone(), true));
+        prop_assert_eq!(collect_body(Framing::chunked(), &pieces).unwrap(), (body.clone(), true));
         // Without its last byte it never ends.
         let short: Vec<&[u8]> = chunked[..chunked.len() - 1].chunks(cut).collect();
-        prop_assert_eq!(body_of(Framing::chunked(), &short).unwrap(), (body.clone(), false));
+        prop_assert_eq!(collect_body(Framing::chunked(), &short).unwrap(), (body.clone(), false));
         let pieces: Vec<&[u8]> = body.chunks(cut).chain([&b""[..]]).collect();
-        prop_assert_eq!(body_of(Framing::Length(body.len() as u64), &pieces).unwrap(), (body.clone(), true));
-        prop_assert_eq!(body_of(Framing::Close, &pieces).unwrap(), (body, false));
+        prop_assert_eq!(collect_body(Framing::Length(body.len() as u64), &pieces).unwrap(), (body.clone(), true));
+        prop_assert_eq!(collect_body(Framing::Close, &pieces).unwrap(), (body, false));
     }
 
     #[test]
     fn noise_is_an_error_or_a_body_but_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let _ = head::take(&mut BytesMut::from(&bytes[..]));
-        let _ = body_of(Framing::chunked(), &[&bytes]);
+        let _ = head::take_head(&mut BytesMut::from(&bytes[..]));
+        let _ = collect_body(Framing::chunked(), &[&bytes]);
     }
 }
 
 /// The server of one test.
-struct Server(TcpListener);
+struct TestServer(TcpListener);
 
-impl Server {
-    async fn new() -> (Server, String) {
+impl TestServer {
+    async fn start_server() -> (TestServer, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1/chat?x=1", listener.local_addr().unwrap());
-        (Server(listener), url)
+        (TestServer(listener), url)
     }
 
-    async fn accept(&self) -> TcpStream {
+    async fn accept_connection(&self) -> TcpStream {
         self.0.accept().await.unwrap().0
     }
 }
 
 /// Reads a request with the body `{}` and answers it.
-async fn answer(stream: &mut TcpStream, bytes: &str) -> String {
+async fn answer_request(stream: &mut TcpStream, bytes: &str) -> String {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n{}") {
         assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0, "the request broke off");
@@ -138,39 +138,39 @@ async fn answer(stream: &mut TcpStream, bytes: &str) -> String {
     String::from_utf8(request).unwrap()
 }
 
-async fn post(http: &Http, url: &str) -> Result<Reply, Failure> {
-    let headers = HeaderMap::from_iter([(reqwest::header::AUTHORIZATION, secret("Bearer k").unwrap())]);
-    http.post(url, headers, "{}".to_owned()).await
+async fn post_json(http: &HttpClient, url: &str) -> Result<HttpReply, ProviderFailure> {
+    let headers = HeaderMap::from_iter([(reqwest::header::AUTHORIZATION, secret_header("Bearer k").unwrap())]);
+    http.post_json(url, headers, "{}".to_owned()).await
 }
 
-async fn text(mut reply: Reply) -> Result<String, Failure> {
+async fn read_text(mut reply: HttpReply) -> Result<String, ProviderFailure> {
     let mut text = Vec::new();
-    while let Some(piece) = reply.piece().await? {
+    while let Some(piece) = reply.next_piece().await? {
         text.extend_from_slice(&piece);
     }
     Ok(String::from_utf8(text).unwrap())
 }
 
-const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const OK_RESPONSE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 #[tokio::test]
 async fn a_connection_is_used_again_and_a_request_is_whole() {
-    let (server, url) = Server::new().await;
-    let http = Http::new(None);
+    let (server, url) = TestServer::start_server().await;
+    let http = HttpClient::new(None);
     let asked = async {
         for _ in 0..3 {
-            assert_eq!(text(post(&http, &url).await.unwrap()).await.unwrap(), "ok");
+            assert_eq!(read_text(post_json(&http, &url).await.unwrap()).await.unwrap(), "ok");
         }
         // Not read to its end, although the end has arrived.
-        drop(post(&http, &url).await.unwrap());
-        assert_eq!(text(post(&http, &url).await.unwrap()).await.unwrap(), "ok");
+        drop(post_json(&http, &url).await.unwrap());
+        assert_eq!(read_text(post_json(&http, &url).await.unwrap()).await.unwrap(), "ok");
     };
     let answered = async {
-        let mut stream = server.accept().await;
+        let mut stream = server.accept_connection().await;
         for _ in 0..4 {
-            answer(&mut stream, OK).await;
+            answer_request(&mut stream, OK_RESPONSE).await;
         }
-        answer(&mut stream, OK).await
+        answer_request(&mut stream, OK_RESPONSE).await
     };
     let ((), request) = tokio::join!(asked, answered);
     let host = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
@@ -185,17 +185,17 @@ async fn a_connection_that_ended_or_says_more_than_it_should_is_not_used_again()
         "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil",
         "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
     ] {
-        let (server, url) = Server::new().await;
-        let http = Http::new(None);
+        let (server, url) = TestServer::start_server().await;
+        let http = HttpClient::new(None);
         let asked = async {
-            assert_eq!(text(post(&http, &url).await.unwrap()).await.unwrap(), "ok");
-            assert_eq!(text(post(&http, &url).await.unwrap()).await.unwrap(), "ok");
+            assert_eq!(read_text(post_json(&http, &url).await.unwrap()).await.unwrap(), "ok");
+            assert_eq!(read_text(post_json(&http, &url).await.unwrap()).await.unwrap(), "ok");
         };
         let answered = async {
-            let mut one = server.accept().await;
-            answer(&mut one, first).await;
-            let mut two = server.accept().await;
-            answer(&mut two, OK).await;
+            let mut one = server.accept_connection().await;
+            answer_request(&mut one, first).await;
+            let mut two = server.accept_connection().await;
+            answer_request(&mut two, OK_RESPONSE).await;
         };
         tokio::join!(asked, answered);
     }
@@ -207,13 +207,13 @@ async fn a_body_that_breaks_off_is_an_error() {
         "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok",
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok",
     ] {
-        let (server, url) = Server::new().await;
-        let http = Http::new(None);
+        let (server, url) = TestServer::start_server().await;
+        let http = HttpClient::new(None);
         let answered = async {
-            let mut stream = server.accept().await;
-            answer(&mut stream, reply).await;
+            let mut stream = server.accept_connection().await;
+            answer_request(&mut stream, reply).await;
         };
-        let asked = async { text(post(&http, &url).await.unwrap()).await };
+        let asked = async { read_text(post_json(&http, &url).await.unwrap()).await };
         let (result, ()) = tokio::join!(asked, answered);
         let error = result.unwrap_err().into_error("p", &[]).message;
         assert_eq!(error, "p: the connection was lost in the middle of the answer");
@@ -222,33 +222,33 @@ async fn a_body_that_breaks_off_is_an_error() {
 
 #[tokio::test]
 async fn a_server_may_refuse_before_it_has_heard_everything() {
-    let (server, url) = Server::new().await;
-    let http = Http::new(None);
+    let (server, url) = TestServer::start_server().await;
+    let http = HttpClient::new(None);
     let refused = async {
-        let mut stream = server.accept().await;
+        let mut stream = server.accept_connection().await;
         stream.write_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig").await.unwrap();
         stream
     };
     let huge = "x".repeat(32 << 20);
-    let (reply, _stream) = tokio::join!(http.post(&url, HeaderMap::new(), huge), refused);
+    let (reply, _stream) = tokio::join!(http.post_json(&url, HeaderMap::new(), huge), refused);
     let reply = reply.unwrap();
-    assert_eq!((reply.status, text(reply).await.unwrap().as_str()), (413, "big"));
+    assert_eq!((reply.status, read_text(reply).await.unwrap().as_str()), (413, "big"));
 }
 
 #[tokio::test]
 async fn no_answer_says_why() {
-    let (server, url) = Server::new().await;
-    let http = Http::new(None);
-    let hung_up = async { drop(server.accept().await) };
-    let (result, ()) = tokio::join!(post(&http, &url), hung_up);
-    let said = |failure: Failure| {
-        assert!(failure.again);
+    let (server, url) = TestServer::start_server().await;
+    let http = HttpClient::new(None);
+    let hung_up = async { drop(server.accept_connection().await) };
+    let (result, ()) = tokio::join!(post_json(&http, &url), hung_up);
+    let said = |failure: ProviderFailure| {
+        assert!(failure.can_retry);
         failure.into_error("p", &[]).message
     };
     let ended = said(result.err().unwrap());
     let reasons = ["the server closed the connection before it answered", "Connection reset by peer (os error 104)"];
     assert!(reasons.iter().any(|why| ended == format!("p: the provider cannot be reached: {why}")), "{ended}");
     drop(server);
-    let refused = said(post(&http, &url).await.err().unwrap());
+    let refused = said(post_json(&http, &url).await.err().unwrap());
     assert_eq!(refused, "p: the provider cannot be reached: tcp connect error: Connection refused (os error 111)");
 }

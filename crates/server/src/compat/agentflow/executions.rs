@@ -14,36 +14,36 @@ use flowloom_core::json::parse_value;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::pipeline::{node_results, nodes};
+use flowloom_formats::pipeline::{node_results, plan_nodes};
 use flowloom_store::RunFilter;
 
-use super::pipelines::inner;
-use super::wire::{Limit, time};
+use super::pipelines::unwrap_pipeline;
+use super::wire::{LimitQuery, format_time};
 use crate::caller::Caller;
-use crate::compat::runs::{Ended, ended};
-use crate::params::{At, Params};
-use crate::problem::{Answer, Document, Problem};
-use crate::runs::answer::owned;
+use crate::compat::runs::{CompatRun, read_snapshot};
+use crate::params::{PathParam, QueryParams};
+use crate::problem::{ApiResult, Problem, ProblemDocument};
+use crate::runs::answer::find_own_run;
 use crate::state::Server;
 
 /// A run in AgentFlow's form.
-pub(crate) fn execution(ended: &Ended) -> Map {
+pub(crate) fn build_execution(ended: &CompatRun) -> Map {
     let state = &ended.state;
-    let used = used(&ended.plan, state);
+    let used = node_usage(&ended.plan, state);
     let mut nodes = node_results(&ended.plan, state);
     for node in &mut nodes {
         let mut map = node.as_map().cloned().unwrap_or_default();
         if let Some(at) = map.get("finished_at").and_then(Value::as_i64) {
-            map.insert("finished_at".into(), time(at as u64).into());
+            map.insert("finished_at".into(), format_time(at as u64).into());
         }
         let usage = map.get("node_id").and_then(Value::as_str).and_then(|id| used.get(id));
-        map.extend(usage.map(|usage| ("usage".into(), summary::usage(usage))));
+        map.extend(usage.map(|usage| ("usage".into(), summary::usage_to_value(usage))));
         *node = map.into();
     }
     let failed = nodes.iter().filter_map(|node| Some((node.get("node_id")?, node.get("error")?)));
     let error = |(node, error): (&Value, &Value)| Value::map([("node_id", node.clone()), ("error", error.clone())]);
     let errors: Vec<Value> = failed.filter(|(_, error)| **error != Value::Null).map(error).collect();
-    let pipeline = inner(&parse_value(&ended.definition).unwrap_or_default());
+    let pipeline = unwrap_pipeline(&parse_value(&ended.definition).unwrap_or_default());
     let field = |name: &str| pipeline.get(name).cloned().unwrap_or_default();
     let created = state.created.as_deref();
     let workflow = created.and_then(|created| created.workflow.clone()).or_else(|| ended.plan.id.clone());
@@ -59,16 +59,16 @@ pub(crate) fn execution(ended: &Ended) -> Map {
         ("node_results", Value::list(nodes)),
         ("shared_context", ended.presented.result.get("results").cloned().unwrap_or_default()),
         ("errors", Value::list(errors)),
-        ("usage", summary::usage(&state.usage)),
-        ("started_at", time(state.created_at).into()),
-        ("finished_at", state.finished_at.map_or(Value::Null, |at| time(at).into())),
+        ("usage", summary::usage_to_value(&state.usage)),
+        ("started_at", format_time(state.created_at).into()),
+        ("finished_at", state.finished_at.map_or(Value::Null, |at| format_time(at).into())),
     ];
     entries.into_iter().map(|(key, value)| (key.into(), value)).collect()
 }
 
 /// The usage of the nodes that called a model, by node id.
-fn used(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
-    let nodes = nodes(plan);
+fn node_usage(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
+    let nodes = plan_nodes(plan);
     let mut used: HashMap<String, Usage> = HashMap::new();
     for step in state.steps() {
         let Some(usage) = &step.usage else { continue };
@@ -79,68 +79,72 @@ fn used(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
     used
 }
 
-async fn all(server: Server, caller: Caller, limit: u32) -> Answer<Json<Value>> {
-    caller.may(Scope::Read)?;
+async fn list_all(server: Server, caller: Caller, limit: u32) -> ApiResult<Json<Value>> {
+    caller.require_scope(Scope::Read)?;
     let filter = RunFilter {
-        holder: caller.user,
+        user: caller.user,
         format: Some(flowloom_formats::pipeline::FORMAT.name().into()),
         limit,
         ..RunFilter::default()
     };
     let shared = server.clone();
-    let rows = crate::blocking::blocking(move || shared.app.store.runs_of(&filter)).await??;
+    let rows = crate::blocking::run_blocking(move || shared.app.store.list_runs_matching(&filter)).await??;
     let mut executions = Vec::with_capacity(rows.len());
     for row in rows {
-        executions.push(execution(&ended(&server, row.id).await?).into());
+        executions.push(build_execution(&read_snapshot(&server, row.id).await?).into());
     }
     Ok(Json(Value::list(executions)))
 }
 
-async fn one(server: &Server, caller: &Caller, id: &str) -> Answer<Json<Value>> {
-    caller.may(Scope::Read)?;
-    let ended = ended(server, owned(server, caller, id)?).await?;
+async fn find_execution(server: &Server, caller: &Caller, id: &str) -> ApiResult<Json<Value>> {
+    caller.require_scope(Scope::Read)?;
+    let ended = read_snapshot(server, find_own_run(server, caller, id)?).await?;
     match ended.plan.format {
-        flowloom_formats::pipeline::FORMAT => Ok(Json(execution(&ended).into())),
-        _ => Err(Problem::not_there("run", id)),
+        flowloom_formats::pipeline::FORMAT => Ok(Json(build_execution(&ended).into())),
+        _ => Err(Problem::not_found("run", id)),
     }
 }
 
 /// Lists runs of pipelines, newest first.
-#[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(Limit),
+#[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(LimitQuery),
     responses((status = 200, description = "A list of executions")))]
-pub(crate) async fn list(
+pub(crate) async fn list_executions(
     State(server): State<Server>,
     caller: Caller,
-    Params(limit): Params<Limit>,
-) -> Answer<Json<Value>> {
-    all(server, caller, limit.count()).await
+    QueryParams(limit): QueryParams<LimitQuery>,
+) -> ApiResult<Json<Value>> {
+    list_all(server, caller, limit.clamped()).await
 }
 
 /// Returns a run of a pipeline.
 #[utoipa::path(get, path = "/api/executions/{id}", operation_id = "agentflow_execution", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
-    responses((status = 200, description = "The execution"), (status = 404, body = Document)))]
-pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
-    one(&server, &caller, &id).await
+    responses((status = 200, description = "The execution"), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn get_execution(
+    State(server): State<Server>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+) -> ApiResult<Json<Value>> {
+    find_execution(&server, &caller, &id).await
 }
 
 /// Same as `/api/executions`.
-#[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", security(("key" = ["read"])), params(Limit),
+#[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", security(("key" = ["read"])), params(LimitQuery),
     responses((status = 200, description = "A list of executions")))]
 pub(crate) async fn list_native(
     State(server): State<Server>,
     caller: Caller,
-    Params(limit): Params<Limit>,
-) -> Answer<Json<Value>> {
-    all(server, caller, limit.count()).await
+    QueryParams(limit): QueryParams<LimitQuery>,
+) -> ApiResult<Json<Value>> {
+    list_all(server, caller, limit.clamped()).await
 }
 
 /// Same as `/api/executions/{id}`.
 #[utoipa::path(get, path = "/api/v1/executions/{id}", operation_id = "get_execution", tag = "executions", security(("key" = ["read"])), params(("id" = String, Path)),
-    responses((status = 200, description = "The execution"), (status = 404, body = Document)))]
+    responses((status = 200, description = "The execution"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_native(
     State(server): State<Server>,
     caller: Caller,
-    At(id): At<String>,
-) -> Answer<Json<Value>> {
-    one(&server, &caller, &id).await
+    PathParam(id): PathParam<String>,
+) -> ApiResult<Json<Value>> {
+    find_execution(&server, &caller, &id).await
 }

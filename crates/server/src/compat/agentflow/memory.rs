@@ -15,149 +15,157 @@ use flowloom_core::value::{Map, Value};
 use flowloom_runtime::journal::Journal as _;
 use flowloom_store::Store;
 
-use crate::body::Body;
+use crate::body::JsonBody;
 use crate::caller::Caller;
-use crate::params::At;
-use crate::problem::{Answer, Document, Problem};
+use crate::params::PathParam;
+use crate::problem::{ApiResult, Problem, ProblemDocument};
 
 /// Maximum length of a key, in bytes.
-const KEY: usize = 1024;
+const MAX_KEY_BYTES: usize = 1024;
 
 /// Returns the user if the caller may access them. Names with control characters are reserved for internal use.
-fn user(caller: &Caller, named: String) -> Answer<String> {
+fn resolve_user(caller: &Caller, named: String) -> ApiResult<String> {
     match named.chars().any(char::is_control) {
-        true => Err(Problem::not_there("user", &named.escape_default().to_string())),
-        false => caller.acts_for(Some(named)),
+        true => Err(Problem::not_found("user", &named.escape_default().to_string())),
+        false => caller.resolve_user(Some(named)),
     }
 }
 
-async fn all(store: &Arc<Store>, caller: &Caller, named: String) -> Answer<Json<Value>> {
-    caller.may(Scope::Read)?;
-    let kept: Map = store.memories(&user(caller, named)?).await?;
+async fn read_all(store: &Arc<Store>, caller: &Caller, named: String) -> ApiResult<Json<Value>> {
+    caller.require_scope(Scope::Read)?;
+    let kept: Map = store.read_memories(&resolve_user(caller, named)?).await?;
     Ok(Json(kept.into()))
 }
 
 /// Returns a user's memory as an object.
 #[utoipa::path(get, path = "/api/memory/{user_id}", operation_id = "agentflow_memory", tag = "AgentFlow", security(("key" = ["read"])), params(("user_id" = String, Path)),
-    responses((status = 200, description = "An object"), (status = 404, body = Document)))]
-pub(crate) async fn get(
+    responses((status = 200, description = "An object"), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn get_memory(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At(user_id): At<String>,
-) -> Answer<Json<Value>> {
-    all(&store, &caller, user_id).await
+    PathParam(user_id): PathParam<String>,
+) -> ApiResult<Json<Value>> {
+    read_all(&store, &caller, user_id).await
 }
 
 /// Returns a user's memory as an object.
 #[utoipa::path(get, path = "/api/v1/memory/{user}", operation_id = "get_memory", tag = "memory", security(("key" = ["read"])), params(("user" = String, Path)),
-    responses((status = 200, description = "An object"), (status = 404, body = Document)))]
+    responses((status = 200, description = "An object"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_native(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At(user): At<String>,
-) -> Answer<Json<Value>> {
-    all(&store, &caller, user).await
+    PathParam(user): PathParam<String>,
+) -> ApiResult<Json<Value>> {
+    read_all(&store, &caller, user).await
 }
 
 /// Replaces a user's memory by an object. Keys that are missing from it are deleted.
 #[utoipa::path(put, path = "/api/memory/{user_id}", operation_id = "agentflow_replace_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
-pub(crate) async fn replace(
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn replace_memory(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At(user_id): At<String>,
-    Body(memory, _): Body<Value>,
-) -> Answer<StatusCode> {
-    whole(&store, &caller, user_id, &memory).await
+    PathParam(user_id): PathParam<String>,
+    JsonBody(memory, _): JsonBody<Value>,
+) -> ApiResult<StatusCode> {
+    replace_all(&store, &caller, user_id, &memory).await
 }
 
 /// Same as `PUT /api/memory/{user_id}`.
 #[utoipa::path(put, path = "/api/v1/memory/{user}", operation_id = "replace_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn replace_native(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At(user): At<String>,
-    Body(memory, _): Body<Value>,
-) -> Answer<StatusCode> {
-    whole(&store, &caller, user, &memory).await
+    PathParam(user): PathParam<String>,
+    JsonBody(memory, _): JsonBody<Value>,
+) -> ApiResult<StatusCode> {
+    replace_all(&store, &caller, user, &memory).await
 }
 
 /// Same as `PUT /api/v1/memory/{user}/{key}`.
 #[utoipa::path(put, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_put_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn put_one(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At((named, key)): At<(String, String)>,
-    Body(value, _): Body<Value>,
-) -> Answer<StatusCode> {
-    keep(&store, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
+    PathParam((named, key)): PathParam<(String, String)>,
+    JsonBody(value, _): JsonBody<Value>,
+) -> ApiResult<StatusCode> {
+    write_keys(&store, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
 /// Same as `DELETE /api/v1/memory/{user}/{key}`.
 #[utoipa::path(delete, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_delete_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
-    responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
+    responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn remove_one(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At((named, key)): At<(String, String)>,
-) -> Answer<StatusCode> {
-    forget(&store, &caller, named, key).await
+    PathParam((named, key)): PathParam<(String, String)>,
+) -> ApiResult<StatusCode> {
+    delete_key(&store, &caller, named, key).await
 }
 
 /// Stores a value, any JSON, under a key.
 #[utoipa::path(put, path = "/api/v1/memory/{user}/{key}", operation_id = "put_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
-pub(crate) async fn put(
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn put_native(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At((named, key)): At<(String, String)>,
-    Body(value, _): Body<Value>,
-) -> Answer<StatusCode> {
-    keep(&store, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
+    PathParam((named, key)): PathParam<(String, String)>,
+    JsonBody(value, _): JsonBody<Value>,
+) -> ApiResult<StatusCode> {
+    write_keys(&store, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
 /// Deletes a key.
 #[utoipa::path(delete, path = "/api/v1/memory/{user}/{key}", operation_id = "delete_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
-    responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
-pub(crate) async fn remove(
+    responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn remove_native(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At((named, key)): At<(String, String)>,
-) -> Answer<StatusCode> {
-    forget(&store, &caller, named, key).await
+    PathParam((named, key)): PathParam<(String, String)>,
+) -> ApiResult<StatusCode> {
+    delete_key(&store, &caller, named, key).await
 }
 
-async fn forget(store: &Arc<Store>, caller: &Caller, named: String, key: String) -> Answer<StatusCode> {
-    caller.may(Scope::Write)?;
-    let holder = user(caller, named.clone())?;
-    if store.memory(&holder, &key).await?.is_none() {
-        return Err(Problem::not_there("memory", &key));
+async fn delete_key(store: &Arc<Store>, caller: &Caller, named: String, key: String) -> ApiResult<StatusCode> {
+    caller.require_scope(Scope::Write)?;
+    let holder = resolve_user(caller, named.clone())?;
+    if store.read_memory(&holder, &key).await?.is_none() {
+        return Err(Problem::not_found("memory", &key));
     }
-    keep(store, caller, named, vec![MemoryWrite { key, value: None }]).await
+    write_keys(store, caller, named, vec![MemoryWrite { key, value: None }]).await
 }
 
-async fn whole(store: &Arc<Store>, caller: &Caller, named: String, memory: &Value) -> Answer<StatusCode> {
-    caller.may(Scope::Write)?;
-    let holder = user(caller, named.clone())?;
+async fn replace_all(store: &Arc<Store>, caller: &Caller, named: String, memory: &Value) -> ApiResult<StatusCode> {
+    caller.require_scope(Scope::Write)?;
+    let holder = resolve_user(caller, named.clone())?;
     let Some(map) = memory.as_map() else {
-        return Err(Problem::new(Code::RequestInvalid, format!("a memory must be an object, not {}", memory.kind())));
+        return Err(Problem::new(
+            Code::RequestInvalid,
+            format!("a memory must be an object, not {}", memory.kind_name()),
+        ));
     };
-    let before = store.memories(&holder).await?;
+    let before = store.read_memories(&holder).await?;
     let gone = before.keys().filter(|key| !map.contains_key(&**key));
     let mut writes: Vec<MemoryWrite> = gone.map(|key| MemoryWrite { key: key.to_string(), value: None }).collect();
     let kept = map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) });
     writes.extend(kept);
-    keep(store, caller, named, writes).await
+    write_keys(store, caller, named, writes).await
 }
 
 /// Writes keys, all or none; other keys remain unchanged.
-async fn keep(store: &Arc<Store>, caller: &Caller, named: String, writes: Vec<MemoryWrite>) -> Answer<StatusCode> {
-    caller.may(Scope::Write)?;
-    if writes.iter().any(|write| write.key.len() > KEY) {
-        return Err(Problem::new(Code::RequestInvalid, format!("a key may have at most {KEY} bytes")));
+async fn write_keys(
+    store: &Arc<Store>,
+    caller: &Caller,
+    named: String,
+    writes: Vec<MemoryWrite>,
+) -> ApiResult<StatusCode> {
+    caller.require_scope(Scope::Write)?;
+    if writes.iter().any(|write| write.key.len() > MAX_KEY_BYTES) {
+        return Err(Problem::new(Code::RequestInvalid, format!("a key may have at most {MAX_KEY_BYTES} bytes")));
     }
-    store.remember(user(caller, named)?, writes).await?;
+    store.write_memory(resolve_user(caller, named)?, writes).await?;
     Ok(StatusCode::NO_CONTENT)
 }

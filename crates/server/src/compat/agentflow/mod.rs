@@ -3,12 +3,12 @@
 mod author;
 mod automate;
 mod blocks;
-mod doer;
-mod doing;
 mod executions;
 mod memory;
+mod node_events;
 mod notifications;
 mod pipelines;
+mod run_stream;
 mod wire;
 
 use utoipa_axum::router::OpenApiRouter;
@@ -19,31 +19,31 @@ use crate::state::Server;
 /// The routes of the OpenAI-compatible API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
-        .routes(routes!(author::clarify))
+        .routes(routes!(author::clarify_goal))
         .routes(routes!(author::create_agent))
         .routes(routes!(author::create_agent_stream, author::follow_create_agent))
-        .routes(routes!(automate::automate))
+        .routes(routes!(automate::automate_goal))
         .routes(routes!(automate::automate_stream, automate::follow_automate))
-        .routes(routes!(blocks::list, blocks::put))
-        .routes(routes!(blocks::get, blocks::update, blocks::remove))
-        .routes(routes!(blocks::source))
-        .routes(routes!(blocks::search))
-        .routes(routes!(pipelines::list, pipelines::create))
-        .routes(routes!(pipelines::get, pipelines::remove))
-        .routes(routes!(pipelines::run_kept))
-        .routes(routes!(pipelines::run_once))
-        .routes(routes!(doer::run_once))
-        .routes(routes!(doer::run_kept, doer::follow_kept))
-        .routes(routes!(executions::list))
-        .routes(routes!(executions::get))
+        .routes(routes!(blocks::list_blocks, blocks::put_block))
+        .routes(routes!(blocks::get_block, blocks::update_block, blocks::delete_block))
+        .routes(routes!(blocks::get_source))
+        .routes(routes!(blocks::search_blocks))
+        .routes(routes!(pipelines::list_pipelines, pipelines::create_pipeline))
+        .routes(routes!(pipelines::get_pipeline, pipelines::delete_pipeline))
+        .routes(routes!(pipelines::run_workflow))
+        .routes(routes!(pipelines::run_unstored))
+        .routes(routes!(run_stream::stream_unstored))
+        .routes(routes!(run_stream::stream_stored, run_stream::follow_stored))
+        .routes(routes!(executions::list_executions))
+        .routes(routes!(executions::get_execution))
         .routes(routes!(executions::list_native))
         .routes(routes!(executions::get_native))
-        .routes(routes!(notifications::list))
-        .routes(routes!(notifications::read))
+        .routes(routes!(notifications::list_notifications))
+        .routes(routes!(notifications::read_notification))
         .routes(routes!(notifications::list_native))
         .routes(routes!(notifications::read_native))
-        .routes(routes!(memory::get, memory::replace))
+        .routes(routes!(memory::get_memory, memory::replace_memory))
         .routes(routes!(memory::put_one, memory::remove_one))
         .routes(routes!(memory::get_native, memory::replace_native))
-        .routes(routes!(memory::put, memory::remove))
+        .routes(routes!(memory::put_native, memory::remove_native))
 }

@@ -13,67 +13,71 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{NotificationRow, Store};
 use serde_json::{Value, json};
 
-use super::wire::{Limit, time};
+use super::wire::{LimitQuery, format_time};
 use crate::caller::Caller;
-use crate::params::{At, Params};
-use crate::problem::{Answer, Document};
+use crate::params::{PathParam, QueryParams};
+use crate::problem::{ApiResult, ProblemDocument};
 
-async fn all(store: Arc<Store>, caller: Caller, limit: u32) -> Answer<Json<Vec<Value>>> {
-    caller.may(Scope::Read)?;
-    let found = move || store.notifications(caller.user.as_deref(), limit);
-    let rows = crate::blocking::blocking(found).await??;
+async fn list_all(store: Arc<Store>, caller: Caller, limit: u32) -> ApiResult<Json<Vec<Value>>> {
+    caller.require_scope(Scope::Read)?;
+    let found = move || store.list_notifications(caller.user.as_deref(), limit);
+    let rows = crate::blocking::run_blocking(found).await??;
     let shown = |row: NotificationRow| {
         let metadata: Value = serde_json::from_str(&row.metadata).unwrap_or_default();
         json!({
-            "id": row.id, "user_id": row.holder, "title": row.title, "body": row.body, "read": row.is_read,
-            "metadata": metadata, "created_at": time(row.at),
+            "id": row.id, "user_id": row.user, "title": row.title, "body": row.body, "read": row.is_read,
+            "metadata": metadata, "created_at": format_time(row.at),
         })
     };
     Ok(Json(rows.into_iter().map(shown).collect()))
 }
 
-async fn mark(store: &Arc<Store>, caller: &Caller, id: i64) -> Answer<Json<Value>> {
-    caller.may(Scope::Write)?;
-    store.read_notification(caller.user.as_deref(), id, SystemClock.now_ms()).await?;
+async fn mark_read(store: &Arc<Store>, caller: &Caller, id: i64) -> ApiResult<Json<Value>> {
+    caller.require_scope(Scope::Write)?;
+    store.mark_notification_read(caller.user.as_deref(), id, SystemClock.now_ms()).await?;
     Ok(Json(json!({"status": "read", "id": id})))
 }
 
 /// Lists notifications, newest first.
-#[utoipa::path(get, path = "/api/notifications", operation_id = "agentflow_notifications", tag = "AgentFlow", security(("key" = ["read"])), params(Limit),
+#[utoipa::path(get, path = "/api/notifications", operation_id = "agentflow_notifications", tag = "AgentFlow", security(("key" = ["read"])), params(LimitQuery),
     responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
-pub(crate) async fn list(
+pub(crate) async fn list_notifications(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    Params(limit): Params<Limit>,
-) -> Answer<Json<Vec<Value>>> {
-    all(store, caller, limit.count()).await
+    QueryParams(limit): QueryParams<LimitQuery>,
+) -> ApiResult<Json<Vec<Value>>> {
+    list_all(store, caller, limit.clamped()).await
 }
 
 /// Marks a notification as read.
 #[utoipa::path(post, path = "/api/notifications/{id}/read", operation_id = "agentflow_read_notification", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = i64, Path)),
-    responses((status = 200, description = "The notification was marked"), (status = 404, body = Document)))]
-pub(crate) async fn read(State(store): State<Arc<Store>>, caller: Caller, At(id): At<i64>) -> Answer<Json<Value>> {
-    mark(&store, &caller, id).await
+    responses((status = 200, description = "The notification was marked"), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn read_notification(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    PathParam(id): PathParam<i64>,
+) -> ApiResult<Json<Value>> {
+    mark_read(&store, &caller, id).await
 }
 
 /// Same as `/api/notifications`.
-#[utoipa::path(get, path = "/api/v1/notifications", operation_id = "list_notifications", tag = "notifications", security(("key" = ["read"])), params(Limit),
+#[utoipa::path(get, path = "/api/v1/notifications", operation_id = "list_notifications", tag = "notifications", security(("key" = ["read"])), params(LimitQuery),
     responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
 pub(crate) async fn list_native(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    Params(limit): Params<Limit>,
-) -> Answer<Json<Vec<Value>>> {
-    all(store, caller, limit.count()).await
+    QueryParams(limit): QueryParams<LimitQuery>,
+) -> ApiResult<Json<Vec<Value>>> {
+    list_all(store, caller, limit.clamped()).await
 }
 
 /// Same as `/api/notifications/{id}/read`.
 #[utoipa::path(post, path = "/api/v1/notifications/{id}/read", operation_id = "read_notification", tag = "notifications", security(("key" = ["write"])), params(("id" = i64, Path)),
-    responses((status = 200, description = "The notification was marked"), (status = 404, body = Document)))]
+    responses((status = 200, description = "The notification was marked"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn read_native(
     State(store): State<Arc<Store>>,
     caller: Caller,
-    At(id): At<i64>,
-) -> Answer<Json<Value>> {
-    mark(&store, &caller, id).await
+    PathParam(id): PathParam<i64>,
+) -> ApiResult<Json<Value>> {
+    mark_read(&store, &caller, id).await
 }

@@ -7,33 +7,33 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use flowloom_app::definitions::catalog::Definition;
-use flowloom_app::definitions::stored::Content;
+use flowloom_app::definitions::catalog::CatalogEntry;
+use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::service::NewRun;
-use flowloom_app::tools::workflows::KEEPING;
+use flowloom_app::runs::service::StartRunRequest;
+use flowloom_app::tools::workflows::STORING_FUNCTIONS;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
-use flowloom_store::{Kind, RunFilter};
+use flowloom_store::{DefinitionKind, RunFilter};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::executions::execution;
-use super::wire::time;
-use crate::body::Body;
+use super::executions::build_execution;
+use super::wire::format_time;
+use crate::body::JsonBody;
 use crate::caller::Caller;
-use crate::compat::runs::{Ended, definition, definitions, run, with_id};
-use crate::definitions::change::{changeable, delete, not_in_folder};
+use crate::compat::runs::{CompatRun, ensure_id, find_definition, list_definitions, run_and_wait};
+use crate::definitions::change::{delete_definition, reject_folder_file, writable_key};
 use crate::definitions::put;
-use crate::params::At;
-use crate::problem::{Answer, Document, Problem};
-use crate::runs::start::Call;
+use crate::params::PathParam;
+use crate::problem::{ApiResult, Problem, ProblemDocument};
+use crate::runs::start::StartContext;
 use crate::state::Server;
 
 /// The pipeline in a JSON value: its field `pipeline`, or the value itself.
-pub(crate) fn inner(written: &Value) -> Map {
+pub(crate) fn unwrap_pipeline(written: &Value) -> Map {
     let inner = ["pipeline", "pipeline_json"].iter().find_map(|key| written.get(key)).unwrap_or(written);
     inner.as_map().cloned().unwrap_or_default()
 }
@@ -41,29 +41,29 @@ pub(crate) fn inner(written: &Value) -> Map {
 /// Lists pipelines, newest first.
 #[utoipa::path(get, path = "/api/pipelines", operation_id = "agentflow_list_pipelines", tag = "AgentFlow", security(("key" = ["read"])),
     responses((status = 200, description = "`[{id, name, user_intent, user_prompt, status, trigger_type, node_count, created_at}]`")))]
-pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Answer<Json<Value>> {
-    caller.may(Scope::Read)?;
-    let mut found = definitions(&server, caller.acts_for(None)?, flowloom_formats::pipeline::FORMAT).await?;
+pub(crate) async fn list_pipelines(State(server): State<Server>, caller: Caller) -> ApiResult<Json<Value>> {
+    caller.require_scope(Scope::Read)?;
+    let mut found = list_definitions(&server, caller.resolve_user(None)?, flowloom_formats::pipeline::FORMAT).await?;
     // Files of the folder have no creation time and come last.
-    found.sort_by_key(|(definition, _)| std::cmp::Reverse(definition.row().map(|row| row.created_at)));
+    found.sort_by_key(|(definition, _)| std::cmp::Reverse(definition.stored_row().map(|row| row.created_at)));
     let user = caller.user.clone();
-    let items = crate::blocking::blocking(move || {
-        found.iter().map(|(definition, content)| item(&server, user.clone(), definition, content)).collect()
+    let items = crate::blocking::run_blocking(move || {
+        found.iter().map(|(definition, content)| build_item(&server, user.clone(), definition, content)).collect()
     });
     let items: Result<Vec<Value>, flowloom_core::StepError> = items.await?;
     Ok(Json(Value::list(items?)))
 }
 
-fn item(
+fn build_item(
     server: &Server,
-    holder: Option<String>,
-    definition: &Definition,
-    content: &Content,
+    user: Option<String>,
+    definition: &CatalogEntry,
+    content: &DefinitionContent,
 ) -> Result<Value, flowloom_core::StepError> {
-    let pipeline = inner(&parse_value(content.main()).unwrap_or_default());
+    let pipeline = unwrap_pipeline(&parse_value(content.entry_text()).unwrap_or_default());
     let field = |name: &str| pipeline.get(name).cloned().unwrap_or_default();
-    let filter = RunFilter { holder, workflow: Some(definition.id.clone()), limit: 1, ..RunFilter::default() };
-    let last = server.app.store.runs_of(&filter)?.pop();
+    let filter = RunFilter { user, workflow: Some(definition.id.clone()), limit: 1, ..RunFilter::default() };
+    let last = server.app.store.list_runs_matching(&filter)?.pop();
     let ran = last
         .and_then(|run| flowloom_core::status::Status::parse(&run.status))
         .map(|status| flowloom_formats::steps::status_word(status));
@@ -78,18 +78,23 @@ fn item(
         ("status", status),
         ("trigger_type", trigger.unwrap_or_else(|| "manual".into())),
         ("node_count", (nodes as i64).into()),
-        ("created_at", definition.row().map_or(Value::Null, |row| time(row.created_at).into())),
+        ("created_at", definition.stored_row().map_or(Value::Null, |row| format_time(row.created_at).into())),
         ("is_refused", definition.is_refused.into()),
     ]))
 }
 
 /// Returns a pipeline as it was stored.
 #[utoipa::path(get, path = "/api/pipelines/{id}", operation_id = "agentflow_get_pipeline", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
-    responses((status = 200, description = "The pipeline"), (status = 404, body = Document)))]
-pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
-    caller.may(Scope::Read)?;
-    let (_, content) = definition(&server, caller.acts_for(None)?, flowloom_formats::pipeline::FORMAT, &id).await?;
-    let mut pipeline = inner(&parse_value(content.main()).unwrap_or_default());
+    responses((status = 200, description = "The pipeline"), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn get_pipeline(
+    State(server): State<Server>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+) -> ApiResult<Json<Value>> {
+    caller.require_scope(Scope::Read)?;
+    let (_, content) =
+        find_definition(&server, caller.resolve_user(None)?, flowloom_formats::pipeline::FORMAT, &id).await?;
+    let mut pipeline = unwrap_pipeline(&parse_value(content.entry_text()).unwrap_or_default());
     pipeline.insert("id".into(), id.into());
     Ok(Json(pipeline.into()))
 }
@@ -97,43 +102,47 @@ pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(id): At
 /// Stores a pipeline, given directly or in the field `pipeline`. A pipeline with errors is stored, too, but cannot be
 /// run; `problems` lists the errors.
 #[utoipa::path(post, path = "/api/pipelines", operation_id = "agentflow_put_pipeline", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object,
-    responses((status = 200, description = "`{id, status, problems}`"), (status = 400, body = Document), (status = 409, body = Document)))]
-pub(crate) async fn create(
+    responses((status = 200, description = "`{id, status, problems}`"), (status = 400, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
+pub(crate) async fn create_pipeline(
     State(server): State<Server>,
     caller: Caller,
-    Body(written, _): Body<Value>,
-) -> Answer<Json<serde_json::Value>> {
-    let mut pipeline = inner(&written);
+    JsonBody(written, _): JsonBody<Value>,
+) -> ApiResult<Json<serde_json::Value>> {
+    let mut pipeline = unwrap_pipeline(&written);
     if pipeline.is_empty() {
-        caller.may(Scope::Write)?;
+        caller.require_scope(Scope::Write)?;
         return Err(Problem::new(Code::RequestInvalid, "a pipeline must be an object with nodes and edges"));
     }
-    let id = with_id(&mut pipeline);
-    let key = changeable(&caller, None, Kind::Workflow, &id)?;
-    let (_, workflow) = put::save(&server, key, content(&id, &written, pipeline), true).await?;
+    let id = ensure_id(&mut pipeline);
+    let key = writable_key(&caller, None, DefinitionKind::Workflow, &id)?;
+    let (_, workflow) = put::store_workflow(&server, key, build_content(&id, &written, pipeline), true).await?;
     Ok(Json(serde_json::json!({"id": id, "status": "created", "problems": workflow.problems})))
 }
 
 /// The content of a pipeline together with the blocks of the request.
-fn content(id: &str, written: &Value, pipeline: Map) -> Content {
+fn build_content(id: &str, written: &Value, pipeline: Map) -> DefinitionContent {
     let whole = match written.get("blocks") {
         Some(blocks) => Value::map([("pipeline", pipeline.into()), ("blocks", blocks.clone())]),
         None => pipeline.into(),
     };
-    Content {
+    DefinitionContent {
         format: Some(flowloom_formats::pipeline::FORMAT),
-        ..Content::single(&format!("{id}.json"), render::json(&whole))
+        ..DefinitionContent::single(&format!("{id}.json"), render::to_json(&whole))
     }
 }
 
 /// Deletes a pipeline.
 #[utoipa::path(delete, path = "/api/pipelines/{id}", operation_id = "agentflow_delete_pipeline", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)),
-    responses((status = 204, description = "Deleted"), (status = 404, body = Document), (status = 409, body = Document)))]
-pub(crate) async fn remove(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<StatusCode> {
-    let key = changeable(&caller, None, Kind::Workflow, &id)?;
-    not_in_folder(&server, &id).await?;
-    definition(&server, key.holder.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
-    delete(&server, key).await?;
+    responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
+pub(crate) async fn delete_pipeline(
+    State(server): State<Server>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+) -> ApiResult<StatusCode> {
+    let key = writable_key(&caller, None, DefinitionKind::Workflow, &id)?;
+    reject_folder_file(&server, &id).await?;
+    find_definition(&server, key.user.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
+    delete_definition(&server, key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -141,29 +150,30 @@ pub(crate) async fn remove(State(server): State<Server>, caller: Caller, At(id):
 #[utoipa::path(post, path = "/api/pipelines/{id}/run", operation_id = "agentflow_run_kept", tag = "AgentFlow", security(("key" = ["run"])),
     params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run")),
     responses((status = 200, description = "`{pipeline_id, run_id, status, shared_context, node_results, errors}`"),
-        (status = 404, body = Document), (status = 409, body = Document), (status = 422, body = Document)))]
-pub(crate) async fn run_kept(
+        (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
+pub(crate) async fn run_workflow(
     State(server): State<Server>,
     caller: Caller,
-    At(id): At<String>,
+    PathParam(id): PathParam<String>,
     headers: HeaderMap,
-) -> Answer<Response> {
-    let call = Call::admitted(&server, &caller, None, &headers)?;
-    let (definition, _) = definition(&server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
-    let ended = run(&call, &definition, NewRun::with(Map::new().into()), "").await?;
-    Ok(ended.answer(told_kept(&ended)))
+) -> ApiResult<Response> {
+    let call = StartContext::admitted(&server, &caller, None, &headers)?;
+    let (definition, _) =
+        find_definition(&server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
+    let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), "").await?;
+    Ok(ended.to_response(stored_response(&ended)))
 }
 
 /// The response of a run of a stored pipeline.
-pub(crate) fn told_kept(ended: &Ended) -> Map {
-    let all = execution(ended);
+pub(crate) fn stored_response(ended: &CompatRun) -> Map {
+    let all = build_execution(ended);
     let keys = ["pipeline_id", "run_id", "status", "shared_context", "node_results", "errors"];
     keys.iter().filter_map(|key| Some(((*key).into(), all.get(*key)?.clone()))).collect()
 }
 
 /// A pipeline to run without storing it.
 #[derive(Deserialize, ToSchema)]
-pub(crate) struct RunOnce {
+pub(crate) struct RunPipelineRequest {
     /// The pipeline; may contain `blocks` that are not stored.
     #[schema(value_type = Object)]
     pipeline: Value,
@@ -177,41 +187,47 @@ pub(crate) struct RunOnce {
 }
 
 /// Runs a pipeline without storing it, and waits for its end.
-#[utoipa::path(post, path = "/api/pipeline/run", operation_id = "agentflow_run", tag = "AgentFlow", security(("key" = ["run"])), request_body = RunOnce,
+#[utoipa::path(post, path = "/api/pipeline/run", operation_id = "agentflow_run", tag = "AgentFlow", security(("key" = ["run"])), request_body = RunPipelineRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
-    responses((status = 200, description = "`{run_id, pipeline_id, status, results, log, memory, errors}`"), (status = 404, body = Document),
-        (status = 409, body = Document), (status = 422, description = "The pipeline has errors", body = Document)))]
-pub(crate) async fn run_once(
+    responses((status = 200, description = "`{run_id, pipeline_id, status, results, log, memory, errors}`"), (status = 404, body = ProblemDocument),
+        (status = 409, body = ProblemDocument), (status = 422, description = "The pipeline has errors", body = ProblemDocument)))]
+pub(crate) async fn run_unstored(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    Body(wanted, text): Body<RunOnce>,
-) -> Answer<Response> {
-    let call = Call::admitted(&server, &caller, wanted.user_id.clone(), &headers)?;
-    let definition = passing(&call, &caller, wanted).await?;
-    let ended = run(&call, &definition, NewRun::with(Map::new().into()), &text).await?;
-    Ok(ended.answer(told_once(&ended)))
+    JsonBody(wanted, text): JsonBody<RunPipelineRequest>,
+) -> ApiResult<Response> {
+    let call = StartContext::admitted(&server, &caller, wanted.user_id.clone(), &headers)?;
+    let definition = compile_unstored(&call, &caller, wanted).await?;
+    let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), &text).await?;
+    Ok(ended.to_response(unstored_response(&ended)))
 }
 
 /// Compiles a pipeline without storing it. If it stores definitions, the caller needs the scope `write`.
-pub(crate) async fn passing(call: &Call<'_>, caller: &Caller, wanted: RunOnce) -> Answer<Definition> {
-    let mut pipeline = inner(&wanted.pipeline);
-    let id = with_id(&mut pipeline);
+pub(crate) async fn compile_unstored(
+    call: &StartContext<'_>,
+    caller: &Caller,
+    wanted: RunPipelineRequest,
+) -> ApiResult<CatalogEntry> {
+    let mut pipeline = unwrap_pipeline(&wanted.pipeline);
+    let id = ensure_id(&mut pipeline);
     let given = Value::map(wanted.blocks.map(|blocks| ("blocks", blocks)));
     let (shared, owner) = (call.server.clone(), call.user().to_owned());
-    let found = crate::blocking::blocking(move || shared.catalog.passing(&owner, &id, content(&id, &given, pipeline)));
+    let found = crate::blocking::run_blocking(move || {
+        shared.catalog.compile_unstored(&owner, &id, build_content(&id, &given, pipeline))
+    });
     let definition = found.await??;
     let mut functions = definition.prepared.iter().flat_map(|prepared| &prepared.plan.functions);
-    if functions.any(|(name, _)| KEEPING.contains(&&**name)) {
-        caller.may(Scope::Write)?;
+    if functions.any(|(name, _)| STORING_FUNCTIONS.contains(&&**name)) {
+        caller.require_scope(Scope::Write)?;
     }
     Ok(definition)
 }
 
 /// The response of a run of a pipeline that is not stored.
-pub(crate) fn told_once(ended: &Ended) -> Map {
-    let mut told = ended.result();
-    let all = execution(ended);
+pub(crate) fn unstored_response(ended: &CompatRun) -> Map {
+    let mut told = ended.to_result();
+    let all = build_execution(ended);
     for key in ["run_id", "status", "errors"] {
         told.insert(key.into(), all.get(key).cloned().unwrap_or_default());
     }

@@ -2,48 +2,48 @@
 
 use axum::http::HeaderMap;
 use axum::response::sse::Event as Sse;
-use flowloom_app::authoring::happened::Happened;
+use flowloom_app::authoring::happened::AgentFlowEvent;
 use flowloom_core::id::RunId;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 /// Default and maximum number of entries of a list.
-const USUAL: u32 = 50;
-const MOST: u32 = 500;
+const DEFAULT_ENTRIES: u32 = 50;
+const MAX_ENTRIES: u32 = 500;
 
 /// Query parameter of lists.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Limit {
+pub(crate) struct LimitQuery {
     /// Maximum number of entries (1 to 500; default 50).
     #[serde(default)]
     limit: Option<u32>,
 }
 
-impl Limit {
-    pub(crate) fn count(&self) -> u32 {
-        self.limit.unwrap_or(USUAL).clamp(1, MOST)
+impl LimitQuery {
+    pub(crate) fn clamped(&self) -> u32 {
+        self.limit.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES)
     }
 }
 
 /// Formats a time in AgentFlow's form (RFC 3339).
-pub(crate) fn time(ms: u64) -> String {
+pub(crate) fn format_time(ms: u64) -> String {
     jiff::Timestamp::from_millisecond(ms as i64).map(|time| time.to_string()).unwrap_or_default()
 }
 
 /// Encodes an event with an id from which the stream can be continued: the run and the sequence number.
-pub(crate) fn sse(happened: &Happened, (run, seq): (RunId, u64)) -> Sse {
-    said(Sse::default().id(format!("{run}:{seq}")), happened)
+pub(crate) fn encode_event(happened: &AgentFlowEvent, (run, seq): (RunId, u64)) -> Sse {
+    with_event(Sse::default().id(format!("{run}:{seq}")), happened)
 }
 
 /// Adds an event's name and data to an SSE event.
-pub(crate) fn said(sse: Sse, happened: &Happened) -> Sse {
-    sse.event(&happened.name).data(flowloom_core::json::write(&happened.data))
+pub(crate) fn with_event(sse: Sse, happened: &AgentFlowEvent) -> Sse {
+    sse.event(&happened.name).data(flowloom_core::json::write_json(&happened.data))
 }
 
 /// Parses `Last-Event-ID`: the run and the sequence number of the last event that the client has.
-pub(crate) fn last_of(headers: &HeaderMap) -> Option<(RunId, u64)> {
+pub(crate) fn parse_last_event_id(headers: &HeaderMap) -> Option<(RunId, u64)> {
     let (run, seq) = headers.get("last-event-id")?.to_str().ok()?.split_once(':')?;
     Some((RunId::parse(run)?, seq.parse().ok()?))
 }

@@ -10,7 +10,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 /// Timeout for connecting, and for data sent without acknowledgement.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Address of a Postgres database.
 #[derive(Clone)]
@@ -34,20 +34,20 @@ impl Database {
         let (modes, options): (Vec<&str>, Vec<&str>) =
             query.split('&').filter(|option| !option.is_empty()).partition(|option| option.starts_with("sslmode="));
         let mut config: Config = format!("{base}?{}", options.join("&")).parse().map_err(|_| invalid())?;
-        let names: Vec<&str> = config.get_hosts().iter().filter_map(name).collect();
+        let names: Vec<&str> = config.get_hosts().iter().filter_map(host_name).collect();
         if config.get_hosts().is_empty() || names.iter().any(|name| name.contains('@')) {
             return Err(invalid());
         }
         let is_local = names.iter().all(|name| matches!(*name, "localhost" | "127.0.0.1" | "::1"));
         let mode = modes.last().map_or("prefer", |mode| &mode["sslmode=".len()..]);
         config.ssl_mode(ssl_mode(mode, is_local)?);
-        config.application_name("flowloom").connect_timeout(PATIENCE).tcp_user_timeout(PATIENCE);
-        config.keepalives_idle(PATIENCE);
+        config.application_name("flowloom").connect_timeout(CONNECTION_TIMEOUT).tcp_user_timeout(CONNECTION_TIMEOUT);
+        config.keepalives_idle(CONNECTION_TIMEOUT);
         Ok(Database { config: Arc::new(config) })
     }
 }
 
-fn name(host: &Host) -> Option<&str> {
+fn host_name(host: &Host) -> Option<&str> {
     match host {
         Host::Tcp(name) => Some(name),
         Host::Unix(_) => None,
@@ -72,13 +72,14 @@ impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
         let mut ports = self.config.get_ports().iter();
-        let hosts: Vec<String> = self.config.get_hosts().iter().map(|host| at(host, ports.next().copied())).collect();
+        let hosts: Vec<String> =
+            self.config.get_hosts().iter().map(|host| format_host(host, ports.next().copied())).collect();
         let name = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
         write!(f, "postgres://{user}{}/{name}", hosts.join(","))
     }
 }
 
-fn at(host: &Host, port: Option<u16>) -> String {
+fn format_host(host: &Host, port: Option<u16>) -> String {
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
     match host {
         Host::Tcp(name) => format!("{name}{port}"),

@@ -3,39 +3,42 @@
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 
-use super::{Database, Error, Postgres};
+use super::{Database, DbError, Postgres};
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATIONS: [&str; 1] = [include_str!("schema.sql")];
+const MIGRATION_SCRIPTS: [&str; 1] = [include_str!("schema.sql")];
 
 /// Version of the schema; a database with a higher version is rejected.
-const SCHEMA: i64 = MIGRATIONS.len() as i64;
+const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;
 
 /// Servers that start together migrate one after the other. The lock number is arbitrary, but the same for all.
-const BEGIN: &str = "begin; select pg_advisory_xact_lock(7305803); \
+const BEGIN_MIGRATION_SQL: &str = "begin; select pg_advisory_xact_lock(7305803); \
     create table if not exists schema_version (version bigint not null)";
 
 /// Migrates an empty or older database to [`SCHEMA`]. Fails with `StoreNewer` if the database has a higher version.
-pub(crate) fn migrate(database: &Database) -> Result<(), Error> {
+pub(crate) fn migrate_schema(database: &Database) -> Result<(), DbError> {
     let postgres = Postgres::open(database)?;
-    let is_there = postgres.first("select to_regclass('schema_version') is not null", &[], |row| row.get::<bool>(0))?;
-    if is_there == Some(true) && version(&postgres)? == Some(SCHEMA) {
+    let is_there =
+        postgres.query_first("select to_regclass('schema_version') is not null", &[], |row| row.get::<bool>(0))?;
+    if is_there == Some(true) && read_version(&postgres)? == Some(SCHEMA_VERSION) {
         return Ok(());
     }
-    postgres.run(BEGIN)?;
-    let found = version(&postgres)?.unwrap_or(0);
-    if found > SCHEMA {
+    postgres.run_script(BEGIN_MIGRATION_SQL)?;
+    let found = read_version(&postgres)?.unwrap_or(0);
+    if found > SCHEMA_VERSION {
         let message = format!(
-            "{database} has schema version {found}, but this program supports at most {SCHEMA}; use a newer \
+            "{database} has schema version {found}, but this program supports at most {SCHEMA_VERSION}; use a newer \
              flowloom or another database"
         );
         return Err(StepError::new(Code::StoreNewer, message).into());
     }
-    let left = MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0));
-    left.copied().try_for_each(|migration| postgres.run(migration))?;
-    postgres.run(&format!("delete from schema_version; insert into schema_version values ({SCHEMA}); commit"))
+    let left = MIGRATION_SCRIPTS.iter().skip(usize::try_from(found).unwrap_or(0));
+    left.copied().try_for_each(|migration| postgres.run_script(migration))?;
+    postgres.run_script(&format!(
+        "delete from schema_version; insert into schema_version values ({SCHEMA_VERSION}); commit"
+    ))
 }
 
-fn version(postgres: &Postgres) -> Result<Option<i64>, Error> {
-    postgres.first("select version from schema_version", &[], |row| row.get(0))
+fn read_version(postgres: &Postgres) -> Result<Option<i64>, DbError> {
+    postgres.query_first("select version from schema_version", &[], |row| row.get(0))
 }

@@ -18,42 +18,42 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_postgres::error::{Severity, SqlState};
 
 pub use address::Database;
-pub(crate) use migrate::migrate;
-use session::Session;
+pub(crate) use migrate::migrate_schema;
+use session::PgSession;
 
-use super::{Error, Param, Row, params};
+use super::{DbError, DbRow, Param, params};
 
 /// How long to retry the connection when the outcome of a commit is unknown.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Silence within a transaction after which the server regards a process as stopped.
-const STOPPED: Duration = Duration::from_secs(3);
+const STOPPED_PROCESS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Pause between two connection attempts.
-const PAUSE: Duration = Duration::from_millis(100);
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often a commit is attempted when the server rolls it back because of another transaction, or never receives it.
-const ATTEMPTS: u32 = 4;
+const MAX_COMMIT_ATTEMPTS: u32 = 4;
 
 /// Sent with every commit: renews the lease and records the commit's number. It waits for an older transaction of the
 /// same process that has not ended.
-const ALIVE: &str = "insert into process (name, commit_number, expires_at) \
+const RENEW_LEASE_AND_COMMIT_SQL: &str = "insert into process (name, commit_number, expires_at) \
     values ($1, $2, clock_timestamp() + $3 * interval '1 millisecond') \
     on conflict (name) do update set commit_number = excluded.commit_number, expires_at = excluded.expires_at";
 
 /// Renews the lease without a commit and returns the number of the last commit.
-const BEAT: &str = "insert into process (name, commit_number, expires_at) \
+const RENEW_LEASE_SQL: &str = "insert into process (name, commit_number, expires_at) \
     values ($1, 0, clock_timestamp() + $2 * interval '1 millisecond') \
     on conflict (name) do update set expires_at = excluded.expires_at returning commit_number";
 
 /// Name and lease duration of this process, as other processes see it.
 #[derive(Clone, Debug)]
-pub(crate) struct Process {
+pub(crate) struct WorkerIdentity {
     pub(crate) name: String,
     pub(crate) lease: Duration,
 }
 
-impl Process {
+impl WorkerIdentity {
     fn lease_ms(&self) -> i64 {
         i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX)
     }
@@ -62,44 +62,47 @@ impl Process {
 /// A connection that reconnects after it was lost.
 pub(crate) struct Postgres {
     database: Database,
-    session: RefCell<Option<Session>>,
+    session: RefCell<Option<PgSession>>,
     /// The process that commits on this connection; `None` for a read connection.
-    process: Option<Process>,
+    process: Option<WorkerIdentity>,
     /// Number of the last commit.
     number: Cell<i64>,
 }
 
 impl Postgres {
     /// Opens a connection for reading.
-    pub(crate) fn open(database: &Database) -> Result<Postgres, Error> {
-        let postgres = Postgres::of(database, None);
+    pub(crate) fn open(database: &Database) -> Result<Postgres, DbError> {
+        let postgres = Postgres::for_worker(database, None);
         postgres.connect()?;
         Ok(postgres)
     }
 
     /// A connection that commits for a process. It connects on first use.
-    pub(crate) fn of(database: &Database, process: Option<Process>) -> Postgres {
+    pub(crate) fn for_worker(database: &Database, process: Option<WorkerIdentity>) -> Postgres {
         Postgres { database: database.clone(), session: RefCell::default(), process, number: Cell::new(0) }
     }
 
-    fn connect(&self) -> Result<(), Error> {
+    fn connect(&self) -> Result<(), DbError> {
         let mut session = self.session.borrow_mut();
         if session.is_none() {
-            let new = Session::open(&self.database)?;
+            let new = PgSession::open(&self.database)?;
             if let Some(process) = &self.process {
                 // The server rolls back a stopped process's transaction before those that wait for it give up.
-                let (idle, wait) = (process.lease.min(STOPPED).as_millis(), (STOPPED * 2).as_millis());
-                new.run(&format!("set idle_in_transaction_session_timeout = {idle}; set lock_timeout = {wait}"))?;
+                let (idle, wait) =
+                    (process.lease.min(STOPPED_PROCESS_TIMEOUT).as_millis(), (STOPPED_PROCESS_TIMEOUT * 2).as_millis());
+                new.run_script(&format!(
+                    "set idle_in_transaction_session_timeout = {idle}; set lock_timeout = {wait}"
+                ))?;
             }
             *session = Some(new);
         }
         Ok(())
     }
 
-    fn with<T>(&self, use_it: impl FnOnce(&Session) -> Result<T, Error>) -> Result<T, Error> {
+    fn with_session<T>(&self, use_it: impl FnOnce(&PgSession) -> Result<T, DbError>) -> Result<T, DbError> {
         match &*self.session.borrow() {
             Some(session) => use_it(session),
-            None => Err(StepError::passing(Code::StoreFailed, "the connection to the database was lost").into()),
+            None => Err(StepError::new_retryable(Code::StoreFailed, "the connection to the database was lost").into()),
         }
     }
 
@@ -107,44 +110,44 @@ impl Postgres {
         *self.session.borrow_mut() = None;
     }
 
-    pub(crate) fn put(&self, sql: &str, params: &[Param<'_>]) -> Result<(), Error> {
-        self.with(|session| session.send(sql, params))
+    pub(crate) fn execute_unchecked(&self, sql: &str, params: &[Param<'_>]) -> Result<(), DbError> {
+        self.with_session(|session| session.send_statement(sql, params))
     }
 
-    pub(crate) fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
-        self.with(|session| session.execute(sql, params))
+    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+        self.with_session(|session| session.execute_sql(sql, params))
     }
 
-    pub(crate) fn query<T>(
+    pub(crate) fn query_rows<T>(
         &self,
         sql: &str,
         params: &[Param<'_>],
-        mut read: impl FnMut(&Row<'_>) -> Result<T, Error>,
-    ) -> Result<Vec<T>, Error> {
-        let rows = self.with(|session| session.rows(sql, params))?;
-        rows.iter().map(|row| read(&Row::Postgres(row))).collect()
+        mut read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
+    ) -> Result<Vec<T>, DbError> {
+        let rows = self.with_session(|session| session.query_rows(sql, params))?;
+        rows.iter().map(|row| read(&DbRow::Postgres(row))).collect()
     }
 
-    pub(crate) fn first<T>(
+    pub(crate) fn query_first<T>(
         &self,
         sql: &str,
         params: &[Param<'_>],
-        mut read: impl FnMut(&Row<'_>) -> Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
-        let rows = self.with(|session| session.rows(sql, params))?;
-        rows.first().map(|row| read(&Row::Postgres(row))).transpose()
+        mut read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
+    ) -> Result<Option<T>, DbError> {
+        let rows = self.with_session(|session| session.query_rows(sql, params))?;
+        rows.first().map(|row| read(&DbRow::Postgres(row))).transpose()
     }
 
     /// Executes statements without parameters.
-    pub(crate) fn run(&self, sql: &str) -> Result<(), Error> {
-        self.with(|session| session.run(sql))
+    pub(crate) fn run_script(&self, sql: &str) -> Result<(), DbError> {
+        self.with_session(|session| session.run_script(sql))
     }
 
     /// Address, server version, and whether pgvector is available.
-    pub(crate) fn describe(&self) -> Result<String, Error> {
-        let version: Option<String> = self.first("show server_version", &[], |row| row.get(0))?;
+    pub(crate) fn describe_server(&self) -> Result<String, DbError> {
+        let version: Option<String> = self.query_first("show server_version", &[], |row| row.get(0))?;
         let sql = "select default_version, installed_version from pg_available_extensions where name = 'vector'";
-        let vector = self.first(sql, &[], |row| Ok((row.get::<String>(0)?, row.get::<Option<String>>(1)?)))?;
+        let vector = self.query_first(sql, &[], |row| Ok((row.get::<String>(0)?, row.get::<Option<String>>(1)?)))?;
         let vector = match vector {
             Some((_, Some(installed))) => format!("pgvector {installed}"),
             Some((offered, None)) => format!("pgvector {offered} is available but not installed"),
@@ -154,10 +157,10 @@ impl Postgres {
     }
 
     /// Renews the lease of a process and returns the number of its last commit.
-    pub(crate) fn beat(&self, process: &Process) -> Result<i64, Error> {
+    pub(crate) fn renew_lease(&self, process: &WorkerIdentity) -> Result<i64, DbError> {
         self.connect()?;
-        let number = self.first(BEAT, params![&process.name, process.lease_ms()], |row| row.get(0));
-        if number.as_ref().is_err_and(Error::is_lost) {
+        let number = self.query_first(RENEW_LEASE_SQL, params![&process.name, process.lease_ms()], |row| row.get(0));
+        if number.as_ref().is_err_and(DbError::is_lost) {
             self.disconnect();
         }
         Ok(number?.unwrap_or_default())
@@ -165,46 +168,51 @@ impl Postgres {
 
     /// Runs `work` in a transaction, and retries it when the server rolled it back because of another transaction or
     /// the connection was lost.
-    pub(crate) fn transact(&self, mut work: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn run_transaction(&self, mut work: impl FnMut() -> Result<(), DbError>) -> Result<(), DbError> {
         let mut attempt = 1;
         loop {
             // An unreachable server is reported; the caller decides whether to retry.
             self.connect().map_err(StepError::from)?;
-            match self.attempt(&mut work) {
-                Err(error) if attempt < ATTEMPTS && (error.is_lost() || error.is_passing()) => attempt += 1,
+            match self.attempt_transaction(&mut work) {
+                Err(error) if attempt < MAX_COMMIT_ATTEMPTS && (error.is_lost() || error.is_transient()) => {
+                    attempt += 1
+                }
                 done => return done,
             }
         }
     }
 
-    fn attempt(&self, work: &mut impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    fn attempt_transaction(&self, work: &mut impl FnMut() -> Result<(), DbError>) -> Result<(), DbError> {
         let number = self.number.get() + 1;
         self.number.set(number);
-        let begun = self.begin(number).and_then(|()| work());
-        begun.inspect_err(|error| self.undo(error))?;
-        let committed = self.with(|session| session.send_plain("COMMIT").and_then(|()| session.flush()));
+        let begun = self.begin_transaction(number).and_then(|()| work());
+        begun.inspect_err(|error| self.roll_back(error))?;
+        let committed =
+            self.with_session(|session| session.send_plain("COMMIT").and_then(|()| session.flush_pending()));
         match committed {
             Ok(()) => Ok(()),
             Err(error) => {
-                self.undo(&error);
+                self.roll_back(&error);
                 if error.is_lost() && self.has_committed(number)? { Ok(()) } else { Err(error) }
             }
         }
     }
 
-    fn begin(&self, number: i64) -> Result<(), Error> {
-        self.with(|session| session.send_plain("BEGIN"))?;
+    fn begin_transaction(&self, number: i64) -> Result<(), DbError> {
+        self.with_session(|session| session.send_plain("BEGIN"))?;
         match &self.process {
-            Some(process) => self.put(ALIVE, params![&process.name, number, process.lease_ms()]),
+            Some(process) => {
+                self.execute_unchecked(RENEW_LEASE_AND_COMMIT_SQL, params![&process.name, number, process.lease_ms()])
+            }
             None => Ok(()),
         }
     }
 
-    fn undo(&self, error: &Error) {
-        let undone = self.with(|session| {
+    fn roll_back(&self, error: &DbError) {
+        let undone = self.with_session(|session| {
             // Discard all results of this transaction, so that the next one does not see them.
-            let _ = session.flush();
-            session.run("ROLLBACK")
+            let _ = session.flush_pending();
+            session.run_script("ROLLBACK")
         });
         if error.is_lost() || undone.is_err() {
             self.disconnect();
@@ -212,26 +220,26 @@ impl Postgres {
     }
 
     /// Whether the commit of this process with this number happened.
-    fn has_committed(&self, number: i64) -> Result<bool, Error> {
+    fn has_committed(&self, number: i64) -> Result<bool, DbError> {
         let Some(process) = &self.process else { return Ok(false) };
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + RECONNECT_TIMEOUT;
         loop {
-            match self.beat(process) {
+            match self.renew_lease(process) {
                 Ok(last) => return Ok(last == number),
                 Err(error) if !error.is_lost() => return Err(error),
                 Err(_) if Instant::now() >= end => {
                     let message = "the connection to the database was lost during a commit, so its outcome is unknown; \
                                    resume the run when the database is reachable";
-                    return Err(StepError::passing(Code::StoreFailed, message).into());
+                    return Err(StepError::new_retryable(Code::StoreFailed, message).into());
                 }
-                Err(_) => std::thread::sleep(PAUSE),
+                Err(_) => std::thread::sleep(RECONNECT_INTERVAL),
             }
         }
     }
 }
 
 /// Runs blocking work without blocking other tasks of this thread.
-pub(crate) fn blocking<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn run_blocking<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Err(_) => work(),
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -244,7 +252,7 @@ pub(crate) fn blocking<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// Whether this error ended the session.
-pub(crate) fn is_lost(error: &tokio_postgres::Error) -> bool {
+pub(crate) fn is_connection_lost(error: &tokio_postgres::Error) -> bool {
     match error.as_db_error() {
         Some(said) => matches!(said.parsed_severity(), Some(Severity::Fatal | Severity::Panic)),
         None => {
@@ -260,7 +268,7 @@ pub(crate) fn is_lost(error: &tokio_postgres::Error) -> bool {
 }
 
 /// Whether the server rolled back the transaction because of another one.
-pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
+pub(crate) fn is_transient(error: &tokio_postgres::Error) -> bool {
     let passing = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
     error.code().is_some_and(|code| passing.contains(code))
 }

@@ -15,29 +15,29 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
 use super::address::Database;
-use super::tls::Tls;
-use crate::db::{Error, Param};
+use super::tls::TlsConnection;
+use crate::db::{DbError, Param};
 
-type Sent = Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send>>;
+type PendingStatement = Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send>>;
 
 /// A session with a Postgres server.
-pub(crate) struct Session {
+pub(crate) struct PgSession {
     /// `None` only while the session is being dropped.
     runtime: Option<Runtime>,
     client: Arc<Client>,
     statements: RefCell<HashMap<String, Statement>>,
     /// Statements that were sent but not awaited.
-    sent: RefCell<Vec<Sent>>,
+    sent: RefCell<Vec<PendingStatement>>,
 }
 
-impl Session {
-    pub(crate) fn open(database: &Database) -> Result<Session, Error> {
+impl PgSession {
+    pub(crate) fn open(database: &Database) -> Result<PgSession, DbError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?;
-        let (client, connection) = runtime.block_on(database.config.connect(Tls::new()))?;
+        let (client, connection) = runtime.block_on(database.config.connect(TlsConnection::new()))?;
         // The connection task ends with the client. Its errors surface in the calls that wait for results.
         runtime.spawn(connection);
-        Ok(Session {
+        Ok(PgSession {
             runtime: Some(runtime),
             client: Arc::new(client),
             statements: RefCell::default(),
@@ -45,41 +45,42 @@ impl Session {
         })
     }
 
-    fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         match &self.runtime {
             Some(runtime) => runtime.block_on(future),
             None => unreachable!("a session has its runtime until it is dropped"),
         }
     }
 
-    fn prepared(&self, sql: &str, params: &[Param<'_>]) -> Result<Statement, Error> {
+    fn prepare_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<Statement, DbError> {
         if let Some(statement) = self.statements.borrow().get(sql) {
             return Ok(statement.clone());
         }
-        let types: Vec<Type> = params.iter().map(kind).collect();
-        let statement = self.wait(self.client.prepare_typed(sql, &types)).or_else(|error| self.cause(error))?;
+        let types: Vec<Type> = params.iter().map(param_type).collect();
+        let statement =
+            self.block_on(self.client.prepare_typed(sql, &types)).or_else(|error| self.find_cause(error))?;
         self.statements.borrow_mut().insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
 
     /// Sends a statement. Its error is reported by the next [`Session::flush`].
-    pub(crate) fn send(&self, sql: &str, params: &[Param<'_>]) -> Result<(), Error> {
-        let statement = self.prepared(sql, params)?;
-        let params: Vec<Owned> = params.iter().map(Owned::from).collect();
+    pub(crate) fn send_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<(), DbError> {
+        let statement = self.prepare_statement(sql, params)?;
+        let params: Vec<OwnedParam> = params.iter().map(OwnedParam::from).collect();
         let client = self.client.clone();
-        self.begin(Box::pin(async move {
-            let params: Vec<_> = params.iter().map(Owned::bound).collect();
+        self.start_sending(Box::pin(async move {
+            let params: Vec<_> = params.iter().map(OwnedParam::bind_param).collect();
             client.execute(&statement, &params).await
         }))
     }
 
     /// Sends statements without parameters, like [`Session::send`].
-    pub(crate) fn send_plain(&self, sql: &'static str) -> Result<(), Error> {
+    pub(crate) fn send_plain(&self, sql: &'static str) -> Result<(), DbError> {
         let client = self.client.clone();
-        self.begin(Box::pin(async move { client.batch_execute(sql).await.map(|()| 0) }))
+        self.start_sending(Box::pin(async move { client.batch_execute(sql).await.map(|()| 0) }))
     }
 
-    fn begin(&self, mut sending: Sent) -> Result<(), Error> {
+    fn start_sending(&self, mut sending: PendingStatement) -> Result<(), DbError> {
         // The first poll puts the statement into the connection's queue.
         match sending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => Ok(done.map(drop)?),
@@ -91,7 +92,7 @@ impl Session {
     }
 
     /// Waits for all sent statements and returns the first error, if any.
-    pub(crate) fn flush(&self) -> Result<(), Error> {
+    pub(crate) fn flush_pending(&self) -> Result<(), DbError> {
         let sent = std::mem::take(&mut *self.sent.borrow_mut());
         let all = async {
             let mut first = Ok(());
@@ -103,34 +104,34 @@ impl Session {
             }
             first
         };
-        Ok(self.wait(all)?)
+        Ok(self.block_on(all)?)
     }
 
     /// Returns the error that caused `later`: after a failure the server rejects the rest of a transaction.
-    fn cause<T>(&self, later: tokio_postgres::Error) -> Result<T, Error> {
-        self.flush()?;
+    fn find_cause<T>(&self, later: tokio_postgres::Error) -> Result<T, DbError> {
+        self.flush_pending()?;
         Err(later.into())
     }
 
-    pub(crate) fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
-        let statement = self.prepared(sql, params)?;
-        let params: Vec<_> = params.iter().map(bound).collect();
-        self.wait(self.client.execute(&statement, &params)).or_else(|error| self.cause(error))
+    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+        let statement = self.prepare_statement(sql, params)?;
+        let params: Vec<_> = params.iter().map(bind_param).collect();
+        self.block_on(self.client.execute(&statement, &params)).or_else(|error| self.find_cause(error))
     }
 
-    pub(crate) fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
-        let statement = self.prepared(sql, params)?;
-        let params: Vec<_> = params.iter().map(bound).collect();
-        self.wait(self.client.query(&statement, &params)).or_else(|error| self.cause(error))
+    pub(crate) fn query_rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, DbError> {
+        let statement = self.prepare_statement(sql, params)?;
+        let params: Vec<_> = params.iter().map(bind_param).collect();
+        self.block_on(self.client.query(&statement, &params)).or_else(|error| self.find_cause(error))
     }
 
     /// Executes statements without parameters.
-    pub(crate) fn run(&self, sql: &str) -> Result<(), Error> {
-        Ok(self.wait(self.client.batch_execute(sql))?)
+    pub(crate) fn run_script(&self, sql: &str) -> Result<(), DbError> {
+        Ok(self.block_on(self.client.batch_execute(sql))?)
     }
 }
 
-impl Drop for Session {
+impl Drop for PgSession {
     fn drop(&mut self) {
         // Dropping a runtime normally blocks, which is not allowed in an async context.
         if let Some(runtime) = self.runtime.take() {
@@ -139,7 +140,7 @@ impl Drop for Session {
     }
 }
 
-fn kind(param: &Param<'_>) -> Type {
+fn param_type(param: &Param<'_>) -> Type {
     match param {
         Param::Text(_) => Type::TEXT,
         Param::Int(_) => Type::INT8,
@@ -147,7 +148,7 @@ fn kind(param: &Param<'_>) -> Type {
     }
 }
 
-fn bound<'a>(param: &'a Param<'_>) -> &'a (dyn ToSql + Sync) {
+fn bind_param<'a>(param: &'a Param<'_>) -> &'a (dyn ToSql + Sync) {
     match param {
         Param::Text(text) => text,
         Param::Int(number) => number,
@@ -156,28 +157,28 @@ fn bound<'a>(param: &'a Param<'_>) -> &'a (dyn ToSql + Sync) {
 }
 
 /// A statement parameter that owns its value.
-enum Owned {
+enum OwnedParam {
     Text(Option<String>),
     Int(Option<i64>),
     Bytes(Vec<u8>),
 }
 
-impl From<&Param<'_>> for Owned {
-    fn from(param: &Param<'_>) -> Owned {
+impl From<&Param<'_>> for OwnedParam {
+    fn from(param: &Param<'_>) -> OwnedParam {
         match param {
-            Param::Text(text) => Owned::Text(text.map(ToOwned::to_owned)),
-            Param::Int(number) => Owned::Int(*number),
-            Param::Bytes(bytes) => Owned::Bytes(bytes.to_vec()),
+            Param::Text(text) => OwnedParam::Text(text.map(ToOwned::to_owned)),
+            Param::Int(number) => OwnedParam::Int(*number),
+            Param::Bytes(bytes) => OwnedParam::Bytes(bytes.to_vec()),
         }
     }
 }
 
-impl Owned {
-    fn bound(&self) -> &(dyn ToSql + Sync) {
+impl OwnedParam {
+    fn bind_param(&self) -> &(dyn ToSql + Sync) {
         match self {
-            Owned::Text(text) => text,
-            Owned::Int(number) => number,
-            Owned::Bytes(bytes) => bytes,
+            OwnedParam::Text(text) => text,
+            OwnedParam::Int(number) => number,
+            OwnedParam::Bytes(bytes) => bytes,
         }
     }
 }

@@ -14,35 +14,35 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Creates encrypted connections.
 #[derive(Clone)]
-pub(crate) struct Tls {
+pub(crate) struct TlsConnection {
     name: Option<ServerName<'static>>,
 }
 
-impl Tls {
-    pub(crate) fn new() -> Tls {
-        Tls { name: None }
+impl TlsConnection {
+    pub(crate) fn new() -> TlsConnection {
+        TlsConnection { name: None }
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Tls {
-    type Stream = Encrypted<S>;
-    type TlsConnect = Tls;
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for TlsConnection {
+    type Stream = EncryptedStream<S>;
+    type TlsConnect = TlsConnection;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, domain: &str) -> io::Result<Tls> {
+    fn make_tls_connect(&mut self, domain: &str) -> io::Result<TlsConnection> {
         // A Unix socket has no server name and is never encrypted.
-        Ok(Tls { name: ServerName::try_from(domain.to_owned()).ok() })
+        Ok(TlsConnection { name: ServerName::try_from(domain.to_owned()).ok() })
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Tls {
-    type Stream = Encrypted<S>;
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for TlsConnection {
+    type Stream = EncryptedStream<S>;
     type Error = io::Error;
-    type Future = Boxed<io::Result<Encrypted<S>>>;
+    type Future = BoxFuture<io::Result<EncryptedStream<S>>>;
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
@@ -50,27 +50,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Tls {
             let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
             let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
             let config = builder.with_platform_verifier().map_err(io::Error::other)?.with_no_client_auth();
-            TlsConnector::from(Arc::new(config)).connect(name, stream).await.map(Encrypted)
+            TlsConnector::from(Arc::new(config)).connect(name, stream).await.map(EncryptedStream)
         })
     }
 }
 
 /// An encrypted connection to a Postgres server.
-pub(crate) struct Encrypted<S>(tokio_rustls::client::TlsStream<S>);
+pub(crate) struct EncryptedStream<S>(tokio_rustls::client::TlsStream<S>);
 
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for EncryptedStream<S> {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Encrypted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for EncryptedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Encrypted<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EncryptedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, buf)
     }

@@ -1,0 +1,126 @@
+//! Stores the results of an authoring run: the new blocks and the pipeline.
+
+use flowloom_author::Draft;
+use flowloom_author::create::{CreateOutcome, numbered_ids};
+use flowloom_core::error::StepError;
+use flowloom_core::plan::Format;
+use flowloom_core::render;
+use flowloom_core::value::Value;
+use flowloom_formats::pipeline::built_in_blocks;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::{ChildEffects, Clock as _, EffectContext};
+use flowloom_store::{DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, Origin};
+
+use super::AuthoringEnv;
+use super::job::{AuthoringJob, to_value};
+use super::world::RecordedEnv;
+use crate::definitions::stored::{self, DefinitionContent};
+
+/// Stores the blocks that passed their trials for the run's user. Storing them again after a crash changes nothing.
+pub(super) async fn store_blocks(
+    author: &AuthoringEnv,
+    draft: &Draft,
+    context: &EffectContext,
+) -> Result<(), StepError> {
+    let made = draft.made.iter().filter_map(CreateOutcome::block);
+    let changes: Vec<DefinitionChange> = made
+        .map(|block| {
+            put_change(context, DefinitionKind::Block, (id_of(block), None), render::to_json(block), Vec::new())
+        })
+        .collect();
+    if !changes.is_empty() {
+        author.store.change_definitions(changes, SystemClock.now_ms()).await?;
+        author.blocks.notify_changed();
+    }
+    Ok(())
+}
+
+/// Runs the last stage: assigns the pipeline a free id, stores it if requested, and emits the `complete` event.
+pub(super) async fn finish_pipeline(
+    author: &AuthoringEnv,
+    mut job: AuthoringJob,
+    (context, below): (&EffectContext, &dyn ChildEffects),
+) -> Result<Value, StepError> {
+    let pipeline = assign_free_id(author, &job, context)?;
+    if job.how.keep {
+        let content = pipeline_content(&pipeline).to_json()?;
+        let change = put_change(
+            context,
+            DefinitionKind::Workflow,
+            (id_of(&pipeline), Some(flowloom_formats::pipeline::FORMAT)),
+            content,
+            used_blocks(&pipeline),
+        );
+        author.store.change_definitions(vec![change], SystemClock.now_ms()).await?;
+    }
+    job.draft.pipeline = Some(pipeline);
+    let pipeline = job.draft.emit_complete(&RecordedEnv::new(author, &job.how, below));
+    let blocks =
+        flowloom_author::wire::build_definition(&pipeline, &job.draft.available_blocks()).get("blocks").cloned();
+    Ok(Value::map([
+        ("pipeline_json", pipeline),
+        ("status", "done".into()),
+        ("log", Value::list(job.draft.stage_log())),
+        ("missing_blocks", Value::list(Vec::new())),
+        ("blocks", blocks.unwrap_or_default()),
+        ("tried", job.draft.tried.as_ref().map(to_value).transpose()?.unwrap_or_default()),
+        ("is_kept", job.how.keep.into()),
+    ]))
+}
+
+/// The pipeline under an id that no other definition of the user has.
+fn assign_free_id(author: &AuthoringEnv, job: &AuthoringJob, context: &EffectContext) -> Result<Value, StepError> {
+    let mut pipeline = job.draft.pipeline.as_ref().and_then(Value::as_map).cloned().unwrap_or_default();
+    pipeline.insert("user_intent".into(), job.draft.intent.as_str().into());
+    let wanted = pipeline.get("id").and_then(Value::as_str).unwrap_or("pipeline").to_owned();
+    for id in numbered_ids(&wanted) {
+        pipeline.insert("id".into(), id.as_str().into());
+        if !job.how.taken.contains(&id) && !is_id_taken(author, context, &pipeline.clone().into())? {
+            break;
+        }
+    }
+    Ok(pipeline.into())
+}
+
+fn pipeline_content(pipeline: &Value) -> DefinitionContent {
+    let file = format!("{}.json", id_of(pipeline));
+    DefinitionContent {
+        format: Some(flowloom_formats::pipeline::FORMAT),
+        ..DefinitionContent::single(&file, render::to_json(pipeline))
+    }
+}
+
+/// Whether another definition is stored under this pipeline's id.
+fn is_id_taken(author: &AuthoringEnv, context: &EffectContext, pipeline: &Value) -> Result<bool, StepError> {
+    let found = stored::find_definition(&author.store, &context.user, DefinitionKind::Workflow, id_of(pipeline))?;
+    Ok(match found {
+        Some(row) => row.content != pipeline_content(pipeline).to_json()?,
+        None => false,
+    })
+}
+
+/// The ids of the stored blocks that a pipeline uses.
+fn used_blocks(pipeline: &Value) -> Vec<(DefinitionKind, String)> {
+    let nodes = pipeline.get("nodes").and_then(Value::as_list).unwrap_or_default();
+    let mut ids: Vec<&str> = nodes.iter().filter_map(|node| node.get("block_id").and_then(Value::as_str)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.retain(|id| !built_in_blocks().iter().any(|block| id_of(block) == *id));
+    ids.into_iter().map(|id| (DefinitionKind::Block, id.to_owned())).collect()
+}
+
+fn put_change(
+    context: &EffectContext,
+    kind: DefinitionKind,
+    (id, format): (&str, Option<Format>),
+    content: String,
+    uses: Vec<(DefinitionKind, String)>,
+) -> DefinitionChange {
+    let key = DefinitionKey { user: context.user.to_string(), kind, id: id.to_owned() };
+    let format = format.map(|format| format.name().to_owned());
+    DefinitionChange::Put(NewDefinition { key, format, content, origin: Origin::Function, uses })
+}
+
+fn id_of(block: &Value) -> &str {
+    block.get("id").and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,77 @@
+//! The journal of a dry run: in memory, with a copy of the user's memory.
+
+use std::sync::Arc;
+
+use flowloom_core::error::StepError;
+use flowloom_core::event::Record;
+use flowloom_core::id::RunId;
+use flowloom_core::value::{Map, Value};
+use flowloom_runtime::effects::BoxFuture;
+use flowloom_runtime::journal::{AppendResult, Journal, Lease, Signal, profile_namespace};
+use flowloom_runtime::memory::MemoryJournal;
+
+use super::DryRunInputs;
+
+/// A journal that is discarded with the dry run.
+pub(super) struct CopiedJournal {
+    journal: MemoryJournal,
+    user: String,
+    memory: Map,
+    profile: Map,
+}
+
+impl CopiedJournal {
+    pub(super) fn new(owner: &str, given: &DryRunInputs) -> CopiedJournal {
+        let DryRunInputs { memory, profile, .. } = given.clone();
+        CopiedJournal { journal: MemoryJournal::new(), user: owner.to_owned(), memory, profile }
+    }
+
+    /// The stored entries of a memory namespace.
+    fn stored_entries(&self, holder: &str) -> Map {
+        if holder == self.user {
+            self.memory.clone()
+        } else if holder == profile_namespace(&self.user) {
+            self.profile.clone()
+        } else {
+            Map::new()
+        }
+    }
+}
+
+impl Journal for CopiedJournal {
+    fn begin_run(&self, run: RunId) -> Result<Lease, StepError> {
+        self.journal.begin_run(run)
+    }
+
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepError>> {
+        self.journal.claim_run(run)
+    }
+
+    fn release_run(&self, lease: Lease) {
+        self.journal.release_run(lease);
+    }
+
+    fn append_records(&self, lease: Lease, records: Vec<Arc<Record>>) -> AppendResult {
+        self.journal.append_records(lease, records)
+    }
+
+    fn is_immediate(&self) -> bool {
+        self.journal.is_immediate()
+    }
+
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepError>> {
+        self.journal.read(run, after)
+    }
+
+    fn read_memories<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
+        Box::pin(async move { Ok(self.stored_entries(owner)) })
+    }
+
+    fn read_memory<'a>(&'a self, owner: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
+        Box::pin(async move { Ok(self.stored_entries(owner).get(key).cloned()) })
+    }
+
+    fn next_signals(&self, run: RunId) -> Option<BoxFuture<'static, Vec<Signal>>> {
+        self.journal.next_signals(run)
+    }
+}

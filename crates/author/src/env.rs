@@ -1,0 +1,97 @@
+//! The environment of the planner.
+
+use flowloom_core::block::Thresholds;
+use flowloom_core::chat::{Message, Role};
+use flowloom_core::error::StepError;
+use flowloom_core::value::Value;
+use flowloom_formats::Sources;
+use flowloom_runtime::effects::EffectFuture;
+use serde::{Deserialize, Serialize};
+
+use crate::dry_run::DryRun;
+use crate::event::PlannerEvent;
+use crate::required::RequiredBlock;
+
+/// The environment of one planner run. An error of its methods is a failure of the environment (no provider, no
+/// sandbox): the stage stops, and the model is not blamed.
+pub trait PlannerEnv: Send + Sync {
+    /// Calls the model. An answer that does not match the schema may be returned as it is, or as
+    /// [`ModelNotJson`](flowloom_core::code::Code::ModelNotJson).
+    fn ask_model<'a>(&'a self, question: &'a ModelQuestion) -> EffectFuture<'a, ModelAnswer>;
+
+    /// Candidates for the required block from the registry, best first.
+    fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>>;
+
+    /// Runs a block once in the sandbox, without network access, the user's memory or secrets, like
+    /// [`Rehearser::attempt`](crate::dry_run::Rehearser::attempt).
+    fn try_block<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> EffectFuture<'a, TrialOutcome>;
+
+    /// Executes a pipeline that passed its check as a dry run, with prompts and functions mocked, like
+    /// [`Rehearser::rehearse`](crate::dry_run::Rehearser::rehearse) with its [`definition`](crate::wire::definition).
+    fn dry_run<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> EffectFuture<'a, DryRun>;
+
+    /// Receives events as they happen.
+    fn emit_event(&self, event: PlannerEvent);
+}
+
+/// A question to a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelQuestion {
+    /// The stage that asks; for a block, `create:ID`.
+    pub stage: String,
+    /// The instructions.
+    pub system: String,
+    /// The messages; the last one is the user's.
+    pub messages: Vec<Message>,
+    /// JSON Schema of the answer; `None` for plain text.
+    pub schema: Option<Value>,
+}
+
+impl ModelQuestion {
+    /// A question with a single message.
+    pub(crate) fn new(stage: &str, system: &str, user: String, schema: Option<&str>) -> ModelQuestion {
+        let schema = schema.and_then(|text| flowloom_core::json::parse_value(text).ok());
+        ModelQuestion { stage: stage.to_owned(), system: system.to_owned(), messages: vec![user_says(user)], schema }
+    }
+}
+
+/// A message of the user.
+pub(crate) fn user_says(text: impl Into<String>) -> Message {
+    Message::new(Role::User, text)
+}
+
+/// The answer of a model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelAnswer {
+    /// The text.
+    pub text: String,
+    /// Duration, in seconds.
+    pub elapsed: f64,
+}
+
+/// A candidate block from the registry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// The definition.
+    pub block: Value,
+    /// Cosine similarity of its embedding and that of the required block; `None` if only words can be compared.
+    pub similarity: Option<f32>,
+}
+
+/// The result of running a block once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum TrialOutcome {
+    /// The output.
+    Returned(Value),
+    /// The error.
+    Failed(StepError),
+}
+
+/// Settings of an installation.
+#[derive(Clone, Debug, Default)]
+pub struct PlannerSettings {
+    /// Minimum scores for a block of the registry to match.
+    pub thresholds: Thresholds,
+    /// Functions, servers and the like that the blocks of a pipeline may use; its files are ignored.
+    pub sources: Sources,
+}

@@ -1,0 +1,76 @@
+//! `flowloom prune`, `backup` and `restore`: maintenance of the database.
+
+use std::path::Path;
+
+use flowloom_app::config::retention::{final_statuses, parse_final_status};
+use flowloom_app::engines::App;
+use flowloom_app::runs::inputs::parse_duration_ms;
+use flowloom_core::status::Status;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::PruneFilter;
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::failure::{CommandError, CommandResult};
+
+pub(crate) async fn prune_runs(global: &Global, older: Option<&str>, named: &[String], is_dry: bool) -> CommandResult {
+    let config = global.load_config()?;
+    let now = SystemClock.now_ms();
+    let old = match older {
+        None => config.retention.expired_runs(now),
+        Some(age) => {
+            let age = parse_duration_ms(age)
+                .ok_or_else(|| CommandError::usage(format!("invalid age {age:?}; expected e.g. 30d")))?;
+            parse_statuses(named)?
+                .into_iter()
+                .map(|status| PruneFilter { status, before: now.saturating_sub(age) })
+                .collect()
+        }
+    };
+    if old.is_empty() {
+        return Err(CommandError::usage("no age given; use --older, or [retention] in flowloom.toml"));
+    }
+    let app = App::open(config)?;
+    let mut counts = Vec::new();
+    for old in old {
+        let count = if is_dry { app.store.count_prunable(old)? } else { app.store.prune_runs(old).await? };
+        counts.push((old.status.name(), count));
+    }
+    if global.json {
+        let counts: serde_json::Map<_, _> = counts.iter().map(|(name, count)| ((*name).into(), json!(count))).collect();
+        println!("{:#}", json!(counts));
+        return Ok(0);
+    }
+    for (name, count) in counts.iter().filter(|(_, count)| *count > 0) {
+        println!("{count:>8} {name}");
+    }
+    let all: u64 = counts.iter().map(|(_, count)| count).sum();
+    println!("{all} runs {}", if is_dry { "would be deleted (--dry-run)" } else { "deleted" });
+    Ok(0)
+}
+
+/// The statuses of `--status`, or else every final status.
+fn parse_statuses(named: &[String]) -> Result<Vec<Status>, CommandError> {
+    match named {
+        [] => Ok(final_statuses().collect()),
+        named => named.iter().map(|name| parse_final_status(name).map_err(CommandError::usage)).collect(),
+    }
+}
+
+pub(crate) fn back_up_database(global: &Global, file: &Path) -> CommandResult {
+    App::open(global.load_config()?)?.store.back_up(file)?;
+    let bytes = std::fs::metadata(file).map_or(0, |file| file.len());
+    println!("{} ({bytes} bytes)", file.display());
+    Ok(0)
+}
+
+pub(crate) fn restore_database(global: &Global, file: &Path, replace: bool) -> CommandResult {
+    let config = global.load_config()?;
+    if config.database.value.is_some() {
+        return Err(CommandError::usage("the configured database is Postgres; use pg_restore"));
+    }
+    flowloom_store::restore_backup(&config.data_dir.value, file, replace)?;
+    println!("restored into {}", config.data_dir.value.display());
+    Ok(0)
+}

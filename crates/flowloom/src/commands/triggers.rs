@@ -1,0 +1,126 @@
+//! `flowloom schedule` and `flowloom hooks`: manages schedules and webhooks, which start runs on a server.
+
+use std::path::Path;
+
+use flowloom_app::definitions::source::Loader;
+use flowloom_app::definitions::stored::{self, is_definition_id};
+use flowloom_app::definitions::sync;
+use flowloom_app::engines::App;
+use flowloom_app::hooks::new_hook_row as hook_row;
+use flowloom_app::schedules::NewSchedule;
+use flowloom_core::value::Map;
+use flowloom_server::{HookInfo, Schedule};
+use flowloom_store::{DefinitionKind, HookRow, ScheduleRow};
+use serde_json::json;
+
+use crate::cli::{Global, HooksCommand, MissedPolicy, ScheduleCommand};
+use crate::failure::{CommandError, CommandResult};
+use crate::inputs;
+use crate::terminal::diagnostics;
+
+/// Returns the id of the named workflow. A file is uploaded to the database first.
+async fn resolve_workflow(app: &App, holder: &str, named: &str) -> Result<String, CommandError> {
+    let file = Path::new(named);
+    if !file.is_file() {
+        return match stored::find_definition(&app.store, holder, DefinitionKind::Workflow, named)? {
+            Some(_) => Ok(named.to_owned()),
+            None => {
+                Err(CommandError::usage(format!("{named} is neither a file nor the id of a workflow in the database")))
+            }
+        };
+    }
+    let loader = Loader { config: &app.config, format: None, lenient: false };
+    sync::store_file(&app.store, &loader, holder, file).await?.map_err(|source| {
+        eprint!("{}", diagnostics::render_diagnostics(&source));
+        CommandError::usage(format!("{named} has errors"))
+    })
+}
+
+fn choose_id(given: Option<String>, workflow: &str) -> Result<String, CommandError> {
+    let id = given.unwrap_or_else(|| workflow.to_owned());
+    if is_definition_id(&id) {
+        Ok(id)
+    } else {
+        Err(CommandError::usage(format!("{id:?} is not a valid id; choose one with --id")))
+    }
+}
+
+pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) -> CommandResult {
+    let app = App::open(global.load_config()?)?;
+    match command {
+        ScheduleCommand::Add { workflow: named, cron, timezone, input_values, missed, id, user } => {
+            let given = |text: &String| inputs::parse_pair(text).map(|(name, value)| (name.into(), value));
+            let inputs = input_values.iter().map(given).collect::<Result<Map, CommandError>>()?;
+            // Validates the schedule before anything is stored.
+            flowloom_app::schedules::CronTimes::parse(&cron, &timezone)?;
+            let workflow = resolve_workflow(&app, &user, &named).await?;
+            let id = choose_id(id, &workflow)?;
+            let catches_up = missed == MissedPolicy::Once;
+            let (inputs, timezone) = (inputs.into(), Some(timezone));
+            let row = NewSchedule { user, id, workflow, inputs, cron, timezone, catches_up }.into_row()?;
+            app.store.put_schedule(row.clone()).await?;
+            print_schedules(global, vec![row]);
+        }
+        ScheduleCommand::List => print_schedules(global, app.store.list_schedules(None)?),
+        ScheduleCommand::Remove { id, user } => {
+            app.store.delete_schedule(&user, &id).await?;
+            eprintln!("removed {id}");
+        }
+    }
+    Ok(0)
+}
+
+fn print_schedules(global: &Global, rows: Vec<ScheduleRow>) {
+    if global.json {
+        return println!("{:#}", json!(rows.into_iter().map(Schedule::from_row).collect::<Vec<_>>()));
+    }
+    for row in rows {
+        let next = jiff::Timestamp::from_millisecond(row.next_at as i64).map(|at| at.to_string()).unwrap_or_default();
+        println!("{:<24} {:<24} {:<16} {:<16} next {next}", row.id, row.workflow, row.cron, row.timezone);
+    }
+}
+
+pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> CommandResult {
+    let app = App::open(global.load_config()?)?;
+    match command {
+        HooksCommand::Add { workflow: named, secret, id, user } => {
+            let workflow = resolve_workflow(&app, &user, &named).await?;
+            let id = choose_id(id, &workflow)?;
+            let (row, secret) = hook_row(user, id, workflow, secret);
+            app.store.put_hook(row.clone()).await?;
+            print_hook(global, row, secret);
+        }
+        HooksCommand::List => {
+            let rows = app.store.list_hooks(None)?;
+            match global.json {
+                true => {
+                    let shown: Vec<_> = rows.into_iter().map(|row| HookInfo::from_row(row, None)).collect();
+                    println!("{:#}", json!(shown));
+                }
+                false => rows.iter().for_each(|row| println!("/hooks/{:<24} {}", row.id, row.workflow)),
+            }
+        }
+        HooksCommand::Remove { id, user } => {
+            app.store.delete_hook(&user, &id).await?;
+            eprintln!("removed {id}");
+        }
+    }
+    Ok(0)
+}
+
+fn print_hook(global: &Global, row: HookRow, secret: Option<String>) {
+    if global.json {
+        return println!("{:#}", json!(HookInfo::from_row(row, secret)));
+    }
+    eprintln!("POST /hooks/{} starts {}", row.id, row.workflow);
+    match secret {
+        Some(secret) => {
+            eprintln!("Callers send this secret as X-Hook-Secret; it is shown only once:");
+            println!("{secret}");
+        }
+        None => {
+            let name = row.secret_name.unwrap_or_default();
+            eprintln!("Callers sign the body with the secret {name} (X-Hub-Signature-256: sha256=…)");
+        }
+    }
+}

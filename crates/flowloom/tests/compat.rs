@@ -1,0 +1,194 @@
+//! The routes of the original systems, called as by their own clients.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::Workspace;
+use support::http::{HttpAnswer, RunningServer};
+
+const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
+
+const SHOUT_SOURCE: &str = "async def execute(inputs, context):\n    return {'loud': inputs['text'] + '!'}\n";
+
+fn send_delete(server: &RunningServer, path: &str) -> HttpAnswer {
+    server.send_and_read("DELETE", path, &[], "")
+}
+
+#[test]
+fn agentos() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
+    let definition = json!({"name": "Analysis", "description": "d", "steps": [
+        {"name": "analyze", "functionId": "agent::chat", "mode": "sequential", "timeoutMs": 1000, "errorMode": "fail",
+            "promptTemplate": "Analyze: {{input}}", "outputVar": "analysis"},
+    ]});
+    let made = server.post("/api/workflows", &definition);
+    assert_eq!(made.status, 200, "{made:?}");
+    let id = made.json()["id"].as_str().expect("an id").to_owned();
+    let wrapped = json!({"workflow": {"id": "given", "name": "n", "description": "d", "steps": []}});
+    assert_eq!(server.post("/api/workflows", &wrapped).json(), json!({"id": "given"}));
+    let list = server.get("/api/workflows").json();
+    let names: Vec<&Value> = list.as_array().expect("a bare list").iter().map(|one| &one["name"]).collect();
+    assert!(names.contains(&&json!("Analysis")) && names.contains(&&json!("n")), "{list}");
+
+    let ran = server.post("/api/workflows/run", &json!({"workflowId": id, "input": "the text"}));
+    let result = ran.json();
+    assert_eq!((ran.status, &result["status"]), (200, &json!("completed")), "{ran:?}");
+    assert_eq!(result["vars"]["analysis"], "LLM(Analyze: the text)");
+    assert_eq!(result["results"][0]["stepName"], "analyze");
+    server.post("/api/workflows/run", &json!({"workflowId": "given", "input": 1}));
+    let page = server.get(&format!("/api/workflows/runs?workflowId={id}&limit=5")).json();
+    assert_eq!((&page["total"], &page["limit"], &page["offset"]), (&json!(1), &json!(5), &json!(0)), "{page}");
+    assert_eq!(page["runs"][0]["runId"], result["runId"]);
+    assert_eq!(page["runs"][0]["status"], "completed");
+
+    let missing = server.post("/api/workflows/run", &json!({"workflowId": "nobody", "input": 1}));
+    assert_eq!((missing.status, &missing.json()["detail"]), (404, &json!("Workflow nobody not found")));
+    assert_eq!(server.post("/api/workflows", &json!({"name": "x", "description": "d", "steps": 1})).status, 422);
+}
+
+#[test]
+fn anythingllm() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
+    let config = json!({"description": "Says hello", "active": true, "steps": [
+        {"type": "start", "config": {"variables": [{"name": "who", "value": "you"}]}},
+        {"type": "llmInstruction", "config": {"instruction": "Greet ${who}", "resultVariable": "said"}},
+    ]});
+    let saved = server.post("/api/agent-flows/save", &json!({"name": "Greeter", "config": config})).json();
+    assert_eq!(saved["success"], true, "{saved}");
+    let uuid = saved["flow"]["uuid"].as_str().expect("a uuid").to_owned();
+    let listed = server.get("/api/agent-flows/list").json();
+    assert_eq!(listed["flows"][0]["active"], true);
+    assert_eq!(listed["flows"][0]["plugin"], format!("@@flow_{uuid}"));
+    let got = server.get(&format!("/api/agent-flows/{uuid}")).json();
+    assert_eq!(
+        (&got["flow"]["name"], &got["flow"]["config"]["steps"][0]["type"]),
+        (&json!("Greeter"), &json!("start"))
+    );
+
+    let run = |body: Value| server.post(&format!("/api/agent-flows/{uuid}/run"), &body).json();
+    let ran = run(json!({"variables": {"who": "Ann"}}));
+    assert_eq!((&ran["success"], &ran["variables"]["said"]), (&json!(true), &json!("LLM(Greet Ann)")), "{ran}");
+    assert_eq!(run(json!({}))["variables"]["said"], "LLM(Greet you)");
+
+    let toggled = server.post(&format!("/api/agent-flows/{uuid}/toggle"), &json!({"active": false})).json();
+    assert_eq!(toggled["flow"]["config"]["active"], false);
+    assert_eq!(server.get("/api/agent-flows/list").json()["flows"][0]["active"], false);
+
+    let nameless = server.post("/api/agent-flows/save", &json!({"config": {}}));
+    assert_eq!((nameless.status, nameless.json()["error"].clone()), (400, json!("Name and config are required")));
+    let odd = json!({"name": "n", "config": {"steps": [{"type": "shell", "config": {}}]}});
+    assert_eq!(server.post("/api/agent-flows/save", &odd).json()["success"], false);
+    assert_eq!(send_delete(&server, &format!("/api/agent-flows/{uuid}")).json(), json!({"success": true}));
+    assert_eq!(server.get(&format!("/api/agent-flows/{uuid}")).status, 404);
+    assert_eq!(send_delete(&server, &format!("/api/agent-flows/{uuid}")).json()["success"], false);
+}
+
+fn shout_block() -> Value {
+    json!({"id": "shout", "name": "Shout", "description": "Says it loudly", "category": "process",
+        "execution_type": "python", "use_when": "something must be loud", "tags": ["voice"],
+        "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        "source_code": SHOUT_SOURCE,
+        "output_schema": {"type": "object", "properties": {"loud": {"type": "string"}}}, "examples": []})
+}
+
+#[test]
+fn agentflow() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
+    assert_eq!(server.post("/api/blocks", &shout_block()).json(), json!({"status": "created", "block_id": "shout"}));
+    let blocks = server.get("/api/blocks").json();
+    let ids: Vec<&Value> = blocks.as_array().expect("a bare list").iter().map(|block| &block["id"]).collect();
+    assert!(ids.contains(&&json!("shout")) && ids.contains(&&json!("memory_read")), "{ids:?}");
+    assert_eq!(server.get("/api/blocks/shout").json()["name"], "Shout");
+    assert_eq!(server.get("/api/blocks/shout/source").json(), json!({"source": SHOUT_SOURCE, "type": "python"}));
+    assert_eq!(server.get("/api/blocks/memory_read/source").json()["type"], "python");
+    assert_eq!(server.get("/api/blocks/nobody").json()["detail"], "Block not found: nobody");
+    assert_eq!(server.post("/api/blocks/search", &json!({"query": "loud voice"})).json()[0]["id"], "shout");
+
+    let pipeline = json!({"name": "Loud", "user_prompt": "be loud", "nodes": [
+        {"id": "n1", "block_id": "shout", "inputs": {"text": "hey"}},
+        {"id": "n2", "block_id": "shout", "inputs": {"text": "{{n1.loud}}"}},
+    ], "edges": [{"from": "n1", "to": "n2"}], "memory_keys": []});
+    let made = server.post("/api/pipelines", &json!({"pipeline": pipeline})).json();
+    assert_eq!((&made["status"], &made["problems"]), (&json!("created"), &json!([])), "{made}");
+    let id = made["id"].as_str().expect("an id").to_owned();
+    let listed = server.get("/api/pipelines").json();
+    assert_eq!((&listed[0]["node_count"], &listed[0]["status"]), (&json!(2), &json!("created")), "{listed}");
+    assert_eq!(server.get(&format!("/api/pipelines/{id}")).json()["user_prompt"], "be loud");
+
+    let ran = server.post(&format!("/api/pipelines/{id}/run"), &json!({}));
+    let execution = ran.json();
+    assert_eq!((ran.status, &execution["status"]), (200, &json!("completed")), "{ran:?}");
+    assert_eq!((&execution["pipeline_id"], &execution["errors"]), (&json!(id), &json!([])));
+    let node = &execution["node_results"][0];
+    assert_eq!((&node["node_id"], &node["status"], &node["id"]), (&json!("n1"), &json!("completed"), &json!(1)));
+    assert_eq!(server.get("/api/pipelines").json()[0]["status"], "completed");
+    let all = server.get("/api/executions?limit=5").json();
+    assert_eq!(all[0]["run_id"], execution["run_id"]);
+    assert_eq!(all[0]["pipeline_name"], "Loud");
+    let one = format!("/api/executions/{}", execution["run_id"].as_str().expect("an id"));
+    assert_eq!(server.get(&one).json(), all[0]);
+    assert_eq!(server.get("/api/v1/executions").json(), all);
+
+    let once = json!({"pipeline": pipeline, "user_id": "ann"});
+    let ran = server.post("/api/pipeline/run", &once).json();
+    assert_eq!((&ran["status"], &ran["user_id"]), (&json!("completed"), &json!("ann")), "{ran}");
+    assert!(ran["log"].as_array().is_some_and(|log| log.len() == 4), "{ran}");
+    let bad = json!({"pipeline": {"nodes": [{"id": "n1", "block_id": "nobody", "inputs": {}}], "edges": []}});
+    assert_eq!(server.post("/api/pipeline/run", &bad).error_code(), "FL1034");
+    let draft = server.post("/api/pipelines", &bad).json();
+    assert_eq!(draft["problems"][0]["severity"], "error", "{draft}");
+
+    assert_eq!(send_delete(&server, &format!("/api/pipelines/{id}")).status, 204);
+    assert_eq!(send_delete(&server, &format!("/api/pipelines/{id}")).status, 404);
+    assert_eq!(server.get("/api/memory/ann").json(), json!({}));
+    assert_eq!(server.get("/api/notifications").json(), json!([]));
+    let tells = json!({"pipeline": {"id": "tells", "name": "Tells", "edges": [], "nodes": [
+        {"id": "n1", "block_id": "notify_push", "inputs": {"title": "Done", "body": "All is well"}},
+    ]}});
+    let told = server.post("/api/pipeline/run", &tells).json();
+    assert_eq!(told["results"]["n1"], json!({"delivered": true}), "{told}");
+    let notifications = server.get("/api/notifications").json();
+    assert_eq!((&notifications[0]["title"], &notifications[0]["read"]), (&json!("Done"), &json!(false)));
+    let read = format!("/api/notifications/{}/read", notifications[0]["id"]);
+    assert_eq!(server.post(&read, &json!({})).status, 200);
+    assert_eq!(server.get("/api/v1/notifications").json()[0]["read"], true);
+    assert_eq!(server.post("/api/notifications/77/read", &json!({})).status, 404);
+}
+
+#[test]
+fn what_a_prompt_used_stands_in_the_execution_and_at_its_node() {
+    let place = Workspace::new("default_model = \"scripted:said.json\"\n");
+    place.write("said.json", r#"{"default": {"json": {"line": "short"}}}"#);
+    let server = RunningServer::start(&place, &[]);
+    let line = json!({"type": "object", "properties": {"line": {"type": "string"}}});
+    let block = json!({"id": "shorten", "name": "s", "description": "d", "execution_type": "llm", "prompt_template": "Shorten: {text}",
+        "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}}, "output_schema": line});
+    let quiet = json!({"id": "quiet", "name": "q", "description": "d", "execution_type": "python",
+        "source_code": "def execute(inputs, context):\n    return {}\n"});
+    let nodes = json!([{"id": "n1", "block_id": "shorten", "inputs": {"text": "long"}}, {"id": "n2", "block_id": "quiet", "inputs": {}}]);
+    let wanted = json!({"pipeline": {"id": "p", "name": "p", "nodes": nodes, "edges": []}, "blocks": [block, quiet]});
+    let ran = server.post("/api/pipeline/run", &wanted).json();
+    let id = ran["run_id"].as_str().expect("a run");
+    let execution = server.get(&format!("/api/executions/{id}")).json();
+    let used = |at: &Value| at["usage"]["output_tokens"].as_u64();
+    assert!(used(&execution).is_some_and(|tokens| tokens > 0), "{execution}");
+    assert_eq!(used(&execution["node_results"][0]), used(&execution));
+    assert_eq!(used(&execution["node_results"][1]), None);
+}
+
+#[test]
+fn a_failed_node_is_told_as_failed() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
+    let block = json!({"id": "fails", "name": "f", "description": "d", "category": "process", "execution_type": "python",
+        "source_code": "async def execute(inputs, context):\n    raise ValueError('no luck')\n",
+        "input_schema": {"type": "object", "properties": {}}, "output_schema": {"type": "object", "properties": {}}});
+    let pipeline =
+        json!({"id": "p", "name": "p", "nodes": [{"id": "n1", "block_id": "fails", "inputs": {}}], "edges": []});
+    let ran = server.post("/api/pipeline/run", &json!({"pipeline": pipeline, "blocks": [block]})).json();
+    assert_eq!(ran["status"], "failed", "{ran}");
+    assert!(ran["errors"][0]["error"].as_str().is_some_and(|error| error.contains("no luck")), "{ran}");
+}

@@ -1,0 +1,63 @@
+//! Maintenance of the database: `backup`, `restore`, `prune`, and the lock that permits one server per data folder.
+
+mod support;
+
+use serde_json::json;
+use support::http::RunningServer;
+use support::{Workspace, exit_code, stderr_text};
+
+#[test]
+fn a_backup_is_written_beside_a_server_and_restored() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    let start = || server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "hi"})).json();
+    let kept = start();
+    let file = place.path("copy.db");
+    let file = file.to_str().expect("text");
+    assert_eq!(exit_code(&place.run(&["backup", file])), 0);
+    let again = place.run(&["backup", file]);
+    assert!(stderr_text(&again).contains("does not overwrite files"), "{}", stderr_text(&again));
+    let lost = start();
+    let in_use = place.run(&["restore", file, "--replace"]);
+    assert!(stderr_text(&in_use).contains("is in use"), "{}", stderr_text(&in_use));
+    drop(server);
+
+    let there = place.run(&["restore", file]);
+    assert!(stderr_text(&there).contains("--replace"), "{}", stderr_text(&there));
+    assert_eq!(exit_code(&place.run(&["restore", file, "--replace"])), 0);
+    let shown = |run: &serde_json::Value| place.run(&["show", run["run_id"].as_str().expect("an id")]);
+    assert_eq!(exit_code(&shown(&kept)), 0);
+    assert_eq!(exit_code(&shown(&lost)), 2);
+    // Runs continue to work in a restored database.
+    assert_eq!(exit_code(&place.run(&["run", "hello.json"])), 0);
+
+    place.write("odd.db", "this is no database");
+    let odd = place.run(&["restore", place.path("odd.db").to_str().expect("text"), "--replace"]);
+    assert!(stderr_text(&odd).contains("not a SQLite database"), "{}", stderr_text(&odd));
+    assert_eq!(exit_code(&shown(&kept)), 0, "the existing data is untouched");
+}
+
+#[test]
+fn old_runs_are_pruned_as_asked_or_configured() {
+    let place = Workspace::with_hello("[retention]\nsucceeded = \"0s\"\n");
+    assert_eq!(exit_code(&place.run(&["run", "hello.json"])), 0);
+    assert_eq!(place.run_json(&["prune", "--older", "1d"]).1["succeeded"], 0);
+    assert_eq!(place.run_json(&["prune", "--dry-run"]).1, json!({"succeeded": 1}));
+    assert_eq!(place.run_json(&["runs"]).1.as_array().map(Vec::len), Some(1));
+    let said = place.run(&["prune"]);
+    assert!(String::from_utf8_lossy(&said.stdout).ends_with("1 runs deleted\n"), "{said:?}");
+    assert_eq!(place.run_json(&["runs"]).1, json!([]));
+    assert_eq!(exit_code(&place.run(&["prune", "--older", "soon"])), 2);
+    assert_eq!(exit_code(&place.run(&["prune", "--older", "1d", "--status", "running"])), 2);
+}
+
+#[test]
+fn a_data_folder_has_one_server() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    let second = place.run(&["serve", ".", "--bind", "127.0.0.1:0"]);
+    assert_eq!(exit_code(&second), 2);
+    assert!(stderr_text(&second).contains("another server uses the data folder"), "{}", stderr_text(&second));
+    drop(server);
+    drop(RunningServer::start(&place, &[]));
+}

@@ -1,0 +1,108 @@
+//! Schedules and webhooks.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::http::RunningServer;
+use support::{TestServer, Workspace, exit_code, stderr_text};
+
+/// A flow that calls the test's own server.
+fn flow_json(server: &TestServer) -> String {
+    let url = format!("http://{}/called", server.address);
+    json!({"name": "Beats", "description": "d", "steps": [
+        {"type": "apiCall", "config": {"url": url, "method": "POST", "body": "{}", "bodyType": "json"}},
+    ]})
+    .to_string()
+}
+
+fn create_workspace(server: &TestServer) -> Workspace {
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", server.egress_config()));
+    place.write("beats.json", &flow_json(server));
+    place
+}
+
+#[test]
+fn a_schedule_starts_runs_and_survives_its_server() {
+    let world = TestServer::start();
+    let place = create_workspace(&world);
+    let added = place.run(&["schedule", "add", "beats.json", "--cron", "* * * * * *", "--id", "often"]);
+    assert_eq!(exit_code(&added), 0, "{}", stderr_text(&added));
+    let server = RunningServer::start(&place, &[]);
+    world.wait_for_requests("/called", 2);
+    drop(server);
+    let before = world.request_count("/called");
+    let server = RunningServer::start(&place, &[]);
+    world.wait_for_requests("/called", before + 1);
+    let listed = server.get("/api/v1/schedules").json();
+    assert_eq!((&listed["items"][0]["id"], &listed["items"][0]["workflow"]), (&json!("often"), &json!("beats")));
+    assert!(listed["items"][0]["last_run"].is_string(), "{listed}");
+    assert_eq!(place.run(&["schedule", "remove", "often"]).status.code(), Some(0));
+    assert_eq!(server.get("/api/v1/schedules").json()["items"], json!([]));
+}
+
+#[test]
+fn schedules_are_put_over_http_and_refused_with_a_reason() {
+    let world = TestServer::start();
+    let place = create_workspace(&world);
+    let server = RunningServer::start(&place, &[]);
+    let put = |body: Value| {
+        server.send_and_read("PUT", "/api/v1/schedules/s", &["Content-Type: application/json"], &body.to_string())
+    };
+    let kept = put(json!({"workflow": "beats", "cron": "0 6 * * 1-5", "timezone": "Europe/Berlin", "missed": "skip"}));
+    assert_eq!((kept.status, &kept.json()["missed"]), (200, &json!("skip")), "{kept:?}");
+    assert_eq!(put(json!({"workflow": "beats", "cron": "soon"})).error_code(), "FL1512");
+    assert_eq!(put(json!({"workflow": "nobody", "cron": "* * * * *"})).status, 404);
+    assert_eq!(server.send_and_read("DELETE", "/api/v1/schedules/s", &[], "").status, 204);
+    assert_eq!(server.send_and_read("DELETE", "/api/v1/schedules/s", &[], "").error_code(), "FL1507");
+    let bad = place.run(&["schedule", "add", "beats.json", "--cron", "soon"]);
+    assert_eq!(exit_code(&bad), 2);
+    assert!(stderr_text(&bad).contains("invalid cron expression \"soon\""), "{}", stderr_text(&bad));
+}
+
+#[test]
+fn a_hook_takes_calls_that_know_its_secret() {
+    let world = TestServer::start();
+    let place = create_workspace(&world);
+    let (_, made) = place.run_json(&["hooks", "add", "beats.json"]);
+    let secret = made["secret"].as_str().expect("a secret").to_owned();
+    let server = RunningServer::start(&place, &[]);
+    let call = |headers: &[&str], body: &str| {
+        server.send_and_read("POST", "/hooks/beats", &[&["Content-Type: application/json"], headers].concat(), body)
+    };
+    for wrong in [&[][..], &["X-Hook-Secret: flh_nonsense"], &["X-Hub-Signature-256: sha256=00"]] {
+        assert_eq!((call(wrong, "{}").status, call(wrong, "{}").error_code()), (401, "FL1502".to_owned()));
+    }
+    let known = format!("X-Hook-Secret: {secret}");
+    let taken = call(&[&known, "X-GitHub-Delivery: 1"], "{\"a\": 1}");
+    assert_eq!(taken.status, 202, "{taken:?}");
+    world.wait_for_requests("/called", 1);
+    // The same delivery is sent again.
+    assert_eq!(call(&[&known, "X-GitHub-Delivery: 1"], "{\"a\": 1}").json(), taken.json());
+    assert_eq!(call(&[&known, "X-GitHub-Delivery: 1"], "{\"a\": 2}").status, 409);
+    let run = server.get(&format!("/api/v1/runs/{}", taken.json()["run_id"].as_str().expect("an id"))).json();
+    assert_eq!(run["name"], "Beats");
+    assert_eq!(
+        server.send_and_read("POST", "/hooks/nobody", &["Content-Type: application/json", &known], "{}").status,
+        401
+    );
+    assert_eq!(call(&[&known], "{").status, 400);
+}
+
+#[test]
+fn a_hook_takes_calls_that_are_signed() {
+    let world = TestServer::start();
+    let place = create_workspace(&world);
+    assert_eq!(exit_code(&place.run(&["hooks", "add", "beats.json", "--secret", "PUSH", "--id", "push"])), 0);
+    let server = RunningServer::start_with(&place, &[], &[("FLOWLOOM_SECRET_PUSH", "key")]);
+    let call = |signature: &str| {
+        let signature = format!("X-Hub-Signature-256: sha256={signature}");
+        server
+            .send_and_read("POST", "/hooks/push", &["Content-Type: application/json", &signature], "{\"a\": 1}")
+            .status
+    };
+    // printf '{"a": 1}' | openssl dgst -sha256 -hmac key
+    let right = "85e7b68cdf027474f0f0b8e2e63c4afb88cacf8a3e503aa13160f290dfc506d4";
+    assert_eq!(call(&right.replace('0', "1")), 401);
+    assert_eq!(call("é"), 401);
+    assert_eq!(call(right), 202);
+}

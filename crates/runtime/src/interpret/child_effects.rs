@@ -1,0 +1,102 @@
+//! Child effects: the requests of a code block or a function while it runs. Each one is an effect of its own, recorded
+//! below the step that requests it.
+//!
+//! A step with a recorded outcome is not performed again, so its child effects are not looked up. A step that a crash
+//! interrupted is performed again and receives the recorded results.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use flowloom_core::chat::{GenerateOptions, Message};
+use flowloom_core::code::Code;
+use flowloom_core::effect::{GenerateReply, GenerateRequest, HttpReply, HttpRequest, Purpose, Request};
+use flowloom_core::error::StepError;
+use flowloom_core::path::{Key, Path};
+use flowloom_core::plan::Policy;
+use flowloom_core::value::Value;
+
+use super::{Interpreter, Interrupt, StepContext};
+use crate::effects::{ChildEffects, EffectFuture, SandboxHost};
+
+/// The run as seen by one attempt of a step. Most steps have no child effects, so this is small and clones nothing
+/// until the first one.
+pub(super) struct ChildEffectRunner<'a> {
+    interpreter: &'a Interpreter,
+    place: &'a StepContext,
+    attempt: u32,
+    request_count: AtomicUsize,
+    progress_count: AtomicUsize,
+    interrupt: Mutex<Option<Box<Interrupt>>>,
+}
+
+impl<'a> ChildEffectRunner<'a> {
+    pub(super) fn new(interpreter: &'a Interpreter, place: &'a StepContext, attempt: u32) -> ChildEffectRunner<'a> {
+        let (asked, told, halt) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
+        ChildEffectRunner { interpreter, place, attempt, request_count: asked, progress_count: told, interrupt: halt }
+    }
+
+    /// The interrupt of the run, if one occurred during a child effect.
+    pub(super) fn into_interrupt(self) -> Option<Interrupt> {
+        self.interrupt.into_inner().unwrap_or_else(PoisonError::into_inner).map(|halt| *halt)
+    }
+
+    /// The path of the next child effect of a kind.
+    fn next_path(&self, kind: &str, counter: &AtomicUsize) -> Path {
+        let key = Key::numbered_key(kind, counter.fetch_add(1, Ordering::Relaxed) + 1);
+        match self.attempt {
+            0 | 1 => self.place.path.child_path(&key),
+            attempt => self.place.path.visit_path(u64::from(attempt)).child_path(&key),
+        }
+    }
+
+    async fn perform_child(&self, request: Request) -> Result<Value, StepError> {
+        let place = StepContext {
+            shares_permit: true,
+            ..self.place.with_path(self.next_path(request.kind_name(), &self.request_count))
+        };
+        let asked = self.interpreter.run_attempts(&Policy::default(), &place, || Ok(request.clone())).await;
+        match asked {
+            Ok(output) => Ok(output.unwrap_or_default()),
+            Err(Interrupt::Failed(error, _)) => Err(error),
+            Err(halt) => {
+                *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(halt));
+                Err(StepError::new(Code::StepRefused, "the run is ending"))
+            }
+        }
+    }
+}
+
+impl SandboxHost for ChildEffectRunner<'_> {
+    fn send_http<'a>(&'a self, request: HttpRequest) -> EffectFuture<'a, HttpReply> {
+        Box::pin(async move {
+            let output = self.perform_child(Request::HttpExchange(request)).await?;
+            HttpReply::from_value(&output)
+                .ok_or_else(|| StepError::new(Code::HttpFailed, "the recorded value is not an HTTP reply"))
+        })
+    }
+
+    fn generate_reply<'a>(&'a self, messages: Vec<Message>) -> EffectFuture<'a, GenerateReply> {
+        Box::pin(async move {
+            let request = GenerateRequest {
+                model: self.interpreter.effects.model.resolve(None)?,
+                messages: messages.into(),
+                tools: Vec::new(),
+                schema: None,
+                options: GenerateOptions::default(),
+                purpose: Purpose::Step,
+            };
+            let output = self.perform_child(Request::Generate(Box::new(request))).await?;
+            Ok(GenerateReply { text: output.as_str().map(str::to_owned), ..GenerateReply::default() })
+        })
+    }
+}
+
+impl ChildEffects for ChildEffectRunner<'_> {
+    fn perform_request<'a>(&'a self, request: Request) -> EffectFuture<'a, Value> {
+        Box::pin(self.perform_child(request))
+    }
+
+    fn report_progress(&self, name: &'static str, data: Value) {
+        self.interpreter.log.report_progress(&self.next_path("told", &self.progress_count), name, data);
+    }
+}

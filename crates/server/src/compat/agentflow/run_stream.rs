@@ -1,0 +1,193 @@
+//! Streams runs of pipelines: an event per change of a node, and at the end the response of the route without a stream.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::Event as Sse;
+use axum::response::{IntoResponse as _, Response};
+use flowloom_app::authoring::happened::{AgentFlowEvent, build_fields};
+use flowloom_app::definitions::catalog::CatalogEntry;
+use flowloom_app::runs::service::StartRunRequest;
+use flowloom_app::runs::supervisor::ActiveRun;
+use flowloom_core::event::Record;
+use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
+use flowloom_core::value::{Map, Value};
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use futures_util::stream::{self, Stream, StreamExt as _};
+
+use super::pipelines::{RunPipelineRequest, compile_unstored, stored_response, unstored_response};
+use super::wire::{encode_event, parse_last_event_id, with_event};
+use crate::body::JsonBody;
+use crate::caller::Caller;
+use crate::compat::agentflow::node_events::NodeEvents;
+use crate::compat::runs::{CompatRun, find_definition, read_snapshot};
+use crate::guard;
+use crate::params::PathParam;
+use crate::problem::{ApiResult, Problem, ProblemDocument};
+use crate::runs::answer::find_own_run;
+use crate::runs::events::{self, EventEncoder};
+use crate::runs::start::StartContext;
+use crate::state::Server;
+
+/// Builds the response of the route without a stream.
+pub(crate) type BuildResponse = fn(&CompatRun) -> Map;
+
+/// Runs a pipeline and streams the events of its nodes. After a lost connection, `Last-Event-ID` continues the stream;
+/// if no events are left, the response is 204.
+#[utoipa::path(post, path = "/api/pipeline/run/stream", operation_id = "agentflow_run_stream", tag = "AgentFlow", security(("key" = ["run"])), request_body = RunPipelineRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
+        (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, description = "The pipeline has errors", body = ProblemDocument)))]
+pub(crate) async fn stream_unstored(
+    State(server): State<Server>,
+    caller: Caller,
+    headers: HeaderMap,
+    JsonBody(wanted, text): JsonBody<RunPipelineRequest>,
+) -> ApiResult<Response> {
+    if let Some(last) = parse_last_event_id(&headers) {
+        return resume_stream(&server, &caller, last, unstored_response).await;
+    }
+    let call = StartContext::admitted(&server, &caller, wanted.user_id.clone(), &headers)?;
+    let definition = compile_unstored(&call, &caller, wanted).await?;
+    start_stream(&call, &definition, &text, unstored_response).await
+}
+
+/// Runs a stored pipeline and streams the events of its nodes.
+#[utoipa::path(post, path = "/api/pipelines/{id}/run/stream", operation_id = "agentflow_run_kept_stream", tag = "AgentFlow", security(("key" = ["run"])),
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
+        (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
+pub(crate) async fn stream_stored(
+    State(server): State<Server>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    stream_stored_run(&server, &caller, &id, &headers).await
+}
+
+/// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
+#[utoipa::path(get, path = "/api/pipelines/{id}/run/stream", operation_id = "agentflow_follow_kept", tag = "AgentFlow", security(("key" = ["run"])),
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
+        (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
+pub(crate) async fn follow_stored(
+    State(server): State<Server>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    guard::reject_cross_site(&headers)?;
+    stream_stored_run(&server, &caller, &id, &headers).await
+}
+
+async fn stream_stored_run(server: &Server, caller: &Caller, id: &str, headers: &HeaderMap) -> ApiResult<Response> {
+    if let Some(last) = parse_last_event_id(headers) {
+        return resume_stream(server, caller, last, stored_response).await;
+    }
+    let call = StartContext::admitted(server, caller, None, headers)?;
+    let (definition, _) =
+        find_definition(server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, id).await?;
+    start_stream(&call, &definition, "", stored_response).await
+}
+
+/// Starts a run and streams its events from the beginning.
+async fn start_stream(
+    call: &StartContext<'_>,
+    definition: &CatalogEntry,
+    request: &str,
+    whole: BuildResponse,
+) -> ApiResult<Response> {
+    let (begun, plan) = start_run(call, definition, request).await?;
+    Ok(events::stream_response(true, stream_nodes(call.server, begun, (&plan, 0), whole)))
+}
+
+/// Starts a run, or finds the run that the same request has started.
+pub(crate) async fn start_run(
+    call: &StartContext<'_>,
+    definition: &CatalogEntry,
+    request: &str,
+) -> ApiResult<(ActiveRun, Arc<Plan>)> {
+    let starting = StartRunRequest { is_heard: true, ..StartRunRequest::with_inputs(Map::new().into()) };
+    let request = format!("{}\n{request}", definition.id);
+    let begun = call
+        .start_once(&request, async |id| call.start_run(definition, StartRunRequest { id, ..starting }).await)
+        .await?;
+    let plan = match (&begun.subscription, &definition.prepared) {
+        (Some(_), Some(prepared)) => prepared.plan.clone(),
+        // The definition under this id may have changed since.
+        _ => call.server.app.open_run_by_id(begun.id).await?.plan,
+    };
+    Ok((begun, plan))
+}
+
+/// Streams the events of a run after the last one that the client has.
+pub(crate) async fn resume_stream(
+    server: &Server,
+    caller: &Caller,
+    (run, after): (RunId, u64),
+    whole: BuildResponse,
+) -> ApiResult<Response> {
+    caller.require_scope(flowloom_app::keys::Scope::Run)?;
+    let run = find_own_run(server, caller, &run.to_string())?;
+    let opened = server.app.open_run_by_id(run).await?;
+    let state = opened.state();
+    if state.status.is_final() && after >= state.seq {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let begun = server.supervisor.find_started(run);
+    Ok(events::stream_response(after == 0, stream_nodes(server, begun, (&opened.plan, after), whole)))
+}
+
+/// The events of a run's nodes after a given event, followed by its response.
+pub(crate) fn stream_nodes(
+    server: &Server,
+    begun: ActiveRun,
+    (plan, after): (&Plan, u64),
+    whole: BuildResponse,
+) -> impl Stream<Item = Sse> + Send + use<> {
+    let ActiveRun { id, subscription, .. } = begun;
+    let heard = subscription.or_else(|| server.supervisor.subscribe(id));
+    let teller = Box::new(NodeEncoder { events: NodeEvents::from_plan(plan), after });
+    let nodes = events::encode_stream(server.clone(), id, (0, teller), heard);
+    let server = server.clone();
+    nodes.chain(stream::once(async move { final_event(&server, id, whole).await }))
+}
+
+/// The final event: the response of the route without a stream, or an error.
+async fn final_event(server: &Server, run: RunId, whole: BuildResponse) -> Sse {
+    match read_snapshot(server, run).await {
+        Ok(ended) => {
+            let at = ended.state.finished_at.unwrap_or_else(|| SystemClock.now_ms());
+            encode_event(&AgentFlowEvent::new("complete", at, whole(&ended)), (run, ended.state.seq))
+        }
+        Err(problem) => error_event(&problem),
+    }
+}
+
+/// An error event.
+pub(crate) fn error_event(problem: &Problem) -> Sse {
+    let why = [("code", problem.code().to_string().into()), ("error", Value::from(problem.detail()))];
+    with_event(Sse::default(), &AgentFlowEvent::new("error", SystemClock.now_ms(), build_fields(why)))
+}
+
+/// Encodes the events of a run's nodes.
+struct NodeEncoder {
+    events: NodeEvents,
+    /// Sequence number of the last event that the client has.
+    after: u64,
+}
+
+impl EventEncoder for NodeEncoder {
+    fn encode_event(&mut self, record: &Record) -> Vec<Sse> {
+        // Earlier events are read, too, because later ones depend on them.
+        let told = self.events.convert(record).filter(|_| record.seq > self.after);
+        told.map(|told| encode_event(&told, (record.run, record.seq))).into_iter().collect()
+    }
+}

@@ -1,0 +1,93 @@
+//! Reclaims abandoned runs, at the start and periodically: runs of an earlier server, of other servers that share the
+//! database, and of commands.
+
+use std::collections::HashSet;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::id::RunId;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::AbandonedRun;
+use tokio_util::sync::CancellationToken;
+
+use crate::state::Server;
+
+/// Number of runs reclaimed before the next poll, so that several servers share the runs of a dead one.
+const RECOVERY_BATCH_RUNS: u32 = 64;
+
+/// The recovery task of this server.
+pub(crate) struct RecoveryTask {
+    server: Server,
+    /// Runs that cannot be resumed here and were reported.
+    failed_runs: HashSet<RunId>,
+}
+
+impl RecoveryTask {
+    pub(crate) fn new(server: Server) -> RecoveryTask {
+        RecoveryTask { server, failed_runs: HashSet::new() }
+    }
+
+    /// Reclaims runs periodically until the server stops.
+    pub(crate) async fn run_periodically(mut self, told: CancellationToken) {
+        let pause = self.server.app.config.recovery_interval;
+        while told.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
+            // Failures of the database are transient and retried.
+            let _ = self.reclaim_runs().await;
+        }
+    }
+
+    /// Reclaims runs that no worker drives, as far as there is capacity.
+    pub(crate) async fn reclaim_runs(&mut self) -> Result<(), StepError> {
+        let mut tried = HashSet::new();
+        while self.server.supervisor.check_capacity().is_ok() {
+            let store = self.server.app.store.clone();
+            let limit =
+                RECOVERY_BATCH_RUNS + u32::try_from(self.failed_runs.len()).unwrap_or(u32::MAX - RECOVERY_BATCH_RUNS);
+            let found = crate::blocking::run_blocking(move || store.abandoned_runs(limit)).await;
+            let Ok(found) = found else { return Ok(()) };
+            let mut found = found?;
+            // A run without progress is left to the next poll.
+            found.retain(|orphan| !self.failed_runs.contains(&orphan.id) && tried.insert(orphan.id));
+            if found.is_empty() {
+                return Ok(());
+            }
+            for orphan in found {
+                if self.server.supervisor.check_capacity().is_err() {
+                    return Ok(());
+                }
+                self.reclaim_run(orphan).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn reclaim_run(&mut self, orphan: AbandonedRun) -> Result<(), StepError> {
+        let id = orphan.id;
+        let done = match orphan.is_hopeless {
+            true => self.server.app.store.quarantine_run(id, SystemClock.now_ms()).await,
+            false => self.server.runs.resume_run(id).await,
+        };
+        match done {
+            Ok(()) if orphan.is_hopeless => {
+                tracing::warn!(
+                    "the run {id} was reclaimed repeatedly without progress and is quarantined; to try again: flowloom resume {id}"
+                );
+            }
+            Ok(()) => {}
+            // Another server reclaimed it first.
+            Err(error) if error.code == Code::RunOwned => {}
+            Err(error) if is_store_failure(error.code) => return Err(error),
+            Err(error) => {
+                self.failed_runs.insert(id);
+                tracing::warn!("cannot resume the run {id}: {error}");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the error comes from the database rather than from the run.
+fn is_store_failure(code: Code) -> bool {
+    matches!(code, Code::StoreFailed | Code::StoreLocked | Code::StoreFull | Code::StoreReadOnly)
+}

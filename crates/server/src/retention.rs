@@ -1,0 +1,36 @@
+//! Deletes runs that have exceeded their retention.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_app::config::retention::Retention;
+use flowloom_core::error::StepError;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::Store;
+use tokio_util::sync::CancellationToken;
+
+/// Interval of the deletion.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Deletes expired runs now and every hour, until the server stops.
+pub(crate) async fn run_retention_task(store: Arc<Store>, retention: Retention, told: CancellationToken) {
+    loop {
+        match delete_expired_runs(&store, &retention).await {
+            Ok(0) => {}
+            Ok(count) => tracing::warn!("deleted {count} old runs ([retention])"),
+            Err(error) => tracing::warn!("cannot delete old runs: {error}"),
+        }
+        if told.run_until_cancelled(tokio::time::sleep(PRUNE_INTERVAL)).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn delete_expired_runs(store: &Store, retention: &Retention) -> Result<u64, StepError> {
+    let mut count = 0;
+    for old in retention.expired_runs(SystemClock.now_ms()) {
+        count += store.prune_runs(old).await?;
+    }
+    Ok(count)
+}

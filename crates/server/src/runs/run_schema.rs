@@ -1,0 +1,71 @@
+//! Schemas of runs for the OpenAPI document. The actual JSON is built in [`flowloom_app::runs::summary`], which the command line also
+//! uses; tests compare the two.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A run: the object that `flowloom run --json` prints, and its steps. A queued run has only an id and a status.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Run)]
+pub(crate) struct RunSchema {
+    run_id: String,
+    /// `queued`, `running`, `waiting`, `succeeded`, `failed`, `cancelled`, `timed_out`, `budget_exceeded` or `uncertain`.
+    status: String,
+    /// Format of the definition.
+    format: Option<String>,
+    /// Name of the definition.
+    name: Option<String>,
+    /// Output of the run.
+    output: Option<serde_json::Value>,
+    /// Output in the form of the original system.
+    result: Option<serde_json::Value>,
+    /// Error of a run that did not succeed.
+    error: Option<RunError>,
+    usage: Option<RunUsage>,
+    /// Milliseconds since the Unix epoch.
+    created_at: Option<u64>,
+    finished_at: Option<u64>,
+    steps: Option<Vec<StepSchema>>,
+}
+
+/// Error of a run.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RunError {
+    code: String,
+    message: String,
+    /// Path of the step that failed.
+    path: Option<String>,
+}
+
+/// Usage of a run.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RunUsage {
+    input_tokens: u64,
+    output_tokens: u64,
+    /// Cost in US dollars; `null` if a price is unknown.
+    cost_usd: Option<f64>,
+}
+
+/// A step of a run.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StepSchema {
+    path: String,
+    /// `running`, `waiting`, `uncertain`, `finished`, `failed`, `skipped` or `aborted`.
+    phase: String,
+    kind: Option<String>,
+    target: Option<String>,
+    attempts: u32,
+    started_at: u64,
+    finished_at: Option<u64>,
+    tokens: Option<u64>,
+    /// The question that the step asks.
+    question: Option<String>,
+    error: Option<StepFailure>,
+}
+
+/// Error of a step.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StepFailure {
+    code: String,
+    message: String,
+}

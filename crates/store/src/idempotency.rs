@@ -1,0 +1,55 @@
+//! Idempotency keys of calls that start a run: a call sent twice with the same key starts one run.
+
+use flowloom_core::error::StepError;
+use flowloom_core::id::RunId;
+
+use crate::Store;
+use crate::db::{DbConnection, params};
+
+/// What an idempotency key is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdempotentStart {
+    /// The run that this call starts or has started.
+    Run(RunId),
+    /// The key was used for a different call.
+    Conflict,
+}
+
+impl Store {
+    /// Reserves `key` of a user for the call whose hash is `request`, which starts `run`, unless the key is taken.
+    pub async fn reserve_start(
+        &self,
+        (holder, key): (&str, &str),
+        request: &str,
+        run: RunId,
+        at: u64,
+    ) -> Result<IdempotentStart, StepError> {
+        let (holder, key, request) = (holder.to_owned(), key.to_owned(), request.to_owned());
+        let (by, taken) = (holder.clone(), key.clone());
+        let wanted = request.clone();
+        let insert = move |connection: &DbConnection| {
+            let sql = "insert into started values ($1, $2, $3, $4, $5) on conflict do nothing";
+            connection.execute_unchecked(sql, params![&holder, &key, &request, &run.to_string(), at])
+        };
+        self.writer.submit_job(Box::new(insert)).await?;
+        let sql = "select request, run from started where holder = $1 and key = $2";
+        let found = self.read_with(|db| {
+            db.query_first(sql, params![&by, &taken], |row| Ok((row.get::<String>(0)?, row.get::<String>(1)?)))
+        })?;
+        Ok(match found {
+            Some((request, run)) if request == wanted => {
+                RunId::parse(&run).map_or(IdempotentStart::Conflict, IdempotentStart::Run)
+            }
+            _ => IdempotentStart::Conflict,
+        })
+    }
+    /// Records that the call with `key` continued `run`, which existed already.
+    pub async fn record_resumed_run(&self, (holder, key): (&str, &str), run: RunId) -> Result<(), StepError> {
+        let (holder, key) = (holder.to_owned(), key.to_owned());
+        let note = move |connection: &DbConnection| {
+            let sql = "update started set run = $1 where holder = $2 and key = $3";
+            connection.execute_unchecked(sql, params![&run.to_string(), &holder, &key])
+        };
+        self.writer.submit_job(Box::new(note)).await
+    }
+}

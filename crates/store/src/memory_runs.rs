@@ -1,0 +1,142 @@
+//! Runs stored in this process's memory and lost with it: for trials, and for benchmarks without a disk. Everything
+//! else of a store (keys, memories, workflows) is still in the database.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::error::StepError;
+use flowloom_core::event::{Event, Record, RunCreated};
+use flowloom_core::id::RunId;
+use flowloom_runtime::journal::Lease;
+
+use crate::catalog::{RunFilter, RunRow};
+use crate::journal::ownership_lost;
+use crate::rows::run_not_found;
+
+/// Maximum number of finished runs to retain; the oldest are removed first.
+const MAX_FINISHED_RUNS: usize = 1000;
+
+/// The runs of this process.
+#[derive(Default)]
+pub(crate) struct MemoryRuns {
+    state: Mutex<MemoryState>,
+}
+
+#[derive(Default)]
+struct MemoryState {
+    runs: BTreeMap<RunId, StoredRun>,
+    finished: VecDeque<RunId>,
+}
+
+struct StoredRun {
+    row: RunRow,
+    epoch: u64,
+    records: Vec<Arc<Record>>,
+}
+
+impl MemoryRuns {
+    fn lock_state(&self) -> MutexGuard<'_, MemoryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims a run under a new epoch.
+    pub(crate) fn claim_run(&self, run: RunId) -> Result<Lease, StepError> {
+        let mut state = self.lock_state();
+        let kept = state.runs.get_mut(&run).ok_or_else(|| run_not_found(run))?;
+        kept.epoch += 1;
+        Ok(Lease { run, epoch: kept.epoch })
+    }
+
+    pub(crate) fn append_records(&self, lease: Lease, records: &[Arc<Record>]) -> Result<(), StepError> {
+        let mut state = self.lock_state();
+        let state = &mut *state;
+        if let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) {
+            let row = new_run_row(&records[0], created);
+            state.runs.insert(lease.run, StoredRun { row, epoch: lease.epoch, records: Vec::with_capacity(8) });
+        }
+        let kept =
+            state.runs.get_mut(&lease.run).filter(|kept| kept.epoch == lease.epoch).ok_or_else(ownership_lost)?;
+        for record in records {
+            match &record.event {
+                Event::RunStarted { .. } => "running".clone_into(&mut kept.row.status),
+                Event::RunSuspended { status } => status.name().clone_into(&mut kept.row.status),
+                Event::RunFinished { status, .. } => {
+                    status.name().clone_into(&mut kept.row.status);
+                    kept.row.finished_at = Some(record.at);
+                    state.finished.push_back(lease.run);
+                }
+                _ => {}
+            }
+        }
+        kept.records.extend_from_slice(records);
+        if state.finished.len() > MAX_FINISHED_RUNS
+            && let Some(oldest) = state.finished.pop_front()
+        {
+            state.runs.remove(&oldest);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read_records(&self, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StepError> {
+        let state = self.lock_state();
+        let kept = state.runs.get(&run).ok_or_else(|| run_not_found(run))?;
+        // Sequence numbers start at 1 and have no gaps.
+        Ok(kept.records.iter().skip(usize::try_from(after).unwrap_or(usize::MAX)).cloned().collect())
+    }
+
+    pub(crate) fn get_run(&self, run: RunId) -> Option<RunRow> {
+        self.lock_state().runs.get(&run).map(|kept| kept.row.clone())
+    }
+
+    /// The user that owns a run.
+    pub(crate) fn run_user(&self, run: RunId) -> Option<String> {
+        self.lock_state().runs.get(&run).map(|kept| kept.row.user.clone())
+    }
+
+    /// Creation time of the oldest unfinished run; ids are ordered by creation.
+    pub(crate) fn oldest_unfinished_at(&self) -> Option<u64> {
+        let state = self.lock_state();
+        state.runs.values().find(|kept| kept.row.finished_at.is_none()).map(|kept| kept.row.created_at)
+    }
+
+    /// Runs that match a filter, newest first.
+    pub(crate) fn list_runs_matching(&self, filter: &RunFilter) -> Vec<RunRow> {
+        let is = |wanted: &Option<String>, has: &String| wanted.as_ref().is_none_or(|wanted| wanted == has);
+        let state = self.lock_state();
+        let rows = state.runs.values().rev().map(|kept| &kept.row);
+        let rows = rows.filter(|row| filter.before.is_none_or(|before| row.id < before));
+        let rows = rows.filter(|row| {
+            let workflow = row.workflow.as_ref().unwrap_or(&row.name);
+            is(&filter.user, &row.user)
+                && is(&filter.status, &row.status)
+                && is(&filter.name, &row.name)
+                && is(&filter.workflow, workflow)
+                && is(&filter.format, &row.format)
+                && (filter.thread_key.is_none() || filter.thread_key == row.thread_key)
+        });
+        rows.skip(filter.offset as usize).take(filter.limit as usize).cloned().collect()
+    }
+
+    pub(crate) fn count_by_status(&self) -> Vec<(String, u64)> {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for kept in self.lock_state().runs.values() {
+            *counts.entry(kept.row.status.clone()).or_default() += 1;
+        }
+        counts.into_iter().collect()
+    }
+}
+
+fn new_run_row(record: &Record, created: &RunCreated) -> RunRow {
+    RunRow {
+        id: record.run,
+        created_at: record.at,
+        finished_at: None,
+        format: created.format.name().to_owned(),
+        name: created.name.clone(),
+        workflow: created.workflow.clone(),
+        user: created.owner.clone(),
+        thread_key: created.keep.clone(),
+        status: "queued".to_owned(),
+        is_driven: false,
+    }
+}

@@ -1,0 +1,84 @@
+//! Leases of processes that share a Postgres database. Each process has a row with the time at which its lease expires,
+//! by the database's clock. Every commit renews it; without commits, a thread does.
+
+use std::collections::HashSet;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+
+use crate::db::postgres::{Database, Postgres, WorkerIdentity, run_blocking};
+use crate::db::{DbConnection, DbError, params};
+
+/// Deletes rows of processes that have been dead for a day.
+const DELETE_DEAD_SQL: &str = "delete from process where expires_at < clock_timestamp() - interval '1 day'";
+
+/// The lease of this process.
+pub(crate) struct LeaseRenewal {
+    database: Database,
+    process: WorkerIdentity,
+    thread: Mutex<Option<RenewalThread>>,
+}
+
+struct RenewalThread {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl LeaseRenewal {
+    pub(crate) fn new(database: &Database, process: WorkerIdentity) -> LeaseRenewal {
+        LeaseRenewal { database: database.clone(), process, thread: Mutex::default() }
+    }
+
+    /// Starts renewing the lease. The lease begins with the commit that names this process as a worker.
+    pub(crate) fn start_renewal(&self) -> Result<(), StepError> {
+        let mut renewing = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if renewing.is_none() {
+            let (stop, stopped) = channel();
+            let (postgres, process) = (Postgres::for_worker(&self.database, None), self.process.clone());
+            let thread = std::thread::Builder::new().name("store-lease".into());
+            let thread = thread.spawn(move || renew_lease(&postgres, &process, &stopped)).map_err(|error| {
+                StepError::new(Code::StoreFailed, format!("cannot start the thread that renews the lease: {error}"))
+            })?;
+            *renewing = Some(RenewalThread { stop, thread });
+        }
+        Ok(())
+    }
+}
+
+impl LeaseRenewal {
+    /// Stops renewing the lease; `false` if it was not being renewed.
+    pub(crate) fn stop_renewal(&self) -> bool {
+        let renewing = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(RenewalThread { stop, thread }) = renewing else { return false };
+        drop(stop);
+        let _ = run_blocking(|| thread.join());
+        true
+    }
+}
+
+/// Ends the lease of a process.
+pub(crate) fn end_lease(db: &DbConnection, name: &str) -> Result<(), DbError> {
+    db.execute_unchecked("delete from process where name = $1", params![name])
+}
+
+/// Renews the lease every third of its duration. If the database cannot be reached, the next interval tries again.
+/// Other processes may reclaim the runs meanwhile; this process then learns of it from its commits.
+fn renew_lease(postgres: &Postgres, process: &WorkerIdentity, stopped: &Receiver<()>) {
+    let mut is_known = false;
+    while stopped.recv_timeout(process.lease / 3) == Err(RecvTimeoutError::Timeout) {
+        let renewed = postgres.renew_lease(process);
+        if renewed.is_ok() && !is_known {
+            is_known = postgres.run_script(DELETE_DEAD_SQL).is_ok();
+        }
+    }
+}
+
+/// Names of the living processes.
+pub(crate) fn living_workers(db: &DbConnection) -> Result<HashSet<String>, DbError> {
+    let names =
+        db.query_rows("select name from process where expires_at > clock_timestamp()", &[], |row| row.get(0))?;
+    Ok(names.into_iter().collect())
+}

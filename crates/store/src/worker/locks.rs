@@ -1,0 +1,109 @@
+//! Liveness of processes on one machine: each holds a lock file as long as it lives.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+
+/// Folder of the workers' lock files.
+const WORKERS_FOLDER: &str = "owners";
+
+/// Name of the server's lock.
+const SERVER_LOCK: &str = "server";
+
+/// The lock files of a data folder.
+pub(crate) struct LockFiles {
+    folder: PathBuf,
+    own_file: PathBuf,
+    lock: Mutex<Option<File>>,
+}
+
+impl LockFiles {
+    pub(crate) fn new(folder: &Path, name: &str) -> LockFiles {
+        let folder = folder.join(WORKERS_FOLDER);
+        LockFiles { own_file: lock_path(&folder, name), folder, lock: Mutex::default() }
+    }
+
+    /// Acquires this process's lock, unless it is held already.
+    pub(crate) fn acquire_lock(&self) -> Result<(), StepError> {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock.is_none() {
+            *lock = Some(self.create_lock().map_err(|error| {
+                let message = format!("cannot create a lock file in {}: {error}", self.folder.display());
+                StepError::new(Code::StoreReadOnly, message)
+            })?);
+        }
+        Ok(())
+    }
+
+    fn create_lock(&self) -> std::io::Result<File> {
+        std::fs::create_dir_all(&self.folder)?;
+        let file = File::create(&self.own_file)?;
+        file.try_lock().map_err(std::io::Error::from)?;
+        Ok(file)
+    }
+
+    /// Whether another process holds its lock.
+    pub(crate) fn is_held(&self, name: &str) -> bool {
+        let path = lock_path(&self.folder, name);
+        let Ok(file) = File::open(&path) else { return false };
+        match file.try_lock() {
+            Ok(()) => {
+                // Its worker is gone, and names are never reused.
+                let _ = std::fs::remove_file(&path);
+                false
+            }
+            Err(_) => true,
+        }
+    }
+}
+
+impl Drop for LockFiles {
+    fn drop(&mut self) {
+        let lock = self.lock.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if lock.take().is_some() {
+            let _ = std::fs::remove_file(&self.own_file);
+        }
+    }
+}
+
+/// Lock held by the only server of a data folder.
+pub struct ServerLock {
+    _lock: File,
+}
+
+impl ServerLock {
+    /// Locks the folder for this process. Fails with `StoreLocked` if another process holds the lock.
+    pub(crate) fn acquire_in(folder: &Path) -> Result<ServerLock, StepError> {
+        let path = lock_path(folder, SERVER_LOCK);
+        let made = |error: std::io::Error| {
+            StepError::new(Code::StoreReadOnly, format!("cannot create the lock file {}: {error}", path.display()))
+        };
+        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(made)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(ServerLock { _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                let message = format!(
+                    "another server uses the data folder {}; choose another folder with --data-dir, or let both \
+                    servers share a Postgres database",
+                    folder.display()
+                );
+                Err(StepError::new(Code::StoreLocked, message))
+            }
+            Err(TryLockError::Error(error)) => Err(made(error)),
+        }
+    }
+}
+
+/// Whether a server or a run uses a data folder.
+pub(crate) fn is_in_use(folder: &Path) -> bool {
+    let is_locked = |path: PathBuf| File::open(path).is_ok_and(|file| file.try_lock().is_err());
+    let owners = std::fs::read_dir(folder.join(WORKERS_FOLDER)).into_iter().flatten().flatten();
+    is_locked(lock_path(folder, SERVER_LOCK)) || owners.map(|entry| entry.path()).any(is_locked)
+}
+
+fn lock_path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.lock"))
+}

@@ -1,0 +1,134 @@
+//! Which process drives a run. A run whose worker is no longer alive may be claimed, however the worker ended.
+
+mod leases;
+pub(crate) mod locks;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::id::RunId;
+
+use crate::db::postgres::{Database, WorkerIdentity};
+use crate::db::{DbConnection, DbError, WriteJob};
+use leases::LeaseRenewal;
+use locks::LockFiles;
+pub use locks::ServerLock;
+
+/// This process as a worker.
+pub(crate) struct LocalWorker {
+    name: String,
+    proof: LivenessProof,
+    runs: Mutex<HashSet<RunId>>,
+}
+
+/// How processes detect that others are alive.
+enum LivenessProof {
+    /// By locked files in the data folder.
+    Locks(LockFiles),
+    /// By rows of a database that several machines share.
+    Leases(LeaseRenewal),
+}
+
+/// The living processes, as far as the database records them.
+pub(crate) enum LivingWorkers {
+    /// Not recorded: a process is alive if it holds its lock file.
+    Locks,
+    /// The names of the living processes.
+    Named(HashSet<String>),
+}
+
+impl LocalWorker {
+    /// A worker that proves with a lock file that it is alive.
+    pub(crate) fn with_lock(folder: &Path) -> LocalWorker {
+        let name = new_worker_name();
+        let proof = LivenessProof::Locks(LockFiles::new(folder, &name));
+        LocalWorker { name, proof, runs: Mutex::default() }
+    }
+
+    /// A worker that proves with a row of the database that it is alive.
+    pub(crate) fn with_lease(database: &Database, process: WorkerIdentity) -> LocalWorker {
+        let name = process.name.clone();
+        LocalWorker { name, proof: LivenessProof::Leases(LeaseRenewal::new(database, process)), runs: Mutex::default() }
+    }
+
+    /// Whether other processes may share the database.
+    pub(crate) fn is_leased(&self) -> bool {
+        matches!(self.proof, LivenessProof::Leases(_))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn lock_runs(&self) -> MutexGuard<'_, HashSet<RunId>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers a run with this process, after making sure that others see it as alive. Fails with `RunOwned` if this
+    /// process drives it already.
+    pub(crate) fn register_run(&self, run: RunId) -> Result<(), StepError> {
+        match &self.proof {
+            LivenessProof::Locks(locks) => locks.acquire_lock()?,
+            LivenessProof::Leases(leases) => leases.start_renewal()?,
+        }
+        if self.lock_runs().insert(run) { Ok(()) } else { Err(run_in_use(run)) }
+    }
+
+    /// Unregisters a run; `false` if it was not registered.
+    pub(crate) fn unregister_run(&self, run: RunId) -> bool {
+        self.lock_runs().remove(&run)
+    }
+
+    /// The job to run when this process ends, if others would otherwise wait for its lease to expire.
+    pub(crate) fn shutdown_job(&self) -> Option<WriteJob> {
+        match &self.proof {
+            LivenessProof::Leases(leases) if leases.stop_renewal() => {
+                let name = self.name.clone();
+                Some(Box::new(move |db| leases::end_lease(db, &name)))
+            }
+            LivenessProof::Leases(_) | LivenessProof::Locks(_) => None,
+        }
+    }
+
+    /// Whether this process drives a run.
+    pub(crate) fn is_driving(&self, run: RunId) -> bool {
+        self.lock_runs().contains(&run)
+    }
+
+    /// Reads which processes are alive.
+    pub(crate) fn living_workers(&self, db: &DbConnection) -> Result<LivingWorkers, DbError> {
+        match &self.proof {
+            LivenessProof::Locks(_) => Ok(LivingWorkers::Locks),
+            LivenessProof::Leases(_) => leases::living_workers(db).map(LivingWorkers::Named),
+        }
+    }
+
+    /// Whether the process called `name` is alive.
+    pub(crate) fn is_alive(&self, name: &str, living: &LivingWorkers) -> bool {
+        match (living, &self.proof) {
+            _ if name == self.name => true,
+            (LivingWorkers::Named(names), _) => names.contains(name),
+            (LivingWorkers::Locks, LivenessProof::Locks(locks)) => locks.is_held(name),
+            (LivingWorkers::Locks, LivenessProof::Leases(_)) => false,
+        }
+    }
+
+    /// Whether the process called `name` is alive and may drive `run`. For itself, a process uses its own list, because
+    /// the database learns of a release a moment later.
+    pub(crate) fn is_driven_by(&self, name: &str, run: RunId, living: &LivingWorkers) -> bool {
+        if name == self.name { self.is_driving(run) } else { self.is_alive(name, living) }
+    }
+}
+
+/// A name that no other process has.
+pub(crate) fn new_worker_name() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
+
+pub(crate) fn run_in_use(run: RunId) -> StepError {
+    let message = format!("another process is already running {run}; wait until it ends, or cancel the run");
+    StepError::new(Code::RunOwned, message)
+}

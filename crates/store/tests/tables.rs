@@ -1,0 +1,186 @@
+//! Tables next to the journal, and how long their rows are kept: the same tests on SQLite and on Postgres.
+
+#[macro_use]
+mod support;
+
+use flowloom_core::code::Code;
+use flowloom_core::event::{Event, MemoryWrite};
+use flowloom_core::status::Status;
+use flowloom_runtime::journal::Journal;
+use flowloom_store::{
+    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, NewNotification, Origin, PruneFilter,
+    SHARED_USER, ScheduleRow,
+};
+
+use support::{TestDatabase, append_records, created_event, finished_event, new_record, run_id};
+
+on_both!(
+    definitions_of_two_processes_have_versions_of_their_own,
+    definitions_have_versions_and_change_together,
+    what_is_used_is_not_taken_away,
+    notifications_are_there_once_and_read_by_their_user,
+    what_is_due_is_claimed_once,
+    old_runs_are_taken_away_with_what_only_they_had,
+);
+
+fn workflow_key(id: &str) -> DefinitionKey {
+    DefinitionKey { user: "ann".into(), kind: DefinitionKind::Workflow, id: id.into() }
+}
+
+fn put_change(key: DefinitionKey, content: &str, uses: &[(DefinitionKind, &str)]) -> DefinitionChange {
+    let uses = uses.iter().map(|(kind, id)| (*kind, (*id).to_owned())).collect();
+    DefinitionChange::Put(NewDefinition {
+        key,
+        format: Some("flow".into()),
+        content: content.into(),
+        origin: Origin::Api,
+        uses,
+    })
+}
+
+async fn definitions_have_versions_and_change_together(place: &TestDatabase) {
+    let store = place.open();
+    let change = async |change| store.change_definitions(vec![change], 1).await.expect("made");
+    assert_eq!(change(put_change(workflow_key("b"), "old", &[])).await, [ChangeResult::Created]);
+    assert_eq!(change(put_change(workflow_key("b"), "old", &[])).await, [ChangeResult::Unchanged]);
+    assert_eq!(change(put_change(workflow_key("B"), "big", &[])).await, [ChangeResult::Created]);
+    assert_eq!(change(put_change(workflow_key("b"), "new", &[])).await, [ChangeResult::Updated]);
+    let ids = |holder: &str| {
+        let rows = store.list_definitions(holder, DefinitionKind::Workflow).expect("readable");
+        rows.into_iter().map(|row| (row.key.id, row.version, row.content)).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("ann"), [("B".into(), 1, "big".into()), ("b".into(), 2, "new".to_owned())]);
+    assert_eq!(ids("bob"), []);
+    assert_eq!(change(DefinitionChange::Delete(workflow_key("b"))).await, [ChangeResult::Deleted]);
+    assert_eq!(change(DefinitionChange::Delete(workflow_key("b"))).await, [ChangeResult::Missing]);
+    assert_eq!(change(put_change(workflow_key("b"), "again", &[])).await, [ChangeResult::Created]);
+    let versions = store.list_versions(&workflow_key("b")).expect("readable");
+    assert_eq!(versions.iter().map(|row| &*row.content).collect::<Vec<_>>(), ["again", "new", "old"]);
+}
+
+async fn what_is_used_is_not_taken_away(place: &TestDatabase) {
+    let store = place.open();
+    let block = |holder: &str| DefinitionKey { user: holder.into(), kind: DefinitionKind::Block, id: "x".into() };
+    let uses = [(DefinitionKind::Block, "x")];
+    let all = vec![
+        put_change(block(SHARED_USER), "{}", &[]),
+        put_change(block("bob"), "{}", &[]),
+        put_change(workflow_key("w"), "1", &uses),
+    ];
+    store.change_definitions(all, 1).await.expect("made");
+    let refused = store
+        .change_definitions(
+            vec![DefinitionChange::Delete(block(SHARED_USER)), DefinitionChange::Delete(workflow_key("q"))],
+            2,
+        )
+        .await;
+    let refused = refused.expect_err("it is used");
+    assert_eq!((refused.code, &*refused.message), (Code::StillUsed, "the block x is used by w"));
+    assert!(store.get_definition(&block(SHARED_USER)).expect("readable").is_some());
+    // A block of another user with the same id is not the one in use.
+    store.change_definitions(vec![DefinitionChange::Delete(block("bob"))], 2).await.expect("made");
+    // It can be deleted together with the definition that uses it.
+    let both = vec![DefinitionChange::Delete(block(SHARED_USER)), put_change(workflow_key("w"), "2", &[])];
+    assert_eq!(store.change_definitions(both, 3).await.expect("made"), [ChangeResult::Deleted, ChangeResult::Updated]);
+}
+
+async fn notifications_are_there_once_and_read_by_their_user(place: &TestDatabase) {
+    let store = place.open();
+    let new = |key: &str| NewNotification {
+        key: key.into(),
+        user: "ann".into(),
+        title: "t".into(),
+        body: "b".into(),
+        metadata: "{}".into(),
+        at: 1,
+    };
+    for key in ["a", "a", "b"] {
+        store.create_notification(new(key)).await.expect("made");
+    }
+    let rows = store.list_notifications(Some("ann"), 10).expect("readable");
+    assert_eq!((rows.len(), store.list_notifications(Some("bob"), 10).expect("readable").len()), (2, 0));
+    let id = rows[0].id;
+    assert_eq!(store.mark_notification_read(Some("bob"), id, 2).await.expect_err("not theirs").code, Code::NotThere);
+    store.mark_notification_read(Some("ann"), id, 2).await.expect("read");
+    let is_read: Vec<bool> =
+        store.list_notifications(None, 10).expect("readable").iter().map(|row| row.is_read).collect();
+    assert_eq!(is_read, [true, false]);
+}
+
+async fn old_runs_are_taken_away_with_what_only_they_had(place: &TestDatabase) {
+    let store = place.open();
+    let large = |text: &str| finished_event(text.repeat(10_000).into());
+    let end = |status| Event::RunFinished { status, error: None, failed: None, said: None };
+    // The first two share a large output; the third is unfinished.
+    for (n, text, ended) in [(1, "a", Some(Status::Succeeded)), (2, "a", Some(Status::Failed)), (3, "b", None)] {
+        let run = run_id(n);
+        let lease = store.begin_run(run).expect("new");
+        let mut records = vec![new_record(run, 1, created_event(&store)), new_record(run, 2, large(text))];
+        records.extend(ended.map(|status| new_record(run, 3, end(status))));
+        append_records(&*store, lease, records).await.expect("stored");
+    }
+    let write = MemoryWrite { key: "k".into(), value: Some(1.into()) };
+    store.write_memory("ann".into(), vec![write]).await.expect("kept");
+    let old = |status, before| PruneFilter { status, before };
+    assert_eq!(store.count_prunable(old(Status::Succeeded, 1003)).expect("readable"), 0);
+    assert_eq!(store.prune_runs(old(Status::Succeeded, 1004)).await.expect("done"), 1);
+    assert_eq!(store.read(run_id(1), 0).await.expect_err("gone").code, Code::RunNotFound);
+    // An output that another run shares is still there.
+    assert_eq!(store.read(run_id(2), 1).await.expect("readable")[0].event, large("a"));
+    assert_eq!(store.prune_runs(old(Status::Failed, 1004)).await.expect("done"), 1);
+    assert_eq!(store.list_runs(10).expect("readable").iter().map(|row| row.id).collect::<Vec<_>>(), [run_id(3)]);
+    assert_eq!(store.read(run_id(3), 1).await.expect("readable")[0].event, large("b"));
+    assert!(store.read_bundle(flowloom_core::Hash::of_bytes(b"the bundle")).is_ok());
+    assert_eq!(store.read_memory("ann", "k").await.expect("readable"), Some(1.into()));
+}
+
+async fn what_is_due_is_claimed_once(place: &TestDatabase) {
+    let (store, other) = (place.open(), place.open());
+    let row = ScheduleRow {
+        id: "s".into(),
+        user: "ann".into(),
+        workflow: "w".into(),
+        cron: "* * * * *".into(),
+        timezone: "UTC".into(),
+        inputs: "{}".into(),
+        catches_up: true,
+        created_at: 1,
+        next_at: 10,
+        last_at: None,
+        last_run: None,
+        is_pending: false,
+    };
+    store.put_schedule(row.clone()).await.expect("kept");
+    assert_eq!(store.list_due_schedules(9).expect("readable"), []);
+    assert_eq!(other.list_due_schedules(10).expect("readable"), std::slice::from_ref(&row));
+    store.claim_schedule(&row, 20, Some((run_id(1), 10))).await.expect("claimed");
+    let late = other.claim_schedule(&row, 20, Some((run_id(1), 10))).await;
+    assert_eq!(late.expect_err("claimed").code, Code::RunOwned);
+    // The schedule stays due until its run is known to have started.
+    let pending = other.list_due_schedules(11).expect("readable");
+    let run = run_id(1).to_string();
+    assert_eq!((pending[0].last_run.as_ref(), pending[0].last_at, pending[0].next_at), (Some(&run), Some(10), 20));
+    other.settle_claim(&pending[0]).await.expect("settled");
+    assert_eq!(store.list_due_schedules(11).expect("readable"), []);
+
+    store.change_definitions(vec![put_change(workflow_key("w"), "{}", &[])], 1).await.expect("made");
+    let gone =
+        store.change_definitions(vec![DefinitionChange::Delete(workflow_key("w"))], 1).await.expect_err("it is used");
+    assert_eq!(&*gone.message, "the workflow w is used by the schedule s");
+    assert_eq!(store.delete_schedule("bob", "s").await.expect_err("not theirs").code, Code::NotThere);
+    store.delete_schedule("ann", "s").await.expect("deleted");
+    store.change_definitions(vec![DefinitionChange::Delete(workflow_key("w"))], 1).await.expect("made");
+}
+async fn definitions_of_two_processes_have_versions_of_their_own(place: &TestDatabase) {
+    let (one, two) = (place.open(), place.open());
+    for n in 0..10 {
+        let (first, second) = (format!("{n} one"), format!("{n} two"));
+        let (first, second) = tokio::join!(
+            one.change_definitions(vec![put_change(workflow_key("w"), &first, &[])], 1),
+            two.change_definitions(vec![put_change(workflow_key("w"), &second, &[])], 2)
+        );
+        first.and(second).expect("both are made");
+    }
+    let versions = one.list_versions(&workflow_key("w")).expect("readable");
+    assert_eq!(versions.iter().map(|row| row.version).collect::<Vec<_>>(), (1..=20).rev().collect::<Vec<_>>());
+}
