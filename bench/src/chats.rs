@@ -65,7 +65,7 @@ impl StreamedChat {
 
     /// Reads until `text` has been received.
     async fn read_until(&mut self, text: &str) -> Result<(), BenchError> {
-        while !self.received.windows(text.len()).any(|heard| heard == text.as_bytes()) {
+        while !self.received.windows(text.len()).any(|window| window == text.as_bytes()) {
             if self.stream.read_buf(&mut self.received).await? == 0 {
                 return Err(
                     format!("the stream ended without {text}: {}", String::from_utf8_lossy(&self.received)).into()
@@ -103,9 +103,9 @@ async fn measure_first_word() -> Result<ReportRow, BenchError> {
     for _ in 0..TIMED_WORDS {
         let mut chat = StreamedChat::begin_chat(server.address).await?;
         chat.read_until(&format!("\"content\":\"{FIRST_WORD}\"")).await?;
-        let heard = Instant::now();
+        let window = Instant::now();
         let said = model.sent_times.recv().await.ok_or("the model has ended")?;
-        times.push(heard.duration_since(said).as_secs_f64());
+        times.push(window.duration_since(said).as_secs_f64());
         chat.read_until("[DONE]").await?;
     }
     let times = SampleStats::from_seconds(times);

@@ -35,7 +35,7 @@ struct ModelState {
 
 /// Starts one on a free port.
 pub(crate) async fn start_model(may_end: bool) -> Result<StreamingModel, BenchError> {
-    let (said, heard) = mpsc::unbounded_channel();
+    let (said, received) = mpsc::unbounded_channel();
     let (end, may_end) = watch::channel(may_end);
     let router = axum::Router::new().fallback(answer_request).with_state(ModelState { sent_times: said, may_end });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -43,17 +43,17 @@ pub(crate) async fn start_model(may_end: bool) -> Result<StreamingModel, BenchEr
     // Words are small, and each should be sent at once.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    Ok(StreamingModel { address, sent_times: heard, may_end: end })
+    Ok(StreamingModel { address, sent_times: received, may_end: end })
 }
 
-async fn answer_request(State(told): State<ModelState>, Json(body): Json<Value>) -> Response {
+async fn answer_request(State(state): State<ModelState>, Json(body): Json<Value>) -> Response {
     let usage = json!({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7});
     if body["stream"] != true {
         let choice =
             json!({"index": 0, "message": {"role": "assistant", "content": "Hello there"}, "finish_reason": "stop"});
         return Json(json!({"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage})).into_response();
     }
-    let ModelState { sent_times, mut may_end } = told;
+    let ModelState { sent_times, mut may_end } = state;
     let chunk = |delta: Value, reason: Value, usage: Value| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
         let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice], "usage": usage});

@@ -80,8 +80,8 @@ pub(crate) async fn run_to_end(
     let mut subscription = run.subscribe();
     let listener = tokio::spawn(async move {
         let mut signals = 0;
-        while let Some(heard) = subscription.next().await {
-            signals += if let Delivery::Missed(missed) = heard { missed } else { 1 };
+        while let Some(delivery) = subscription.next().await {
+            signals += if let Delivery::Missed(missed) = delivery { missed } else { 1 };
         }
         signals
     });

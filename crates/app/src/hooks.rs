@@ -11,12 +11,12 @@ const PREFIX: &str = "flh_";
 
 /// Builds the stored form of a webhook, and the generated secret, if any.
 pub fn new_hook_row(
-    holder: String,
+    user: String,
     id: String,
     workflow: String,
     secret_name: Option<String>,
 ) -> (HookRow, Option<String>) {
     let secret = secret_name.is_none().then(|| format!("{PREFIX}{}", random_hex()));
     let secret_hash = secret.as_deref().map(hash_secret);
-    (HookRow { id, user: holder, workflow, secret_hash, secret_name, created_at: SystemClock.now_ms() }, secret)
+    (HookRow { id, user: user, workflow, secret_hash, secret_name, created_at: SystemClock.now_ms() }, secret)
 }

@@ -52,7 +52,7 @@ impl Scope {
 }
 
 /// Creates a key. Returns the secret and the row to store, which contains only its hash.
-pub fn create_key(name: &str, scopes: &[Scope], holder: Option<String>, now_ms: u64) -> (String, KeyRow) {
+pub fn create_key(name: &str, scopes: &[Scope], user: Option<String>, now_ms: u64) -> (String, KeyRow) {
     let secret = format!("{PREFIX}{}", random_hex());
     let scopes: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
     let row = KeyRow {
@@ -60,7 +60,7 @@ pub fn create_key(name: &str, scopes: &[Scope], holder: Option<String>, now_ms: 
         hash: hash_secret(&secret),
         name: name.to_owned(),
         scopes: scopes.join(","),
-        user: holder,
+        user: user,
         created_at: now_ms,
         revoked_at: None,
     };

@@ -109,16 +109,16 @@ impl Dialogue {
     /// Records the errors of an answer. The next question contains that answer and all errors so far.
     pub(crate) fn add_failure(&mut self, said: Option<&str>, problems: Vec<String>) {
         self.problems.push(problems);
-        let mut wish = "Your answer cannot be used. Errors so far:".to_owned();
+        let mut correction = "Your answer cannot be used. Errors so far:".to_owned();
         for (attempt, problems) in self.problems.iter().enumerate() {
             for problem in problems {
-                wish.push_str(&format!("\n- answer {}: {problem}", attempt + 1));
+                correction.push_str(&format!("\n- answer {}: {problem}", attempt + 1));
             }
         }
-        wish.push_str("\nAnswer again with the whole corrected JSON object and nothing else.");
+        correction.push_str("\nAnswer again with the whole corrected JSON object and nothing else.");
         let said: String = said.unwrap_or_default().chars().take(MAX_QUOTED_CHARS).collect();
         let said = if said.trim().is_empty() { "(nothing)".to_owned() } else { said };
-        self.question.messages = vec![self.first.clone(), Message::new(Role::Assistant, said), user_says(wish)];
+        self.question.messages = vec![self.first.clone(), Message::new(Role::Assistant, said), user_says(correction)];
     }
 }
 

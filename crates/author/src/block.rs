@@ -22,8 +22,8 @@ pub(crate) fn read(text: &str, wanted: &RequiredBlock, id: &str) -> Result<Value
     let mut problems = Vec::new();
     let source = get_code(&answer, "source_code").or_else(|| get_code(&answer, "python_source"));
     let prompt = get_code(&answer, "prompt_template");
-    let usual = if prompt.is_some() && source.is_none() { "llm" } else { wanted.execution_type.as_str() };
-    let execution = read_word(&answer, "execution_type", &EXECUTION_TYPES, usual, id, &mut problems);
+    let defaults = if prompt.is_some() && source.is_none() { "llm" } else { wanted.execution_type.as_str() };
+    let execution = read_word(&answer, "execution_type", &EXECUTION_TYPES, defaults, id, &mut problems);
     let is_llm = execution == "llm";
     let (code_key, code) = if is_llm { ("prompt_template", prompt) } else { ("source_code", source) };
     if code.as_ref().is_some_and(|code| code.len() > MAX_SOURCE_BYTES) {
@@ -31,7 +31,7 @@ pub(crate) fn read(text: &str, wanted: &RequiredBlock, id: &str) -> Result<Value
     }
     let inputs = read_schema(&answer, "input_schema", &wanted.input_schema, &mut problems);
     let outputs = require_outputs(read_schema(&answer, "output_schema", &wanted.output_schema, &mut problems));
-    let text = |key: &str, usual: &str| Value::from(text_of(&answer, key).unwrap_or_else(|| usual.to_owned()));
+    let text = |key: &str, defaults: &str| Value::from(text_of(&answer, key).unwrap_or_else(|| defaults.to_owned()));
     let mut block = Map::from_iter([
         ("id".into(), Value::from(id)),
         ("name".into(), text("name", &id_to_title(id))),

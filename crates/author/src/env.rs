@@ -82,6 +82,7 @@ pub struct Candidate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TrialOutcome {
     /// The output.
+    #[serde(alias = "Gave")]
     Returned(Value),
     /// The error.
     Failed(StepError),

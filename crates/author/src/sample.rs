@@ -53,14 +53,14 @@ fn sample_value(schema: &Value, depth: usize, only_required: bool) -> Value {
     }
 }
 
-fn sample_number(schema: &Value, usual: f64) -> Value {
+fn sample_number(schema: &Value, defaults: f64) -> Value {
     let bound = |key: &str| match schema.get(key) {
         Some(Value::Number(number)) => Some(number.as_f64()),
         _ => None,
     };
     let least = bound("minimum").or_else(|| bound("exclusiveMinimum").map(|least| least + 1.0));
     let most = bound("maximum").or_else(|| bound("exclusiveMaximum").map(|most| most - 1.0));
-    let number = usual.max(least.unwrap_or(usual)).min(most.unwrap_or(f64::MAX));
+    let number = defaults.max(least.unwrap_or(defaults)).min(most.unwrap_or(f64::MAX));
     Number::from_f64(number).map_or(Value::Null, Value::Number)
 }
 
@@ -72,7 +72,7 @@ fn sample_list(schema: &Value, depth: usize, only_required: bool) -> Value {
 }
 
 fn sample_text(schema: &Value) -> String {
-    let usual = match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
+    let defaults = match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
         "date" => "2024-02-29",
         "date-time" => "2024-02-29T12:00:00Z",
         "time" => "12:00:00Z",
@@ -81,7 +81,7 @@ fn sample_text(schema: &Value) -> String {
         _ => "some text",
     };
     let bound = |key: &str| schema.get(key).and_then(Value::as_i64).map(|bound| bound.clamp(0, 1000) as usize);
-    let mut text = usual.to_owned();
+    let mut text = defaults.to_owned();
     while text.len() < bound("minLength").unwrap_or(0) {
         text.push('x');
     }

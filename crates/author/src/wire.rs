@@ -69,8 +69,8 @@ pub fn build_definition(pipeline: &Value, blocks: &[Value]) -> Value {
 }
 
 fn catalog_entry(block: &Value) -> Value {
-    let told = CATALOG_KEYS.into_iter().filter_map(|key| Some((key.into(), block.get(key)?.clone())));
-    let mut entry: Map = told.collect();
+    let entries = CATALOG_KEYS.into_iter().filter_map(|key| Some((key.into(), block.get(key)?.clone())));
+    let mut entry: Map = entries.collect();
     let example = block.get("examples").and_then(Value::as_list).and_then(<[Value]>::first);
     entry.extend(example.map(|example| ("example".into(), example.clone())));
     entry.into()

@@ -48,7 +48,7 @@ pub(crate) fn read(said: &str, intent: &str, blocks: &[Value], sources: &Sources
 
 /// The known fields of a pipeline, with defaults for missing ones.
 fn normalize_pipeline(answer: &Map, intent: &str) -> Value {
-    let text = |key: &str, usual: &str| Value::from(text_of(answer, key).unwrap_or_else(|| usual.to_owned()));
+    let text = |key: &str, defaults: &str| Value::from(text_of(answer, key).unwrap_or_else(|| defaults.to_owned()));
     let list = |key: &str| answer.get(key).filter(|list| !matches!(list, Value::Null)).cloned();
     let nodes = match list("nodes") {
         Some(Value::List(nodes)) => Value::list(nodes.iter().map(normalize_node).collect()),

@@ -44,8 +44,11 @@ async fn nobody_is_asked_a_fourth_time() {
     );
     let asked = world.asked_questions();
     assert_eq!((asked.len(), &asked[0].schema), (1, &None));
-    let told = &asked[0].messages[0].content;
-    assert!(told.contains("User: a\nAssistant: question 0\nUser: b") && told.ends_with("end of data ====="), "{told}");
+    let prompt = &asked[0].messages[0].content;
+    assert!(
+        prompt.contains("User: a\nAssistant: question 0\nUser: b") && prompt.ends_with("end of data ====="),
+        "{prompt}"
+    );
 }
 
 #[tokio::test]

@@ -21,17 +21,17 @@ fn make_dry_run(answer: &Value) -> DryRun {
     let used = used
         .iter()
         .enumerate()
-        .map(|(at, block)| node(format!("u{at}"), block, json!({"inputs": {}, "output": {}, "played": "fixture"})));
+        .map(|(at, block)| node(format!("u{at}"), block, json!({"inputs": {}, "output": {}, "mocked": "fixture"})));
     let mut nodes: Vec<Value> = used.collect();
     nodes.push(node("result".into(), &"own".into(), json!({"output": {"result": field("result")}})));
     let mut notifications = Vec::new();
-    if let Some(told) = answer.get("notification") {
+    if let Some(notification) = answer.get("notification") {
         nodes.push(node(
             "told".into(),
             &"notify_push".into(),
-            json!({"inputs": told, "output": {}, "played": "example"}),
+            json!({"inputs": notification, "output": {}, "mocked": "example"}),
         ));
-        notifications.push(told.clone());
+        notifications.push(notification.clone());
     }
     let memory = field("memory").as_object().cloned().unwrap_or_default();
     let memory: Vec<Value> = memory.into_iter().map(|(key, value)| json!({"key": key, "value": value})).collect();

@@ -15,8 +15,8 @@ use support::{Scripted, TEXT_SCHEMA, block_answer, decomposition_answer, parse_j
 const NUMBER_SCHEMA: &str = r#"{"type":"object","properties":{"text":{"type":"number"}}}"#;
 
 fn validation_flags(world: &Scripted, stage: &str) -> Vec<bool> {
-    let told = world.event_payloads("validation");
-    let of_stage = told.iter().filter(|event| event.get("stage") == Some(&stage.into()));
+    let events = world.event_payloads("validation");
+    let of_stage = events.iter().filter(|event| event.get("stage") == Some(&stage.into()));
     of_stage.map(|event| event.get("error").is_some()).collect()
 }
 
@@ -46,8 +46,8 @@ async fn an_unusable_list_is_an_error_and_no_empty_success() {
     let names = world.event_names();
     assert!(!names.contains(&"complete") && !names.contains(&"stage_result"));
     assert_eq!(names.last(), Some(&"error"));
-    let told = &world.event_payloads("error")[0];
-    assert_eq!((told.get("stage"), told.get("code")), (Some(&"decompose".into()), Some(&"FL1060".into())));
+    let events = &world.event_payloads("error")[0];
+    assert_eq!((events.get("stage"), events.get("code")), (Some(&"decompose".into()), Some(&"FL1060".into())));
 }
 
 #[tokio::test]
@@ -94,10 +94,10 @@ fn failed_dry_run(node: &str) -> DryRun {
 #[tokio::test]
 async fn a_pipeline_that_fails_when_it_is_tried_goes_back() {
     let fails = r#"{"node_id":"n1","block_id":"a","status":"failed","inputs":{"text":"x"},"error":{"code":"FL1052","message":"KeyError: 'y'"}}"#;
-    let excused = fails.replace("\"status\"", "\"excuse\":\"played\",\"status\"");
+    let excused = fails.replace("\"status\"", "\"excuse\":\"mocked\",\"status\"");
     let blocks = [registry_block("a", TEXT_SCHEMA, 1.0).block];
     let world = Scripted::with_answers([pipeline_answer(&["a"]), pipeline_answer(&["a"])]);
-    world.rehearsals.lock().expect("lock").extend([Ok(failed_dry_run(fails)), Ok(failed_dry_run(&excused))]);
+    world.dry_runs.lock().expect("lock").extend([Ok(failed_dry_run(fails)), Ok(failed_dry_run(&excused))]);
     let wired = wire_blocks(&world, "wish", &blocks, &PlannerSettings::default().sources).await.expect("at last");
     assert_eq!(
         wired.dry_run,
@@ -110,12 +110,12 @@ async fn a_pipeline_that_fails_when_it_is_tried_goes_back() {
     assert_eq!(world.event_payloads("stage_result")[0].get("tried"), Some(&wired.dry_run.to_value()));
 
     let world = Scripted::with_answers(vec![pipeline_answer(&["a"]); 5]);
-    world.rehearsals.lock().expect("lock").extend((0..5).map(|_| Ok(failed_dry_run(fails))));
+    world.dry_runs.lock().expect("lock").extend((0..5).map(|_| Ok(failed_dry_run(fails))));
     let error = wire_blocks(&world, "wish", &blocks, &PlannerSettings::default().sources).await.expect_err("never");
     assert_eq!((error.code, world.asked_questions().len()), (Code::AuthoringFailed, 4));
 
     let world = Scripted::with_answers([pipeline_answer(&["a"])]);
-    world.rehearsals.lock().expect("lock").push_back(Err(StepError::new(Code::NoSandbox, "there is none")));
+    world.dry_runs.lock().expect("lock").push_back(Err(StepError::new(Code::NoSandbox, "there is none")));
     let error =
         wire_blocks(&world, "wish", &blocks, &PlannerSettings::default().sources).await.expect_err("no sandbox");
     assert_eq!(

@@ -51,12 +51,12 @@ type PanicHook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 
 /// Ends the program silently when the reader of its output has closed the pipe, as `head` does: `println!` reports that
 /// as a panic.
-fn ignore_closed_pipes(usual: PanicHook) -> PanicHook {
+fn ignore_closed_pipes(defaults: PanicHook) -> PanicHook {
     Box::new(move |info| {
         let said = info.payload_as_str().unwrap_or_default();
         if said.starts_with("failed printing to") && said.contains("Broken pipe") {
             std::process::exit(CLOSED_PIPE_EXIT_CODE);
         }
-        usual(info);
+        defaults(info);
     })
 }

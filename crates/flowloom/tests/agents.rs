@@ -58,15 +58,15 @@ fn count_started(place: &Workspace, run: &Value, kind: &str) -> usize {
 fn a_flow_is_called_and_what_it_says_is_told() {
     let answers = json!([tool_call("weather", &json!({"what": "Bonn"})), "sunny", "It is sunny."]);
     let place = create_workspace(&agent_json(&[]), &answers);
-    let (code, told) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
-    assert_eq!((code, &told["output"], &told["format"]), (0, &json!("It is sunny."), &json!("agent")), "{told}");
-    assert_eq!(told["result"]["tool_calls"], json!([{"function": "flow::weather", "ok": true, "error": null}]));
-    assert_eq!(told["result"]["messages"].as_array().map(Vec::len), Some(2), "{told}");
+    let (code, output) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
+    assert_eq!((code, &output["output"], &output["format"]), (0, &json!("It is sunny."), &json!("agent")), "{output}");
+    assert_eq!(output["result"]["tool_calls"], json!([{"function": "flow::weather", "ok": true, "error": null}]));
+    assert_eq!(output["result"]["messages"].as_array().map(Vec::len), Some(2), "{output}");
     assert_eq!(run_names(&place), ["Weather", "helper"]);
     // The usage of the flow's model is charged to the agent.
     let (_, runs) = place.run_json(&["runs"]);
-    assert_eq!(runs[0]["run_id"], told["run_id"], "the last run is the one that was asked for");
-    assert!(told["usage"]["output_tokens"].as_u64() > runs[1]["usage"]["output_tokens"].as_u64(), "{told} {runs}");
+    assert_eq!(runs[0]["run_id"], output["run_id"], "the last run is the one that was asked for");
+    assert!(output["usage"]["output_tokens"].as_u64() > runs[1]["usage"]["output_tokens"].as_u64(), "{output} {runs}");
 }
 
 #[test]
@@ -77,10 +77,10 @@ fn the_limit_of_calls_is_exact() {
     let script = json!({"match": [{"contains": "DO ", "answer": "sunny"}], "default": both});
     for (limit, models) in [(3, 3), (2, 2), (0, 1)] {
         let place = create_workspace(&agent_json(&[("maxToolCalls", json!(limit))]), &script);
-        let (code, told) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
-        assert_eq!((code, &told["output"]), (0, &json!("Enough.")), "{told}");
+        let (code, output) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
+        assert_eq!((code, &output["output"]), (0, &json!("Enough.")), "{output}");
         assert_eq!(run_names(&place).len(), limit + 1, "{limit} calls and the agent");
-        assert_eq!(count_started(&place, &told, "generate"), models, "{limit}");
+        assert_eq!(count_started(&place, &output, "generate"), models, "{limit}");
     }
 }
 
@@ -97,8 +97,8 @@ fn what_was_not_offered_is_not_called_whatever_is_said() {
         "I could not."
     ]);
     let place = create_workspace(&agent_json(&[]), &answers);
-    let (code, told) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
-    assert_eq!((code, &told["output"]), (0, &json!("I could not.")), "{told}");
+    let (code, output) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
+    assert_eq!((code, &output["output"]), (0, &json!("I could not.")), "{output}");
     assert_eq!(run_names(&place), ["Weather", "helper"]);
 }
 
@@ -107,11 +107,11 @@ fn a_flow_answers_to_the_names_that_its_own_system_gives_it() {
     for name in ["@@flow_weather", "flow_weather", "weather"] {
         let answers = json!([tool_call("flow_weather", &json!({})), "sunny", "Done."]);
         let place = create_workspace(&agent_json(&[("tools", json!([name]))]), &answers);
-        let (code, told) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
+        let (code, output) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
         assert_eq!(
-            (code, &told["result"]["tool_calls"][0]["function"]),
+            (code, &output["result"]["tool_calls"][0]["function"]),
             (0, &json!("flow::weather")),
-            "{name}: {told}"
+            "{name}: {output}"
         );
     }
 }
@@ -124,9 +124,9 @@ fn direct_output_ends_the_turn() {
         &json!([tool_call("weather", &json!({"what": "Bonn"})), "Sunny, directly."]),
     );
     place.write("weather.json", &flow_json("Weather", true));
-    let (code, told) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
-    assert_eq!((code, &told["output"]), (0, &json!("Sunny, directly.")), "{told}");
-    assert_eq!(told["result"]["messages"][1]["content"], "Sunny, directly.");
+    let (code, output) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
+    assert_eq!((code, &output["output"]), (0, &json!("Sunny, directly.")), "{output}");
+    assert_eq!(output["result"]["messages"][1]["content"], "Sunny, directly.");
 }
 
 #[test]
@@ -141,10 +141,10 @@ fn failures_of_flows_and_bad_arguments_are_told_to_the_model() {
         "list.json",
         include_str!("../../../examples/steps/refine.json").replace("\"refine\"", "\"list\"").as_str(),
     );
-    let (code, told) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
-    assert_eq!((code, &told["output"]), (0, &json!("I give up.")), "{told}");
+    let (code, output) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
+    assert_eq!((code, &output["output"]), (0, &json!("I give up.")), "{output}");
     assert_eq!(
-        count_started(&place, &told, "call"),
+        count_started(&place, &output, "call"),
         1,
         "the second lacks its input, which is told before anything is called"
     );
@@ -209,9 +209,9 @@ fn cancelling_the_agent_cancels_its_flow() {
     place.write("flowloom.toml", &format!("{config}{}", world.egress_config()));
     place.write("calls.json", &two_calls_flow(&world, "GET", "/slow"));
     let server = RunningServer::start(&place, &[]);
-    let begun = server.post("/api/v1/agents/helper/chat", &json!({"message": "go"})).json();
+    let started = server.post("/api/v1/agents/helper/chat", &json!({"message": "go"})).json();
     world.wait_for_requests("/slow", 1);
-    let run = begun["run_id"].as_str().expect("an id");
+    let run = started["run_id"].as_str().expect("an id");
     let ended = server.post(&format!("/api/v1/runs/{run}/cancel?wait=60"), &json!({})).json();
     assert_eq!(ended["status"], "cancelled", "{ended}");
     let child = server.get("/api/v1/runs?workflow=calls").json();
@@ -231,7 +231,7 @@ fn a_killed_agent_goes_on_with_the_flow_that_it_had_called() {
     place.write("flowloom.toml", &format!("{config}recovery_interval_ms = 50\n{}", world.egress_config()));
     place.write("calls.json", &two_calls_flow(&world, "GET", "/slow"));
     let mut server = RunningServer::start(&place, &[]);
-    let begun = server.post("/api/v1/agents/helper/chat", &json!({"message": "go"})).json();
+    let started = server.post("/api/v1/agents/helper/chat", &json!({"message": "go"})).json();
     world.wait_for_requests("/slow", 1);
     send_signal(&server.child, "-9");
     server.child.wait().expect("it ended");
@@ -239,7 +239,7 @@ fn a_killed_agent_goes_on_with_the_flow_that_it_had_called() {
     std::fs::remove_file(place.path("calls.json")).expect("removed");
     world.release_slow();
     let server = RunningServer::start(&place, &[]);
-    let run = begun["run_id"].as_str().expect("an id");
+    let run = started["run_id"].as_str().expect("an id");
     let ended = server.post(&format!("/api/v1/runs/{run}/resume?wait=60"), &json!({})).json();
     assert_eq!((&ended["status"], &ended["output"]), (&json!("succeeded"), &json!("Done.")), "{ended}");
     assert_eq!((world.request_count("/first"), world.request_count("/slow")), (1, 2));
@@ -302,8 +302,8 @@ fn the_local_model_calls_a_workflow() {
     if stderr_text(&asked).contains("FL1016") {
         return eprintln!("SKIP: the local model is not cached: scripts/fetch-model.sh");
     }
-    let told: Value = serde_json::from_slice(&asked.stdout).expect("JSON");
-    assert_eq!((exit_code(&asked), &told["result"]["tool_calls"][0]["ok"]), (0, &json!(true)), "{told}");
+    let output: Value = serde_json::from_slice(&asked.stdout).expect("JSON");
+    assert_eq!((exit_code(&asked), &output["result"]["tool_calls"][0]["ok"]), (0, &json!(true)), "{output}");
     assert_eq!(run_names(&place), ["helper", "note.mdx"]);
 }
 
@@ -324,8 +324,8 @@ fn functions_are_tools_as_the_configuration_declares_them() {
     place.write("flowloom.toml", &format!("{config}{order}"));
     let (code, asked) = place.run_json(&["run", "agent.json", "-i", "message=A lamp, please"]);
     assert_eq!((code, world.request_count("/order")), (4, 0), "{asked}");
-    let (code, told) = place.run_json(&["answer", "last", "yes"]);
-    assert_eq!((code, world.request_count("/order")), (0, 1), "{told}");
+    let (code, output) = place.run_json(&["answer", "last", "yes"]);
+    assert_eq!((code, world.request_count("/order")), (0, 1), "{output}");
     assert_eq!(world.last_body("/order"), r#"{"name":"lamp"}"#);
 
     place.write("agent.json", &agent_json(&[("tools", json!(["shop::odrer", "human::ask"]))]).to_string());

@@ -37,8 +37,8 @@ fn a_wish_becomes_a_pipeline_that_is_kept_and_runs() {
     let ran = server.post("/api/pipelines/pipeline_shout/run", &json!({})).json();
     assert_eq!(ran["shared_context"]["n1"], json!({"text": "HELLO"}), "{ran}");
     // The second time, the block is found, and the new pipeline gets its own id.
-    let wish = json!({"intent": "Shout hello as before", "user_id": "local"});
-    let again = server.post("/api/create-agent", &wish).json();
+    let request = json!({"intent": "Shout hello as before", "user_id": "local"});
+    let again = server.post("/api/create-agent", &request).json();
     assert_eq!(again["pipeline_json"]["id"], "pipeline_shout_2", "{again}");
     assert_eq!(again["log"][1], json!({"step": "search", "matched": ["shout"], "missing": []}));
 }
@@ -47,9 +47,14 @@ fn a_wish_becomes_a_pipeline_that_is_kept_and_runs() {
 fn a_wish_is_fulfilled_in_one_call() {
     let place = create_workspace();
     let server = RunningServer::start(&place, &[]);
-    let wish = json!({"intent": "Shout hello", "user_id": "local"}).to_string();
+    let request = json!({"intent": "Shout hello", "user_id": "local"}).to_string();
     let call = || {
-        server.send_and_read("POST", "/api/automate", &["Idempotency-Key: k", "Content-Type: application/json"], &wish)
+        server.send_and_read(
+            "POST",
+            "/api/automate",
+            &["Idempotency-Key: k", "Content-Type: application/json"],
+            &request,
+        )
     };
     let done = call().json();
     assert_eq!((&done["status"], &done["results"]["n1"]), (&json!("completed"), &json!({"text": "HELLO"})), "{done}");

@@ -53,10 +53,10 @@ fn an_event_source_survives_the_death_of_the_server() {
     node.arg(repository_root().join("tests/clients/http/events.mjs")).arg(clients).arg(address);
     let mut node = node.stdout(Stdio::piped()).spawn().expect("node runs");
     let mut lines = BufReader::new(node.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
-    let mut heard: Vec<String> = Vec::new();
+    let mut received: Vec<String> = Vec::new();
     for line in lines.by_ref() {
         let is_there = line.contains("/slow");
-        heard.push(line);
+        received.push(line);
         if is_there {
             break;
         }
@@ -65,11 +65,11 @@ fn an_event_source_survives_the_death_of_the_server() {
     server.child.wait().expect("ended");
     slow.release_slow();
     let server = RunningServer::start_at(&place, &server.address, &[]);
-    heard.extend(lines);
+    received.extend(lines);
     assert!(node.wait().expect("it ends").success());
-    assert!(heard.pop().is_some_and(|last| last.starts_with("done") && last.contains("succeeded")), "{heard:?}");
-    let numbers: Vec<usize> = heard.iter().filter_map(|line| line.split_once(' ')?.0.parse().ok()).collect();
-    assert_eq!(numbers, (1..=heard.len()).collect::<Vec<_>>(), "no gaps, no duplicates");
+    assert!(received.pop().is_some_and(|last| last.starts_with("done") && last.contains("succeeded")), "{received:?}");
+    let numbers: Vec<usize> = received.iter().filter_map(|line| line.split_once(' ')?.0.parse().ok()).collect();
+    assert_eq!(numbers, (1..=received.len()).collect::<Vec<_>>(), "no gaps, no duplicates");
     drop(server);
 }
 

@@ -148,8 +148,8 @@ fn agentflow() {
     let tells = json!({"pipeline": {"id": "tells", "name": "Tells", "edges": [], "nodes": [
         {"id": "n1", "block_id": "notify_push", "inputs": {"title": "Done", "body": "All is well"}},
     ]}});
-    let told = server.post("/api/pipeline/run", &tells).json();
-    assert_eq!(told["results"]["n1"], json!({"delivered": true}), "{told}");
+    let output = server.post("/api/pipeline/run", &tells).json();
+    assert_eq!(output["results"]["n1"], json!({"delivered": true}), "{output}");
     let notifications = server.get("/api/notifications").json();
     assert_eq!((&notifications[0]["title"], &notifications[0]["read"]), (&json!("Done"), &json!(false)));
     let read = format!("/api/notifications/{}/read", notifications[0]["id"]);

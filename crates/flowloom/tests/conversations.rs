@@ -37,10 +37,10 @@ fn a_graph_hands_over_and_calls_its_tool() {
     let lookup = json!({"text": "", "tool_calls": [{"name": "order_status", "arguments": {"order": "7"}}]});
     let model = write_script(&place, json!([route_to("Orders"), lookup, end_with("On its way.")]));
     let graph = example_path_text("graph/helpdesk.json");
-    let (code, told) = place.run_json(&["run", &graph, "--model", &model, "-i", "message=Where is it?"]);
-    assert_eq!((code, told["output"].as_str()), (0, Some("On its way.")), "{told}");
-    assert_eq!(told["result"]["node_trace"], json!(["Triage", "Orders", "tool_executor", "Orders"]));
-    assert_eq!(told["result"]["end_reason"], "END");
+    let (code, output) = place.run_json(&["run", &graph, "--model", &model, "-i", "message=Where is it?"]);
+    assert_eq!((code, output["output"].as_str()), (0, Some("On its way.")), "{output}");
+    assert_eq!(output["result"]["node_trace"], json!(["Triage", "Orders", "tool_executor", "Orders"]));
+    assert_eq!(output["result"]["end_reason"], "END");
     assert_eq!(server.request_count("/orders/status"), 1);
     assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);
     assert_eq!(server.request_count("/orders/status"), 1, "replay performs no effects");
@@ -92,13 +92,13 @@ fn a_person_takes_over_and_the_conversation_goes_on() {
     let place = Workspace::new("");
     let model = write_script(&place, json!([route_to("human_handoff"), end_with("Glad to help.")]));
     let graph = example_path_text("graph/helpdesk.json");
-    let (code, told) = place.run_json(&["run", &graph, "--model", &model, "-i", "message=I want to sue you"]);
-    assert_eq!((code, told["result"]["end_reason"].as_str()), (4, Some("handoff")), "{told}");
+    let (code, output) = place.run_json(&["run", &graph, "--model", &model, "-i", "message=I want to sue you"]);
+    assert_eq!((code, output["result"]["end_reason"].as_str()), (4, Some("handoff")), "{output}");
     // A scripted list of answers starts from the beginning in each process.
     write_script(&place, json!([end_with("Glad to help.")]));
-    let (code, told) = place.run_json(&["answer", "last", "Please tell them we call back"]);
-    assert_eq!((code, told["output"].as_str()), (0, Some("Glad to help.")), "{told}");
-    let said: Vec<_> = told["result"]["messages"].as_array().expect("a list").iter().map(|m| &m["content"]).collect();
+    let (code, output) = place.run_json(&["answer", "last", "Please tell them we call back"]);
+    assert_eq!((code, output["output"].as_str()), (0, Some("Glad to help.")), "{output}");
+    let said: Vec<_> = output["result"]["messages"].as_array().expect("a list").iter().map(|m| &m["content"]).collect();
     assert_eq!(said, ["I want to sue you", "Please tell them we call back", "Glad to help."]);
 }
 
@@ -138,9 +138,9 @@ fn a_call_that_nothing_runs_is_answered_before_the_conversation_goes_on() {
     let lookup =
         json!({"text": "", "tool_calls": [{"name": "look", "arguments": {}}, {"name": "look", "arguments": {}}]});
     let model = write_script(&place, json!([lookup, "Sorry."]));
-    let (code, told) = place.run_json(&["run", "graph.json", "--model", &model, "-i", "message=hi"]);
-    assert_eq!(code, 0, "{told}");
-    let said = told["result"]["messages"].as_array().expect("a list");
+    let (code, output) = place.run_json(&["run", "graph.json", "--model", &model, "-i", "message=hi"]);
+    assert_eq!(code, 0, "{output}");
+    let said = output["result"]["messages"].as_array().expect("a list");
     let answers: Vec<_> = said[2..4].iter().map(|message| (&message["role"], &message["tool_call_id"])).collect();
     let ids: Vec<_> = said[1]["tool_calls"].as_array().expect("a list").iter().map(|call| &call["id"]).collect();
     assert_eq!(answers, [(&json!("tool"), ids[0]), (&json!("tool"), ids[1])]);
@@ -158,11 +158,12 @@ fn a_conversation_with_tool_calls_can_be_gone_on_with() {
     let asked = json!({"role": "assistant", "content": "", "tool_calls": [call("1"), call("2")]});
     let messages = json!([asked, {"role": "tool", "content": "7", "tool_call_id": "1"}]);
     let messages = format!("messages:={messages}");
-    let (code, told) = place.run_json(&["run", "graph.json", "--model", &model, "-i", &messages, "-i", "message=and?"]);
-    assert_eq!(code, 0, "{told}");
-    let said = told["result"]["messages"].as_array().expect("a list");
+    let (code, output) =
+        place.run_json(&["run", "graph.json", "--model", &model, "-i", &messages, "-i", "message=and?"]);
+    assert_eq!(code, 0, "{output}");
+    let said = output["result"]["messages"].as_array().expect("a list");
     let answered: Vec<_> = said.iter().filter_map(|message| message["tool_call_id"].as_str()).collect();
-    assert_eq!((said.len(), answered), (6, vec!["1", "2"]), "{told}");
+    assert_eq!((said.len(), answered), (6, vec!["1", "2"]), "{output}");
     assert_eq!(said[3]["content"], "and?");
 }
 
@@ -175,9 +176,9 @@ fn a_graph_without_an_end_stops_at_its_step_limit_and_says_why() {
     );
     // If there is a human node, the conversation is handed over to it.
     let graph = example_path_text("graph/helpdesk.json");
-    let (code, told) = place.run_json(&["run", &graph, "--model", &model, "-i", "message=money"]);
-    assert_eq!((code, told["result"]["end_reason"].as_str()), (4, Some("handoff")), "{told}");
-    assert_eq!(told["result"]["node_trace"].as_array().map(Vec::len), Some(15));
+    let (code, output) = place.run_json(&["run", &graph, "--model", &model, "-i", "message=money"]);
+    assert_eq!((code, output["result"]["end_reason"].as_str()), (4, Some("handoff")), "{output}");
+    assert_eq!(output["result"]["node_trace"].as_array().map(Vec::len), Some(15));
 
     let mut alone: serde_json::Value =
         serde_json::from_str(include_str!("../../../examples/graph/helpdesk.json")).expect("JSON");
@@ -195,11 +196,11 @@ fn a_graph_without_an_end_stops_at_its_step_limit_and_says_why() {
             std::fs::copy(example_path_text(&format!("graph/{name}")), place.path(&name)).expect("copied");
         }
     }
-    let (code, told) = place.run_json(&["run", "alone.json", "--model", &model, "-i", "message=money"]);
-    assert_eq!((code, told["error"]["code"].as_str()), (1, Some("FL1102")), "{told}");
-    assert_eq!(told["result"]["end_reason"], "step_limit");
-    assert_eq!(told["result"]["node_trace"].as_array().map(Vec::len), Some(15));
-    assert_eq!(told["result"]["oscillation"], json!(["Refunds", "Triage"]));
+    let (code, output) = place.run_json(&["run", "alone.json", "--model", &model, "-i", "message=money"]);
+    assert_eq!((code, output["error"]["code"].as_str()), (1, Some("FL1102")), "{output}");
+    assert_eq!(output["result"]["end_reason"], "step_limit");
+    assert_eq!(output["result"]["node_trace"].as_array().map(Vec::len), Some(15));
+    assert_eq!(output["result"]["oscillation"], json!(["Refunds", "Triage"]));
 }
 
 #[test]
@@ -211,11 +212,11 @@ fn a_pipeline_runs_blocks_with_the_users_profile_and_memory() {
     );
     assert_eq!(exit_code(&place.run(&["user", "set", "name=Ada"])), 0);
     let pipeline = example_path_text("pipeline/analyse-review.json");
-    let (code, told) = place.run_json(&["run", &pipeline, "--model", &model]);
+    let (code, output) = place.run_json(&["run", &pipeline, "--model", &model]);
     let report = "Ada: a mixed review of a lamp, 23 words";
-    assert_eq!((code, told["output"]["report"].as_str()), (0, Some(report)), "{told}");
-    assert_eq!(told["result"]["memory"]["last_report"], report);
-    assert_eq!(told["result"]["status"], "completed");
+    assert_eq!((code, output["output"]["report"].as_str()), (0, Some(report)), "{output}");
+    assert_eq!(output["result"]["memory"]["last_report"], report);
+    assert_eq!(output["result"]["status"], "completed");
     let replayed = place.run(&["replay", "last"]);
     assert_eq!(exit_code(&replayed), 0, "{}", support::stderr_text(&replayed));
     // Values stored by one run are read by the next.
@@ -223,8 +224,8 @@ fn a_pipeline_runs_blocks_with_the_users_profile_and_memory() {
         "again.json",
         r#"{"id": "again", "nodes": [{"id": "n1", "block_id": "memory_read", "inputs": {"key": "last_report"}}]}"#,
     );
-    let (_, told) = place.run_json(&["run", "again.json"]);
-    assert_eq!(told["output"]["value"], report);
+    let (_, output) = place.run_json(&["run", "again.json"]);
+    assert_eq!(output["output"]["value"], report);
 }
 
 #[test]
@@ -239,13 +240,13 @@ fn a_failing_block_fails_the_run_and_skips_what_needs_it() {
         ]},
     });
     place.write("p.json", &pipeline.to_string());
-    let (code, told) = place.run_json(&["run", "p.json"]);
-    assert_eq!((code, told["error"]["code"].as_str()), (1, Some("FL1043")), "{told}");
-    let results = &told["result"]["results"];
+    let (code, output) = place.run_json(&["run", "p.json"]);
+    assert_eq!((code, output["error"]["code"].as_str()), (1, Some("FL1043")), "{output}");
+    let results = &output["result"]["results"];
     assert!(results["a"]["error"].as_str().is_some_and(|error| error.contains("ZeroDivisionError")), "{results}");
     assert_eq!(results["b"], json!({"x": 1}));
     assert_eq!(results["c"]["error"], "Skipped: upstream node(s) a failed");
-    assert_eq!(told["result"]["status"], "failed");
+    assert_eq!(output["result"]["status"], "failed");
 }
 
 #[test]

@@ -16,7 +16,7 @@ const CRASH_COUNT: usize = 3;
 
 /// Follows a run through crashes of the server. Returns its events by sequence number.
 fn follow_run(address: &str, run: &str) -> BTreeMap<u64, String> {
-    let (mut heard, mut last) = (BTreeMap::new(), 0);
+    let (mut received, mut last) = (BTreeMap::new(), 0);
     loop {
         let path = format!("/api/v1/runs/{run}/events");
         // Between a crash and the next start the server is unreachable, as for any client.
@@ -29,11 +29,11 @@ fn follow_run(address: &str, run: &str) -> BTreeMap<u64, String> {
                 let Some(number) = id.take() else {
                     let done: Value = serde_json::from_str(data).expect("JSON");
                     assert_eq!(done["status"], "succeeded", "{run}");
-                    return heard;
+                    return received;
                 };
                 assert_eq!(number, last + 1, "no gaps, no duplicates: {run}");
                 last = number;
-                heard.insert(number, data.to_owned());
+                received.insert(number, data.to_owned());
             }
         }
     }
@@ -75,7 +75,7 @@ fn nothing_is_lost_when_the_server_dies_under_load() {
     slow.release_slow();
     assert_eq!(followers.len(), RUNS_PER_CRASH * CRASH_COUNT);
     for (run, follower) in followers {
-        let heard = follower.join().expect("a whole stream");
+        let received = follower.join().expect("a whole stream");
         let (mut whole, mut id) = (BTreeMap::new(), 0);
         for line in server.stream(&format!("/api/v1/runs/{run}/events"), &[]) {
             match (line.strip_prefix("id: "), line.strip_prefix("data: ")) {
@@ -84,7 +84,7 @@ fn nothing_is_lost_when_the_server_dies_under_load() {
                 _ => {}
             }
         }
-        assert_eq!(heard, whole, "the client received exactly the journal: {run}");
+        assert_eq!(received, whole, "the client received exactly the journal: {run}");
         let finished = |path: &str| {
             whole
                 .values()

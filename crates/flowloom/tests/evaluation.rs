@@ -14,8 +14,8 @@ fn recorded_conversations_make_five_wishes_come_true() {
     let ran = place.run(&["eval", "author", "--recorded"]);
     let table = String::from_utf8_lossy(&ran.stdout);
     assert_eq!(exit_code(&ran), 0, "{table}\n{}", stderr_text(&ran));
-    for wish in ["research-summary", "extract-notify", "compare-documents", "daily-digest", "clean-table"] {
-        assert!(table.lines().any(|line| line.starts_with(wish) && line.contains(" passed ")), "{wish}: {table}");
+    for task in ["research-summary", "extract-notify", "compare-documents", "daily-digest", "clean-table"] {
+        assert!(table.lines().any(|line| line.starts_with(task) && line.contains(" passed ")), "{task}: {table}");
     }
     assert!(table.ends_with("\n5 of 5 tasks passed; 21 of 21 checks passed\n"), "{table}");
     let (_, runs) = place.run_json(&["runs"]);

@@ -79,13 +79,13 @@ fn a_run_of_another_process_is_followed() {
     let id = server.get("/api/v1/runs").json()["items"][0]["run_id"].as_str().expect("a run").to_owned();
     let mut lines = server.stream(&format!("/api/v1/runs/{id}/events"), &[]);
     // Reads up to the pending request, which is released only afterwards.
-    let heard: Vec<String> = lines.by_ref().take_while(|line| !line.contains("/slow")).collect();
-    assert!(heard.iter().any(|line| line == "event: run_created"), "{heard:?}");
+    let received: Vec<String> = lines.by_ref().take_while(|line| !line.contains("/slow")).collect();
+    assert!(received.iter().any(|line| line == "event: run_created"), "{received:?}");
     slow.release_slow();
     let rest: Vec<String> = lines.collect();
     assert!(rest.iter().any(|line| line == "event: run_finished"), "{rest:?}");
     assert!(rest.iter().any(|line| line.contains("\"status\":\"succeeded\"")), "{rest:?}");
-    let ids = heard.iter().chain(&rest).filter_map(|line| line.strip_prefix("id: ")?.parse::<u64>().ok());
+    let ids = received.iter().chain(&rest).filter_map(|line| line.strip_prefix("id: ")?.parse::<u64>().ok());
     let ids: Vec<u64> = ids.collect();
     assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>());
     assert!(other.wait_with_output().expect("it ended").status.success());

@@ -42,9 +42,9 @@ fn inputs_of_every_kind_come_from_flags() {
     let place = create_workspace();
     let inputs = "-i topic=cats -i tone=dry -i lines=2 -i rhymes=true -i names=[\"Tom\",\"Ann\"] -i picture=@pixel.gif";
     let arguments: Vec<&str> = ["run", "all.mdx"].into_iter().chain(ECHO_ARGUMENTS).chain(inputs.split(' ')).collect();
-    let (code, told) = place.run_json(&arguments);
-    assert_eq!(code, 0, "{told}");
-    let poem = told["result"]["results"]["poem"].as_str().expect("a text");
+    let (code, output) = place.run_json(&arguments);
+    assert_eq!(code, 0, "{output}");
+    let poem = output["result"]["results"]["poem"].as_str().expect("a text");
     assert!(poem.contains("2 dry lines about cats for 2, rhymed."), "{poem}");
 }
 
@@ -152,10 +152,10 @@ fn the_configuration_declares_actions() {
     place.write("shout.json", &flow.to_string());
     place.write("shop.mdx", "Look for it.\n\n<ShopFind as=\"found\" shelf={$.shelf + '!'} twice={[$found.shelf, 'b'].map(x => x + 1)} />\n\n\
         <Shout as=\"loud\" text=\"hey\" />\n");
-    let (code, told) = place.run_json(&["run", "shop.mdx", "--model", "scripted:echo"]);
-    assert_eq!(code, 0, "{told}");
+    let (code, output) = place.run_json(&["run", "shop.mdx", "--model", "scripted:echo"]);
+    assert_eq!(code, 0, "{output}");
     assert_eq!(server.request_count("/find"), 1);
-    assert!(told["result"]["results"]["loud"].to_string().contains("LLM(Louder: hey)"), "{told}");
+    assert!(output["result"]["results"]["loud"].to_string().contains("LLM(Louder: hey)"), "{output}");
     let sent: serde_json::Value = serde_json::from_str(&server.last_body("/find")).expect("JSON");
     assert_eq!(sent, json!({"shelf": "A1!", "twice": ["A11", "b1"]}));
 }

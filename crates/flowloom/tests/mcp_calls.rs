@@ -174,18 +174,18 @@ fn a_session_is_its_users() {
     let server = RunningServer::start(&place, &[]);
     let hands =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    let begun = server.send_and_read(
+    let started = server.send_and_read(
         "POST",
         "/mcp",
         &[JSON_CONTENT_TYPE, ACCEPT_BOTH, &ann],
         &build_request("initialize", hands).to_string(),
     );
-    let session = begun.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
+    let session = started.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
     let session = format!("Mcp-Session-Id: {session}");
     let list = build_request("tools/list", json!({})).to_string();
     let of = |key: &str| server.send_and_read("POST", "/mcp", &[JSON_CONTENT_TYPE, ACCEPT_BOTH, key, &session], &list);
     assert_eq!(of(&bob).status, 404);
-    assert!(of(&ann).body.contains("\"name\":\"hello\""), "{begun:?}");
+    assert!(of(&ann).body.contains("\"name\":\"hello\""), "{started:?}");
     assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &bob, &session], "").status, 404);
     assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &ann, &session], "").status, 202);
     assert_eq!(of(&ann).status, 404);
@@ -272,7 +272,7 @@ fn on_stdio_runs_end_with_their_client_beside_a_server_of_the_same_data() {
     let server = RunningServer::start(&place, &[]);
     let mut command = place.build_command(&["mcp", "."]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-    let (mut says, mut heard) =
+    let (mut says, mut received) =
         (child.stdin.take().expect("a pipe"), BufReader::new(child.stdout.take().expect("a pipe")));
     let mut call = |name: &str| {
         let params = json!({"name": name, "arguments": {}, "_meta": request_meta(json!({}))});
@@ -280,7 +280,7 @@ fn on_stdio_runs_end_with_their_client_beside_a_server_of_the_same_data() {
     };
     call("nothing");
     let mut line = String::new();
-    heard.read_line(&mut line).expect("readable");
+    received.read_line(&mut line).expect("readable");
     assert_eq!(serde_json::from_str::<Value>(&line).expect("JSON")["error"]["code"], -32602);
     call("two_calls");
     slow.wait_for_requests("/slow", 1);

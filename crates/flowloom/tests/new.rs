@@ -41,11 +41,11 @@ fn what_is_unclear_is_asked() {
 #[test]
 fn what_cannot_be_made_leaves_nothing_behind() {
     let place = create_workspace();
-    let (code, told) = place.run_json(&["new", "Shout hello at nobody", "--yes", "--out", "made"]);
+    let (code, output) = place.run_json(&["new", "Shout hello at nobody", "--yes", "--out", "made"]);
     assert_eq!((code, place.path("made").exists()), (1, false));
-    assert!(told["error"].as_str().is_some_and(|error| error.contains("required_blocks")), "{told}");
-    let (code, told) = place.run_json(&["new", "Shout hello", "--yes", "--budget", "tokens=2000"]);
-    assert_eq!(code, 5, "{told}");
+    assert!(output["error"].as_str().is_some_and(|error| error.contains("required_blocks")), "{output}");
+    let (code, output) = place.run_json(&["new", "Shout hello", "--yes", "--budget", "tokens=2000"]);
+    assert_eq!(code, 5, "{output}");
     let (_, runs) = place.run_json(&["runs"]);
     let names: Vec<&Value> = runs.as_array().expect("a list").iter().map(|run| &run["status"]).collect();
     assert_eq!(names, [&json!("budget_exceeded"), &json!("failed")]);
@@ -71,8 +71,8 @@ fn the_readmes_wish_comes_true() {
     let file = |name: &str, text: &str| place.write(name, text).display().to_string();
     let script = file("script.json", include_str!("../../../examples/author/frequent-words.script.json"));
     let answers = file("answers.txt", include_str!("../../../examples/author/frequent-words.answers.txt"));
-    let wish = "Notify me of the most frequent words of a text";
-    let made = place.run(&["new", wish, "--answers", &answers, "--model", &format!("scripted:{script}")]);
+    let goal = "Notify me of the most frequent words of a text";
+    let made = place.run(&["new", goal, "--answers", &answers, "--model", &format!("scripted:{script}")]);
     let (said, shown) = (stderr_text(&made), String::from_utf8_lossy(&made.stdout).into_owned());
     let readme = include_str!("../../../README.md");
     let block = readme.split("## From plain language").nth(1).and_then(|text| text.split("```").nth(1));
@@ -101,8 +101,8 @@ fn what_was_written_for_recorded_wishes_runs_from_its_files() {
         let place = Workspace::new("default_model = \"scripted:script.json\"\n[embeddings]\nmodel = \"none\"\n");
         place.write("script.json", script);
         let case: Value = serde_json::from_str(case).expect("JSON");
-        let wish = case["intent"].as_str().expect("a wish");
-        let made = place.run(&["new", wish, "--yes", "--out", "made"]);
+        let goal = case["intent"].as_str().expect("a wish");
+        let made = place.run(&["new", goal, "--yes", "--out", "made"]);
         assert_eq!(exit_code(&made), 0, "{}", stderr_text(&made));
         assert_eq!(exit_code(&place.run(&["check", "made"])), 0);
         for _ in 0..2 {
@@ -117,8 +117,8 @@ fn what_was_written_for_recorded_wishes_runs_from_its_files() {
 fn a_small_model_never_leaves_a_bad_pipeline_behind() {
     // The model is too small to plan a pipeline; whatever it answers, the real code paths run.
     let place = Workspace::new("default_model = \"local:smollm2-135m\"\n[embeddings]\nmodel = \"none\"\n");
-    let wish = ["new", "Count the words of a text", "--yes", "--out", "made", "--budget", "tokens=2500"];
-    let made = place.run_with_model(&wish);
+    let goal = ["new", "Count the words of a text", "--yes", "--out", "made", "--budget", "tokens=2500"];
+    let made = place.run_with_model(&goal);
     if stderr_text(&made).contains("FL1016") {
         return eprintln!("SKIP: the local model is not cached: scripts/fetch-model.sh");
     }

@@ -17,13 +17,13 @@ fn an_ended_run_is_a_trace_at_the_collector() {
     let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "a secret wish"})).json();
     collector.wait_for_requests("/v1/traces", 1);
     let body = collector.last_body("/v1/traces");
-    for told in [
+    for output in [
         "invoke_workflow hello",
         "chat scripted:echo",
         "gen_ai.usage.input_tokens",
         run["run_id"].as_str().expect("an id"),
     ] {
-        assert!(body.contains(told), "{told} is not in {body}");
+        assert!(body.contains(output), "{output} is not in {body}");
     }
     assert!(!body.contains("wish"), "prompts are not exported");
     assert!(

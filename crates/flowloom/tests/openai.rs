@@ -136,12 +136,12 @@ fn what_is_said_finds_its_input() {
         "LLM(one\ntwo)"
     );
     let picture = json!([{"type": "image_url", "image_url": {"url": "data:,"}}]);
-    let told = check_error(
+    let output = check_error(
         &call(&json!({"model": "list", "messages": [{"role": "user", "content": picture}]})),
         400,
         "invalid_request_error",
     );
-    assert!(told.contains("image_url"), "{told}");
+    assert!(output.contains("image_url"), "{output}");
     let mut several = chat_request("list", "x");
     several["n"] = 2.into();
     check_error(&call(&several), 400, "invalid_request_error");
@@ -256,13 +256,13 @@ fn tools_of_the_client_are_called_by_it() {
     let names: Vec<_> = calls.iter().map(|call| call["function"]["arguments"].as_str().expect("JSON")).collect();
     assert_eq!(names, [r#"{"city":"Bonn"}"#, r#"{"city":"Rome"}"#]);
     let result = |call: &Value, text: &str| json!({"role": "tool", "tool_call_id": call["id"], "content": text});
-    let told = |results: Vec<Value>| {
+    let output = |results: Vec<Value>| {
         let said = [json!({"role": "user", "content": "How is it?"}), choice["message"].clone()];
         json!({"model": "talk", "messages": said.into_iter().chain(results).collect::<Vec<_>>()})
     };
-    let half = server.post(CHAT_PATH, &told(vec![result(&calls[0], "sunny")])).json();
+    let half = server.post(CHAT_PATH, &output(vec![result(&calls[0], "sunny")])).json();
     assert_eq!(half["choices"][0]["message"]["tool_calls"], json!([calls[1]]), "one call is still open");
-    let body = told(vec![result(&calls[1], "sunny, too")]);
+    let body = output(vec![result(&calls[1], "sunny, too")]);
     let answered = open_stream(&server, CHAT_PATH, body.clone()).1;
     assert_eq!(chunk_texts(answered), ["Fine."]);
     assert_eq!(answer_text(&server.post(CHAT_PATH, &body)), "Fine.", "a repeated result was processed already");
@@ -412,8 +412,8 @@ fn a_client_that_goes_away_stops_the_run() {
         body["stream"] = is_stream.into();
         let headers: Vec<&str> = [Some(JSON_CONTENT_TYPE), key].into_iter().flatten().collect();
         let client: TcpStream = server.send("POST", CHAT_PATH, &headers, &body.to_string());
-        let begun = || server.get("/api/v1/runs").json()["items"].as_array().is_some_and(|runs| !runs.is_empty());
-        while !begun() {
+        let started = || server.get("/api/v1/runs").json()["items"].as_array().is_some_and(|runs| !runs.is_empty());
+        while !started() {
             std::thread::yield_now();
         }
         drop(client);

@@ -48,14 +48,14 @@ fn event_names(events: &[(String, String, Value)]) -> Vec<String> {
 }
 
 /// Removes fields that differ from run to run.
-fn without_volatile_fields(told: &Value) -> Value {
-    let mut told = told.clone();
-    let map = told.as_object_mut().expect("an object");
+fn without_volatile_fields(output: &Value) -> Value {
+    let mut output = output.clone();
+    let map = output.as_object_mut().expect("an object");
     ["type", "ts", "run_id"].iter().for_each(|key| drop(map.shift_remove(*key)));
-    for node in told["node_results"].as_array_mut().into_iter().flatten() {
+    for node in output["node_results"].as_array_mut().into_iter().flatten() {
         node["finished_at"] = json!(null);
     }
-    told
+    output
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn every_node_is_told_and_at_the_end_what_the_call_answers() {
         "node_skipped late",
         "complete",
     ];
-    let told = parse_events(&server.post("/api/pipeline/run/stream", &pipeline_json()));
-    assert_eq!(event_names(&told), all);
-    let data = |at: usize| &told[at].2;
+    let output = parse_events(&server.post("/api/pipeline/run/stream", &pipeline_json()));
+    assert_eq!(event_names(&output), all);
+    let data = |at: usize| &output[at].2;
     assert_eq!(data(0)["nodes"][1], json!({"node": "good", "block": "fine"}));
     assert_eq!(data(3)["output"], json!({"ok": "triggered"}));
     assert_eq!((&data(5)["error"], &data(5)["output"]), (&json!("no"), &json!({"error": "no", "x": 1})));
@@ -86,10 +86,10 @@ fn every_node_is_told_and_at_the_end_what_the_call_answers() {
 
     server.post("/api/pipelines", &pipeline_json());
     let answered = server.post("/api/pipelines/p/run", &json!({})).json();
-    for told in [server.post("/api/pipelines/p/run/stream", &json!({})), server.get("/api/pipelines/p/run/stream")] {
-        let told = parse_events(&told);
-        assert_eq!(event_names(&told), all);
-        assert_eq!(without_volatile_fields(&told[8].2), without_volatile_fields(&answered));
+    for output in [server.post("/api/pipelines/p/run/stream", &json!({})), server.get("/api/pipelines/p/run/stream")] {
+        let output = parse_events(&output);
+        assert_eq!(event_names(&output), all);
+        assert_eq!(without_volatile_fields(&output[8].2), without_volatile_fields(&answered));
     }
     assert_eq!(server.get("/api/pipelines/none/run/stream").status, 404);
     let other = server.send_and_read("GET", "/api/pipelines/p/run/stream", &["Sec-Fetch-Site: cross-site"], "");
@@ -105,9 +105,9 @@ fn an_output_that_does_not_fit_is_told_as_failed_and_never_as_completed() {
     let server = RunningServer::start(&place, &[]);
     let mut odd = pipeline_json();
     odd["pipeline"]["nodes"] = json!([{"id": "n", "block_id": "odd", "inputs": {}}]);
-    let told = parse_events(&server.post("/api/pipeline/run/stream", &odd));
-    assert_eq!(event_names(&told), ["start", "node_started n", "node_failed n", "complete"]);
-    assert_eq!((&told[2].2["code"], &told[2].2["output"]), (&json!("FL1046"), &json!({"n": "text"})));
+    let output = parse_events(&server.post("/api/pipeline/run/stream", &odd));
+    assert_eq!(event_names(&output), ["start", "node_started n", "node_failed n", "complete"]);
+    assert_eq!((&output[2].2["code"], &output[2].2["output"]), (&json!("FL1046"), &json!({"n": "text"})));
 }
 
 #[test]
@@ -115,13 +115,13 @@ fn who_comes_back_gets_what_is_missing_and_then_nothing() {
     let place = Workspace::new("");
     let server = RunningServer::start(&place, &[]);
     server.post("/api/pipelines", &pipeline_json());
-    let told = parse_events(&server.get("/api/pipelines/p/run/stream"));
+    let output = parse_events(&server.get("/api/pipelines/p/run/stream"));
     let after =
         |id: &str| server.send_and_read("GET", "/api/pipelines/p/run/stream", &[&format!("Last-Event-ID: {id}")], "");
-    for (place, (_, id, _)) in told.iter().enumerate().take(8) {
-        assert_eq!(parse_events(&after(id)), told[place + 1..], "after {place}");
+    for (place, (_, id, _)) in output.iter().enumerate().take(8) {
+        assert_eq!(parse_events(&after(id)), output[place + 1..], "after {place}");
     }
-    assert_eq!(after(&told[8].1).status, 204);
+    assert_eq!(after(&output[8].1).status, 204);
     assert_eq!(server.get("/api/executions").json().as_array().map(Vec::len), Some(1), "nothing was run twice");
 }
 

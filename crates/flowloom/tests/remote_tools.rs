@@ -36,9 +36,9 @@ fn check_addition(set: &str) {
     BufReader::new(server.stdout.take().expect("a pipe")).read_line(&mut address).expect("a line");
     let place = create_workspace(address.trim(), "add", &egress_config(address.trim()));
     place.write("input", r#"{"a": 2, "b": 3}"#);
-    let (code, told) = place.run_json(&["run", "call.json", "--input", "input"]);
+    let (code, output) = place.run_json(&["run", "call.json", "--input", "input"]);
     server.kill().and_then(|()| server.wait()).expect("ended");
-    assert_eq!((code, &told["output"]), (0, &json!({"result": 5})), "{told}");
+    assert_eq!((code, &output["output"]), (0, &json!({"result": 5})), "{output}");
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn an_address_of_this_machine_must_be_allowed() {
     let far = Workspace::with_hello("");
     let server = RunningServer::start(&far, &[]);
     let place = create_workspace(&server.address, "hello", "");
-    let (code, told) = place.run_json(&["run", "call.json", "-i", "input=hi"]);
-    assert_eq!((code, told["error"]["code"].as_str()), (1, Some("FL1004")), "{told}");
+    let (code, output) = place.run_json(&["run", "call.json", "-i", "input=hi"]);
+    assert_eq!((code, output["error"]["code"].as_str()), (1, Some("FL1004")), "{output}");
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn a_key_goes_with_every_request_and_is_never_told() {
     assert!(String::from_utf8_lossy(&right.stdout).contains("LLM(Say hi)"));
     let wrong = run("fl_this-is-another-key");
     assert_eq!(exit_code(&wrong), 1);
-    let told = stderr_text(&wrong);
-    assert!(told.contains("FL1027") && told.contains("Auth required"), "{told}");
-    assert!(!told.contains("this-is-another-key") && !told.contains("rmcp"), "{told}");
+    let output = stderr_text(&wrong);
+    assert!(output.contains("FL1027") && output.contains("Auth required"), "{output}");
+    assert!(!output.contains("this-is-another-key") && !output.contains("rmcp"), "{output}");
 }
 
 #[test]

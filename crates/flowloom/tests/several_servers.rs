@@ -214,5 +214,5 @@ fn a_server_that_is_stopped_gives_everything_up_at_once() {
     assert_eq!(done.json()["status"], "succeeded", "{done:?}");
     send_signal(&server.child, "-TERM");
     assert!(server.child.wait().expect("it ended").success());
-    assert_eq!(database.query_texts("select name from process"), Vec::<String>::new());
+    assert_eq!(database.query_texts("select name from worker"), Vec::<String>::new());
 }

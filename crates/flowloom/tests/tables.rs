@@ -37,10 +37,10 @@ fn list_diagnostics(place: &Workspace) -> Vec<(String, u64, String)> {
 #[test]
 fn a_folder_of_tables_runs_and_is_pinned_with_the_run() {
     let place = create_workspace(&with_agents(NODE_TABLE), EDGE_TABLE);
-    let (code, told) = place.run_json(&["run", "desk", "-i", "message=hi"]);
-    assert_eq!(code, 0, "{told}");
-    assert_eq!(told["result"]["node_trace"], serde_json::json!(["Door", "Back,\r\noffice"]));
-    assert_eq!(told["result"]["end_reason"], "no_edge");
+    let (code, output) = place.run_json(&["run", "desk", "-i", "message=hi"]);
+    assert_eq!(code, 0, "{output}");
+    assert_eq!(output["result"]["node_trace"], serde_json::json!(["Door", "Back,\r\noffice"]));
+    assert_eq!(output["result"]["end_reason"], "no_edge");
     std::fs::remove_dir_all(place.path("desk")).expect("removed");
     let replayed = place.run(&["replay", "last"]);
     assert_eq!(exit_code(&replayed), 0, "{}", stderr_text(&replayed));

@@ -23,8 +23,8 @@ fn a_turn_that_another_process_drives_is_waited_for() {
     place.write("g.json", &graph_json().to_string());
     let server = RunningServer::start(&place, &[]);
     let thread = "/api/v1/threads/g/default";
-    let begun = server.post(thread, &json!({"message": "hello"}));
-    assert_eq!(begun.status, 202, "{begun:?}");
+    let started = server.post(thread, &json!({"message": "hello"}));
+    assert_eq!(started.status, 202, "{started:?}");
 
     let mut chat = place.build_command(&["chat", "g.json"]);
     let mut chat = chat.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -34,7 +34,7 @@ fn a_turn_that_another_process_drives_is_waited_for() {
 
     model.send_piece("Yes?");
     model.end_answer();
-    let run = begun.json()["run_id"].as_str().expect("an id").to_owned();
+    let run = started.json()["run_id"].as_str().expect("an id").to_owned();
     server.post(&format!("/api/v1/runs/{run}/resume?wait=60"), &json!({}));
     assert_eq!(server.get(thread).json()["messages"].as_array().map(Vec::len), Some(2));
 }
@@ -72,8 +72,8 @@ fn a_stream_ends_when_its_key_is_revoked() {
     let key = format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim());
     let server = RunningServer::start(&place, &[]);
     let body = json!({"workflow": "g", "inputs": {"message": "hello"}}).to_string();
-    let begun = server.send_and_read("POST", "/api/v1/runs", &[&key, "Content-Type: application/json"], &body);
-    let run = begun.json()["run_id"].as_str().expect("an id").to_owned();
+    let started = server.send_and_read("POST", "/api/v1/runs", &[&key, "Content-Type: application/json"], &body);
+    let run = started.json()["run_id"].as_str().expect("an id").to_owned();
     let mut events = server.stream(&format!("/api/v1/runs/{run}/events"), &[&key]);
     assert!(events.any(|line| line == "event: step_started"), "the stream is open");
 

@@ -42,8 +42,8 @@ fn write_script(place: &Workspace, answers: Value) -> String {
     format!("scripted:{}", place.write("answers.json", &answers.to_string()).display())
 }
 
-fn message_contents(told: &Value) -> Vec<&str> {
-    told["result"]["messages"].as_array().into_iter().flatten().filter_map(|said| said["content"].as_str()).collect()
+fn message_contents(output: &Value) -> Vec<&str> {
+    output["result"]["messages"].as_array().into_iter().flatten().filter_map(|said| said["content"].as_str()).collect()
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn an_agent_calls_a_tool_of_a_server_and_replay_calls_nothing() {
         tool_call("calc_fail", json!({})),
     ];
     let model = write_script(&place, json!([answers[0], answers[1], answers[2], "Five."]));
-    let (code, told) = place.run_json(&["run", "graph.json", "--model", &model, "-i", "message=2 and 3?"]);
-    assert_eq!((code, told["output"].as_str()), (0, Some("Five.")), "{told}");
-    let said = message_contents(&told);
+    let (code, output) = place.run_json(&["run", "graph.json", "--model", &model, "-i", "message=2 and 3?"]);
+    assert_eq!((code, output["output"].as_str()), (0, Some("Five.")), "{output}");
+    let said = message_contents(&output);
     assert_eq!(said[2], "5");
     assert_eq!(said[4], "Error: The argument b is missing.\n Please fix your mistakes.", "the server's schema applies");
     assert_eq!(said[6], "Error: calc::fail: the shelf is empty\n Please fix your mistakes.");
@@ -75,12 +75,12 @@ fn a_person_agrees_to_calls_first() {
     let place = create_workspace("needs_approval = [\"add\"]\n");
     place.write("graph.json", &graph_json(json!([{"name": "calc::add"}])));
     let first = write_script(&place, json!([tool_call("calc_add", json!({"a": 2, "b": 3}))]));
-    let (code, told) = place.run_json(&["run", "graph.json", "--model", &first, "-i", "message=2 and 3?"]);
-    assert_eq!((code, read_calls(&place).as_str()), (4, ""), "{told}");
+    let (code, output) = place.run_json(&["run", "graph.json", "--model", &first, "-i", "message=2 and 3?"]);
+    assert_eq!((code, read_calls(&place).as_str()), (4, ""), "{output}");
     // A scripted list of answers starts from the beginning in each process.
     write_script(&place, json!(["Five."]));
-    let (code, told) = place.run_json(&["answer", "last", "true"]);
-    assert_eq!((code, message_contents(&told)[2], read_calls(&place).as_str()), (0, "5", "add\n"), "{told}");
+    let (code, output) = place.run_json(&["answer", "last", "true"]);
+    assert_eq!((code, message_contents(&output)[2], read_calls(&place).as_str()), (0, "5", "add\n"), "{output}");
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn a_slip_in_what_needs_approval_is_no_permission() {
     let place = create_workspace("needs_approval = [\"ad\"]\n");
     place.write("graph.json", &graph_json(json!([{"name": "calc::add"}])));
     let refused = place.run(&["run", "graph.json", "--model", "scripted:echo", "-i", "message=hi"]);
-    let told = stderr_text(&refused);
-    assert_eq!(exit_code(&refused), 2, "{told}");
-    assert!(told.contains("FL1401") && told.contains("did you mean add?"), "{told}");
+    let output = stderr_text(&refused);
+    assert_eq!(exit_code(&refused), 2, "{output}");
+    assert!(output.contains("FL1401") && output.contains("did you mean add?"), "{output}");
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn a_check_starts_nothing_and_a_run_refuses_tools_that_do_not_exist() {
     let checked = place.run(&["check", "graph.json"]);
     assert_eq!(exit_code(&checked), 0, "{}", stderr_text(&checked));
     let refused = place.run(&["run", "graph.json", "--model", "scripted:echo", "-i", "message=hi"]);
-    let told = stderr_text(&refused);
-    assert_eq!(exit_code(&refused), 2, "{told}");
-    assert!(told.contains("FL0618") && told.contains("did you mean calc::add?"), "{told}");
+    let output = stderr_text(&refused);
+    assert_eq!(exit_code(&refused), 2, "{output}");
+    assert!(output.contains("FL0618") && output.contains("did you mean calc::add?"), "{output}");
     place.write("flowloom.toml", "[mcp.calc]\ncommand = \"no-such-program-here\"\n");
     assert_eq!(exit_code(&place.run(&["check", "graph.json"])), 0);
     let refused = place.run(&["run", "graph.json", "--model", "scripted:echo", "-i", "message=hi"]);
@@ -115,12 +115,12 @@ fn steps_and_markdown_call_tools_too() {
     let place = create_workspace("");
     let step = json!({"name": "s", "functionId": "calc::add", "mode": "sequential", "promptTemplate": "{\"a\": 2, \"b\": 40}"});
     place.write("steps.json", &json!({"id": "w", "name": "W", "description": "d", "steps": [step]}).to_string());
-    let (code, told) = place.run_json(&["run", "steps.json"]);
-    assert_eq!((code, &told["output"]), (0, &json!("42")), "{told}");
+    let (code, output) = place.run_json(&["run", "steps.json"]);
+    assert_eq!((code, &output["output"]), (0, &json!("42")), "{output}");
     place.write("sum.mdx", "Add them.\n\n<GenText as=\"sum\" model=\"m\" tools={['calc::add']} />\n\n<CalcEcho as=\"again\" text={sum} />\n");
     let asked = write_script(&place, json!([tool_call("calc_add", json!({"a": 4, "b": 5})), "Nine."]));
-    let (code, told) = place.run_json(&["run", "sum.mdx", "--model", &format!("m={asked}")]);
-    assert_eq!(code, 0, "{told}");
+    let (code, output) = place.run_json(&["run", "sum.mdx", "--model", &format!("m={asked}")]);
+    assert_eq!(code, 0, "{output}");
     assert_eq!(read_calls(&place), "add\nadd\necho\n");
 }
 
@@ -133,21 +133,21 @@ fn the_example_runs_as_it_is() {
     let count = |item: &str| tool_call("count", json!({"item": item}));
     let model = write_script(&place, json!([count("lamp"), count("cat"), "Three lamps, no cat."]));
     let run = ["--config", &config, "run", &file, "--model", &model, "-i", "message=what is there?"];
-    let (code, told) = place.run_json(&run);
-    assert_eq!(code, 0, "{told}");
-    assert_eq!(message_contents(&told)[2], r#"{"item":"lamp","left":3}"#);
-    assert!(message_contents(&told)[4].contains("there is no cat here"), "{told}");
+    let (code, output) = place.run_json(&run);
+    assert_eq!(code, 0, "{output}");
+    assert_eq!(message_contents(&output)[2], r#"{"item":"lamp","left":3}"#);
+    assert!(message_contents(&output)[4].contains("there is no cat here"), "{output}");
 }
 
 #[test]
 fn the_doctor_starts_each_server() {
     let place = create_workspace("[mcp.lost]\ncommand = \"no-such-program-here\"\n");
-    let output = place.run(&["doctor"]);
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let row = |name: &str| told.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
-    assert!(row("mcp calc").contains("started; tools: add, echo"), "{told}");
-    assert!(row("mcp lost").contains("cannot start no-such-program-here"), "{told}");
-    assert_eq!(exit_code(&output), 1);
+    let doctor = place.run(&["doctor"]);
+    let output = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    let row = |name: &str| output.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    assert!(row("mcp calc").contains("started; tools: add, echo"), "{output}");
+    assert!(row("mcp lost").contains("cannot start no-such-program-here"), "{output}");
+    assert_eq!(exit_code(&doctor), 1);
 }
 
 #[test]

@@ -40,11 +40,11 @@ pub(crate) fn of_only_answer(plan: &Plan, inputs: &Value) -> Option<AnswerSource
     let StepKind::Composite(Composite::Sequence(phases)) = &plan.root.kind else { return None };
     let [phase] = phases.as_slice() else { return None };
     let StepKind::Composite(Composite::Sequence(steps)) = &phase.kind else { return None };
-    let [before, asks, told] = steps.as_slice() else { return None };
+    let [before, asks, answer] = steps.as_slice() else { return None };
     let (
         StepKind::Composite(Composite::Say(said)),
         StepKind::Composite(Composite::Say(AppendMessage { in_transcript: true, .. })),
-    ) = (&before.kind, &told.kind)
+    ) = (&before.kind, &answer.kind)
     else {
         return None;
     };
@@ -83,7 +83,8 @@ mod tests {
         let sources = Sources { files, functions, source_bytes: 1 << 20, ..Sources::default() };
         let compiled = compile(name, &sources, None);
         let plan = compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics));
-        find_answer_source(&plan, &inputs).map(|spoken| (spoken.path.as_str().to_owned(), spoken.before))
+        find_answer_source(&plan, &inputs)
+            .map(|answer_source| (answer_source.path.as_str().to_owned(), answer_source.before))
     }
 
     fn steps_source(error_mode: &str) -> Option<(String, String)> {

@@ -22,9 +22,9 @@ impl Sources {
         let own = self.declared.get(function).cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let nothing = || Value::map([("type", Value::from("object")), ("properties", Value::map::<&str>([]))]);
-        let usual = built_in.get(function).filter(|_| !self.configured.iter().any(|name| name == function));
-        let description = own.description.or_else(|| text(usual.as_ref()?.get("description")?));
-        let parameters = own.parameters.or_else(|| usual.as_ref()?.get("parameters").cloned());
+        let defaults = built_in.get(function).filter(|_| !self.configured.iter().any(|name| name == function));
+        let description = own.description.or_else(|| text(defaults.as_ref()?.get("description")?));
+        let parameters = own.parameters.or_else(|| defaults.as_ref()?.get("parameters").cloned());
         let mut declaration = ToolDeclaration {
             name: tool_name(function),
             description: description.unwrap_or_else(|| format!("Calls {function}.")),
@@ -41,7 +41,7 @@ impl Sources {
                     declaration = ToolDeclaration { name: declaration.name, ..declared.clone() };
                 }
             }
-            None if usual.is_none() && !self.functions.iter().any(|name| name == function) => {
+            None if defaults.is_none() && !self.functions.iter().any(|name| name == function) => {
                 self.report_unknown_function(function, span, problems);
                 return None;
             }

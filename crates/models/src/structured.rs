@@ -32,10 +32,10 @@ impl Schema {
 
     /// Adds an instruction to answer with JSON, for providers without their own support for schemas.
     pub(crate) fn add_instruction(&self, request: &GenerateRequest) -> GenerateRequest {
-        let wish =
+        let instruction =
             format!("Answer with only JSON that matches this JSON Schema, without any other text:\n{}", self.text);
         let mut request = request.clone();
-        request.messages.add_instructions(&wish);
+        request.messages.add_instructions(&instruction);
         request
     }
 
@@ -63,10 +63,10 @@ pub(crate) fn repair_request(request: &GenerateRequest, answer: &GenerateReply, 
     let mut request = request.clone();
     let wrong = answer.text.clone().filter(|text| !text.trim().is_empty());
     request.messages.push(Message::new(Role::Assistant, wrong.unwrap_or_else(|| "(nothing)".to_owned())));
-    let wish = format!(
+    let instruction = format!(
         "That answer cannot be used: {complaint}. Answer again with only the corrected JSON, without any other text."
     );
-    request.messages.push(Message::new(Role::User, wish));
+    request.messages.push(Message::new(Role::User, instruction));
     request
 }
 

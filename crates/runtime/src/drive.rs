@@ -166,8 +166,8 @@ impl Drive {
 
     fn finish_run(&mut self, status: Status, error: Option<StepError>, failed: Option<Path>) {
         self.over = true;
-        let said = self.thread_storage.as_ref().and_then(ThreadStorage::to_memory_write);
-        let event = Event::RunFinished { status, error, failed, said };
+        let thread = self.thread_storage.as_ref().and_then(ThreadStorage::to_memory_write);
+        let event = Event::RunFinished { status, error, failed, thread };
         if self.log.emit_event(&Path::root(), 0, event.clone()).is_err() {
             self.log.append_event(&Path::root(), 0, event);
         }
@@ -193,28 +193,28 @@ impl Drive {
         Ok(())
     }
 
-    fn apply_signals(&mut self, wishes: Vec<Signal>) {
-        for wish in wishes {
-            match wish {
+    fn apply_signals(&mut self, signals: Vec<Signal>) {
+        for signal in signals {
+            match signal {
                 Signal::Cancel { by } if !self.over => {
                     self.log.append_event(&Path::root(), 0, Event::CancelRequested { by });
                     self.end_cancelled();
                 }
-                wish => {
+                signal => {
                     self.suspended = false;
-                    self.log.apply_signal(wish);
+                    self.log.apply_signal(signal);
                 }
             }
         }
     }
 
     fn receive_signals(&mut self, context: &mut Context<'_>) {
-        let wishes = self.control.take_signals(context);
-        self.apply_signals(wishes);
+        let signals = self.control.take_signals(context);
+        self.apply_signals(signals);
         while let Some(future) = &mut self.signals {
-            let Poll::Ready(wishes) = future.as_mut().poll(context) else { break };
+            let Poll::Ready(signals) = future.as_mut().poll(context) else { break };
             self.signals = self.journal.next_signals(self.log.lease.run);
-            self.apply_signals(wishes);
+            self.apply_signals(signals);
         }
         if let Some(deadline) = &mut self.deadline
             && deadline.as_mut().poll(context).is_ready()

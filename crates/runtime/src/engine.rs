@@ -111,12 +111,12 @@ impl Engine {
             name: start.plan.name.clone(),
             bundle: start.bundle,
             inputs: start.inputs,
-            owner: start.user,
+            user: start.user,
             agent: start.agent,
             limits: start.limits,
             depth: start.depth,
             workflow: start.workflow.or_else(|| start.plan.id.clone()),
-            keep: start.thread_key,
+            thread_key: start.thread_key,
         };
         let log = self.open_log(lease, Mode::Live, Vec::new());
         let run = self.build_run(start.plan, log.clone(), &created, self.effects.clock.now_ms());
@@ -214,14 +214,14 @@ impl Engine {
 
     /// Writes a signal into the journal of a run that is not driven; the next resume applies it. Fails with `FL1208` if
     /// the run does not wait for it, and with `FL1042` if an answer does not match its schema.
-    pub async fn post_signal(&self, run: RunId, wish: Signal) -> Result<(), StepError> {
+    pub async fn post_signal(&self, run: RunId, signal: Signal) -> Result<(), StepError> {
         let (lease, records) = self.claim_run(run).await?;
-        let posted = self.record_signal(lease, &records, wish).await;
+        let posted = self.record_signal(lease, &records, signal).await;
         self.journal.release_run(lease);
         posted
     }
 
-    async fn record_signal(&self, lease: Lease, records: &[Arc<Record>], wish: Signal) -> Result<(), StepError> {
+    async fn record_signal(&self, lease: Lease, records: &[Arc<Record>], signal: Signal) -> Result<(), StepError> {
         let state = RunState::from_records(records.iter().map(|record| &**record))?;
         if state.status.is_final() {
             let message = format!("the run has ended: {}", state.status.name());
@@ -234,7 +234,7 @@ impl Engine {
                 Err(StepError::new(Code::NothingToDo, message))
             }
         };
-        let (path, attempt, event) = match wish {
+        let (path, attempt, event) = match signal {
             Signal::Cancel { by } => (Path::root(), 0, Event::CancelRequested { by }),
             Signal::Answer { path, value, by } => {
                 let attempt = attempt_at(&path, Phase::Waiting)?;

@@ -77,11 +77,11 @@ pub trait Journal: Send + Sync {
     /// The records of a run after sequence number `after`.
     fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepError>>;
 
-    /// The whole memory of a user, by key. Profiles are stored in the same way, under [`profile_holder`].
-    fn read_memories<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Map, StepError>>;
+    /// The whole memory of a namespace, by key: a user's name for the memory of the user. Profiles are stored in the same way, under [`profile_namespace`].
+    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, StepError>>;
 
-    /// One value of a user's memory.
-    fn read_memory<'a>(&'a self, owner: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>>;
+    /// One value of a namespace.
+    fn read_memory<'a>(&'a self, namespace: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>>;
 
     /// Completes with the signals to a run as soon as there are any; `None` if signals cannot come from another
     /// process.
@@ -89,12 +89,12 @@ pub trait Journal: Send + Sync {
 }
 
 /// The memory namespace of a user's conversations, each stored under its thread key.
-pub fn thread_namespace(owner: &str) -> String {
-    format!("{owner}\u{1}thread")
+pub fn thread_namespace(user: &str) -> String {
+    format!("{user}\u{1}thread")
 }
 
 /// The memory namespace of a user's profile. It cannot collide with a user, because user names contain no control
 /// characters.
-pub fn profile_namespace(owner: &str) -> String {
-    format!("{owner}\u{1}profile")
+pub fn profile_namespace(user: &str) -> String {
+    format!("{user}\u{1}profile")
 }

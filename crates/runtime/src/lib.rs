@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod clock;
+mod divergence;
 mod drive;
 pub mod effects;
 pub mod engine;

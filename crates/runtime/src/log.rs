@@ -17,6 +17,7 @@ use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, 
 use flowloom_core::path::Path;
 use flowloom_core::value::Value;
 
+use crate::divergence::compare_event;
 use crate::effects::Clock;
 use crate::journal::{AppendResult, Journal, Lease, Signal};
 use crate::publish::Publisher;
@@ -72,13 +73,6 @@ pub(crate) enum RecordedOutcome {
     Failed { error: StepError, then: AfterFailure },
 }
 
-/// Whether an emitted event was already recorded.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EmitResult {
-    New,
-    Recorded,
-}
-
 impl RunLog {
     /// The log of a run with the given records (empty for a new run).
     pub(crate) fn new(
@@ -112,20 +106,22 @@ impl RunLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends an event, or finds it in the record. Fails with `FL1201` if the record differs.
-    pub(crate) fn emit_event(&self, path: &Path, attempt: u32, event: Event) -> Result<EmitResult, StepError> {
+    /// Appends an event, or finds it in the record and returns what was recorded. Fails with `FL1201` if the record
+    /// differs.
+    pub(crate) fn emit_event(&self, path: &Path, attempt: u32, event: Event) -> Result<Option<Arc<Record>>, StepError> {
         let mut state = self.lock_state();
         if !state.recorded.is_empty()
             && let Some(record) = state.recorded.remove(&(path.clone(), attempt, event.kind()))
         {
-            return compare_event(&record, &event).map(|()| EmitResult::Recorded);
+            compare_event(&record, &event)?;
+            return Ok(Some(record));
         }
         if self.mode == Mode::Replay {
             let message = format!("the record has no {} at {path}, attempt {attempt}", event.name());
             return Err(StepError::new(Code::ReplayDivergence, message));
         }
         self.push_event(&mut state, path, attempt, event);
-        Ok(EmitResult::New)
+        Ok(None)
     }
 
     /// Appends an event that does not come from the interpreter.
@@ -386,13 +382,13 @@ impl RunLog {
 
     /// Records a signal for a waiting step and wakes the step. A signal that no step waits for is dropped: an answer is
     /// accepted only once.
-    pub(crate) fn apply_signal(&self, wish: Signal) {
-        let path = match &wish {
+    pub(crate) fn apply_signal(&self, signal: Signal) {
+        let path = match &signal {
             Signal::Cancel { .. } => return,
             Signal::Answer { path, .. } | Signal::Resolve { path, .. } => path.clone(),
         };
         let Some((attempt, waker)) = self.lock_state().suspended.remove(&path) else { return };
-        match wish {
+        match signal {
             Signal::Cancel { .. } => {}
             Signal::Answer { value, by, .. } => {
                 self.append_event(&path, attempt, Event::Answered { value: value.clone(), by });
@@ -438,24 +434,6 @@ impl LogState {
         }
         self.recorded.insert(key, record.clone());
     }
-}
-
-/// Compares an event of the interpreter with the recorded one; fails with `FL1201` if they differ.
-fn compare_event(record: &Record, event: &Event) -> Result<(), StepError> {
-    if record.event == *event {
-        return Ok(());
-    }
-    let (was, is) = match (&record.event, event) {
-        (Event::StepStarted { target: was, hash: old, .. }, Event::StepStarted { target: is, hash: new, .. }) => {
-            if old == new {
-                return Ok(());
-            }
-            (format!("a request to {was} ({old})"), format!("a request to {is} ({new})"))
-        }
-        (was, is) => (format!("{was:?}"), format!("{is:?}")),
-    };
-    let message = format!("at {}, the record has {was}, and the replay produced {is}", record.path);
-    Err(StepError::new(Code::ReplayDivergence, message))
 }
 
 /// Marks an activity as in progress until it is dropped.

@@ -77,14 +77,16 @@ impl MemoryState {
             return Err(StepError::new(Code::OwnershipLost, "another worker took over the run"));
         };
         for record in &records {
-            let owner = || find_user(&kept.records, &records);
-            let (holder, writes) = match &record.event {
-                Event::StepFinished { memory, .. } if !memory.is_empty() => (owner(), memory.as_slice()),
-                Event::RunFinished { said: Some(said), .. } => (thread_namespace(&owner()), std::slice::from_ref(said)),
+            let user = || find_user(&kept.records, &records);
+            let (user, writes) = match &record.event {
+                Event::StepFinished { memory, .. } if !memory.is_empty() => (user(), memory.as_slice()),
+                Event::RunFinished { thread: Some(thread), .. } => {
+                    (thread_namespace(&user()), std::slice::from_ref(thread))
+                }
                 _ => continue,
             };
             for write in writes {
-                let key = (holder.clone(), write.key.clone());
+                let key = (user.clone(), write.key.clone());
                 match &write.value {
                     Some(value) => self.memory.insert(key, value.clone()),
                     None => self.memory.remove(&key),
@@ -98,7 +100,7 @@ impl MemoryState {
 
 fn find_user(kept: &[Arc<Record>], new: &[Arc<Record>]) -> String {
     match kept.first().or(new.first()).map(|record| &record.event) {
-        Some(Event::RunCreated(created)) => created.owner.clone(),
+        Some(Event::RunCreated(created)) => created.user.clone(),
         _ => String::new(),
     }
 }
@@ -136,16 +138,16 @@ impl Journal for MemoryJournal {
         Box::pin(async move { Ok(records) })
     }
 
-    fn read_memories<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
+    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
         let state = self.lock_state();
-        let mut kept: Vec<_> = state.memory.iter().filter(|((holder, _), _)| holder == owner).collect();
+        let mut kept: Vec<_> = state.memory.iter().filter(|((owner, _), _)| owner == namespace).collect();
         kept.sort_by_key(|((_, key), _)| key.clone());
         let map = kept.into_iter().map(|((_, key), value)| (key.as_str().into(), value.clone())).collect();
         Box::pin(async move { Ok(map) })
     }
 
-    fn read_memory<'a>(&'a self, owner: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
-        let value = self.lock_state().memory.get(&(owner.to_owned(), key.to_owned())).cloned();
+    fn read_memory<'a>(&'a self, user: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
+        let value = self.lock_state().memory.get(&(user.to_owned(), key.to_owned())).cloned();
         Box::pin(async move { Ok(value) })
     }
 

@@ -298,7 +298,7 @@ mod tests {
         let mut next = || {
             let mut context = std::task::Context::from_waker(Waker::noop());
             match std::pin::pin!(subscription.next()).poll(&mut context) {
-                Poll::Ready(heard) => heard,
+                Poll::Ready(delivery) => delivery,
                 Poll::Pending => panic!("everything is there"),
             }
         };
@@ -325,7 +325,7 @@ mod tests {
         publisher.publish_records(&[Arc::new(Record { attempt: 1, event: ended, ..(*make_record(8)).clone() })]);
         let mut last = listen.subscribe().expect("it goes on");
         drop((publisher, deltas));
-        let heard = |subscription: &mut Subscription| {
+        let delivery = |subscription: &mut Subscription| {
             let mut context = std::task::Context::from_waker(Waker::noop());
             match std::pin::pin!(subscription.next()).poll(&mut context) {
                 Poll::Ready(Some(Delivery::Update(RunUpdate::Delta { offset, text, .. }))) => {
@@ -335,9 +335,9 @@ mod tests {
                 _ => None,
             }
         };
-        assert_eq!(heard(&mut later), Some((0, "a ü →".to_owned())));
-        assert_eq!(heard(&mut later), Some((5, "!".to_owned())));
-        assert_eq!(heard(&mut later), Some((8, String::new())));
-        assert_eq!((heard(&mut last), last.after()), (None, 8));
+        assert_eq!(delivery(&mut later), Some((0, "a ü →".to_owned())));
+        assert_eq!(delivery(&mut later), Some((5, "!".to_owned())));
+        assert_eq!(delivery(&mut later), Some((8, String::new())));
+        assert_eq!((delivery(&mut last), last.after()), (None, 8));
     }
 }

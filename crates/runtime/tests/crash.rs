@@ -66,12 +66,12 @@ impl Trial {
     /// Answers questions and resolves uncertain effects until the run ends.
     fn answer_until_end(&self, mut outcome: RunOutcome) -> RunOutcome {
         for _ in 0..10 {
-            let wish = match outcome.state.status {
+            let signal = match outcome.state.status {
                 Status::Waiting | Status::Uncertain | Status::Running => open_signal(&outcome),
                 _ => return outcome,
             };
-            if let Some(wish) = wish {
-                let posted = self.engine.post_signal(outcome.id, wish);
+            if let Some(signal) = signal {
+                let posted = self.engine.post_signal(outcome.id, signal);
                 self.world.clock.block_on(posted).expect("no deadlock").expect("accepted");
             }
             outcome = self.resume_run(outcome.id);
@@ -112,8 +112,8 @@ fn sorted_outputs(outcome: &RunOutcome) -> Vec<(String, Option<Value>)> {
 
 /// The progress events of functions, in order.
 fn progress_events(outcome: &RunOutcome) -> Vec<(String, Event)> {
-    let told = outcome.records.iter().filter(|record| matches!(record.event, Event::Progress { .. }));
-    told.map(|record| (record.path.to_string(), record.event.clone())).collect()
+    let progress = outcome.records.iter().filter(|record| matches!(record.event, Event::Progress { .. }));
+    progress.map(|record| (record.path.to_string(), record.event.clone())).collect()
 }
 
 /// The final variables, conversations and transcript.
@@ -226,8 +226,8 @@ fn events_survive_their_text_form() {
 
 /// The user's stored conversation.
 fn stored_thread(trial: &Trial) -> Option<Value> {
-    let holder = flowloom_runtime::journal::thread_namespace("local");
-    let read = async { trial.journal.read_memory(&holder, "desk").await.expect("readable") };
+    let user = flowloom_runtime::journal::thread_namespace("local");
+    let read = async { trial.journal.read_memory(&user, "desk").await.expect("readable") };
     trial.world.clock.block_on(read).expect("no deadlock")
 }
 

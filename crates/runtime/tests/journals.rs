@@ -65,8 +65,8 @@ fn journal(seed: u64, plan: Plan, cut: usize, is_cancelled: bool) -> Vec<Arc<Rec
             run.control().cancel_run("me");
         }
         let outcome = world.clock.block_on(run.drive_to_end()).expect("no deadlock");
-        let Some(wish) = open_signal(&outcome) else { continue };
-        world.clock.block_on(engine.post_signal(id, wish)).expect("no deadlock").expect("accepted");
+        let Some(signal) = open_signal(&outcome) else { continue };
+        world.clock.block_on(engine.post_signal(id, signal)).expect("no deadlock").expect("accepted");
     }
     journal.run_records(id)
 }
@@ -179,7 +179,7 @@ fn each_rule_has_its_violation() {
     assert_eq!(violation(|all| mutate(all, Mutation::Duplicate, 0)), Some(Violation::CreatedAgain));
     assert_eq!(violation(|all| mutate(all, Mutation::Drop, 1)), Some(Violation::NotStarted));
     assert_eq!(violation(|all| mutate(all, Mutation::Duplicate, 1)), Some(Violation::OldEpoch { last: 1 }));
-    let early_end = Event::RunFinished { status: Status::Running, error: None, failed: None, said: None };
+    let early_end = Event::RunFinished { status: Status::Running, error: None, failed: None, thread: None };
     assert_eq!(violation(|all| all[2].event = early_end.clone()), Some(Violation::WrongStatus(Status::Running)));
     assert_eq!(
         violation(|all| {

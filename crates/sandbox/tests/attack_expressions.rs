@@ -223,12 +223,12 @@ async fn x10_nothing_stays_behind() {
         "(Object.freeze(Object.prototype), String.prototype.trim = null, 1)",
     ] {
         assert_eq!(attack_with(&sandbox, source).await.as_deref(), Ok("1"), "{source}");
-        for owner in ["local", "other"] {
+        for user in ["local", "other"] {
             let probe = script_request(
                 "[[1].map((x) => x)[0], typeof ({}).admin, typeof globalThis.left, Math.max(1, 2), Date.now(), ' a'.trim()]",
                 &[],
             );
-            let value = sandbox.evaluate_script(&probe, &context_of(owner)).await.unwrap().unwrap();
+            let value = sandbox.evaluate_script(&probe, &context_of(user)).await.unwrap().unwrap();
             let expected = "[1,\"undefined\",\"undefined\",2,1700000000000,\"a\"]";
             assert_eq!(flowloom_core::json::write_json(&value), expected, "{source}");
         }

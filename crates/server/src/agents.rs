@@ -100,6 +100,6 @@ async fn find_agent(call: &StartContext<'_>, name: &str) -> ApiResult<Arc<Catalo
     };
     let content = DefinitionContent::agent(text);
     // A workflow may have the same id, and conversations are stored under it.
-    let (server, holder, id) = (call.server.clone(), call.user().to_owned(), format!("agent:{name}"));
-    Ok(Arc::new(crate::blocking::run_blocking(move || server.catalog.compile_unstored(&holder, &id, content)).await??))
+    let (server, user, id) = (call.server.clone(), call.user().to_owned(), format!("agent:{name}"));
+    Ok(Arc::new(crate::blocking::run_blocking(move || server.catalog.compile_unstored(&user, &id, content)).await??))
 }

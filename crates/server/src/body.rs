@@ -27,10 +27,10 @@ impl<T: DeserializeOwned> FromRequest<Server> for JsonBody<T> {
 
 /// Reads the text of a body, within the size limit and the time-out.
 pub(crate) async fn read_text(server: &Server, request: Request) -> Result<String, Problem> {
-    let patience = server.app.config.server.body_timeout();
-    let read = tokio::time::timeout(patience, axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES)).await;
+    let timeout = server.app.config.server.body_timeout();
+    let read = tokio::time::timeout(timeout, axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES)).await;
     let read = read.map_err(|_| {
-        let message = format!("the body was not received within {} ms", patience.as_millis());
+        let message = format!("the body was not received within {} ms", timeout.as_millis());
         invalid_request(message).with_status(StatusCode::REQUEST_TIMEOUT)
     })?;
     let bytes = read.map_err(|error| {

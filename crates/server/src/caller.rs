@@ -62,8 +62,8 @@ impl Caller {
     }
 
     /// Whether the caller may access objects of the given user.
-    pub(crate) fn can_access(&self, holder: &str) -> bool {
-        self.user.as_deref().is_none_or(|user| user == holder)
+    pub(crate) fn can_access(&self, user: &str) -> bool {
+        self.user.as_deref().is_none_or(|own| own == user)
     }
 }
 

@@ -21,9 +21,9 @@ pub(crate) async fn guard_request(State(server): State<Server>, request: Request
     if !tracing::enabled!(tracing::Level::INFO) {
         return handle_request(server, request, next).await;
     }
-    let (begun, method, path) = (Instant::now(), request.method().clone(), request.uri().path().to_owned());
+    let (started, method, path) = (Instant::now(), request.method().clone(), request.uri().path().to_owned());
     let answer = handle_request(server, request, next).await;
-    let (status, ms) = (answer.status().as_u16(), begun.elapsed().as_secs_f64() * 1e3);
+    let (status, ms) = (answer.status().as_u16(), started.elapsed().as_secs_f64() * 1e3);
     tracing::info!(%method, path, status, ms, "call");
     answer
 }

@@ -38,20 +38,20 @@ pub(crate) async fn serve_connections(
     listener: TcpListener,
     router: Router,
     settings: &ServerSettings,
-    told: CancellationToken,
+    shutdown: CancellationToken,
 ) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(settings.head_timeout())
         .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_HEAD_BYTES);
-    let patience = settings.send_timeout();
+    let timeout = settings.send_timeout();
     let seats = Arc::new(Semaphore::new(connection_limit(settings.connections)));
     let connections = TaskTracker::new();
-    while let Some((stream, peer, seat)) = accept_next(&listener, &seats, &told).await {
-        let (http, router, told) = (http.clone(), router.clone(), told.clone());
+    while let Some((stream, peer, seat)) = accept_next(&listener, &seats, &shutdown).await {
+        let (http, router, shutdown) = (http.clone(), router.clone(), shutdown.clone());
         connections.spawn(async move {
-            serve_connection(&http, TimeoutStream { stream, patience, write_timer: None }, peer, router, told).await;
+            serve_connection(&http, TimeoutStream { stream, timeout, write_timer: None }, peer, router, shutdown).await;
             drop(seat);
         });
     }
@@ -64,7 +64,7 @@ pub(crate) async fn serve_connections(
 async fn accept_next(
     listener: &TcpListener,
     seats: &Arc<Semaphore>,
-    told: &CancellationToken,
+    shutdown: &CancellationToken,
 ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let accepted = async {
         // Connections without a slot wait in the kernel's queue. The semaphore is never closed.
@@ -77,7 +77,7 @@ async fn accept_next(
         }
     };
     tokio::select! {
-        () = told.cancelled() => None,
+        () = shutdown.cancelled() => None,
         accepted = accepted => accepted,
     }
 }
@@ -87,7 +87,7 @@ async fn serve_connection(
     stream: TimeoutStream,
     peer: SocketAddr,
     router: Router,
-    told: CancellationToken,
+    shutdown: CancellationToken,
 ) {
     // Events are small and should be sent immediately; without TCP_NODELAY they are sent a little later.
     let _ = stream.stream.set_nodelay(true);
@@ -99,7 +99,7 @@ async fn serve_connection(
     // A broken connection concerns only its client.
     tokio::select! {
         _ = &mut connection => {}
-        () = told.cancelled() => {
+        () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }
@@ -122,7 +122,7 @@ fn connection_limit(wished: usize) -> usize {
 /// event here, plus the queue of each subscription.
 struct TimeoutStream {
     stream: TcpStream,
-    patience: Duration,
+    timeout: Duration,
     /// Timer that runs while the client does not accept data.
     write_timer: Option<Pin<Box<Sleep>>>,
 }
@@ -133,8 +133,8 @@ impl TimeoutStream {
             self.write_timer = None;
             return sent;
         }
-        let patience = self.patience;
-        ready!(self.write_timer.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(context));
+        let timeout = self.timeout;
+        ready!(self.write_timer.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }

@@ -29,9 +29,9 @@ impl RecoveryTask {
     }
 
     /// Reclaims runs periodically until the server stops.
-    pub(crate) async fn run_periodically(mut self, told: CancellationToken) {
+    pub(crate) async fn run_periodically(mut self, shutdown: CancellationToken) {
         let pause = self.server.app.config.recovery_interval;
-        while told.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
+        while shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
             // Failures of the database are transient and retried.
             let _ = self.reclaim_runs().await;
         }

@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Deletes expired runs now and every hour, until the server stops.
-pub(crate) async fn run_retention_task(store: Arc<Store>, retention: Retention, told: CancellationToken) {
+pub(crate) async fn run_retention_task(store: Arc<Store>, retention: Retention, shutdown: CancellationToken) {
     loop {
         match delete_expired_runs(&store, &retention).await {
             Ok(0) => {}
             Ok(count) => tracing::warn!("deleted {count} old runs ([retention])"),
             Err(error) => tracing::warn!("cannot delete old runs: {error}"),
         }
-        if told.run_until_cancelled(tokio::time::sleep(PRUNE_INTERVAL)).await.is_none() {
+        if shutdown.run_until_cancelled(tokio::time::sleep(PRUNE_INTERVAL)).await.is_none() {
             return;
         }
     }

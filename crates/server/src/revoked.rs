@@ -49,8 +49,8 @@ impl KeyStreams {
 }
 
 /// Checks for revoked keys while streams are open, until the server stops.
-pub(crate) async fn run_revocation_task(streams: Arc<KeyStreams>, store: Arc<Store>, told: CancellationToken) {
-    while told.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_some() {
+pub(crate) async fn run_revocation_task(streams: Arc<KeyStreams>, store: Arc<Store>, shutdown: CancellationToken) {
+    while shutdown.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_some() {
         if streams.lock().is_empty() {
             continue;
         }

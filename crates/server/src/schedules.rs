@@ -174,7 +174,7 @@ pub(crate) async fn delete_schedule(
 }
 
 /// The scheduler: starts due schedules until the server stops.
-pub(crate) async fn run_scheduler(server: Server, told: CancellationToken) {
+pub(crate) async fn run_scheduler(server: Server, shutdown: CancellationToken) {
     loop {
         // Failures of the database are transient and retried.
         if let Err(error) = start_due_schedules(&server).await
@@ -182,7 +182,7 @@ pub(crate) async fn run_scheduler(server: Server, told: CancellationToken) {
         {
             tracing::warn!("cannot read the schedules: {error}");
         }
-        if told.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_none() {
+        if shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_none() {
             return;
         }
     }
@@ -243,11 +243,11 @@ async fn start_claimed(server: &Server, row: &ScheduleRow, now: u64) -> Result<(
 async fn start_run(server: &Server, row: &ScheduleRow, run: RunId) -> Result<(), StepError> {
     let call = StartContext::for_user(server, &row.user);
     let inputs = parse_value(&row.inputs).unwrap_or_default();
-    let begun = async {
+    let started = async {
         let definition = call.find_definition(&row.workflow).await?;
         call.start_run(&definition, StartRunRequest { id: Some(run), ..StartRunRequest::with_inputs(inputs) }).await
     };
-    if let Err(problem) = begun.await {
+    if let Err(problem) = started.await {
         tracing::warn!("the schedule {} cannot start {}: {}", row.id, row.workflow, problem.detail());
         return server.app.store.settle_claim(row).await;
     }

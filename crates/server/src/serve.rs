@@ -47,7 +47,7 @@ pub struct RunningServer {
     server: Server,
     router: Router<Server>,
     signals: [Signal; 2],
-    told: CancellationToken,
+    shutdown: CancellationToken,
     keepers: TaskTracker,
     _alone: Option<flowloom_store::ServerLock>,
 }
@@ -70,12 +70,12 @@ impl RunningServer {
 
     /// Answers calls until the program is told to stop; how many runs go on when it is started again.
     pub async fn run(self) -> usize {
-        let RunningServer { listener, server, router, signals, told, keepers, _alone, .. } = self;
+        let RunningServer { listener, server, router, signals, shutdown, keepers, _alone, .. } = self;
         let settings = server.app.config.server.clone();
         let (live, store) = (server.supervisor.clone(), server.app.store.clone());
         let router = complete_document(router, server);
-        let mut serving = std::pin::pin!(listen::serve_connections(listener, router, &settings, told.clone()));
-        let mut stopping = std::pin::pin!(wait_for_shutdown(&live, signals, told));
+        let mut serving = std::pin::pin!(listen::serve_connections(listener, router, &settings, shutdown.clone()));
+        let mut stopping = std::pin::pin!(wait_for_shutdown(&live, signals, shutdown));
         tokio::select! {
             // All connections are closed; live runs still get their time.
             () = &mut serving => stopping.await,
@@ -127,10 +127,10 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
     let signals =
         [signal(SignalKind::interrupt()).map_err(refused)?, signal(SignalKind::terminate()).map_err(refused)?];
-    let told = CancellationToken::new();
-    let keepers = start_background_tasks(&server, &told).await?;
+    let shutdown = CancellationToken::new();
+    let keepers = start_background_tasks(&server, &shutdown).await?;
     tracing::info!(%address, "serving");
-    Ok(RunningServer { address, listener, server, router, signals, told, keepers, _alone })
+    Ok(RunningServer { address, listener, server, router, signals, shutdown, keepers, _alone })
 }
 
 /// The routes with what stands around all of them.
@@ -153,21 +153,21 @@ fn complete_document(router: Router<Server>, server: Server) -> Router {
 }
 
 /// Reclaims abandoned runs and starts the background tasks, which run until the server stops.
-async fn start_background_tasks(server: &Server, told: &CancellationToken) -> Result<TaskTracker, StepError> {
+async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -> Result<TaskTracker, StepError> {
     let mut take_up = RecoveryTask::new(server.clone());
     take_up.reclaim_runs().await?;
     let keepers = TaskTracker::new();
-    keepers.spawn(take_up.run_periodically(told.clone()));
+    keepers.spawn(take_up.run_periodically(shutdown.clone()));
     keepers.spawn(retention::run_retention_task(
         server.app.store.clone(),
         server.app.config.retention.clone(),
-        told.clone(),
+        shutdown.clone(),
     ));
-    keepers.spawn(schedules::run_scheduler(server.clone(), told.clone()));
-    keepers.spawn(revoked::run_revocation_task(server.streams.clone(), server.app.store.clone(), told.clone()));
-    let (shared, told) = (server.clone(), told.clone());
+    keepers.spawn(schedules::run_scheduler(server.clone(), shutdown.clone()));
+    keepers.spawn(revoked::run_revocation_task(server.streams.clone(), server.app.store.clone(), shutdown.clone()));
+    let (shared, shutdown) = (server.clone(), shutdown.clone());
     keepers.spawn(async move {
-        told.run_until_cancelled(shared.app.blocks.run_embedding_task()).await;
+        shutdown.run_until_cancelled(shared.app.blocks.run_embedding_task()).await;
     });
     keepers.close();
     Ok(keepers)
@@ -176,14 +176,14 @@ async fn start_background_tasks(server: &Server, told: &CancellationToken) -> Re
 /// Resolves when the program is stopped and live runs have had their time. Unfinished runs are reclaimed at the next
 ///
 /// start.
-async fn wait_for_shutdown(live: &RunSupervisor, mut signals: [Signal; 2], told: CancellationToken) {
+async fn wait_for_shutdown(live: &RunSupervisor, mut signals: [Signal; 2], shutdown: CancellationToken) {
     let [interrupt, terminate] = &mut signals;
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
     live.close();
-    told.cancel();
+    shutdown.cancel();
     let all = async {
         for id in live.run_ids() {
             live.wait_for_run(id).await;

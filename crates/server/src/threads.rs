@@ -96,8 +96,8 @@ pub(crate) struct ThreadMessages {
     messages: Value,
 }
 
-async fn load_messages(server: &Server, owner: &str, key: &str) -> ApiResult<Option<Value>> {
-    Ok(server.app.store.read_memory(&thread_namespace(owner), key).await?)
+async fn load_messages(server: &Server, user: &str, key: &str) -> ApiResult<Option<Value>> {
+    Ok(server.app.store.read_memory(&thread_namespace(user), key).await?)
 }
 
 /// Returns the messages of a conversation.
@@ -124,12 +124,12 @@ pub(crate) async fn delete_thread(
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Run)?;
-    let (owner, key) = (caller.resolve_user(whose.user)?, thread_key(&workflow, &thread));
-    let _turn = ThreadTurn::acquire(&server.busy_threads, &owner, &key).await?;
-    if load_messages(&server, &owner, &key).await?.is_none() {
+    let (user, key) = (caller.resolve_user(whose.user)?, thread_key(&workflow, &thread));
+    let _turn = ThreadTurn::acquire(&server.busy_threads, &user, &key).await?;
+    if load_messages(&server, &user, &key).await?.is_none() {
         return Err(Problem::not_found("thread", &thread));
     }
-    server.app.store.write_memory(thread_namespace(&owner), vec![MemoryWrite { key, value: None }]).await?;
+    server.app.store.write_memory(thread_namespace(&user), vec![MemoryWrite { key, value: None }]).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -171,9 +171,9 @@ pub(crate) async fn send_message(
 }
 
 /// The run of a thread that waits for an answer.
-async fn find_waiting_run(server: &Server, owner: &str, key: &str) -> ApiResult<Option<RunId>> {
+async fn find_waiting_run(server: &Server, user: &str, key: &str) -> ApiResult<Option<RunId>> {
     let filter = RunFilter {
-        user: Some(owner.to_owned()),
+        user: Some(user.to_owned()),
         thread_key: Some(key.to_owned()),
         status: Some(Status::Waiting.name().to_owned()),
         limit: 1,
@@ -262,10 +262,11 @@ pub(crate) async fn answer_in_turn(
     by: &str,
 ) -> ApiResult<ActiveRun> {
     let created = opened.state().created;
-    let Some((owner, key)) = created.as_ref().and_then(|created| Some((&created.owner, created.keep.as_ref()?))) else {
+    let Some((user, key)) = created.as_ref().and_then(|created| Some((&created.user, created.thread_key.as_ref()?)))
+    else {
         return answer_questions(server, opened, answers, by).await;
     };
-    let turn = ThreadTurn::acquire(&server.busy_threads, owner, key).await?;
+    let turn = ThreadTurn::acquire(&server.busy_threads, user, key).await?;
     let run = answer_questions(server, opened, answers, by).await?;
     turn.hold_until_end(run.id);
     Ok(run)

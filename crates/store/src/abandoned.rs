@@ -32,11 +32,11 @@ impl Store {
         self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
             let mut found = Vec::new();
-            for owner in running_workers(db)? {
-                let is_own = owner.as_deref() == Some(self.worker.name());
-                let is_other = owner.as_deref().is_some_and(|name| !is_own && self.worker.is_alive(name, &living));
+            for worker in running_workers(db)? {
+                let is_own = worker.as_deref() == Some(self.worker.name());
+                let is_other = worker.as_deref().is_some_and(|name| !is_own && self.worker.is_alive(name, &living));
                 if !is_other {
-                    let of_owner = running_runs_of(db, owner.as_deref())?.into_iter();
+                    let of_owner = running_runs_of(db, worker.as_deref())?.into_iter();
                     found.extend(of_owner.filter(|run| !is_own || !self.worker.is_driving(run.id)));
                 }
             }
@@ -66,21 +66,21 @@ impl Store {
 }
 
 fn running_workers(db: &DbConnection) -> Result<Vec<Option<String>>, DbError> {
-    db.query_rows("select distinct owner from run where status = 'running'", &[], |row| row.get(0))
+    db.query_rows("select distinct worker from run where status = 'running'", &[], |row| row.get(0))
 }
 
-fn running_runs_of(db: &DbConnection, owner: Option<&str>) -> Result<Vec<AbandonedRun>, DbError> {
+fn running_runs_of(db: &DbConnection, worker: Option<&str>) -> Result<Vec<AbandonedRun>, DbError> {
     let read = |row: &DbRow<'_>| {
         let id = RunId::parse(&row.get::<String>(0)?);
         Ok(id.map(|id| (id, row.get_count(1))))
     };
-    let rows = match owner {
-        Some(owner) => {
-            let sql = "select id, fruitless from run where status = 'running' and owner = $1 order by id";
-            db.query_rows(sql, params![owner], read)?
+    let rows = match worker {
+        Some(worker) => {
+            let sql = "select id, failed_claims from run where status = 'running' and worker = $1 order by id";
+            db.query_rows(sql, params![worker], read)?
         }
         None => {
-            let sql = "select id, fruitless from run where status = 'running' and owner is null order by id";
+            let sql = "select id, failed_claims from run where status = 'running' and worker is null order by id";
             db.query_rows(sql, &[], read)?
         }
     };

@@ -45,11 +45,11 @@ pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<(), 
     }
     std::fs::create_dir_all(folder).map_err(failed)?;
     // Copy next to the database, then rename: after an interruption either the old or the new database is there.
-    let beside = folder.join("flowloom.db.restored");
-    std::fs::copy(file, &beside).map_err(failed)?;
-    let checked = Sqlite::open(&beside).and_then(|sqlite| sqlite.check_integrity());
+    let restored = folder.join("flowloom.db.restored");
+    std::fs::copy(file, &restored).map_err(failed)?;
+    let checked = Sqlite::open(&restored).and_then(|sqlite| sqlite.check_integrity());
     if let Err(error) = checked {
-        let _ = std::fs::remove_file(&beside);
+        let _ = std::fs::remove_file(&restored);
         return Err(error.into());
     }
     if target.exists() {
@@ -65,7 +65,7 @@ pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<(), 
             _ => {}
         }
     }
-    std::fs::rename(&beside, &target).map_err(failed)
+    std::fs::rename(&restored, &target).map_err(failed)
 }
 
 fn postgres_error() -> StepError {

@@ -61,12 +61,12 @@ pub struct RunFilter {
     pub offset: u32,
 }
 
-const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner, holder, workflow, keep";
+const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, worker, user_id, workflow, thread_key";
 
 /// SQL condition of a [`RunFilter`]; parameters `$1` to `$7`.
-const FILTER_SQL: &str = "(holder = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
+const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
-                      and (keep = $6 or $6 is null) and (id < $7 or $7 is null)";
+                      and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null)";
 
 impl Store {
     /// Holds a bundle for a run that is about to start. It is stored in the transaction of the run's first event.
@@ -198,9 +198,9 @@ impl Store {
     fn parse_run_row(&self, row: &DbRow<'_>, living: &LivingWorkers) -> Result<Option<RunRow>, DbError> {
         let Some(id) = RunId::parse(&row.get::<String>(0)?) else { return Ok(None) };
         let finished_at: Option<i64> = row.get(2)?;
-        let owner: Option<String> = row.get(6)?;
+        let worker: Option<String> = row.get(6)?;
         let is_driven =
-            finished_at.is_none() && owner.is_some_and(|owner| self.worker.is_driven_by(&owner, id, living));
+            finished_at.is_none() && worker.is_some_and(|worker| self.worker.is_driven_by(&worker, id, living));
         Ok(Some(RunRow {
             id,
             created_at: row.get_count(1)?,
@@ -216,20 +216,20 @@ impl Store {
     }
 
     /// Stores a signal for the process that drives the run.
-    pub async fn send_signal(&self, run: RunId, wish: Signal) -> Result<(), StepError> {
+    pub async fn send_signal(&self, run: RunId, signal: Signal) -> Result<(), StepError> {
         let body =
-            signals::encode_signal(wish).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?;
+            signals::encode_signal(signal).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?;
         let leave = move |connection: &DbConnection| {
             connection
-                .execute_unchecked("insert into wish (run, body) values ($1, $2)", params![&run.to_string(), &body])
+                .execute_unchecked("insert into signal (run, body) values ($1, $2)", params![&run.to_string(), &body])
         };
         self.writer.submit_job(Box::new(leave)).await
     }
 
     /// Writes to a user's memory, as a step with memory writes does.
-    pub async fn write_memory(&self, holder: String, writes: Vec<MemoryWrite>) -> Result<(), StepError> {
+    pub async fn write_memory(&self, user: String, writes: Vec<MemoryWrite>) -> Result<(), StepError> {
         let remember = move |connection: &DbConnection| {
-            writes.iter().try_for_each(|write| crate::journal::write_memory(connection, &holder, write))
+            writes.iter().try_for_each(|write| crate::journal::write_memory(connection, &user, write))
         };
         self.writer.submit_job(Box::new(remember)).await
     }

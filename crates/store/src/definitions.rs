@@ -171,7 +171,7 @@ impl ChangeResult {
     }
 }
 
-const DEFINITION_COLUMNS: &str = "holder, kind, id, version, hash, format, content, origin, created_at, updated_at";
+const DEFINITION_COLUMNS: &str = "user_id, kind, id, version, hash, format, content, origin, created_at, updated_at";
 
 impl Store {
     /// Applies all changes or none, and returns the result of each. Fails with `StillUsed` if a deleted definition is
@@ -181,8 +181,8 @@ impl Store {
         changes: Vec<DefinitionChange>,
         at: u64,
     ) -> Result<Vec<ChangeResult>, StepError> {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tell = told.clone();
+        let notified = Arc::new(Mutex::new(Vec::new()));
+        let tell = notified.clone();
         let job = move |connection: &DbConnection| {
             connection.serialize_changes("definitions")?;
             let done: Result<Vec<ChangeResult>, _> =
@@ -191,27 +191,27 @@ impl Store {
             check_unused(connection, &changes)
         };
         self.writer.submit_job(Box::new(job)).await?;
-        let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(told)
+        let notified = std::mem::take(&mut *notified.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(notified)
     }
 
     /// A definition, if it exists.
     pub fn get_definition(&self, key: &DefinitionKey) -> Result<Option<DefinitionRow>, StepError> {
-        let sql = format!("select {DEFINITION_COLUMNS} from definition where holder = $1 and kind = $2 and id = $3");
+        let sql = format!("select {DEFINITION_COLUMNS} from definition where user_id = $1 and kind = $2 and id = $3");
         let DefinitionKey { user, kind, id } = key;
         self.read_with(|db| db.query_first(&sql, params![user, kind.name(), id], parse_definition_row))
     }
 
     /// All definitions of one kind and user, ordered by id.
-    pub fn list_definitions(&self, holder: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, StepError> {
-        let sql = format!("select {DEFINITION_COLUMNS} from definition where holder = $1 and kind = $2 order by id");
-        self.read_with(|db| db.query_rows(&sql, params![holder, kind.name()], parse_definition_row))
+    pub fn list_definitions(&self, user: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, StepError> {
+        let sql = format!("select {DEFINITION_COLUMNS} from definition where user_id = $1 and kind = $2 order by id");
+        self.read_with(|db| db.query_rows(&sql, params![user, kind.name()], parse_definition_row))
     }
 
     /// All versions of a definition, newest first; also of a deleted definition.
     pub fn list_versions(&self, key: &DefinitionKey) -> Result<Vec<VersionRow>, StepError> {
         let sql = "select version, hash, at, content from definition_version \
-                   where holder = $1 and kind = $2 and id = $3 order by version desc";
+                   where user_id = $1 and kind = $2 and id = $3 order by version desc";
         let DefinitionKey { user, kind, id } = key;
         let version = |row: &DbRow<'_>| {
             let version = row.get_count(0)? as u32;
@@ -241,7 +241,7 @@ fn apply_change(connection: &DbConnection, change: &DefinitionChange, at: u64) -
         DefinitionChange::Delete(key) => {
             delete_uses(connection, key)?;
             search::remove_block(connection, key)?;
-            let sql = "delete from definition where holder = $1 and kind = $2 and id = $3";
+            let sql = "delete from definition where user_id = $1 and kind = $2 and id = $3";
             let count = connection.execute_sql(sql, params![&key.user, key.kind.name(), &key.id])?;
             Ok(if count == 0 { ChangeResult::Missing } else { ChangeResult::Deleted })
         }
@@ -251,19 +251,19 @@ fn apply_change(connection: &DbConnection, change: &DefinitionChange, at: u64) -
 fn store_definition(connection: &DbConnection, new: &NewDefinition, at: u64) -> Result<ChangeResult, DbError> {
     let DefinitionKey { user, kind, id } = &new.key;
     let (kind, hash) = (kind.name(), Hash::of_bytes(new.content.as_bytes()).to_string());
-    let sql = "select hash from definition where holder = $1 and kind = $2 and id = $3";
+    let sql = "select hash from definition where user_id = $1 and kind = $2 and id = $3";
     let before: Option<String> = connection.query_first(sql, params![user, kind, id], |row| row.get(0))?;
     store_uses(connection, new)?;
     if before.as_deref() == Some(hash.as_str()) {
         return Ok(ChangeResult::Unchanged);
     }
     let sql =
-        "select coalesce(max(version), 0) + 1 from definition_version where holder = $1 and kind = $2 and id = $3";
+        "select coalesce(max(version), 0) + 1 from definition_version where user_id = $1 and kind = $2 and id = $3";
     let version: i64 = connection.query_first(sql, params![user, kind, id], |row| row.get(0))?.unwrap_or(1);
     let sql = "insert into definition_version values ($1, $2, $3, $4, $5, $6, $7)";
     connection.execute_unchecked(sql, params![user, kind, id, version, &hash, &new.content, at])?;
     let sql = "insert into definition values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) \
-               on conflict (holder, kind, id) do update set version = excluded.version, hash = excluded.hash, \
+               on conflict (user_id, kind, id) do update set version = excluded.version, hash = excluded.hash, \
                format = excluded.format, content = excluded.content, origin = excluded.origin, \
                updated_at = excluded.updated_at";
     let origin = new.origin.name();
@@ -283,7 +283,7 @@ fn store_uses(connection: &DbConnection, new: &NewDefinition) -> Result<(), DbEr
 
 fn delete_uses(connection: &DbConnection, key: &DefinitionKey) -> Result<(), DbError> {
     if key.kind == DefinitionKind::Workflow {
-        let sql = "delete from definition_use where holder = $1 and id = $2";
+        let sql = "delete from definition_use where user_id = $1 and id = $2";
         connection.execute_unchecked(sql, params![&key.user, &key.id])?;
     }
     Ok(())
@@ -295,13 +295,13 @@ fn check_unused(connection: &DbConnection, changes: &[DefinitionChange]) -> Resu
     for change in changes {
         let DefinitionChange::Delete(DefinitionKey { user, kind, id }) = change else { continue };
         let users: Vec<String> = if *kind == DefinitionKind::Workflow {
-            let sql = "select 'the schedule ' || id as used from schedule where workflow = $1 and ($2 = $3 or holder = $2) \
-                       union select 'the hook ' || id from hook where workflow = $1 and ($2 = $3 or holder = $2) \
+            let sql = "select 'the schedule ' || id as used from schedule where workflow = $1 and ($2 = $3 or user_id = $2) \
+                       union select 'the hook ' || id from hook where workflow = $1 and ($2 = $3 or user_id = $2) \
                        order by used";
             connection.query_rows(sql, params![id, user, SHARED_USER], |row| row.get(0))?
         } else {
             let sql = "select id from definition_use where used_kind = $1 and used_id = $2 \
-                       and ($3 = $4 or holder = $3) order by id";
+                       and ($3 = $4 or user_id = $3) order by id";
             connection.query_rows(sql, params![kind.name(), id, user, SHARED_USER], |row| row.get(0))?
         };
         if !users.is_empty() {

@@ -23,7 +23,7 @@ pub struct HookRow {
     pub created_at: u64,
 }
 
-const HOOK_COLUMNS: &str = "id, holder, workflow, secret_hash, secret_name, created_at";
+const HOOK_COLUMNS: &str = "id, user_id, workflow, secret_hash, secret_name, created_at";
 
 impl Store {
     /// Creates or replaces the hook with this id. Fails with `NotThere` if the id belongs to another user.
@@ -32,7 +32,7 @@ impl Store {
             let HookRow { id, user, workflow, secret_hash, secret_name, created_at } = &new;
             let sql = "insert into hook values ($1, $2, $3, $4, $5, $6) on conflict (id) do update set \
                        workflow = excluded.workflow, secret_hash = excluded.secret_hash, \
-                       secret_name = excluded.secret_name where hook.holder = excluded.holder";
+                       secret_name = excluded.secret_name where hook.user_id = excluded.user_id";
             connection.execute_required(
                 sql,
                 params![id, user, workflow, secret_hash, secret_name, *created_at],
@@ -43,9 +43,9 @@ impl Store {
     }
 
     /// The hooks of one user, or of all users, ordered by id.
-    pub fn list_hooks(&self, holder: Option<&str>) -> Result<Vec<HookRow>, StepError> {
-        let sql = format!("select {HOOK_COLUMNS} from hook where (holder = $1 or $1 is null) order by id");
-        self.read_with(|db| db.query_rows(&sql, params![holder], parse_hook_row))
+    pub fn list_hooks(&self, user: Option<&str>) -> Result<Vec<HookRow>, StepError> {
+        let sql = format!("select {HOOK_COLUMNS} from hook where (user_id = $1 or $1 is null) order by id");
+        self.read_with(|db| db.query_rows(&sql, params![user], parse_hook_row))
     }
 
     /// The hook with this id, if it exists.
@@ -55,10 +55,10 @@ impl Store {
     }
 
     /// Deletes a hook. Fails with `NotThere` if the user has no hook with this id.
-    pub async fn delete_hook(&self, holder: &str, id: &str) -> Result<(), StepError> {
-        let (holder, id) = (holder.to_owned(), id.to_owned());
+    pub async fn delete_hook(&self, user: &str, id: &str) -> Result<(), StepError> {
+        let (user, id) = (user.to_owned(), id.to_owned());
         let delete = move |connection: &DbConnection| match connection
-            .execute_sql("delete from hook where holder = $1 and id = $2", params![&holder, &id])?
+            .execute_sql("delete from hook where user_id = $1 and id = $2", params![&user, &id])?
         {
             0 => Err(StepError::new(Code::NotThere, format!("there is no hook {id}")).into()),
             _ => Ok(()),

@@ -19,20 +19,20 @@ impl Store {
     /// Reserves `key` of a user for the call whose hash is `request`, which starts `run`, unless the key is taken.
     pub async fn reserve_start(
         &self,
-        (holder, key): (&str, &str),
+        (user, key): (&str, &str),
         request: &str,
         run: RunId,
         at: u64,
     ) -> Result<IdempotentStart, StepError> {
-        let (holder, key, request) = (holder.to_owned(), key.to_owned(), request.to_owned());
-        let (by, taken) = (holder.clone(), key.clone());
+        let (user, key, request) = (user.to_owned(), key.to_owned(), request.to_owned());
+        let (by, taken) = (user.clone(), key.clone());
         let wanted = request.clone();
         let insert = move |connection: &DbConnection| {
-            let sql = "insert into started values ($1, $2, $3, $4, $5) on conflict do nothing";
-            connection.execute_unchecked(sql, params![&holder, &key, &request, &run.to_string(), at])
+            let sql = "insert into idempotency_key values ($1, $2, $3, $4, $5) on conflict do nothing";
+            connection.execute_unchecked(sql, params![&user, &key, &request, &run.to_string(), at])
         };
         self.writer.submit_job(Box::new(insert)).await?;
-        let sql = "select request, run from started where holder = $1 and key = $2";
+        let sql = "select request, run from idempotency_key where user_id = $1 and key = $2";
         let found = self.read_with(|db| {
             db.query_first(sql, params![&by, &taken], |row| Ok((row.get::<String>(0)?, row.get::<String>(1)?)))
         })?;
@@ -44,11 +44,11 @@ impl Store {
         })
     }
     /// Records that the call with `key` continued `run`, which existed already.
-    pub async fn record_resumed_run(&self, (holder, key): (&str, &str), run: RunId) -> Result<(), StepError> {
-        let (holder, key) = (holder.to_owned(), key.to_owned());
+    pub async fn record_resumed_run(&self, (user, key): (&str, &str), run: RunId) -> Result<(), StepError> {
+        let (user, key) = (user.to_owned(), key.to_owned());
         let note = move |connection: &DbConnection| {
-            let sql = "update started set run = $1 where holder = $2 and key = $3";
-            connection.execute_unchecked(sql, params![&run.to_string(), &holder, &key])
+            let sql = "update idempotency_key set run = $1 where user_id = $2 and key = $3";
+            connection.execute_unchecked(sql, params![&run.to_string(), &user, &key])
         };
         self.writer.submit_job(Box::new(note)).await
     }

@@ -38,18 +38,18 @@ impl Journal for Store {
             }
             let (seen, living) =
                 self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
-            if seen.worker.as_deref().is_some_and(|owner| self.worker.is_driven_by(owner, run, &living)) {
+            if seen.worker.as_deref().is_some_and(|worker| self.worker.is_driven_by(worker, run, &living)) {
                 return Err(run_in_use(run));
             }
             self.worker.register_run(run)?;
-            let (owner, epoch) = (self.worker.name().to_owned(), seen.epoch);
+            let (worker, epoch) = (self.worker.name().to_owned(), seen.epoch);
             let claimed = self
                 .writer
                 .submit_job(Box::new(move |connection| {
                     // Another process may have claimed it since. Only one claimant finds the epoch it read.
-                    let sql = "update run set epoch = epoch + 1, owner = $1, fruitless = fruitless + 1 \
+                    let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + 1 \
                                where id = $2 and epoch = $3";
-                    match connection.execute_sql(sql, params![&owner, &run.to_string(), epoch])? {
+                    match connection.execute_sql(sql, params![&worker, &run.to_string(), epoch])? {
                         1 => Ok(()),
                         _ => Err(run_in_use(run).into()),
                     }
@@ -68,11 +68,11 @@ impl Journal for Store {
     fn release_run(&self, lease: Lease) {
         self.mailboxes.close_mailbox(lease.run);
         if self.worker.unregister_run(lease.run) && self.runs.is_none() {
-            let owner = self.worker.name().to_owned();
+            let worker = self.worker.name().to_owned();
             // Not awaited: a worker that is gone holds no leases anyway.
             drop(self.writer.append_job(Box::new(move |connection| {
-                let sql = "update run set owner = null where id = $1 and epoch = $2 and owner = $3";
-                connection.execute_unchecked(sql, params![&lease.run.to_string(), lease.epoch, &owner])
+                let sql = "update run set worker = null where id = $1 and epoch = $2 and worker = $3";
+                connection.execute_unchecked(sql, params![&lease.run.to_string(), lease.epoch, &worker])
             })));
         }
     }
@@ -107,11 +107,11 @@ impl Journal for Store {
         Box::pin(async move { self.read_events(run, after, u32::MAX) })
     }
 
-    fn read_memories<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
+    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
         Box::pin(async move {
-            let sql = "select key, value from memory where holder = $1 order by key";
+            let sql = "select key, value from memory where namespace = $1 order by key";
             let rows = self.read_with(|db| {
-                db.query_rows(sql, params![owner], |row| {
+                db.query_rows(sql, params![namespace], |row| {
                     let key: String = row.get(0)?;
                     let value = parse_memory_value(&key, &row.get::<String>(1)?)?;
                     Ok((key.as_str().into(), value))
@@ -121,11 +121,11 @@ impl Journal for Store {
         })
     }
 
-    fn read_memory<'a>(&'a self, owner: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
+    fn read_memory<'a>(&'a self, namespace: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
         Box::pin(async move {
-            let sql = "select value from memory where holder = $1 and key = $2";
+            let sql = "select value from memory where namespace = $1 and key = $2";
             self.read_with(|db| {
-                db.query_first(sql, params![owner, key], |row| Ok(parse_memory_value(key, &row.get::<String>(0)?)?))
+                db.query_first(sql, params![namespace, key], |row| Ok(parse_memory_value(key, &row.get::<String>(0)?)?))
             })
         })
     }
@@ -140,22 +140,22 @@ impl Store {
     /// Appends records to a run in memory; memory writes of users still go to the database.
     fn append_in_memory(&self, runs: &MemoryRuns, lease: Lease, records: &[Arc<Record>]) -> AppendResult {
         let kept = runs.append_records(lease, records);
-        let holder = runs.run_user(lease.run).unwrap_or_default();
-        let writes: Vec<_> = records.iter().flat_map(|record| memory_writes_of(&holder, &record.event)).collect();
+        let user = runs.run_user(lease.run).unwrap_or_default();
+        let writes: Vec<_> = records.iter().flat_map(|record| memory_writes_of(&user, &record.event)).collect();
         if kept.is_err() || writes.is_empty() {
             return AppendResult::Done(kept);
         }
         self.writer.append_job(Box::new(move |connection| {
-            writes.iter().try_for_each(|(holder, write)| write_memory(connection, holder, write))
+            writes.iter().try_for_each(|(namespace, write)| write_memory(connection, namespace, write))
         }))
     }
 }
 
 /// Memory writes of an event, each with the user that they belong to.
-fn memory_writes_of(holder: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
+fn memory_writes_of(user: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
     match event {
-        Event::RunFinished { said: Some(said), .. } => vec![(thread_namespace(holder), said.clone())],
-        Event::StepFinished { memory, .. } => memory.iter().map(|write| (holder.to_owned(), write.clone())).collect(),
+        Event::RunFinished { thread: Some(thread), .. } => vec![(thread_namespace(user), thread.clone())],
+        Event::StepFinished { memory, .. } => memory.iter().map(|write| (user.to_owned(), write.clone())).collect(),
         _ => Vec::new(),
     }
 }
@@ -171,7 +171,7 @@ struct RunLease {
 }
 
 fn read_run_lease(connection: &DbConnection, run: RunId) -> Result<RunLease, DbError> {
-    let sql = "select epoch, owner from run where id = $1";
+    let sql = "select epoch, worker from run where id = $1";
     let read = |row: &DbRow<'_>| Ok(RunLease { epoch: row.get(0)?, worker: row.get(1)? });
     let found = connection.query_first(sql, params![&run.to_string()], read)?;
     found.ok_or_else(|| rows::run_not_found(run).into())
@@ -199,7 +199,7 @@ impl AppendBatch {
         }
         let LockedRun { number, user, has_failed_claims } = self.lock_run(connection)?;
         if has_failed_claims && self.records.iter().any(|record| is_progress(record)) {
-            connection.execute_unchecked("update run set fruitless = 0 where number = $1", params![number])?;
+            connection.execute_unchecked("update run set failed_claims = 0 where number = $1", params![number])?;
         }
         for (row, record) in self.rows.iter().zip(&self.records) {
             row.insert_into(connection, number)?;
@@ -209,28 +209,28 @@ impl AppendBatch {
     }
 
     fn insert_run(&self, connection: &DbConnection, record: &Record, created: &RunCreated) -> Result<(), DbError> {
-        let RunCreated { name, owner: holder, workflow, keep, .. } = created;
-        if let Some(keep) = keep {
-            self.check_turn(connection, holder, keep)?;
+        let RunCreated { name, user, workflow, thread_key, .. } = created;
+        if let Some(thread_key) = thread_key {
+            self.check_turn(connection, user, thread_key)?;
         }
-        let sql = "insert into run (id, epoch, owner, created_at, format, name, status, holder, bundle, workflow, keep) \
+        let sql = "insert into run (id, epoch, worker, created_at, format, name, status, user_id, bundle, workflow, thread_key) \
                    values ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9, $10)";
         let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
-        let (epoch, owner, format) = (self.lease.epoch, self.worker.name(), created.format.name());
-        let params = params![&id, epoch, owner, record.at, format, name, holder, &bundle, workflow, keep];
+        let (epoch, worker, format) = (self.lease.epoch, self.worker.name(), created.format.name());
+        let params = params![&id, epoch, worker, record.at, format, name, user, &bundle, workflow, thread_key];
         connection.execute_unchecked(sql, params)
     }
 
     /// Rejects a second turn of a conversation while a living process drives one. A suspended turn does not block
     /// others.
-    fn check_turn(&self, connection: &DbConnection, holder: &str, keep: &str) -> Result<(), DbError> {
+    fn check_turn(&self, connection: &DbConnection, user: &str, thread_key: &str) -> Result<(), DbError> {
         connection.serialize_changes("turns")?;
-        let sql = "select id, owner from run where holder = $1 and keep = $2 and finished_at is null \
-                   and status in ('queued', 'running') and owner is not null";
-        let others = connection.query_rows(sql, params![holder, keep], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let sql = "select id, worker from run where user_id = $1 and thread_key = $2 and finished_at is null \
+                   and status in ('queued', 'running') and worker is not null";
+        let others = connection.query_rows(sql, params![user, thread_key], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let living = self.worker.living_workers(connection)?;
-        let driven = |(id, owner): (String, String)| {
-            RunId::parse(&id).filter(|run| self.worker.is_driven_by(&owner, *run, &living))
+        let driven = |(id, worker): (String, String)| {
+            RunId::parse(&id).filter(|run| self.worker.is_driven_by(&worker, *run, &living))
         };
         match others.into_iter().find_map(driven) {
             None => Ok(()),
@@ -244,7 +244,7 @@ impl AppendBatch {
 
     /// Reads and locks the run's row. Fails with `OwnershipLost` if the lease is no longer valid.
     fn lock_run(&self, connection: &DbConnection) -> Result<LockedRun, DbError> {
-        let sql = "select number, holder, fruitless from run where id = $1 and epoch = $2 and owner = $3";
+        let sql = "select number, user_id, failed_claims from run where id = $1 and epoch = $2 and worker = $3";
         let run = self.lease.run.to_string();
         let read = |row: &DbRow<'_>| {
             Ok(LockedRun { number: row.get(0)?, user: row.get(1)?, has_failed_claims: row.get_count(2)? > 0 })
@@ -269,20 +269,18 @@ fn parse_memory_value(key: &str, text: &str) -> Result<Value, StepError> {
 }
 
 /// Updates the other tables that an event affects.
-fn project_event(connection: &DbConnection, number: i64, holder: &str, record: &Record) -> Result<(), DbError> {
+fn project_event(connection: &DbConnection, number: i64, user: &str, record: &Record) -> Result<(), DbError> {
     match &record.event {
         Event::RunStarted { .. } => set_status(connection, number, "running", None),
         Event::RunSuspended { status } => set_status(connection, number, status.name(), None),
-        Event::RunFinished { status, said, .. } => {
-            let keep = |said| write_memory(connection, &thread_namespace(holder), said);
-            said.as_ref().map_or(Ok(()), keep)?;
+        Event::RunFinished { status, thread, .. } => {
+            let store_thread = |thread| write_memory(connection, &thread_namespace(user), thread);
+            thread.as_ref().map_or(Ok(()), store_thread)?;
             set_status(connection, number, status.name(), Some(record.at as i64))
         }
-        Event::StepFinished { memory, .. } => {
-            memory.iter().try_for_each(|write| write_memory(connection, holder, write))
-        }
+        Event::StepFinished { memory, .. } => memory.iter().try_for_each(|write| write_memory(connection, user, write)),
         Event::CancelRequested { .. } | Event::Answered { .. } | Event::Resolved { .. } => {
-            connection.execute_unchecked("delete from wish where run = $1", params![&record.run.to_string()])
+            connection.execute_unchecked("delete from signal where run = $1", params![&record.run.to_string()])
         }
         _ => Ok(()),
     }
@@ -290,15 +288,16 @@ fn project_event(connection: &DbConnection, number: i64, holder: &str, record: &
 
 fn set_status(connection: &DbConnection, number: i64, status: &str, finished: Option<i64>) -> Result<(), DbError> {
     let sql =
-        "update run set status = $1, finished_at = $2, owner = case when $2 is null then owner end where number = $3";
+        "update run set status = $1, finished_at = $2, worker = case when $2 is null then worker end where number = $3";
     connection.execute_unchecked(sql, params![status, finished, number])
 }
 
-pub(crate) fn write_memory(connection: &DbConnection, holder: &str, write: &MemoryWrite) -> Result<(), DbError> {
-    let set = "insert into memory values ($1, $2, $3) on conflict (holder, key) do update set value = excluded.value";
-    let forget = "delete from memory where holder = $1 and key = $2";
+pub(crate) fn write_memory(connection: &DbConnection, namespace: &str, write: &MemoryWrite) -> Result<(), DbError> {
+    let set =
+        "insert into memory values ($1, $2, $3) on conflict (namespace, key) do update set value = excluded.value";
+    let forget = "delete from memory where namespace = $1 and key = $2";
     match &write.value {
-        Some(value) => connection.execute_unchecked(set, params![holder, &write.key, &render::to_json(value)]),
-        None => connection.execute_unchecked(forget, params![holder, &write.key]),
+        Some(value) => connection.execute_unchecked(set, params![namespace, &write.key, &render::to_json(value)]),
+        None => connection.execute_unchecked(forget, params![namespace, &write.key]),
     }
 }

@@ -25,7 +25,7 @@ pub struct KeyRow {
     pub revoked_at: Option<u64>,
 }
 
-const KEY_COLUMNS: &str = "id, hash, name, scopes, holder, created_at, revoked_at";
+const KEY_COLUMNS: &str = "id, hash, name, scopes, user_id, created_at, revoked_at";
 
 impl Store {
     /// Stores a new key.

@@ -191,14 +191,14 @@ impl Store {
         folder: &Path,
         writer: Writer,
         source: DbSource,
-        owner: LocalWorker,
+        worker: LocalWorker,
         runs: Option<MemoryRuns>,
     ) -> Arc<Store> {
         Arc::new(Store {
             folder: folder.to_owned(),
             writer,
             readers: Readers::new(source.clone()),
-            worker: Arc::new(owner),
+            worker: Arc::new(worker),
             is_leaving: AtomicBool::new(false),
             runs,
             mailboxes: Arc::new(Mailboxes::new(source)),

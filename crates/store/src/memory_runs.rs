@@ -134,8 +134,8 @@ fn new_run_row(record: &Record, created: &RunCreated) -> RunRow {
         format: created.format.name().to_owned(),
         name: created.name.clone(),
         workflow: created.workflow.clone(),
-        user: created.owner.clone(),
-        thread_key: created.keep.clone(),
+        user: created.user.clone(),
+        thread_key: created.thread_key.clone(),
         status: "queued".to_owned(),
         is_driven: false,
     }

@@ -42,12 +42,12 @@ pub struct NewNotification {
     pub at: u64,
 }
 
-const NOTIFICATION_COLUMNS: &str = "id, holder, title, body, metadata, at, read_at";
+const NOTIFICATION_COLUMNS: &str = "id, user_id, title, body, metadata, at, read_at";
 
 impl Store {
     /// Creates a notification, unless one with its key exists.
     pub async fn create_notification(&self, new: NewNotification) -> Result<(), StepError> {
-        let sql = "insert into notification (key, holder, title, body, metadata, at) values ($1, $2, $3, $4, $5, $6) \
+        let sql = "insert into notification (key, user_id, title, body, metadata, at) values ($1, $2, $3, $4, $5, $6) \
                    on conflict do nothing";
         let job = move |connection: &DbConnection| {
             let NewNotification { key, user, title, body, metadata, at } = &new;
@@ -57,21 +57,21 @@ impl Store {
     }
 
     /// Notifications of one user, or of all users, newest first.
-    pub fn list_notifications(&self, holder: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StepError> {
+    pub fn list_notifications(&self, user: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StepError> {
         let sql = format!(
-            "select {NOTIFICATION_COLUMNS} from notification where (holder = $1 or $1 is null) order by id desc limit $2"
+            "select {NOTIFICATION_COLUMNS} from notification where (user_id = $1 or $1 is null) order by id desc limit $2"
         );
-        self.read_with(|db| db.query_rows(&sql, params![holder, limit], parse_notification_row))
+        self.read_with(|db| db.query_rows(&sql, params![user, limit], parse_notification_row))
     }
 
     /// Marks a notification as read. Fails with `NotThere` if the user has no notification with this id.
-    pub async fn mark_notification_read(&self, holder: Option<&str>, id: i64, at: u64) -> Result<(), StepError> {
+    pub async fn mark_notification_read(&self, user: Option<&str>, id: i64, at: u64) -> Result<(), StepError> {
         let sql = "update notification set read_at = coalesce(read_at, $1) \
-                   where id = $2 and (holder = $3 or $3 is null)";
-        let holder = holder.map(str::to_owned);
+                   where id = $2 and (user_id = $3 or $3 is null)";
+        let user = user.map(str::to_owned);
         let job = move |connection: &DbConnection| {
             let missing = StepError::new(Code::NotThere, format!("there is no notification {id}"));
-            connection.execute_required(sql, params![at, id, &holder], missing)
+            connection.execute_required(sql, params![at, id, &user], missing)
         };
         self.writer.submit_job(Box::new(job)).await
     }

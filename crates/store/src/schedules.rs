@@ -37,15 +37,15 @@ pub struct ScheduleRow {
     pub is_pending: bool,
 }
 
-const SCHEDULE_COLUMNS: &str = "id, holder, workflow, cron, timezone, inputs, catches_up, created_at, next_at, last_at, last_run, \
+const SCHEDULE_COLUMNS: &str = "id, user_id, workflow, cron, timezone, inputs, catches_up, created_at, next_at, last_at, last_run, \
                        is_pending";
 
 impl Store {
     /// Creates or replaces the schedule with this id.
     pub async fn put_schedule(&self, new: ScheduleRow) -> Result<(), StepError> {
         let put = move |connection: &DbConnection| {
-            let sql = "insert into schedule (id, holder, workflow, cron, timezone, inputs, catches_up, created_at, next_at) \
-                       values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (holder, id) do update set \
+            let sql = "insert into schedule (id, user_id, workflow, cron, timezone, inputs, catches_up, created_at, next_at) \
+                       values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (user_id, id) do update set \
                        workflow = excluded.workflow, cron = excluded.cron, timezone = excluded.timezone, \
                        inputs = excluded.inputs, catches_up = excluded.catches_up, next_at = excluded.next_at";
             let ScheduleRow { id, user, workflow, cron, timezone, inputs, catches_up, created_at, next_at, .. } = &new;
@@ -57,10 +57,10 @@ impl Store {
     }
 
     /// The schedules of one user, or of all users, ordered by id.
-    pub fn list_schedules(&self, holder: Option<&str>) -> Result<Vec<ScheduleRow>, StepError> {
+    pub fn list_schedules(&self, user: Option<&str>) -> Result<Vec<ScheduleRow>, StepError> {
         let sql =
-            format!("select {SCHEDULE_COLUMNS} from schedule where (holder = $1 or $1 is null) order by id, holder");
-        self.read_with(|db| db.query_rows(&sql, params![holder], parse_schedule_row))
+            format!("select {SCHEDULE_COLUMNS} from schedule where (user_id = $1 or $1 is null) order by id, user_id");
+        self.read_with(|db| db.query_rows(&sql, params![user], parse_schedule_row))
     }
 
     /// Schedules that are due at `now`, or whose claimed run has not started.
@@ -78,22 +78,18 @@ impl Store {
         next_at: u64,
         run: Option<(RunId, u64)>,
     ) -> Result<(), StepError> {
-        let (holder, id, seen) = (seen.user.clone(), seen.id.clone(), seen.next_at);
+        let (user, id, seen) = (seen.user.clone(), seen.id.clone(), seen.next_at);
         let claim = move |connection: &DbConnection| {
             let quicker = StepError::new(Code::RunOwned, "another server has already claimed the schedule");
             match run {
                 Some((run, at)) => {
                     let sql = "update schedule set next_at = $1, last_run = $2, last_at = $3, is_pending = 1 \
-                               where holder = $4 and id = $5 and next_at = $6";
-                    connection.execute_required(
-                        sql,
-                        params![next_at, &run.to_string(), at, &holder, &id, seen],
-                        quicker,
-                    )
+                               where user_id = $4 and id = $5 and next_at = $6";
+                    connection.execute_required(sql, params![next_at, &run.to_string(), at, &user, &id, seen], quicker)
                 }
                 None => {
-                    let sql = "update schedule set next_at = $1 where holder = $2 and id = $3 and next_at = $4";
-                    connection.execute_required(sql, params![next_at, &holder, &id, seen], quicker)
+                    let sql = "update schedule set next_at = $1 where user_id = $2 and id = $3 and next_at = $4";
+                    connection.execute_required(sql, params![next_at, &user, &id, seen], quicker)
                 }
             }
         };
@@ -102,22 +98,22 @@ impl Store {
 
     /// Records that the claimed run has started, or cannot start.
     pub async fn settle_claim(&self, seen: &ScheduleRow) -> Result<(), StepError> {
-        let (holder, id, run) = (seen.user.clone(), seen.id.clone(), seen.last_run.clone());
+        let (user, id, run) = (seen.user.clone(), seen.id.clone(), seen.last_run.clone());
         let settle = move |connection: &DbConnection| {
-            let sql = "update schedule set is_pending = 0 where holder = $1 and id = $2 and last_run = $3";
-            connection.execute_unchecked(sql, params![&holder, &id, &run])
+            let sql = "update schedule set is_pending = 0 where user_id = $1 and id = $2 and last_run = $3";
+            connection.execute_unchecked(sql, params![&user, &id, &run])
         };
         self.writer.submit_job(Box::new(settle)).await
     }
 
     /// Deletes a schedule. Fails with `NotThere` if the user has no schedule with this id.
-    pub async fn delete_schedule(&self, holder: &str, id: &str) -> Result<(), StepError> {
-        let (holder, id) = (holder.to_owned(), id.to_owned());
+    pub async fn delete_schedule(&self, user: &str, id: &str) -> Result<(), StepError> {
+        let (user, id) = (user.to_owned(), id.to_owned());
         let delete = move |connection: &DbConnection| {
             let missing = StepError::new(Code::NotThere, format!("there is no schedule {id}"));
             connection.execute_required(
-                "delete from schedule where holder = $1 and id = $2",
-                params![&holder, &id],
+                "delete from schedule where user_id = $1 and id = $2",
+                params![&user, &id],
                 missing,
             )
         };

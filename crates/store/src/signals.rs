@@ -83,10 +83,10 @@ impl Mailboxes {
         let mut woken = Vec::new();
         let mut state = self.lock_state();
         let state = &mut *state;
-        for (id, run, wish) in found {
+        for (id, run, signal) in found {
             let Some(mailbox) = state.boxes.get_mut(&run) else { continue };
             if state.seen.insert(id) {
-                mailbox.signals.push(wish);
+                mailbox.signals.push(signal);
                 woken.extend(mailbox.waker.take());
             }
         }
@@ -114,12 +114,12 @@ fn poll_signals(mailboxes: &Weak<Mailboxes>) {
 }
 
 fn read_signals(connection: &DbConnection) -> Result<Vec<(i64, RunId, Signal)>, DbError> {
-    let rows = connection.query_rows("select id, run, body from wish order by id", &[], |row| {
+    let rows = connection.query_rows("select id, run, body from signal order by id", &[], |row| {
         let (run, body): (String, String) = (row.get(1)?, row.get(2)?);
-        let (run, wish) = (RunId::parse(&run), decode_signal(&body));
-        Ok((row.get::<i64>(0)?, run, wish))
+        let (run, signal) = (RunId::parse(&run), decode_signal(&body));
+        Ok((row.get::<i64>(0)?, run, signal))
     })?;
-    Ok(rows.into_iter().filter_map(|(id, run, wish)| Some((id, run?, wish?))).collect())
+    Ok(rows.into_iter().filter_map(|(id, run, signal)| Some((id, run?, signal?))).collect())
 }
 
 /// A signal in its stored form.
@@ -131,8 +131,8 @@ enum StoredSignal {
     Resolve { path: Path, how: Resolution, by: String },
 }
 
-pub(crate) fn encode_signal(wish: Signal) -> Result<String, serde_json::Error> {
-    serde_json::to_string(&match wish {
+pub(crate) fn encode_signal(signal: Signal) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&match signal {
         Signal::Cancel { by } => StoredSignal::Cancel { by },
         Signal::Answer { path, value, by } => StoredSignal::Answer { path, value, by },
         Signal::Resolve { path, how, by } => StoredSignal::Resolve { path, how, by },

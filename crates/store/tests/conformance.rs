@@ -70,7 +70,7 @@ async fn runs_are_found_by_prefix(place: &TestDatabase) {
     let store = place.open();
     for n in [1, 2] {
         let lease = store.begin_run(run_id(n)).expect("new");
-        let end = Event::RunFinished { status: Status::Succeeded, error: None, failed: None, said: None };
+        let end = Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: None };
         let records = vec![new_record(run_id(n), 1, created_event(&store)), new_record(run_id(n), 2, end)];
         append_records(&*store, lease, records).await.expect("stored");
     }
@@ -85,22 +85,22 @@ async fn a_conversation_is_kept_in_the_transaction_of_the_runs_end(place: &TestD
     let store = place.open();
     let lease = store.begin_run(run_id(1)).expect("new");
     append_records(&*store, lease, vec![new_record(run_id(1), 1, created_event(&store))]).await.expect("stored");
-    let holder = thread_namespace("ann");
+    let user = thread_namespace("ann");
     let end = |said: &str| {
         let said = Some(MemoryWrite { key: "desk".into(), value: Some(Value::list(vec![said.into()])) });
-        Event::RunFinished { status: Status::Succeeded, error: None, failed: None, said }
+        Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: said }
     };
     let stale = Lease { epoch: 9, ..lease };
     append_records(&*store, stale, vec![new_record(run_id(1), 2, end("lost"))]).await.expect_err("another owner's");
     // The second record of the batch exists already, so the whole batch is refused.
     let batch = vec![new_record(run_id(1), 2, end("half")), new_record(run_id(1), 1, Event::StepUncertain)];
     append_records(&*store, lease, batch).await.expect_err("refused as a whole");
-    assert_eq!(store.read_memory(&holder, "desk").await.expect("readable"), None);
+    assert_eq!(store.read_memory(&user, "desk").await.expect("readable"), None);
     assert_eq!(store.find_run(&run_id(1).to_string()).expect("there").finished_at, None);
     append_records(&*store, lease, vec![new_record(run_id(1), 2, end("hello"))]).await.expect("stored");
     drop(store);
     let store = place.open();
-    assert_eq!(store.read_memory(&holder, "desk").await.expect("readable"), Some(Value::list(vec!["hello".into()])));
+    assert_eq!(store.read_memory(&user, "desk").await.expect("readable"), Some(Value::list(vec!["hello".into()])));
 }
 
 async fn many_runs_share_commits(place: &TestDatabase) {
@@ -169,9 +169,9 @@ async fn wishes_reach_another_process(place: &TestDatabase) {
     append_records(&*owner, lease, vec![new_record(run_id(1), 1, created_event(&owner))]).await.expect("stored");
     let mailbox = owner.next_signals(run_id(1)).expect("wishes can come");
     let path = Path::parse("/a").expect("a path");
-    let wish = Signal::Resolve { path: path.clone(), how: Resolution::Resend, by: "bob".into() };
-    other.send_signal(run_id(1), wish.clone()).await.expect("left");
-    assert_eq!(mailbox.await, [wish]);
+    let signal = Signal::Resolve { path: path.clone(), how: Resolution::Resend, by: "bob".into() };
+    other.send_signal(run_id(1), signal.clone()).await.expect("left");
+    assert_eq!(mailbox.await, [signal]);
     // An applied signal is deleted.
     let obeyed = Event::Resolved { how: Resolution::Resend, by: "bob".into() };
     append_records(&*owner, lease, vec![new_record(run_id(1), 2, obeyed)]).await.expect("stored");
@@ -198,12 +198,12 @@ async fn a_key_starts_one_run(place: &TestDatabase) {
 
 async fn keys_are_found_until_they_are_revoked(place: &TestDatabase) {
     let store = place.open();
-    let key = |n: u64, holder: Option<&str>| KeyRow {
+    let key = |n: u64, user: Option<&str>| KeyRow {
         id: format!("k{n}"),
         hash: format!("hash {n}"),
         name: "test".into(),
         scopes: "run,read".into(),
-        user: holder.map(str::to_owned),
+        user: user.map(str::to_owned),
         created_at: n,
         revoked_at: None,
     };
@@ -221,18 +221,18 @@ async fn keys_are_found_until_they_are_revoked(place: &TestDatabase) {
 async fn what_is_remembered_comes_in_the_order_of_its_bytes(place: &TestDatabase) {
     let store = place.open();
     let write = |key: &str, value| MemoryWrite { key: key.into(), value };
-    let holder = profile_namespace("ann");
+    let user = profile_namespace("ann");
     let writes =
         vec![write("é", Some(1.into())), write("Z", Some(2.into())), write("a", Some(3.into())), write("b", None)];
-    store.write_memory(holder.clone(), writes).await.expect("kept");
-    let kept = store.read_memories(&holder).await.expect("readable");
+    store.write_memory(user.clone(), writes).await.expect("kept");
+    let kept = store.read_memories(&user).await.expect("readable");
     assert_eq!(
         kept.keys().map(|key| key.to_string()).collect::<Vec<_>>(),
         ["Z", "a", "é"],
         "in the order of their bytes"
     );
-    store.write_memory(holder.clone(), vec![write("a", None)]).await.expect("forgotten");
-    assert_eq!(store.read_memory(&holder, "a").await.expect("readable"), None);
+    store.write_memory(user.clone(), vec![write("a", None)]).await.expect("forgotten");
+    assert_eq!(store.read_memory(&user, "a").await.expect("readable"), None);
 }
 
 async fn runs_are_filtered_and_counted(place: &TestDatabase) {
@@ -244,7 +244,7 @@ async fn runs_are_filtered_and_counted(place: &TestDatabase) {
             new_record(run_id(n), 2, Event::RunStarted { epoch: 1 }),
         ];
         if n > 2 {
-            let end = Event::RunFinished { status: Status::Failed, error: None, failed: None, said: None };
+            let end = Event::RunFinished { status: Status::Failed, error: None, failed: None, thread: None };
             records.push(new_record(run_id(n), 3, end));
         }
         append_records(&*store, lease, records).await.expect("stored");
@@ -333,8 +333,7 @@ async fn check_random_operations(place: &TestDatabase) {
                 }
             }
             1 => {
-                let held =
-                    leases.iter().rev().find(|(holder, lease)| *holder == store && lease.run == run_id(n as u8 + 1));
+                let held = leases.iter().rev().find(|(user, lease)| *user == store && lease.run == run_id(n as u8 + 1));
                 let Some((_, lease)) = held.filter(|_| run.lease_holder == Some(store)) else { continue };
                 stores[store].release_run(*lease);
                 // Completion is not awaited; a later write is stored after this one.
@@ -343,11 +342,11 @@ async fn check_random_operations(place: &TestDatabase) {
             }
             _ => {
                 // Any lease ever issued. The last one of its run is valid while it is held.
-                let (holder, lease) = leases[pick(leases.len())];
+                let (user, lease) = leases[pick(leases.len())];
                 let run = runs.iter_mut().zip(1..).find(|(_, n)| run_id(*n) == lease.run).expect("one of them").0;
-                let is_good = run.lease_holder == Some(holder) && run.epoch == lease.epoch;
+                let is_good = run.lease_holder == Some(user) && run.epoch == lease.epoch;
                 let next = new_record(lease.run, run.events + 1, Event::StepUncertain);
-                let done = append_records(&*stores[holder], lease, vec![next]).await;
+                let done = append_records(&*stores[user], lease, vec![next]).await;
                 assert_eq!(
                     done.as_ref().map_err(|error| error.code),
                     is_good.then_some(&()).ok_or(Code::OwnershipLost)

@@ -94,14 +94,17 @@ async fn memory_is_written_with_its_event_and_belongs_to_its_owner(journal: &dyn
 
 async fn a_conversation_is_kept_with_the_runs_end(journal: &dyn Journal) {
     let lease = begin_run(journal).await;
-    let holder = thread_namespace("ann");
+    let user = thread_namespace("ann");
     let said = Some(MemoryWrite { key: "desk".into(), value: Some(Value::list(vec!["hello".into()])) });
-    let end =
-        new_record(run_id(1), 3, Event::RunFinished { status: Status::Succeeded, error: None, failed: None, said });
+    let end = new_record(
+        run_id(1),
+        3,
+        Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: said },
+    );
     append_records(journal, Lease { epoch: 9, ..lease }, vec![end.clone()]).await.expect_err("another owner's");
-    assert_eq!(journal.read_memory(&holder, "desk").await.expect("readable"), None);
+    assert_eq!(journal.read_memory(&user, "desk").await.expect("readable"), None);
     append_records(journal, lease, vec![end]).await.expect("stored");
-    assert_eq!(journal.read_memory(&holder, "desk").await.expect("readable"), Some(Value::list(vec!["hello".into()])));
+    assert_eq!(journal.read_memory(&user, "desk").await.expect("readable"), Some(Value::list(vec!["hello".into()])));
     assert_eq!(journal.read_memory("ann", "desk").await.expect("readable"), None);
 }
 

@@ -49,14 +49,14 @@ async fn a_process_whose_lease_ran_out_cannot_write() {
     append_records(&*paused, lease, vec![new_record(run_id(1), 1, created_event(&paused))]).await.expect("stored");
     assert_eq!(other.claim_run(run_id(1)).await.expect_err("its owner lives").code, Code::RunOwned);
     // As if the process had been silent for a long time.
-    place.postgres.as_ref().expect("a database").run_sql("update process set expires_at = now() - interval '1 second'");
+    place.postgres.as_ref().expect("a database").run_sql("update worker set expires_at = now() - interval '1 second'");
     assert_eq!(other.abandoned_runs(9).expect("readable"), []);
     let start = Event::RunStarted { epoch: 1 };
     append_records(&*paused, lease, vec![new_record(run_id(1), 2, start)])
         .await
         .expect("nobody has taken it, so it may");
     assert_eq!(other.claim_run(run_id(1)).await.expect_err("a commit renews the lease").code, Code::RunOwned);
-    place.postgres.as_ref().expect("a database").run_sql("update process set expires_at = now() - interval '1 second'");
+    place.postgres.as_ref().expect("a database").run_sql("update worker set expires_at = now() - interval '1 second'");
     assert_eq!(other.abandoned_runs(9).expect("readable").len(), 1);
     let taken = other.claim_run(run_id(1)).await.expect("it is silent");
     assert_eq!(taken.epoch, 2);
@@ -194,9 +194,9 @@ async fn a_run_that_could_not_be_written_goes_on_when_the_server_is_back() {
     let Some(place) = TestDatabase::on_postgres() else { return };
     let (middle, store) = open_through_proxy(&place);
     let lease = store.begin_run(run_id(1)).expect("new");
-    let begun =
+    let started =
         vec![new_record(run_id(1), 1, created_event(&store)), new_record(run_id(1), 2, Event::RunStarted { epoch: 1 })];
-    append_records(&*store, lease, begun).await.expect("stored");
+    append_records(&*store, lease, started).await.expect("stored");
     middle.loses.store(DROP_ALL, Ordering::Release);
     let failed = append_records(&*store, lease, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await;
     assert_eq!(failed.expect_err("there is no server").code, Code::StoreFailed);

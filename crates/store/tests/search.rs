@@ -20,19 +20,19 @@ on_both!(
     equal_texts_share_a_vector_until_the_last_is_gone,
 );
 
-fn block_key(holder: &str, id: &str) -> DefinitionKey {
-    DefinitionKey { user: holder.into(), kind: DefinitionKind::Block, id: id.into() }
+fn block_key(user: &str, id: &str) -> DefinitionKey {
+    DefinitionKey { user: user.into(), kind: DefinitionKind::Block, id: id.into() }
 }
 
-fn put_block(holder: &str, id: &str, description: &str) -> DefinitionChange {
+fn put_block(user: &str, id: &str, description: &str) -> DefinitionChange {
     let content = format!(r#"{{"id": "{id}", "name": "{id}", "description": "{description}", "tags": ["tagged"]}}"#);
-    put_content(holder, id, &content)
+    put_content(user, id, &content)
 }
 
-fn put_content(holder: &str, id: &str, content: &str) -> DefinitionChange {
+fn put_content(user: &str, id: &str, content: &str) -> DefinitionChange {
     let content = content.to_owned();
     DefinitionChange::Put(NewDefinition {
-        key: block_key(holder, id),
+        key: block_key(user, id),
         format: None,
         content,
         origin: Origin::Api,
@@ -170,14 +170,14 @@ async fn what_the_program_brings_is_found_by_everyone_who_has_no_other(place: &T
     )
     .await;
     embed_missing(&store, &[("Alpha", [1.0, 0.0]), ("Beta", [0.0, 1.0])]).await;
-    let found = |holder: &str, vector| {
+    let found = |user: &str, vector| {
         let found =
-            store.search_blocks(BlockQuery { user: holder, words: "alpha", vector, limit: 10 }).expect("readable");
+            store.search_blocks(BlockQuery { user: user, words: "alpha", vector, limit: 10 }).expect("readable");
         found.into_iter().map(|found| (found.user, found.id)).collect::<Vec<_>>()
     };
-    let name = |holder: &str, id: &str| (holder.to_owned(), id.to_owned());
-    for holder in ["ann", "bob", SHARED_USER] {
-        assert_eq!(found(holder, None), [name(BUILTIN_USER, "three")], "{holder}");
+    let name = |user: &str, id: &str| (user.to_owned(), id.to_owned());
+    for user in ["ann", "bob", SHARED_USER] {
+        assert_eq!(found(user, None), [name(BUILTIN_USER, "three")], "{user}");
     }
     let near = Some(("m", [1.0, 0.0].as_slice()));
     assert_eq!(found("ann", near)[0], name(BUILTIN_USER, "three"));

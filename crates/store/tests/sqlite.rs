@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_runtime::journal::Journal;
-use flowloom_store::{
-    BlockQuery, DefinitionChange, DefinitionKey, DefinitionKind, Durability, NewDefinition, Origin, Store,
-};
+use flowloom_store::{BlockQuery, Durability, Store};
 
 use support::{append_records, created_event, finished_event, new_record, run_id};
 
@@ -36,17 +34,22 @@ fn an_unwell_database_is_refused_by_name() {
     assert_eq!(refusal_of(FilePath::new("/proc/no/such/folder")), Code::StoreReadOnly);
 }
 
-#[tokio::test]
-async fn blocks_of_a_database_from_before_the_search_are_found_after_it_is_opened() {
+#[test]
+fn blocks_of_a_database_from_before_the_search_are_found_after_it_is_opened() {
     let folder = tempfile::tempdir().expect("a folder");
-    let key = DefinitionKey { user: "ann".into(), kind: DefinitionKind::Block, id: "x".into() };
-    let content = r#"{"id": "x", "description": "Fetches a page."}"#.into();
-    let put = NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() };
-    open_store(folder.path()).change_definitions(vec![DefinitionChange::Put(put)], 1).await.expect("made");
     let connection = rusqlite::Connection::open(folder.path().join("flowloom.db")).expect("it opens");
-    let before = "drop table block_words; drop table block_card; drop table embedding; drop table block_state; \
-                  PRAGMA user_version = 6";
-    connection.execute_batch(before).expect("undone");
+    let migrations = [
+        include_str!("../src/schema.sql"),
+        include_str!("../src/schema-2.sql"),
+        include_str!("../src/schema-3.sql"),
+        include_str!("../src/schema-4.sql"),
+        include_str!("../src/schema-5.sql"),
+        include_str!("../src/schema-6.sql"),
+        "insert into definition (holder, kind, id, version, hash, content, origin, created_at, updated_at) values
+         ('ann', 'block', 'x', 1, 'h', '{\"id\": \"x\", \"description\": \"Fetches a page.\"}', 'api', 1, 1);
+         PRAGMA user_version = 6",
+    ];
+    migrations.into_iter().for_each(|sql| connection.execute_batch(sql).expect("migrated"));
     drop(connection);
     let query = BlockQuery { user: "ann", words: "fetch", vector: None, limit: 5 };
     let found = open_store(folder.path()).search_blocks(query).expect("readable");

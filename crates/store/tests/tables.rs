@@ -45,8 +45,8 @@ async fn definitions_have_versions_and_change_together(place: &TestDatabase) {
     assert_eq!(change(put_change(workflow_key("b"), "old", &[])).await, [ChangeResult::Unchanged]);
     assert_eq!(change(put_change(workflow_key("B"), "big", &[])).await, [ChangeResult::Created]);
     assert_eq!(change(put_change(workflow_key("b"), "new", &[])).await, [ChangeResult::Updated]);
-    let ids = |holder: &str| {
-        let rows = store.list_definitions(holder, DefinitionKind::Workflow).expect("readable");
+    let ids = |user: &str| {
+        let rows = store.list_definitions(user, DefinitionKind::Workflow).expect("readable");
         rows.into_iter().map(|row| (row.key.id, row.version, row.content)).collect::<Vec<_>>()
     };
     assert_eq!(ids("ann"), [("B".into(), 1, "big".into()), ("b".into(), 2, "new".to_owned())]);
@@ -60,7 +60,7 @@ async fn definitions_have_versions_and_change_together(place: &TestDatabase) {
 
 async fn what_is_used_is_not_taken_away(place: &TestDatabase) {
     let store = place.open();
-    let block = |holder: &str| DefinitionKey { user: holder.into(), kind: DefinitionKind::Block, id: "x".into() };
+    let block = |user: &str| DefinitionKey { user: user.into(), kind: DefinitionKind::Block, id: "x".into() };
     let uses = [(DefinitionKind::Block, "x")];
     let all = vec![
         put_change(block(SHARED_USER), "{}", &[]),
@@ -110,7 +110,7 @@ async fn notifications_are_there_once_and_read_by_their_user(place: &TestDatabas
 async fn old_runs_are_taken_away_with_what_only_they_had(place: &TestDatabase) {
     let store = place.open();
     let large = |text: &str| finished_event(text.repeat(10_000).into());
-    let end = |status| Event::RunFinished { status, error: None, failed: None, said: None };
+    let end = |status| Event::RunFinished { status, error: None, failed: None, thread: None };
     // The first two share a large output; the third is unfinished.
     for (n, text, ended) in [(1, "a", Some(Status::Succeeded)), (2, "a", Some(Status::Failed)), (3, "b", None)] {
         let run = run_id(n);

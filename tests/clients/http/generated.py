@@ -11,7 +11,7 @@ sys.path.insert(0, folder)
 from flowloom_client import Client  # noqa: E402
 from flowloom_client.api.runs import answer_run, follow_run, get_run, list_runs, start_run  # noqa: E402
 from flowloom_client.api.workflows import list_workflows  # noqa: E402
-from flowloom_client.models import NewRun, Problem, Reply, Run  # noqa: E402
+from flowloom_client.models import AnswerRequest, NewRun, Problem, Run  # noqa: E402
 
 client = Client(base_url=address)
 ids = [workflow.id for workflow in list_workflows.sync(client=client).items]
@@ -23,7 +23,7 @@ run = waiting.parsed
 assert run.status == "waiting", run
 assert any(step.question for step in run.steps), run.steps
 
-answered = answer_run.sync(run.run_id, client=client, body=Reply(value="yes"), wait=60.0)
+answered = answer_run.sync(run.run_id, client=client, body=AnswerRequest(value="yes"), wait=60.0)
 assert isinstance(answered, Run) and answered.status == "succeeded", answered
 
 shown = get_run.sync(run.run_id, client=client)

@@ -81,8 +81,8 @@ pub(crate) fn judge_clarify(case: &Value, expectation: &Map, judge: &mut CaseJud
 fn clarification_value(clarified: &Clarification, expected: &Value) -> Value {
     let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let fields = [("refined_intent", text(&clarified.refined_intent)), ("question", text(&clarified.question))];
-    let told = fields.into_iter().filter(|(key, value)| *value != Value::Null || expected.get(key).is_some());
-    Value::map(std::iter::once(("ready", clarified.ready.into())).chain(told))
+    let shown_fields = fields.into_iter().filter(|(key, value)| *value != Value::Null || expected.get(key).is_some());
+    Value::map(std::iter::once(("ready", clarified.ready.into())).chain(shown_fields))
 }
 
 fn parse_conversation(case: &Value) -> Conversation {
@@ -147,8 +147,8 @@ fn check_event_names(expectation: &Map, judge: &mut CaseJudge) {
 fn compared_fields(event: &PlannerEvent) -> Value {
     let payload = event.to_payload();
     let keys = COMPARED_FIELDS.iter().find(|(name, _)| *name == event.name()).map_or(&[][..], |(_, keys)| keys);
-    let told = keys.iter().filter_map(|key| Some((*key, payload.get(key)?.clone())));
-    Value::map(std::iter::once(("type", Value::from(event.name()))).chain(told))
+    let shown_fields = keys.iter().filter_map(|key| Some((*key, payload.get(key)?.clone())));
+    Value::map(std::iter::once(("type", Value::from(event.name()))).chain(shown_fields))
 }
 
 fn mentions_error(question: &ModelQuestion) -> Value {

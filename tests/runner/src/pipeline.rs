@@ -156,9 +156,9 @@ fn judge_scenario(case: &Value, expectation: &Map, compiled: Compiled, judge: &m
 
 fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
     crate::block_on(async {
-        let owner = case.get("input").and_then(|input| input.get("user_id")?.as_str()).unwrap_or("user").to_owned();
+        let user = case.get("input").and_then(|input| input.get("user_id")?.as_str()).unwrap_or("user").to_owned();
         let journal = Arc::new(MemoryJournal::new());
-        write_memory(&journal, case, &owner).await.map_err(|error| error.to_string())?;
+        write_memory(&journal, case, &user).await.map_err(|error| error.to_string())?;
         let answers = Arc::new(ScriptedAnswers::new(case.get("script")));
         let world = CaseWorld::new(case);
         let effects = Effects {
@@ -176,7 +176,7 @@ fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
             plan: plan.clone(),
             bundle: Hash::of_bytes(b"case"),
             inputs,
-            user: owner.clone(),
+            user: user.clone(),
             agent: None,
             limits,
             depth: 0,
@@ -185,18 +185,18 @@ fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
             id: None,
         };
         let outcome = engine.start_run(start).map_err(|error| error.to_string())?.drive_to_end().await;
-        let memory = journal.read_memories(&owner).await.map_err(|error| error.to_string())?.into();
+        let memory = journal.read_memories(&user).await.map_err(|error| error.to_string())?.into();
         Ok(PipelineRun { plan, outcome, memory, calls: answers.call_count() })
     })
 }
 
 /// Writes a case's memory of the user to the journal, as an earlier run would have.
-async fn write_memory(journal: &MemoryJournal, case: &Value, owner: &str) -> Result<(), StepError> {
+async fn write_memory(journal: &MemoryJournal, case: &Value, user: &str) -> Result<(), StepError> {
     let before = case.get("definition").and_then(|definition| definition.get("memory_before"));
-    let Some(map) = before.and_then(|before| before.get(owner)).and_then(Value::as_map) else { return Ok(()) };
+    let Some(map) = before.and_then(|before| before.get(user)).and_then(Value::as_map) else { return Ok(()) };
     let run = RunId::new(0, [1; 10]);
     let lease = journal.begin_run(run)?;
-    let created = RunCreated { owner: owner.to_owned(), ..earlier_run() };
+    let created = RunCreated { user: user.to_owned(), ..earlier_run() };
     let memory =
         map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) }).collect();
     let events = [Event::RunCreated(Box::new(created)), Event::StepFinished { output: None, usage: None, memory }];
@@ -217,12 +217,12 @@ fn earlier_run() -> RunCreated {
         name: "earlier".into(),
         bundle: Hash::of_bytes(b"earlier"),
         inputs: Value::Null,
-        owner: String::new(),
+        user: String::new(),
         agent: None,
         limits: flowloom_core::limits::Limits::default(),
         depth: 0,
         workflow: None,
-        keep: None,
+        thread_key: None,
     }
 }
 

@@ -56,7 +56,7 @@ fn five_wishes_come_true_and_again_from_what_was_saved() {
         let tried = draft.tried.expect("it was tried");
         assert!(tried.nodes.iter().all(|node| node.status == NodeStatus::Completed), "{}: {tried:?}", case.id);
         for _ in 0..2 {
-            let ran = block_on(world.rehearser.dry_run(&value_of(&saved), &case.initial_inputs()));
+            let ran = block_on(world.dry_runner.dry_run(&value_of(&saved), &case.initial_inputs()));
             let row = case.evaluate_run(ran);
             assert!(row.has_passed(), "{}: {:?} {:?}", case.id, row.failures, row.error);
         }
@@ -70,8 +70,8 @@ fn what_first_failed_was_repaired() {
     let failures = |id: &str| {
         let case = cases_with_conversations().find(|case| case.id == id).expect("a case");
         let (world, ..) = author_pipeline(&case);
-        let told = world.events.lock().expect("lock").iter().map(|event| event.to_payload()).collect::<Vec<Value>>();
-        let errors = told.iter().filter_map(|event| event.get("error").and_then(Value::as_str).map(str::to_owned));
+        let events = world.events.lock().expect("lock").iter().map(|event| event.to_payload()).collect::<Vec<Value>>();
+        let errors = events.iter().filter_map(|event| event.get("error").and_then(Value::as_str).map(str::to_owned));
         (world.count_events("block_test_failed"), errors.collect::<Vec<_>>().join("; "))
     };
     let (failed, why) = failures("clean-table");
@@ -88,7 +88,7 @@ fn what_one_wish_comes_to_is_not_what_another_wants() {
     let mut held = Vec::new();
     for case in cases_with_conversations() {
         let (world, _, saved) = author_pipeline(&case);
-        let ran = block_on(world.rehearser.dry_run(&value_of(&saved), &case.initial_inputs())).expect("a run");
+        let ran = block_on(world.dry_runner.dry_run(&value_of(&saved), &case.initial_inputs())).expect("a run");
         let fits = all.iter().filter(|other| other.id != case.id && other.failed_checks(&ran).is_empty());
         held.extend(fits.map(|other| format!("{} passes for {}", case.id, other.id)));
     }
@@ -106,7 +106,7 @@ fn what_a_run_gets_wrong_does_not_pass() {
     ];
     for (right, wrong) in wrong {
         assert!(saved.contains(right), "{right}");
-        let ran = block_on(world.rehearser.dry_run(&value_of(&saved.replace(right, wrong)), &case.initial_inputs()))
+        let ran = block_on(world.dry_runner.dry_run(&value_of(&saved.replace(right, wrong)), &case.initial_inputs()))
             .expect("a run");
         assert!(!case.failed_checks(&ran).is_empty(), "{wrong}");
     }

@@ -81,16 +81,16 @@ fn blocks_run_and_what_would_reach_the_user_is_told_and_kept_nowhere() {
     let memory = Map::from_iter([("topic".into(), Value::from("tea"))]);
     let given = DryRunInputs { memory, ..mocked_inputs() };
     for _ in 0..2 {
-        let rehearsal = run_dry(&definition, &given);
-        let ids: Vec<_> = rehearsal.nodes.iter().map(|node| (node.node_id.as_str(), node.block_id.as_str())).collect();
+        let dry_run = run_dry(&definition, &given);
+        let ids: Vec<_> = dry_run.nodes.iter().map(|node| (node.node_id.as_str(), node.block_id.as_str())).collect();
         assert_eq!(ids, [("n1", "memory_write"), ("n2", "memory_read"), ("n3", "notify_push")]);
-        assert_eq!(node_output(&rehearsal.nodes[1]), r#"{"value":"tea"}"#, "what was written is seen within the run");
-        assert_eq!((rehearsal.nodes[2].mocked, rehearsal.nodes[1].mocked), (Some(MockSource::Example), None));
-        let told = rehearsal.notifications[0].get("body").and_then(Value::as_str).expect("a body");
-        assert!(told.contains("TOKEN"), "a secret is no more than its name: {told}");
-        assert_eq!(rehearsal.notifications[0].get("title"), Some(&"tea".into()));
+        assert_eq!(node_output(&dry_run.nodes[1]), r#"{"value":"tea"}"#, "what was written is seen within the run");
+        assert_eq!((dry_run.nodes[2].mocked, dry_run.nodes[1].mocked), (Some(MockSource::Example), None));
+        let body = dry_run.notifications[0].get("body").and_then(Value::as_str).expect("a body");
+        assert!(body.contains("TOKEN"), "a secret is no more than its name: {body}");
+        assert_eq!(dry_run.notifications[0].get("title"), Some(&"tea".into()));
         let write = MemoryWrite { key: "seen".into(), value: Some("tea".into()) };
-        assert_eq!((rehearsal.memory.as_slice(), rehearsal.list_faults().len()), (&[write][..], 0));
+        assert_eq!((dry_run.memory.as_slice(), dry_run.list_faults().len()), (&[write][..], 0));
     }
     let fresh = run_dry(
         &value_of(r#"{"id":"p","nodes":[{"id":"n1","block_id":"memory_read","inputs":{"key":"seen"}}]}"#),
@@ -100,22 +100,21 @@ fn blocks_run_and_what_would_reach_the_user_is_told_and_kept_nowhere() {
 }
 
 #[test]
-fn what_does_not_run_is_played_and_failures_that_follow_are_told_apart() {
+fn what_does_not_run_is_mocked_and_failures_that_follow_are_told_apart() {
     let example = r#"[{"inputs":{"text":"x"},"outputs":{"text":"an example"}}]"#;
-    for played_block in [function_block("f", example), prompt_block("f", example)] {
-        let rehearsal =
-            run_dry(&chain_pipeline(&[played_block, python_block("shout", SHOUT_SOURCE)]), &mocked_inputs());
-        assert_eq!(rehearsal.nodes[0].mocked, Some(MockSource::Example));
-        assert_eq!(node_output(&rehearsal.nodes[1]), r#"{"text":"AN EXAMPLE"}"#);
+    for mocked_block in [function_block("f", example), prompt_block("f", example)] {
+        let dry_run = run_dry(&chain_pipeline(&[mocked_block, python_block("shout", SHOUT_SOURCE)]), &mocked_inputs());
+        assert_eq!(dry_run.nodes[0].mocked, Some(MockSource::Example));
+        assert_eq!(node_output(&dry_run.nodes[1]), r#"{"text":"AN EXAMPLE"}"#);
     }
     let end = |first: Value, source: &str| {
-        let rehearsal = run_dry(
+        let dry_run = run_dry(
             &chain_pipeline(&[first, python_block("last", source), python_block("after", SHOUT_SOURCE)]),
             &mocked_inputs(),
         );
-        let [_, last, after] = rehearsal.nodes.as_slice() else { panic!("{rehearsal:?}") };
+        let [_, last, after] = dry_run.nodes.as_slice() else { panic!("{dry_run:?}") };
         assert_eq!((last.status, after.status), (NodeStatus::Failed, NodeStatus::Skipped));
-        (rehearsal.nodes[0].mocked, last.excuse, rehearsal.list_faults())
+        (dry_run.nodes[0].mocked, last.excuse, dry_run.list_faults())
     };
     let (source, excuse, faults) = end(function_block("f", "[]"), RAISE_SOURCE);
     assert_eq!((source, excuse, faults.len()), (Some(MockSource::MadeUp), Some(Excuse::Mocked), 0));
@@ -141,8 +140,8 @@ fn nothing_reaches_the_network() {
     );
     let example = [("examples", value_of(r#"[{"inputs":{"text":"x"},"outputs":{"text":"an example"}}]"#))];
     let reaches = python_block("reaches", &source);
-    let rehearsal = run_dry(&chain_pipeline(std::slice::from_ref(&reaches)), &mocked_inputs());
-    let node = &rehearsal.nodes[0];
+    let dry_run = run_dry(&chain_pipeline(std::slice::from_ref(&reaches)), &mocked_inputs());
+    let node = &dry_run.nodes[0];
     assert_eq!((node.status, node.excuse), (NodeStatus::Failed, Some(Excuse::WantedMore)));
     let why = &node.error.as_ref().expect("why").message;
     assert!(why.contains("no network") && why.contains(&address), "{why}");
@@ -150,19 +149,19 @@ fn nothing_reaches_the_network() {
     let fixture =
         r#"{"reaches":[{"inputs":{"text":"elsewhere"},"outputs":{"text":"no"}},{"outputs":{"text":"a fixture"}}]}"#;
     let given = DryRunInputs { fixtures: serde_json::from_str(fixture).expect("fixtures"), ..mocked_inputs() };
-    let rehearsal = run_dry(&chain_pipeline(&[reaches]), &given);
+    let dry_run = run_dry(&chain_pipeline(&[reaches]), &given);
     assert_eq!(
-        (rehearsal.nodes[0].mocked, node_output(&rehearsal.nodes[0])),
+        (dry_run.nodes[0].mocked, node_output(&dry_run.nodes[0])),
         (Some(MockSource::Fixture), r#"{"text":"a fixture"}"#.into())
     );
-    let told = text_block("reaches", &[&[("source_code", source.as_str().into())][..], &example].concat());
+    let body = text_block("reaches", &[&[("source_code", source.as_str().into())][..], &example].concat());
     assert_eq!(
-        run_dry(&chain_pipeline(std::slice::from_ref(&told)), &mocked_inputs()).nodes[0].mocked,
+        run_dry(&chain_pipeline(std::slice::from_ref(&body)), &mocked_inputs()).nodes[0].mocked,
         Some(MockSource::Example)
     );
 
     let trial =
-        block_on(offline_runner().try_block(&told, &value_of(r#"{"text":"x"}"#))).expect("a trial").into_trial();
+        block_on(offline_runner().try_block(&body, &value_of(r#"{"text":"x"}"#))).expect("a trial").into_trial();
     assert!(
         matches!(&trial, TrialOutcome::Failed(error) if error.message.contains("no network")),
         "its trial is its own: {trial:?}"

@@ -79,8 +79,8 @@ impl ScheduledRun {
         let mut outcome = clock.block_on(run.drive_to_end()).expect("no deadlock");
         while outcome.state.status == Status::Waiting {
             let asking = outcome.state.steps().iter().find(|step| step.phase == Phase::Waiting).expect("a question");
-            let wish = Signal::Answer { path: asking.path.clone(), value: "the sea".into(), by: "me".into() };
-            clock.block_on(self.engine.post_signal(outcome.id, wish)).expect("no deadlock").expect("accepted");
+            let signal = Signal::Answer { path: asking.path.clone(), value: "the sea".into(), by: "me".into() };
+            clock.block_on(self.engine.post_signal(outcome.id, signal)).expect("no deadlock").expect("accepted");
             let resumed = self.engine.resume_run(outcome.id, async |_| Ok(self.plan.clone()));
             let run = clock.block_on(resumed).expect("no deadlock").expect("resumable");
             outcome = clock.block_on(run.drive_to_end()).expect("no deadlock");

@@ -88,12 +88,12 @@ impl NativeFunction for AuthorFunction {
                     to_value(&author.find_candidates(&wanted, &context.user).await?)
                 }
                 AuthorOperation::Trial => {
-                    let wish: TrialRequest = parse_as(&payload.to_value(), "a block and its inputs")?;
-                    to_value(&author.run_trial(&wish, context).await?)
+                    let request: TrialRequest = parse_as(&payload.to_value(), "a block and its inputs")?;
+                    to_value(&author.run_trial(&request, context).await?)
                 }
                 AuthorOperation::DryRun => {
-                    let wish: DryRunRequest = parse_as(&payload.to_value(), "a pipeline with its blocks")?;
-                    to_value(&author.dry_run(&wish, context).await?)
+                    let request: DryRunRequest = parse_as(&payload.to_value(), "a pipeline with its blocks")?;
+                    to_value(&author.dry_run(&request, context).await?)
                 }
             }
         })

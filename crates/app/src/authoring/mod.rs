@@ -71,7 +71,7 @@ pub struct AuthoringEnv {
 
 impl AuthoringEnv {
     /// Builds the dry runner that tests blocks and pipelines for a user, given by id.
-    pub fn build_dry_runner(&self, model: Option<&str>, limits: Limits, owner: &str) -> DryRunner {
+    pub fn build_dry_runner(&self, model: Option<&str>, limits: Limits, user: &str) -> DryRunner {
         DryRunner {
             model: self.models.clone(),
             named: model.map(str::to_owned),
@@ -79,7 +79,7 @@ impl AuthoringEnv {
             clock: Arc::new(SystemClock),
             sources: self.sources.clone(),
             limits,
-            user: owner.to_owned(),
+            user: user.to_owned(),
         }
     }
 }

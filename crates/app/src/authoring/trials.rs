@@ -44,25 +44,25 @@ impl AuthoringEnv {
     pub(super) async fn find_candidates(
         &self,
         wanted: &RequiredBlock,
-        owner: &str,
+        user: &str,
     ) -> Result<CandidateSearch, StepError> {
         let card = Card::from_definition(&wanted.to_definition());
-        let finding = self.blocks.find_blocks(owner, &card, MAX_CANDIDATES).await?;
+        let finding = self.blocks.find_blocks(user, &card, MAX_CANDIDATES).await?;
         let candidate =
             |found: crate::blocks::BlockMatch| Candidate { block: found.block, similarity: found.similarity };
         let mut candidates: Vec<Candidate> = finding.matches.into_iter().map(candidate).collect();
         let is_there = |block: &Value| candidates.iter().any(|other| other.block.get("id") == block.get("id"));
-        let mut alike = self.find_same_name(&wanted.suggested_id, owner)?;
+        let mut alike = self.find_same_name(&wanted.suggested_id, user)?;
         alike.retain(|block| !is_there(block));
         candidates.extend(alike.into_iter().map(|block| Candidate { block, similarity: Some(0.0) }));
         Ok(CandidateSearch { candidates, by_words: finding.fallback_reason.map(|error| error.message) })
     }
 
     /// The blocks whose id is `id` or `id` with a number appended. A new block needs an id that none of them has.
-    fn find_same_name(&self, id: &str, owner: &str) -> Result<Vec<Value>, StepError> {
+    fn find_same_name(&self, id: &str, user: &str) -> Result<Vec<Value>, StepError> {
         let mut alike = Vec::new();
         for id in numbered_ids(id) {
-            let Some(block) = self.blocks.find_block(owner, &id)? else { break };
+            let Some(block) = self.blocks.find_block(user, &id)? else { break };
             alike.push(block);
         }
         Ok(alike)
@@ -71,41 +71,41 @@ impl AuthoringEnv {
     /// Runs a trial of a block. Its usage is charged to the budget of the run.
     pub(super) async fn run_trial(
         &self,
-        wish: &TrialRequest,
+        request: &TrialRequest,
         context: &EffectContext,
     ) -> Result<TrialOutcome, StepError> {
-        let rehearser = self.build_dry_runner(wish.model.as_deref(), remaining_limits(context), &context.user);
-        let rehearsal = rehearser.try_block(&wish.block, &wish.inputs).await?;
-        charge_allowance(context, &rehearsal);
-        Ok(rehearsal.into_trial())
+        let dry_runner = self.build_dry_runner(request.model.as_deref(), remaining_limits(context), &context.user);
+        let dry_run = dry_runner.try_block(&request.block, &request.inputs).await?;
+        charge_allowance(context, &dry_run);
+        Ok(dry_run.into_trial())
     }
 
     /// Executes a dry run of a pipeline. Its usage is charged to the budget of the run.
-    pub(super) async fn dry_run(&self, wish: &DryRunRequest, context: &EffectContext) -> Result<DryRun, StepError> {
-        let rehearser = self.build_dry_runner(wish.model.as_deref(), remaining_limits(context), &context.user);
+    pub(super) async fn dry_run(&self, request: &DryRunRequest, context: &EffectContext) -> Result<DryRun, StepError> {
+        let dry_runner = self.build_dry_runner(request.model.as_deref(), remaining_limits(context), &context.user);
         let given = DryRunInputs { prompts: Prompts::Mocked, ..DryRunInputs::default() };
-        let rehearsal = dry_run_definition(rehearser, &wish.definition, &given).await?;
-        charge_allowance(context, &rehearsal);
-        Ok(rehearsal)
+        let dry_run = dry_run_definition(dry_runner, &request.definition, &given).await?;
+        charge_allowance(context, &dry_run);
+        Ok(dry_run)
     }
 }
 
 /// Executes a dry run of a definition, with no more access to the memory than a real run would have.
 pub async fn dry_run_definition(
-    rehearser: DryRunner,
+    dry_runner: DryRunner,
     definition: &Value,
     given: &DryRunInputs,
 ) -> Result<DryRun, StepError> {
-    let code = scope_to_pipeline(rehearser.code, &write_json(definition));
-    DryRunner { code, ..rehearser }.dry_run(definition, given).await
+    let code = scope_to_pipeline(dry_runner.code, &write_json(definition));
+    DryRunner { code, ..dry_runner }.dry_run(definition, given).await
 }
 
 fn remaining_limits(context: &EffectContext) -> Limits {
-    context.allowance.as_ref().map(|purse| purse.remaining.clone()).unwrap_or_default()
+    context.allowance.as_ref().map(|allowance| allowance.remaining.clone()).unwrap_or_default()
 }
 
-fn charge_allowance(context: &EffectContext, rehearsal: &DryRun) {
-    if let Some(purse) = &context.allowance {
-        purse.add_usage(&rehearsal.usage);
+fn charge_allowance(context: &EffectContext, dry_run: &DryRun) {
+    if let Some(allowance) = &context.allowance {
+        allowance.add_usage(&dry_run.usage);
     }
 }

@@ -85,7 +85,7 @@ mod tests {
         let wrong = r#"{"id": "a b", "name": " ", "description": 1, "category": "other", "execution_type": 7,
             "input_schema": {"type": "array"}, "output_schema": {"type": "object", "properties": {"a": {"type": "text"}}},
             "use_when": [], "tags": [1], "examples": [{"inputs": {}}], "metadata": "x"}"#;
-        let told = validate_block(&parse_value(wrong).unwrap());
+        let problems = validate_block(&parse_value(wrong).unwrap());
         let parts = [
             "source_code",
             "is not a valid id",
@@ -100,9 +100,9 @@ mod tests {
             "example 1",
             "\"metadata\"",
         ];
-        assert_eq!(told.len(), parts.len(), "{told:#?}");
-        for (told, part) in told.iter().zip(parts) {
-            assert!(told.contains(part), "{told} has no {part}");
+        assert_eq!(problems.len(), parts.len(), "{problems:#?}");
+        for (problems, part) in problems.iter().zip(parts) {
+            assert!(problems.contains(part), "{problems} has no {part}");
         }
         assert_eq!(validate_block(&Value::from("x")), ["a block is an object, not text"]);
     }

@@ -52,10 +52,10 @@ impl BlockEmbedder {
 
     /// The minimum similarities at which a block matches.
     pub(super) fn thresholds(&self) -> Thresholds {
-        let usual = Thresholds::default();
+        let defaults = Thresholds::default();
         Thresholds {
-            similarity_threshold: self.config.embeddings.similarity_threshold.unwrap_or(usual.similarity_threshold),
-            ..usual
+            similarity_threshold: self.config.embeddings.similarity_threshold.unwrap_or(defaults.similarity_threshold),
+            ..defaults
         }
     }
 

@@ -37,36 +37,36 @@ pub struct BlockMatch {
 
 impl BlockRegistry {
     /// Searches the user's blocks, everyone's and the built-in ones for what is wanted.
-    pub async fn find_blocks(&self, holder: &str, wanted: &Card, limit: usize) -> Result<BlockSearch, StepError> {
+    pub async fn find_blocks(&self, user: &str, wanted: &Card, limit: usize) -> Result<BlockSearch, StepError> {
         self.index_built_in().await?;
         self.embed_built_in().await;
         let (vector, by_words) = match self.embeddings.embed_query(&wanted.embedding_text()).await {
             Ok(vector) => (vector, None),
             Err(error) => (None, Some(error)),
         };
-        let (holder, wanted, thresholds) = (holder.to_owned(), wanted.clone(), self.embeddings.thresholds());
+        let (user, wanted, thresholds) = (user.to_owned(), wanted.clone(), self.embeddings.thresholds());
         let found =
-            self.run_blocking(move |store| query_store(store, (&holder, &wanted), vector.as_ref(), &thresholds, limit));
+            self.run_blocking(move |store| query_store(store, (&user, &wanted), vector.as_ref(), &thresholds, limit));
         Ok(BlockSearch { matches: found.await?, fallback_reason: by_words })
     }
 
     /// Searches blocks by a few words that a person wrote.
-    pub async fn search_blocks(&self, holder: &str, words: &str, limit: usize) -> Result<BlockSearch, StepError> {
+    pub async fn search_blocks(&self, user: &str, words: &str, limit: usize) -> Result<BlockSearch, StepError> {
         let wanted = Card { description: words.to_owned(), ..Card::default() };
-        self.find_blocks(holder, &wanted, limit).await
+        self.find_blocks(user, &wanted, limit).await
     }
 }
 
 fn query_store(
     store: &Store,
-    (holder, wanted): (&str, &Card),
+    (user, wanted): (&str, &Card),
     vector: Option<&QueryEmbedding>,
     thresholds: &Thresholds,
     limit: usize,
 ) -> Result<Vec<BlockMatch>, StepError> {
     let words = wanted.search_text();
     let vector = vector.map(|made| (made.model.as_str(), &*made.vector));
-    let near = store.search_blocks(BlockQuery { user: holder, words: &words, vector, limit })?;
+    let near = store.search_blocks(BlockQuery { user: user, words: &words, vector, limit })?;
     let mut all = Vec::new();
     for one in near.into_iter().filter(is_similar) {
         // The block may have been deleted since, or may belong to another release.

@@ -52,8 +52,8 @@ impl BlockRegistry {
 
     /// Every block of a user: stored blocks (the user's or everyone's) and the built-in ones. A stored block hides a
     /// built-in one with the same id.
-    pub fn list_blocks(&self, holder: &str) -> Result<Vec<Value>, StepError> {
-        let kept = self.list_stored(holder)?;
+    pub fn list_blocks(&self, user: &str) -> Result<Vec<Value>, StepError> {
+        let kept = self.list_stored(user)?;
         let is_hidden = |block: &&Value| kept.iter().any(|other| id_of(block) == id_of(other));
         let mut all: Vec<Value> = built_in_blocks().iter().filter(|block| !is_hidden(block)).cloned().collect();
         all.extend(kept);
@@ -61,19 +61,19 @@ impl BlockRegistry {
     }
 
     /// The stored blocks among them.
-    pub fn list_stored(&self, holder: &str) -> Result<Vec<Value>, StepError> {
-        let kept = stored::list_definitions(&self.store, holder, DefinitionKind::Block)?;
+    pub fn list_stored(&self, user: &str) -> Result<Vec<Value>, StepError> {
+        let kept = stored::list_definitions(&self.store, user, DefinitionKind::Block)?;
         Ok(kept.iter().filter_map(|row| parse_value(&row.content).ok()).collect())
     }
 
     /// Whether a block called `id` is stored.
-    pub fn is_stored(&self, holder: &str, id: &str) -> Result<bool, StepError> {
-        Ok(stored::find_definition(&self.store, holder, DefinitionKind::Block, id)?.is_some())
+    pub fn is_stored(&self, user: &str, id: &str) -> Result<bool, StepError> {
+        Ok(stored::find_definition(&self.store, user, DefinitionKind::Block, id)?.is_some())
     }
 
     /// The block called `id` that is effective for the user: stored first, then built in.
-    pub fn find_block(&self, holder: &str, id: &str) -> Result<Option<Value>, StepError> {
-        match stored::find_definition(&self.store, holder, DefinitionKind::Block, id)? {
+    pub fn find_block(&self, user: &str, id: &str) -> Result<Option<Value>, StepError> {
+        match stored::find_definition(&self.store, user, DefinitionKind::Block, id)? {
             Some(row) => Ok(parse_value(&row.content).ok()),
             None => Ok(find_built_in(id).cloned()),
         }

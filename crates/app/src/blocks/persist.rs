@@ -29,21 +29,20 @@ impl From<StepError> for RejectedBlocks {
 impl BlockRegistry {
     /// Stores blocks for a user, replacing those with the same ids. Returns one outcome per block. Full-text search
     /// finds them at once, search by embedding a little later.
-    pub async fn put_blocks(&self, holder: &str, blocks: &[Value]) -> Result<Vec<ChangeResult>, RejectedBlocks> {
+    pub async fn put_blocks(&self, user: &str, blocks: &[Value]) -> Result<Vec<ChangeResult>, RejectedBlocks> {
         let wrong = |block: &Value| {
             let problems = validate_block(block);
             (!problems.is_empty()).then(|| (id_of(block).to_owned(), problems))
         };
         let wrong: Vec<(String, Vec<String>)> = blocks.iter().filter_map(wrong).collect();
         if !wrong.is_empty() {
-            let told = wrong.iter().map(|(id, problems)| format!("the block {id:?}: {}", problems.join("; ")));
-            let message = format!("no block was stored: {}", told.collect::<Vec<_>>().join("; "));
+            let messages = wrong.iter().map(|(id, problems)| format!("the block {id:?}: {}", problems.join("; ")));
+            let message = format!("no block was stored: {}", messages.collect::<Vec<_>>().join("; "));
             let problems = wrong.into_iter().flat_map(|(_, problems)| problems).collect();
             return Err(RejectedBlocks { error: StepError::new(Code::BlockIncomplete, message), problems });
         }
         let change = |block: &Value| {
-            let key =
-                DefinitionKey { user: holder.to_owned(), kind: DefinitionKind::Block, id: id_of(block).to_owned() };
+            let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Block, id: id_of(block).to_owned() };
             let content = render::to_json(block);
             DefinitionChange::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() })
         };
@@ -55,8 +54,8 @@ impl BlockRegistry {
 
     /// Deletes a block of a user. Fails with `StillUsed` while a pipeline uses it, `NotMine` if it is built in,
     /// `NotThere` if there is none.
-    pub async fn remove_block(&self, holder: &str, id: &str) -> Result<(), StepError> {
-        let key = DefinitionKey { user: holder.to_owned(), kind: DefinitionKind::Block, id: id.to_owned() };
+    pub async fn remove_block(&self, user: &str, id: &str) -> Result<(), StepError> {
+        let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Block, id: id.to_owned() };
         let changed = self.store.change_definitions(vec![DefinitionChange::Delete(key)], SystemClock.now_ms()).await?;
         if changed != [ChangeResult::Missing] {
             return Ok(());

@@ -52,8 +52,8 @@ impl Default for ServerSettings {
 impl ServerSettings {
     /// The rate limit in requests per second and caller; `None` means unlimited.
     pub fn rate_limit(&self, is_local: bool) -> Option<f64> {
-        let usual = if is_local { None } else { Some(DEFAULT_RATE_PER_SECOND) };
-        self.rate_per_second.or(usual).filter(|rate| *rate > 0.0)
+        let defaults = if is_local { None } else { Some(DEFAULT_RATE_PER_SECOND) };
+        self.rate_per_second.or(defaults).filter(|rate| *rate > 0.0)
     }
 
     /// Time-out of receiving a request head, also on an idle connection.

@@ -69,11 +69,11 @@ impl CatalogEntry {
     pub async fn prepare_for_run(
         &self,
         catalog: &Arc<Catalog>,
-        holder: &str,
+        user: &str,
     ) -> Result<Option<Arc<PreparedDefinition>>, StepError> {
         let Some(prepared) = &self.prepared else { return Ok(None) };
         if self.format == flowloom_formats::agent::FORMAT {
-            return catalog.prepare_agent(self, prepared, holder).await.map(Some);
+            return catalog.prepare_agent(self, prepared, user).await.map(Some);
         }
         if self.required_servers.is_empty() {
             return Ok(Some(prepared.clone()));
@@ -133,9 +133,9 @@ impl Catalog {
     }
 
     /// Every definition available to a user, sorted by id. Reads the folder.
-    pub fn list_definitions(&self, holder: &str) -> Result<Vec<Arc<CatalogEntry>>, StepError> {
+    pub fn list_definitions(&self, user: &str) -> Result<Vec<Arc<CatalogEntry>>, StepError> {
         let mut found = self.list_folder();
-        for row in stored::list_definitions(&self.app.store, holder, DefinitionKind::Workflow)? {
+        for row in stored::list_definitions(&self.app.store, user, DefinitionKind::Workflow)? {
             found.extend(self.load_stored(row)?);
         }
         found.sort_by(|a, b| a.id.cmp(&b.id));
@@ -145,13 +145,13 @@ impl Catalog {
     }
 
     /// The definition called `id` that is effective for a user.
-    pub fn find_definition(&self, holder: &str, id: &str) -> Result<Option<Arc<CatalogEntry>>, StepError> {
+    pub fn find_definition(&self, user: &str, id: &str) -> Result<Option<Arc<CatalogEntry>>, StepError> {
         let is_listed = lock(&self.last_listed).is_some_and(|at| at.elapsed() < LISTING_LIFETIME);
         let file = if is_listed { self.find_known_file(id) } else { self.find_file(id) };
         if file.is_some() {
             return Ok(file);
         }
-        match stored::find_definition(&self.app.store, holder, DefinitionKind::Workflow, id)? {
+        match stored::find_definition(&self.app.store, user, DefinitionKind::Workflow, id)? {
             Some(row) => self.load_stored(row),
             // The file may have been created since the last listing.
             None if is_listed => Ok(self.find_file(id)),
@@ -185,16 +185,16 @@ impl Catalog {
         self: &Arc<Catalog>,
         agent: &CatalogEntry,
         compiled: &PreparedDefinition,
-        holder: &str,
+        user: &str,
     ) -> Result<Arc<PreparedDefinition>, StepError> {
         let mut offered = self.app.servers.query_available(&self.app.config, &agent.required_servers).await?;
-        offered.flows = Some(agents::load_available(self, holder).await?);
+        offered.flows = Some(agents::load_available(self, user).await?);
         let prepared = Arc::new(self.prepare_with_tools(agent, compiled, offered)?);
         let mut agents = lock(&self.agents);
         if agents.len() >= MAX_COMPILED_DEFINITIONS {
             agents.clear();
         }
-        let known = agents.entry((holder.to_owned(), agent.id.clone())).or_insert_with(|| prepared.clone());
+        let known = agents.entry((user.to_owned(), agent.id.clone())).or_insert_with(|| prepared.clone());
         if known.hash() != prepared.hash() {
             *known = prepared;
         }
@@ -204,16 +204,16 @@ impl Catalog {
     /// The source of a definition: the current content, or a stored version.
     pub fn read_source(
         &self,
-        holder: &str,
+        user: &str,
         id: &str,
         version: Option<u32>,
     ) -> Result<Option<DefinitionContent>, StepError> {
         if let Some(version) = version {
-            let key = DefinitionKey { user: holder.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
+            let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
             let found = self.app.store.list_versions(&key)?.into_iter().find(|row| row.version == version);
             return found.map(|row| DefinitionContent::parse(&row.content)).transpose();
         }
-        self.find_definition(holder, id)?.map(|definition| self.read_content(&definition)).transpose()
+        self.find_definition(user, id)?.map(|definition| self.read_content(&definition)).transpose()
     }
 
     /// The current source of a definition.
@@ -319,11 +319,11 @@ impl Catalog {
     /// Compiles a definition that is run without being stored.
     pub fn compile_unstored(
         &self,
-        holder: &str,
+        user: &str,
         id: &str,
         content: DefinitionContent,
     ) -> Result<CatalogEntry, StepError> {
-        let key = DefinitionKey { user: holder.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
+        let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
         let row = DefinitionRow {
             key,
             version: 0,

@@ -177,8 +177,8 @@ impl Loaded {
         let mut sources = loader.surroundings(&self.available_tools).with_files(std::mem::take(&mut self.files));
         let mut compiled = compile(&self.name, &sources, format);
         if !self.has_beside {
-            let beside = compiled.format.map(flowloom_formats::related_file_patterns).unwrap_or_default();
-            let has_more = read_adjacent_files(&self.path, beside, limit, &mut sources.files);
+            let patterns = compiled.format.map(flowloom_formats::related_file_patterns).unwrap_or_default();
+            let has_more = read_adjacent_files(&self.path, patterns, limit, &mut sources.files);
             let has_agents =
                 compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(limit, &mut sources);
             self.has_beside = true;

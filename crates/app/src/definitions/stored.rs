@@ -101,7 +101,7 @@ pub(crate) struct Dependency {
 pub fn compile_for_user(
     store: &Store,
     loader: &Loader<'_>,
-    holder: &str,
+    user: &str,
     content: &DefinitionContent,
 ) -> Result<CompiledDefinition, StepError> {
     let mut sources = loader.surroundings(&AvailableTools::default()).with_files(BTreeMap::new());
@@ -120,7 +120,7 @@ pub fn compile_for_user(
             if parts.iter().any(|part| part.kind == kind && part.id == id) {
                 continue;
             }
-            let row = find_definition(store, holder, kind, &id)?;
+            let row = find_definition(store, user, kind, &id)?;
             parts.push(Dependency { kind, id, hash: row.as_ref().map(|row| row.hash.clone()) });
             if let Some(row) = row {
                 sources.files.insert(path.clone(), row.content.into_bytes());
@@ -138,23 +138,23 @@ pub fn compile_for_user(
 /// Finds the definition that is effective for a user: the user's own, or else everyone's.
 pub fn find_definition(
     store: &Store,
-    holder: &str,
+    user: &str,
     kind: DefinitionKind,
     id: &str,
 ) -> Result<Option<DefinitionRow>, StepError> {
-    let key = |holder: &str| DefinitionKey { user: holder.to_owned(), kind, id: id.to_owned() };
-    match store.get_definition(&key(holder))? {
-        None if holder != SHARED_USER => store.get_definition(&key(SHARED_USER)),
+    let key = |user: &str| DefinitionKey { user: user.to_owned(), kind, id: id.to_owned() };
+    match store.get_definition(&key(user))? {
+        None if user != SHARED_USER => store.get_definition(&key(SHARED_USER)),
         found => Ok(found),
     }
 }
 
 /// Lists the definitions of one kind that are effective for a user, sorted by id.
-pub fn list_definitions(store: &Store, holder: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, StepError> {
+pub fn list_definitions(store: &Store, user: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, StepError> {
     let shared = store.list_definitions(SHARED_USER, kind)?;
     let mut all: BTreeMap<String, DefinitionRow> = shared.into_iter().map(|row| (row.key.id.clone(), row)).collect();
-    if holder != SHARED_USER {
-        all.extend(store.list_definitions(holder, kind)?.into_iter().map(|row| (row.key.id.clone(), row)));
+    if user != SHARED_USER {
+        all.extend(store.list_definitions(user, kind)?.into_iter().map(|row| (row.key.id.clone(), row)));
     }
     Ok(all.into_values().collect())
 }

@@ -63,7 +63,7 @@ pub fn read_folder(root: &Path, loader: &Loader<'_>) -> (Vec<SyncItem>, Vec<Load
 pub async fn store_file(
     store: &Store,
     loader: &Loader<'_>,
-    holder: &str,
+    user: &str,
     file: &Path,
 ) -> Result<Result<String, LoadedDefinition>, StepError> {
     let source = loader.compile(file);
@@ -71,11 +71,11 @@ pub async fn store_file(
     let Some(item) = build_item(root, &source).filter(|_| source.compiled.plan.is_some()) else {
         return Ok(Err(source));
     };
-    let compiled = compile_for_user(store, loader, holder, &item.content)?;
+    let compiled = compile_for_user(store, loader, user, &item.content)?;
     if compiled.source.is_refused() {
         return Ok(Err(compiled.source));
     }
-    let key = DefinitionKey { user: holder.to_owned(), kind: DefinitionKind::Workflow, id: item.id.clone() };
+    let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: item.id.clone() };
     let new = new_definition(key, &item.content, &compiled, Origin::Api)?;
     store.change_definitions(vec![DefinitionChange::Put(new)], SystemClock.now_ms()).await?;
     Ok(Ok(item.id))
@@ -96,16 +96,16 @@ fn build_item(root: &Path, source: &LoadedDefinition) -> Option<SyncItem> {
 pub fn plan_sync(
     store: &Store,
     loader: &Loader<'_>,
-    holder: &str,
+    user: &str,
     items: Vec<SyncItem>,
     prune: bool,
 ) -> Result<Result<SyncPlan, Vec<serde_json::Value>>, StepError> {
-    let key = |id: &str| DefinitionKey { user: holder.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
+    let key = |id: &str| DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
     let mut planned = SyncPlan { changes: Vec::new(), outcome: SyncOutcome::default() };
     let mut problems = Vec::new();
     for item in &items {
         item.content.validate()?;
-        let compiled = compile_for_user(store, loader, holder, &item.content)?;
+        let compiled = compile_for_user(store, loader, user, &item.content)?;
         if compiled.source.is_refused() {
             problems.extend(compiled.source.problems());
             continue;
@@ -121,7 +121,7 @@ pub fn plan_sync(
         planned.changes.push(DefinitionChange::Put(new));
     }
     if prune {
-        let kept = store.list_definitions(holder, DefinitionKind::Workflow)?.into_iter();
+        let kept = store.list_definitions(user, DefinitionKind::Workflow)?.into_iter();
         let gone = kept.filter(|row| row.origin == Origin::Sync && !items.iter().any(|item| item.id == row.key.id));
         for row in gone {
             planned.outcome.deleted.push(row.key.id.clone());

@@ -11,22 +11,22 @@ use crate::engines::LoadedRun;
 
 impl RunService {
     /// Sends a signal to a run, wherever it is driven, and resumes it.
-    pub async fn post_signal(&self, opened: LoadedRun, wish: Signal) -> Result<ActiveRun, StepError> {
+    pub async fn post_signal(&self, opened: LoadedRun, signal: Signal) -> Result<ActiveRun, StepError> {
         let run = opened.id;
-        let begun = self.live.find_started(run);
+        let active = self.live.find_started(run);
         let left = match self.live.find_control(run) {
-            Some(control) => control.send_signal(wish).err(),
-            None => Some(wish),
+            Some(control) => control.send_signal(signal).err(),
+            None => Some(signal),
         };
-        let Some(wish) = left else { return Ok(begun) };
+        let Some(signal) = left else { return Ok(active) };
         // The run may be about to end in this process.
         self.live.wait_for_run(run).await;
-        match self.app.engine_for_run(&opened)?.post_signal(run, wish.clone()).await {
+        match self.app.engine_for_run(&opened)?.post_signal(run, signal.clone()).await {
             Ok(()) => self.continue_run(opened).await,
             // Another worker drives the run and will poll the signal.
             Err(error) if error.code == Code::RunOwned => {
-                self.app.store.send_signal(run, wish).await?;
-                Ok(begun)
+                self.app.store.send_signal(run, signal).await?;
+                Ok(active)
             }
             Err(error) => Err(error),
         }

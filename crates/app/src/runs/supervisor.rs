@@ -103,8 +103,8 @@ impl RunSupervisor {
     /// Drives a run that was started, and hears it from its first event on if the call wants that.
     pub async fn start_run(self: &Arc<RunSupervisor>, started: StartedRun, is_heard: bool) -> ActiveRun {
         let StartedRun { run, plan } = started;
-        let (id, heard) = (run.id(), is_heard.then(|| run.subscribe()));
-        ActiveRun { id, subscription: heard, completion: Some(self.drive_run(run, plan).await) }
+        let (id, subscription) = (run.id(), is_heard.then(|| run.subscribe()));
+        ActiveRun { id, subscription: subscription, completion: Some(self.drive_run(run, plan).await) }
     }
 
     /// A run that was started before.
@@ -141,10 +141,10 @@ impl RunSupervisor {
 
     /// Resolves when a run that was just started is in the journal, or has failed to get there.
     pub async fn wait_until_stored(&self, id: RunId) {
-        if let Some(mut heard) = self.subscribe(id)
-            && heard.after() == 0
+        if let Some(mut subscription) = self.subscribe(id)
+            && subscription.after() == 0
         {
-            heard.next().await;
+            subscription.next().await;
         }
     }
 

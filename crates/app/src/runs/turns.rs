@@ -53,8 +53,8 @@ pub struct ThreadTurn {
 impl ThreadTurn {
     /// Acquires a thread. Waits for an ended turn that still has to store its messages; fails with `RunOwned` if a turn
     /// is running.
-    pub async fn acquire(busy: &Arc<BusyThreads>, owner: &str, key: &str) -> Result<ThreadTurn, StepError> {
-        let at = (owner.to_owned(), key.to_owned());
+    pub async fn acquire(busy: &Arc<BusyThreads>, user: &str, key: &str) -> Result<ThreadTurn, StepError> {
+        let at = (user.to_owned(), key.to_owned());
         loop {
             let mut before = match busy.lock().entry(at.clone()) {
                 Entry::Vacant(free) => {

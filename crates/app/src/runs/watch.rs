@@ -22,14 +22,14 @@ pub trait Watcher: Send {
 
 /// Forwards the events of a run to `watcher` until the run ends or waits.
 pub fn forward_events(
-    mut heard: Subscription,
+    mut subscription: Subscription,
     journal: Arc<dyn Journal>,
     run: flowloom_core::RunId,
     mut watcher: Box<dyn Watcher>,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let mut seen = 0;
-        while let Some(signal) = heard.next().await {
+        while let Some(signal) = subscription.next().await {
             let records = match signal {
                 Delivery::Update(RunUpdate::Event(record)) => vec![record],
                 Delivery::Update(RunUpdate::Delta { path, attempt, text, .. }) => {

@@ -15,13 +15,13 @@ use crate::engines::App;
 use crate::tools::catalog;
 
 /// The workflows currently available to an agent of a user: every workflow in the tool catalog except agents.
-pub async fn load_available(catalog: &Arc<Catalog>, holder: &str) -> Result<WorkflowTools, StepError> {
-    let (shared, whose) = (catalog.clone(), holder.to_owned());
+pub async fn load_available(catalog: &Arc<Catalog>, user: &str) -> Result<WorkflowTools, StepError> {
+    let (shared, whose) = (catalog.clone(), user.to_owned());
     let listed = tokio::task::spawn_blocking(move || catalog::list_definitions(&shared, &whose)).await;
     let mut flows = WorkflowTools::new();
     for definition in listed.map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?? {
         if definition.format != flowloom_formats::agent::FORMAT
-            && let Some(flow) = Box::pin(build_tool(catalog, &definition, holder)).await?
+            && let Some(flow) = Box::pin(build_tool(catalog, &definition, user)).await?
         {
             flows.insert(definition.id.clone(), flow);
         }
@@ -32,10 +32,10 @@ pub async fn load_available(catalog: &Arc<Catalog>, holder: &str) -> Result<Work
 async fn build_tool(
     catalog: &Arc<Catalog>,
     definition: &CatalogEntry,
-    holder: &str,
+    user: &str,
 ) -> Result<Option<WorkflowTool>, StepError> {
     let (Some(offer), Some(prepared)) =
-        (catalog::build_tool(definition), definition.prepare_for_run(catalog, holder).await?)
+        (catalog::build_tool(definition), definition.prepare_for_run(catalog, user).await?)
     else {
         return Ok(None);
     };
@@ -54,14 +54,14 @@ pub async fn attach_workflows(
     path: &Path,
     lenient: bool,
     source: LoadedDefinition,
-    holder: &str,
+    user: &str,
 ) -> Result<LoadedDefinition, StepError> {
     if source.compiled.format != Some(flowloom_formats::agent::FORMAT) {
         return Ok(source);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let catalog = Arc::new(Catalog::new(folder.to_owned(), app.clone()));
-    let flows = Some(load_available(&catalog, holder).await?);
+    let flows = Some(load_available(&catalog, user).await?);
     let loader = Loader { config: &app.config, format: Some(flowloom_formats::agent::FORMAT), lenient };
     let offered = AvailableTools { flows, ..source.available_tools().clone() };
     Ok(source.with_tools(offered).compile(&loader))

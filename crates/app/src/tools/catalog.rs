@@ -11,14 +11,14 @@ use crate::definitions::catalog::{Catalog, CatalogEntry};
 
 /// The tools available to a user, sorted by id: every definition without errors, except flows that are switched off.
 /// Names are not made unique here. Reads the folder.
-pub fn list_tools(catalog: &Catalog, holder: &str) -> Result<Vec<ToolDescriptor>, StepError> {
-    Ok(list_definitions(catalog, holder)?.iter().filter_map(|definition| build_tool(definition)).collect())
+pub fn list_tools(catalog: &Catalog, user: &str) -> Result<Vec<ToolDescriptor>, StepError> {
+    Ok(list_definitions(catalog, user)?.iter().filter_map(|definition| build_tool(definition)).collect())
 }
 
 /// The definitions behind the tools.
-pub fn list_definitions(catalog: &Catalog, holder: &str) -> Result<Vec<Arc<CatalogEntry>>, StepError> {
+pub fn list_definitions(catalog: &Catalog, user: &str) -> Result<Vec<Arc<CatalogEntry>>, StepError> {
     let mut found = Vec::new();
-    for definition in catalog.list_definitions(holder)? {
+    for definition in catalog.list_definitions(user)? {
         if !definition.is_refused && is_active(catalog, &definition)? {
             found.push(definition);
         }

@@ -119,8 +119,8 @@ fn build_parameters(plan: &Plan) -> Map {
 }
 
 fn build_property(format: Format, input: &Input) -> Value {
-    let usual = || format!("Value for variable {}", input.name);
-    let description = input.description.clone().unwrap_or_else(usual);
+    let defaults = || format!("Value for variable {}", input.name);
+    let description = input.description.clone().unwrap_or_else(defaults);
     let mut property = match &input.kind {
         // The types of flow variables are not declared; they are written as text.
         InputKind::Any if format != flow::FORMAT => build_map([("description", description.into())]),

@@ -21,16 +21,16 @@ pub(super) struct CopiedJournal {
 }
 
 impl CopiedJournal {
-    pub(super) fn new(owner: &str, given: &DryRunInputs) -> CopiedJournal {
+    pub(super) fn new(user: &str, given: &DryRunInputs) -> CopiedJournal {
         let DryRunInputs { memory, profile, .. } = given.clone();
-        CopiedJournal { journal: MemoryJournal::new(), user: owner.to_owned(), memory, profile }
+        CopiedJournal { journal: MemoryJournal::new(), user: user.to_owned(), memory, profile }
     }
 
     /// The stored entries of a memory namespace.
-    fn stored_entries(&self, holder: &str) -> Map {
-        if holder == self.user {
+    fn stored_entries(&self, user: &str) -> Map {
+        if user == self.user {
             self.memory.clone()
-        } else if holder == profile_namespace(&self.user) {
+        } else if user == profile_namespace(&self.user) {
             self.profile.clone()
         } else {
             Map::new()
@@ -63,12 +63,12 @@ impl Journal for CopiedJournal {
         self.journal.read(run, after)
     }
 
-    fn read_memories<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
-        Box::pin(async move { Ok(self.stored_entries(owner)) })
+    fn read_memories<'a>(&'a self, user: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
+        Box::pin(async move { Ok(self.stored_entries(user)) })
     }
 
-    fn read_memory<'a>(&'a self, owner: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
-        Box::pin(async move { Ok(self.stored_entries(owner).get(key).cloned()) })
+    fn read_memory<'a>(&'a self, user: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
+        Box::pin(async move { Ok(self.stored_entries(user).get(key).cloned()) })
     }
 
     fn next_signals(&self, run: RunId) -> Option<BoxFuture<'static, Vec<Signal>>> {

@@ -27,7 +27,7 @@ use super::{DryRunInputs, DryRunner, Prompts};
 /// The function that sends a notification to the user.
 const NOTIFY_FUNCTION: &str = "notify::push";
 /// The name of the model of mocked prompts.
-const MOCK_MODEL: &str = "rehearsal:played";
+const MOCK_MODEL: &str = "dry_run:mock";
 
 /// Notes about a node.
 #[derive(Clone, Debug, Default)]
@@ -93,14 +93,14 @@ impl MockEffects {
 
     /// The mocked output of the block at `path`.
     fn mock_block(&self, path: &Path, inputs: &Value) -> Result<Value, StepError> {
-        let played = self.blocks.get(path).and_then(|block| mocks::mock_output(&self.fixtures, block, inputs));
+        let mock = self.blocks.get(path).and_then(|block| mocks::mock_output(&self.fixtures, block, inputs));
         self.update_note(path, |note| {
-            note.mocked = Some(played.as_ref().map_or(MockSource::MadeUp, |(_, source)| *source))
+            note.mocked = Some(mock.as_ref().map_or(MockSource::MadeUp, |(_, source)| *source))
         });
         let nothing = || {
             StepError::new(Code::FunctionFailed, "functions are not called in a dry run, and this one has no example")
         };
-        played.map(|(outputs, _)| outputs).ok_or_else(nothing)
+        mock.map(|(outputs, _)| outputs).ok_or_else(nothing)
     }
 
     async fn run_guarded(

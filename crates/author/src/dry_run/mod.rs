@@ -1,6 +1,6 @@
 //! Dry runs: the engine executes a pipeline without touching the outside world.
 //!
-//! Python blocks really run, in the sandbox. Everything that would reach further is mocked ([`stand_in`]): there is no
+//! Python blocks really run, in the sandbox. Everything that would reach further is mocked ([`mock_effects`]): there is no
 //! network, functions are never called, memory is a copy, and secrets are never resolved.
 
 mod memory;
@@ -81,8 +81,8 @@ impl DryRunner {
         let plan = self.compile_plan(definition)?;
         let blocks = definition.get("blocks").and_then(Value::as_list).unwrap_or_default();
         let blocks = blocks.iter().chain(pipeline::built_in_blocks()).cloned().collect();
-        let stand_in = MockEffects::new(self, given, &plan, blocks);
-        self.run_plan(plan, stand_in, given).await
+        let mock_effects = MockEffects::new(self, given, &plan, blocks);
+        self.run_plan(plan, mock_effects, given).await
     }
 
     /// Runs one block with these inputs, for its trial. Prompts call the model, and nothing is mocked if a block needs
@@ -92,8 +92,8 @@ impl DryRunner {
         // The inputs of a trial are data, even if they look like references.
         set_inputs(&mut plan, inputs);
         let given = DryRunInputs::default();
-        let stand_in = MockEffects::new(self, &given, &plan, Vec::new());
-        self.run_plan(plan, stand_in, &given).await
+        let mock_effects = MockEffects::new(self, &given, &plan, Vec::new());
+        self.run_plan(plan, mock_effects, &given).await
     }
 
     fn compile_plan(&self, definition: &Value) -> Result<Plan, StepError> {
@@ -103,14 +103,14 @@ impl DryRunner {
         compiled.plan.ok_or_else(|| fault.unwrap_or_else(|| StepError::new(Code::StepRefused, "there is no plan")))
     }
 
-    async fn run_plan(&self, plan: Plan, stand_in: MockEffects, given: &DryRunInputs) -> Result<DryRun, StepError> {
-        let (plan, stand_in) = (Arc::new(plan), Arc::new(stand_in));
+    async fn run_plan(&self, plan: Plan, mock_effects: MockEffects, given: &DryRunInputs) -> Result<DryRun, StepError> {
+        let (plan, mock_effects) = (Arc::new(plan), Arc::new(mock_effects));
         let effects = Effects {
-            model: stand_in.clone(),
-            http: stand_in.clone(),
-            scraper: stand_in.clone(),
-            functions: stand_in.clone(),
-            code: stand_in.clone(),
+            model: mock_effects.clone(),
+            http: mock_effects.clone(),
+            scraper: mock_effects.clone(),
+            functions: mock_effects.clone(),
+            code: mock_effects.clone(),
             clock: self.clock.clone(),
         };
         let start = StartOptions {
@@ -127,7 +127,7 @@ impl DryRunner {
         };
         let journal = Arc::new(CopiedJournal::new(&self.user, given));
         let outcome = Engine::new(effects, journal).start_run(start)?.drive_to_end().await;
-        report::build_report(&plan, &outcome, &stand_in.node_notes())
+        report::build_report(&plan, &outcome, &mock_effects.node_notes())
     }
 }
 

@@ -72,8 +72,7 @@ pub struct NodeReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<StepError>,
     /// The source of the output, if the block was mocked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "played")]
+    #[serde(default, alias = "played", skip_serializing_if = "Option::is_none")]
     pub mocked: Option<MockSource>,
     /// The reason why a failure does not count as a fault of the pipeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,6 +98,7 @@ pub enum Excuse {
     /// The block needed the network or a model, which were not available.
     WantedMore,
     /// Its inputs depend on a mocked value.
+    #[serde(alias = "played")]
     Mocked,
 }
 
@@ -129,10 +129,10 @@ impl DryRun {
 impl NodeReport {
     fn describe_fault(&self) -> String {
         let message = self.error.as_ref().map_or("it failed", |error| &error.message);
-        let told = |what: &str, value: &Option<Value>| {
+        let field = |what: &str, value: &Option<Value>| {
             value.as_ref().map_or(String::new(), |value| format!("; {what} {}", shorten_text(&render::to_json(value))))
         };
-        let (given, gave) = (told("it was given", &self.inputs), told("it gave", &self.output));
+        let (given, gave) = (field("it was given", &self.inputs), field("it gave", &self.output));
         let NodeReport { node_id, block_id, .. } = self;
         format!("when it is tried, the node {node_id} (block {block_id}) fails: {}{given}{gave}", shorten_text(message))
     }
@@ -171,9 +171,9 @@ fn node_reports(plan: &Plan, outcome: &RunOutcome, notes: &HashMap<Path, Note>) 
     for (index, path) in node_paths(plan) {
         basis[index] = least_reliable(dag, index, &basis);
         let node_id = dag.nodes[index].step.title.clone();
-        let told = results.and_then(|results| results.get(&node_id));
+        let field = results.and_then(|results| results.get(&node_id));
         let unfinished = || state.error.clone().unwrap_or_else(|| StepError::new(Code::Cancelled, "it did not end"));
-        let (status, output, error) = node_end(state.find_step(&path), told, unfinished);
+        let (status, output, error) = node_end(state.find_step(&path), field, unfinished);
         let note = notes.get(&path).cloned().unwrap_or_default();
         let excuse = error.as_ref().and_then(|error| find_excuse(error.code, &note, basis[index]));
         let block_id = block_id(&presented, &node_id);
@@ -198,14 +198,14 @@ fn block_id(presented: &Value, node: &str) -> String {
 
 type NodeEnd = (NodeStatus, Option<Value>, Option<StepError>);
 
-fn node_end(step: Option<&StepState>, told: Option<&Value>, unfinished: impl Fn() -> StepError) -> NodeEnd {
+fn node_end(step: Option<&StepState>, field: Option<&Value>, unfinished: impl Fn() -> StepError) -> NodeEnd {
     match step.map(|step| (step.phase, step)) {
         Some((Phase::Failed, step)) => {
             (NodeStatus::Failed, step.output.clone(), step.error.clone().or_else(|| Some(unfinished())))
         }
         Some((Phase::Skipped, _)) => (NodeStatus::Skipped, None, None),
         // A trigger runs nothing and has a fixed output.
-        _ if told.is_some() => (NodeStatus::Completed, told.cloned(), None),
+        _ if field.is_some() => (NodeStatus::Completed, field.cloned(), None),
         _ => (NodeStatus::Failed, None, Some(unfinished())),
     }
 }

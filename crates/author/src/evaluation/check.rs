@@ -51,17 +51,16 @@ pub enum CheckScope {
 
 impl Check {
     /// Whether the check holds. A node that failed contributes nothing.
-    pub fn is_met(&self, rehearsal: &DryRun) -> bool {
-        let texts = self.place.collect_texts(rehearsal);
+    pub fn is_met(&self, dry_run: &DryRun) -> bool {
+        let texts = self.place.collect_texts(dry_run);
         let whole = texts.join(" ");
         let exact = |text: &String| whole.contains(&normalize_spaces(text));
         let texts: Vec<String> = texts.iter().map(|text| normalize_text(text)).collect();
         let whole = texts.join(" ");
         let has = |text: &String| whole.contains(&normalize_text(text));
         let is_there = !texts.is_empty() || self.lacks.is_empty();
-        let is_used = |id: &String| {
-            rehearsal.nodes.iter().any(|node| node.block_id == *id && node.status == NodeStatus::Completed)
-        };
+        let is_used =
+            |id: &String| dry_run.nodes.iter().any(|node| node.block_id == *id && node.status == NodeStatus::Completed);
         is_there
             && self.contains.iter().all(has)
             && self.exactly.iter().all(exact)
@@ -107,19 +106,20 @@ impl Check {
 
 impl CheckScope {
     /// The texts in the scope, one for each node, notification or key.
-    fn collect_texts(self, rehearsal: &DryRun) -> Vec<String> {
+    fn collect_texts(self, dry_run: &DryRun) -> Vec<String> {
         let memory =
-            || rehearsal.memory.iter().map(|write| format!("{} {}", write.key, flatten_values(write.value.iter())));
-        let notifications = rehearsal.notifications.iter().map(|told| flatten_values(std::iter::once(told)));
+            || dry_run.memory.iter().map(|write| format!("{} {}", write.key, flatten_values(write.value.iter())));
+        let notifications =
+            dry_run.notifications.iter().map(|notification| flatten_values(std::iter::once(notification)));
         let of = |nodes: &mut dyn Iterator<Item = &NodeReport>| {
             nodes.map(|node| flatten_values(produced_values(node))).collect::<Vec<_>>()
         };
         let texts: Vec<String> = match self {
-            CheckScope::Anywhere => of(&mut rehearsal.nodes.iter()).into_iter().chain(memory()).collect(),
+            CheckScope::Anywhere => of(&mut dry_run.nodes.iter()).into_iter().chain(memory()).collect(),
             CheckScope::End => {
                 let is_last =
-                    |node: &&NodeReport| !rehearsal.nodes.iter().any(|other| other.needs.contains(&node.node_id));
-                of(&mut rehearsal.nodes.iter().filter(is_last)).into_iter().chain(memory()).collect()
+                    |node: &&NodeReport| !dry_run.nodes.iter().any(|other| other.needs.contains(&node.node_id));
+                of(&mut dry_run.nodes.iter().filter(is_last)).into_iter().chain(memory()).collect()
             }
             CheckScope::Notification => notifications.collect(),
             CheckScope::Memory => memory().collect(),
@@ -192,9 +192,9 @@ mod tests {
     /// A run of three nodes: one reads, one computes with the result, one sends a notification.
     fn test_dry_run() -> DryRun {
         let text = r#"{"nodes":[
-            {"node_id":"n1","block_id":"web_scrape","needs":[],"status":"completed","inputs":{"url":"https://x"},"output":{"content":"SECRET page"},"played":"fixture"},
+            {"node_id":"n1","block_id":"web_scrape","needs":[],"status":"completed","inputs":{"url":"https://x"},"output":{"content":"SECRET page"},"mocked":"fixture"},
             {"node_id":"n2","block_id":"sums","needs":["n1"],"status":"completed","output":{"total":1234.5,"names":["Zoe","adam"]}},
-            {"node_id":"n3","block_id":"notify_push","needs":["n2"],"status":"completed","inputs":{"title":"Sum","body":"The total\nis 1,234.50 EUR"},"output":{"delivered":true},"played":"example"}],
+            {"node_id":"n3","block_id":"notify_push","needs":["n2"],"status":"completed","inputs":{"title":"Sum","body":"The total\nis 1,234.50 EUR"},"output":{"delivered":true},"mocked":"example"}],
             "notifications":[{"title":"Sum","body":"The total\nis 1,234.50 EUR"}],
             "memory":[{"key":"last","value":{"n":7}}],"usage":{}}"#;
         serde_json::from_str(text).expect("a rehearsal")

@@ -88,17 +88,17 @@ impl Task {
     /// The result of a task from its dry run.
     pub fn evaluate_run(&self, result: Result<DryRun, StepError>) -> TaskResult {
         let failures = match &result {
-            Ok(rehearsal) => self.failed_checks(rehearsal),
+            Ok(dry_run) => self.failed_checks(dry_run),
             Err(_) => self.expect.iter().map(Check::describe_check).collect(),
         };
         let (id, title, checks) = (self.id.clone(), self.title.clone(), self.expect.len());
-        let usage = result.as_ref().map_or_else(|_| Usage::none(), |rehearsal| rehearsal.usage);
+        let usage = result.as_ref().map_or_else(|_| Usage::none(), |dry_run| dry_run.usage);
         TaskResult { id, title, checks, failures, error: result.err(), usage }
     }
 
     /// The checks that a run fails.
-    pub fn failed_checks(&self, rehearsal: &DryRun) -> Vec<String> {
-        self.expect.iter().filter(|check| !check.is_met(rehearsal)).map(Check::describe_check).collect()
+    pub fn failed_checks(&self, dry_run: &DryRun) -> Vec<String> {
+        self.expect.iter().filter(|check| !check.is_met(dry_run)).map(Check::describe_check).collect()
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Scripted {
     /// Whether the sandbox is missing.
     pub(crate) has_no_sandbox: bool,
     /// The reports of dry runs, in order.
-    pub(crate) rehearsals: Mutex<VecDeque<Result<DryRun, StepError>>>,
+    pub(crate) dry_runs: Mutex<VecDeque<Result<DryRun, StepError>>>,
     pub(crate) questions: Mutex<Vec<ModelQuestion>>,
     pub(crate) events: Mutex<Vec<PlannerEvent>>,
     /// The source or prompt of each trial, and its inputs.
@@ -108,8 +108,8 @@ impl PlannerEnv for Scripted {
 
     /// Returns the next scripted report; a pipeline without one has no faults.
     fn dry_run<'a>(&'a self, _pipeline: &'a Value, _blocks: &'a [Value]) -> EffectFuture<'a, DryRun> {
-        let rehearsal = self.rehearsals.lock().expect("lock").pop_front();
-        Box::pin(async move { rehearsal.unwrap_or_else(|| Ok(DryRun::default())) })
+        let dry_run = self.dry_runs.lock().expect("lock").pop_front();
+        Box::pin(async move { dry_run.unwrap_or_else(|| Ok(DryRun::default())) })
     }
 
     fn emit_event(&self, event: PlannerEvent) {

@@ -135,7 +135,7 @@ fn find_partner(
         tried[other] = true;
         let is_free = match taken[other] {
             None => true,
-            Some(holder) => find_partner(holder, fields, others, taken, tried),
+            Some(user) => find_partner(user, fields, others, taken, tried),
         };
         if is_free {
             taken[other] = Some(field);

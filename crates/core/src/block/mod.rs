@@ -100,8 +100,8 @@ mod tests {
             "Fetch page.\nReads a page.\nUse when: a page is needed.\nOutputs: page text."
         );
         assert_eq!(block.search_text(), "Fetch page Reads a page. a page is needed web");
-        let wish = card(r#"{"suggested_id": "fetch_page", "description": "Reads a page", "input_schema": {}}"#);
-        assert_eq!(wish.embedding_text(), "fetch page.\nReads a page.");
+        let required = card(r#"{"suggested_id": "fetch_page", "description": "Reads a page", "input_schema": {}}"#);
+        assert_eq!(required.embedding_text(), "fetch page.\nReads a page.");
         assert_eq!(card("[1]"), Card::default());
         assert_eq!(Card::default().embedding_text(), "");
     }

@@ -57,8 +57,8 @@ pub fn close_open_calls(messages: impl IntoIterator<Item = Message>) -> Vec<Mess
 
 /// The result of a tool call that was not run, as the model receives it.
 pub fn unanswered_call_message(call: ToolCall, why: &str) -> Message {
-    let told = format!("Error: the tool {} was not run: {why}.", call.name);
-    Message { tool_call_id: Some(call.id), ..Message::new(Role::Tool, told) }
+    let text = format!("Error: the tool {} was not run: {why}.", call.name);
+    Message { tool_call_id: Some(call.id), ..Message::new(Role::Tool, text) }
 }
 
 impl FromIterator<Message> for Thread {

@@ -85,6 +85,7 @@ pub enum Event {
         value: Option<Value>,
     },
     /// A function reported progress, for observers of the run. No effect on the state.
+    #[serde(alias = "told")]
     Progress {
         /// The kind of progress, in the function's own terms.
         name: Cow<'static, str>,
@@ -150,8 +151,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failed: Option<Path>,
         /// The conversation, if the run continues a stored thread. It is stored for the user together with this event.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        said: Option<MemoryWrite>,
+        #[serde(default, alias = "said", skip_serializing_if = "Option::is_none")]
+        thread: Option<MemoryWrite>,
     },
 }
 
@@ -169,7 +170,8 @@ pub struct RunCreated {
     /// The inputs.
     pub inputs: Value,
     /// The user who owns the run.
-    pub owner: String,
+    #[serde(alias = "owner")]
+    pub user: String,
     /// The agent on whose behalf the run acts, for capability checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -182,8 +184,8 @@ pub struct RunCreated {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<String>,
     /// The key under which the conversation is stored for the user when the run ends; `None` if it is not stored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep: Option<String>,
+    #[serde(default, alias = "keep", skip_serializing_if = "Option::is_none")]
+    pub thread_key: Option<String>,
 }
 
 fn is_zero(number: &u32) -> bool {

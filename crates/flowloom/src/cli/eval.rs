@@ -14,7 +14,7 @@ pub(crate) enum EvalCommand {
 pub(crate) struct EvalAuthorArgs {
     /// Names of the tasks to evaluate [default: all]
     #[arg(value_name = "TASK")]
-    pub(crate) wishes: Vec<String>,
+    pub(crate) tasks: Vec<String>,
     /// Model for planning and for the blocks (p:m), or a model alias (name=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,

@@ -7,7 +7,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
     /// Description of the pipeline in plain language [default: prompt for it]
-    pub(crate) wish: Option<String>,
+    pub(crate) goal: Option<String>,
     /// Output folder [default: named after the pipeline]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

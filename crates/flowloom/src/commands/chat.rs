@@ -89,16 +89,16 @@ pub(crate) async fn chat_with_agent(global: &Global, arguments: AgentArgs) -> Co
 
 impl ChatSession<'_> {
     async fn run_turns(&self) -> CommandResult {
-        let holder = thread_namespace(&self.talk.user);
-        let kept = if self.talk.new { None } else { self.app.store.read_memory(&holder, &self.thread).await? };
+        let user = thread_namespace(&self.talk.user);
+        let kept = if self.talk.new { None } else { self.app.store.read_memory(&user, &self.thread).await? };
         let mut said = kept.unwrap_or_else(|| Value::list(Vec::new()));
         let count = said.as_list().map_or(0, <[Value]>::len);
         if count > 0 {
             eprintln!("continuing with {count} messages; start a new conversation with --new");
         }
-        let mut heard = MessageSource::new(self.talk.message.clone());
+        let mut source = MessageSource::new(self.talk.message.clone());
         let (mut waiting, mut exit): (Option<RunOutcome>, u8) = (None, 0);
-        while let Some(line) = heard.next_message() {
+        while let Some(line) = source.next_message() {
             let turn = match waiting.take() {
                 Some(before) => match self.answer_question(&before, &line).await {
                     Err(CommandError { error, .. }) if error.code == Code::AnswerInvalid => {
@@ -112,14 +112,15 @@ impl ChatSession<'_> {
             };
             let Some((outcome, of_turn)) = turn else { return Ok(130) };
             exit = of_turn;
-            if let Some(told) = render_result(&self.workflow.plan, &outcome.state, &outcome.env).result.get("messages")
+            if let Some(messages) =
+                render_result(&self.workflow.plan, &outcome.state, &outcome.env).result.get("messages")
             {
-                said = told.clone();
+                said = messages.clone();
             }
             // The final event of a finished run stores the messages; a waiting run has no final event yet.
             if outcome.state.status == Status::Waiting {
                 let write = MemoryWrite { key: self.thread.clone(), value: Some(said.clone()) };
-                self.app.store.write_memory(holder.clone(), vec![write]).await?;
+                self.app.store.write_memory(user.clone(), vec![write]).await?;
             }
             match outcome.state.status {
                 Status::Waiting => waiting = Some(outcome),
@@ -147,8 +148,8 @@ impl ChatSession<'_> {
     async fn answer_question(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
         let open = before.state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
         let Some((path, question)) = open else { return Ok(None) };
-        let wish = Signal::Answer { path, value: read_answer(question, text), by: self.talk.user.clone() };
-        self.workflow.engine.post_signal(before.id, wish).await?;
+        let signal = Signal::Answer { path, value: read_answer(question, text), by: self.talk.user.clone() };
+        self.workflow.engine.post_signal(before.id, signal).await?;
         let plan = self.workflow.plan.clone();
         let run = self.workflow.engine.resume_run(before.id, async |_| Ok(plan)).await?;
         Ok(drive_to_outcome(self.global, &self.output, &self.workflow.engine, run, &self.workflow.plan).await)

@@ -46,8 +46,8 @@ fn apply_source_fixes(path: &std::path::Path, source: &LoadedDefinition) -> Resu
         return Ok(false);
     }
     // Written to a temporary file and renamed, so that an interruption never leaves half a file.
-    let beside = path.with_extension("flowloom-fix");
-    let written = std::fs::write(&beside, mended).and_then(|()| std::fs::rename(&beside, path));
+    let temporary = path.with_extension("flowloom-fix");
+    let written = std::fs::write(&temporary, mended).and_then(|()| std::fs::rename(&temporary, path));
     written.map_err(|error| CommandError::usage(format!("{} cannot be written: {error}", path.display())))?;
     eprintln!("{}: {count} fixed", path.display());
     Ok(true)

@@ -79,7 +79,7 @@ fn select_tasks(arguments: &EvalAuthorArgs) -> Result<Vec<Task>, CommandError> {
     if arguments.recorded {
         cases.retain(|case| recorded_conversation(&case.id).is_some());
     }
-    for name in &arguments.wishes {
+    for name in &arguments.tasks {
         if !cases.iter().any(|case| case.id == *name) {
             let known: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
             return Err(CommandError::usage(format!(
@@ -88,7 +88,7 @@ fn select_tasks(arguments: &EvalAuthorArgs) -> Result<Vec<Task>, CommandError> {
             )));
         }
     }
-    cases.retain(|case| arguments.wishes.is_empty() || arguments.wishes.contains(&case.id));
+    cases.retain(|case| arguments.tasks.is_empty() || arguments.tasks.contains(&case.id));
     Ok(cases)
 }
 
@@ -122,10 +122,10 @@ async fn run_pipeline(app: &App, case: &Task, made: &Value) -> Result<DryRun, St
     let models = Arc::new(wiring::build_models(&app.config, bundle.model.clone(), &bundle.aliases));
     let limits = authoring_limits(&app.config).map_err(|failure| failure.error)?;
     let block_model = app.config.author.block_model.as_deref();
-    let rehearser = app.build_author(&bundle, &models).build_dry_runner(block_model, limits, SHARED_USER);
+    let dry_runner = app.build_author(&bundle, &models).build_dry_runner(block_model, limits, SHARED_USER);
     let pipeline = made.get("pipeline_json").cloned().unwrap_or_default();
     let blocks = made.get("blocks").and_then(Value::as_list).unwrap_or_default();
-    dry_run_definition(rehearser, &build_definition(&pipeline, blocks), &case.initial_inputs()).await
+    dry_run_definition(dry_runner, &build_definition(&pipeline, blocks), &case.initial_inputs()).await
 }
 
 /// Prints the result of a task and its failed checks.

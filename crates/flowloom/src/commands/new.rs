@@ -37,11 +37,11 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
     }
     let folder = arguments.out.as_deref().map(OutputFolder::prepare).transpose()?;
     let mut answers = PromptAnswers::from_arguments(&arguments)?;
-    let wish = match arguments.wish.clone() {
-        Some(wish) => wish,
+    let goal = match arguments.goal.clone() {
+        Some(goal) => goal,
         None => answers.answer("What should it do?")?,
     };
-    if wish.trim().is_empty() {
+    if goal.trim().is_empty() {
         return Err(CommandError::usage("the description is empty; say what the pipeline should do".to_owned()));
     }
     let app = App::open(config)?;
@@ -54,7 +54,7 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
         arguments: &arguments,
         is_quiet: global.json,
     };
-    let intent = if arguments.yes { wish } else { author.clarify_goal(wish, &mut answers).await? };
+    let intent = if arguments.yes { goal } else { author.clarify_goal(goal, &mut answers).await? };
     let (outcome, plan) = author.run_planner(&intent).await?;
     if outcome.state.status != Status::Succeeded {
         return Ok(print_refusal(global, &outcome));
@@ -111,8 +111,8 @@ fn print_refusal(global: &Global, outcome: &RunOutcome) -> u8 {
 }
 
 fn build_summary(made: &Value, outcome: &RunOutcome, folder: &OutputFolder, written: &[String]) -> Value {
-    let mut telling = AuthoringEvents::default();
-    outcome.records.iter().for_each(|record| drop(telling.convert(record)));
+    let mut events = AuthoringEvents::default();
+    outcome.records.iter().for_each(|record| drop(events.convert(record)));
     let field = |name: &str| made.get(name).cloned().unwrap_or_default();
     Value::map([
         ("run_id", outcome.id.to_string().into()),
@@ -120,7 +120,7 @@ fn build_summary(made: &Value, outcome: &RunOutcome, folder: &OutputFolder, writ
         ("files", Value::list(written.iter().map(|file| file.as_str().into()).collect())),
         ("pipeline_json", field("pipeline_json")),
         ("tried", field("tried")),
-        ("usage", telling.usage()),
+        ("usage", events.usage()),
     ])
 }
 
@@ -144,8 +144,8 @@ impl AuthoringSession<'_> {
     }
 
     /// Clarifies the goal: asks questions until the goal is clear.
-    async fn clarify_goal(&self, wish: String, answers: &mut PromptAnswers) -> Result<String, CommandError> {
-        let (mut message, mut history) = (wish, Vec::new());
+    async fn clarify_goal(&self, goal: String, answers: &mut PromptAnswers) -> Result<String, CommandError> {
+        let (mut message, mut history) = (goal, Vec::new());
         loop {
             let clarified = self.run_clarifier(&message, &history).await?;
             if let Some(intent) = clarified.refined_intent {
@@ -187,11 +187,11 @@ pub(super) async fn run_built_in(
     app: &App,
     which: BuiltInWorkflow,
     input: Value,
-    (owner, watcher): (&str, Box<dyn Watcher>),
+    (user, watcher): (&str, Box<dyn Watcher>),
 ) -> Result<(RunOutcome, Arc<Plan>), CommandError> {
     let bundle = app.build_built_in_bundle(which)?;
     let plan = compile_bundle(&bundle)?;
-    let outcome = run_bundle(app, (&bundle, &plan), input, (owner, authoring_limits(&app.config)?), watcher).await?;
+    let outcome = run_bundle(app, (&bundle, &plan), input, (user, authoring_limits(&app.config)?), watcher).await?;
     Ok((outcome, plan))
 }
 

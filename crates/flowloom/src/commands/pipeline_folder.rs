@@ -142,9 +142,9 @@ fn render_dry_run_result(node: &Value) -> String {
         (Some(output), None) => render::to_json(output),
         (None, None) => get_text(node, "status").to_owned(),
     };
-    let played = if node.get("played").is_some() { "  (mocked)" } else { "" };
+    let mark = if node.get("mocked").is_some() { "  (mocked)" } else { "" };
     format!(
-        "{sign} {:<4} {:<24} {}{played}",
+        "{sign} {:<4} {:<24} {}{mark}",
         get_text(node, "node_id"),
         get_text(node, "block_id"),
         truncate_line(&gave, MAX_OUTPUT_COLUMNS)

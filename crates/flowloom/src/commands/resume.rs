@@ -49,15 +49,15 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
         let message = format!("the run {id} has already ended");
         return Err(StepError::new(Code::NothingToDo, message).into());
     }
-    let wish = Signal::Cancel { by: "cancel".to_owned() };
+    let signal = Signal::Cancel { by: "cancel".to_owned() };
     let engine = app.engine_for_run(&opened)?;
-    match engine.post_signal(id, wish.clone()).await {
+    match engine.post_signal(id, signal.clone()).await {
         Ok(()) => {
             let plan = opened.plan.clone();
             engine.resume_run(id, async |_| Ok(plan)).await?.drive_to_end().await;
         }
         Err(error) if error.code == Code::RunOwned => {
-            app.store.send_signal(id, wish).await?;
+            app.store.send_signal(id, signal).await?;
             wait_for_end(&app, id).await?;
         }
         Err(error) => return Err(error.into()),
@@ -93,8 +93,8 @@ pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> C
         Some(question) if question.schema.is_some() => parse_answer(question, &arguments.answer),
         _ => parse_json_or_text(&arguments.answer),
     };
-    let wish = Signal::Answer { path, value, by: "answer".to_owned() };
-    send_signal(global, &app, opened, wish, arguments.no_resume, &arguments.output).await
+    let signal = Signal::Answer { path, value, by: "answer".to_owned() };
+    send_signal(global, &app, opened, signal, arguments.no_resume, &arguments.output).await
 }
 
 pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> CommandResult {
@@ -108,8 +108,8 @@ pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> C
         None if arguments.resend => Resolution::Resend,
         None => Resolution::Fail,
     };
-    let wish = Signal::Resolve { path, how, by: "resolve".to_owned() };
-    send_signal(global, &app, opened, wish, arguments.no_resume, &arguments.output).await
+    let signal = Signal::Resolve { path, how, by: "resolve".to_owned() };
+    send_signal(global, &app, opened, signal, arguments.no_resume, &arguments.output).await
 }
 
 /// The named step, or the only candidate.
@@ -134,12 +134,12 @@ async fn send_signal(
     global: &Global,
     app: &App,
     opened: LoadedRun,
-    wish: Signal,
+    signal: Signal,
     only_record: bool,
     output: &OutputArgs,
 ) -> CommandResult {
     let engine = app.engine_for_run(&opened)?;
-    match engine.post_signal(opened.id, wish.clone()).await {
+    match engine.post_signal(opened.id, signal.clone()).await {
         Ok(()) if only_record => {
             eprintln!("recorded; continue with flowloom resume {}", opened.id);
             Ok(0)
@@ -149,7 +149,7 @@ async fn send_signal(
             continue_run(global, app, opened, output).await
         }
         Err(error) if error.code == Code::RunOwned => {
-            app.store.send_signal(opened.id, wish).await?;
+            app.store.send_signal(opened.id, signal).await?;
             eprintln!("sent to the worker of the run");
             Ok(0)
         }

@@ -72,12 +72,12 @@ pub(super) async fn run_bundle(
     app: &App,
     (bundle, plan): (&Bundle, &Arc<Plan>),
     inputs: Value,
-    (owner, limits): (&str, Limits),
+    (user, limits): (&str, Limits),
     watcher: Box<dyn watch::Watcher>,
 ) -> Result<RunOutcome, CommandError> {
     let workflow = app.prepare(plan.clone(), bundle)?;
     let limits = limits.narrow_to(&plan.limits);
-    let start = StartRun { workflow_id: plan.id.clone(), ..StartRun::new(&workflow, inputs, owner, limits) };
+    let start = StartRun { workflow_id: plan.id.clone(), ..StartRun::new(&workflow, inputs, user, limits) };
     let lost =
         || CommandError::usage("the run ended without an outcome; continue it with flowloom resume last".to_owned());
     drive_watched(&workflow.engine, start.start(&app.store)?.run, watcher).await.ok_or_else(lost)

@@ -19,10 +19,10 @@ use crate::inputs;
 use crate::terminal::diagnostics;
 
 /// Returns the id of the named workflow. A file is uploaded to the database first.
-async fn resolve_workflow(app: &App, holder: &str, named: &str) -> Result<String, CommandError> {
+async fn resolve_workflow(app: &App, user: &str, named: &str) -> Result<String, CommandError> {
     let file = Path::new(named);
     if !file.is_file() {
-        return match stored::find_definition(&app.store, holder, DefinitionKind::Workflow, named)? {
+        return match stored::find_definition(&app.store, user, DefinitionKind::Workflow, named)? {
             Some(_) => Ok(named.to_owned()),
             None => {
                 Err(CommandError::usage(format!("{named} is neither a file nor the id of a workflow in the database")))
@@ -30,7 +30,7 @@ async fn resolve_workflow(app: &App, holder: &str, named: &str) -> Result<String
         };
     }
     let loader = Loader { config: &app.config, format: None, lenient: false };
-    sync::store_file(&app.store, &loader, holder, file).await?.map_err(|source| {
+    sync::store_file(&app.store, &loader, user, file).await?.map_err(|source| {
         eprint!("{}", diagnostics::render_diagnostics(&source));
         CommandError::usage(format!("{named} has errors"))
     })

@@ -33,8 +33,8 @@ impl StageDisplay {
         StageDisplay { events: AuthoringEvents::default(), bar }
     }
 
-    fn print_event(&self, told: &AgentFlowEvent) {
-        if let Some(line) = render_event(told) {
+    fn print_event(&self, event: &AgentFlowEvent) {
+        if let Some(line) = render_event(event) {
             match &self.bar {
                 Some(bar) => bar.println(line),
                 None => {
@@ -42,7 +42,7 @@ impl StageDisplay {
                 }
             }
         }
-        if let (Some(bar), Some(doing)) = (&self.bar, render_operation(told)) {
+        if let (Some(bar), Some(doing)) = (&self.bar, render_operation(event)) {
             bar.set_message(doing);
         }
     }
@@ -50,8 +50,8 @@ impl StageDisplay {
 
 impl Watcher for StageDisplay {
     fn on_event(&mut self, record: &Record) {
-        if let Some(told) = self.events.convert(record) {
-            self.print_event(&told);
+        if let Some(event) = self.events.convert(record) {
+            self.print_event(&event);
         }
     }
 
@@ -63,10 +63,10 @@ impl Watcher for StageDisplay {
 }
 
 /// The line to print for an event; `None` if it does not deserve one.
-fn render_event(told: &AgentFlowEvent) -> Option<String> {
-    let data = &told.data;
+fn render_event(event: &AgentFlowEvent) -> Option<String> {
+    let data = &event.data;
     let text = |key: &str| truncate_line(data.get(key).and_then(Value::as_str).unwrap_or_default(), MAX_TEXT_COLUMNS);
-    Some(match &*told.name {
+    Some(match &*event.name {
         "decompose_blocks" => format!("✓ decompose  needs {}", join_ids(data.get("blocks"), "suggested_id")),
         "search_found" if text("block_id") == text("suggested_id") => {
             format!("✓ search     {}: found", text("block_id"))
@@ -90,9 +90,9 @@ fn render_event(told: &AgentFlowEvent) -> Option<String> {
 }
 
 /// The label of the operation in progress.
-fn render_operation(told: &AgentFlowEvent) -> Option<String> {
-    let text = |key: &str| told.data.get(key).and_then(Value::as_str).unwrap_or_default();
-    match &*told.name {
+fn render_operation(event: &AgentFlowEvent) -> Option<String> {
+    let text = |key: &str| event.data.get(key).and_then(Value::as_str).unwrap_or_default();
+    match &*event.name {
         "stage" => Some(format!("{}: {}", text("stage"), text("message"))),
         "llm_prompt" => Some(format!("{}: asking the model", text("stage"))),
         "block_created" => Some(format!("create: trying {}", text("block_id"))),

@@ -21,9 +21,9 @@ pub(super) struct FlowOutcome {
 
 /// The result of a run of a flow.
 pub(super) fn render_result(plan: &Plan, state: &RunState) -> RenderedResult {
-    let told = summarize_run(plan, state);
-    let output = told.direct.clone().or(told.last.clone()).unwrap_or_default();
-    RenderedResult { result: told.into_value(), output: render::to_js_value(&output) }
+    let outcome = summarize_run(plan, state);
+    let output = outcome.direct.clone().or(outcome.last.clone()).unwrap_or_default();
+    RenderedResult { result: outcome.into_value(), output: render::to_js_value(&output) }
 }
 
 impl FlowOutcome {
@@ -41,10 +41,11 @@ impl FlowOutcome {
 /// Follows the steps in order, as far as the run got.
 pub(super) fn summarize_run(plan: &Plan, state: &RunState) -> FlowOutcome {
     let mut env = Env::from_vars(plan.initial_vars(&state.inputs()));
-    let mut told = FlowOutcome { success: true, results: Vec::new(), variables: Value::Null, direct: None, last: None };
+    let mut outcome =
+        FlowOutcome { success: true, results: Vec::new(), variables: Value::Null, direct: None, last: None };
     // The entry of a start block holds the final variables.
     let mut starts = Vec::new();
-    let StepKind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return told };
+    let StepKind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return outcome };
     for step in steps {
         let path = Path::root().child_path(&step.key);
         let (inner, is_direct) = match &step.kind {
@@ -55,8 +56,8 @@ pub(super) fn summarize_run(plan: &Plan, state: &RunState) -> FlowOutcome {
         let unread = || state.find_step(&page_path(&path)).filter(|page| page.phase == Phase::Failed);
         let Some(done) = state.find_step(&path).or_else(unread) else { break };
         if let (Phase::Failed, Some(error)) = (done.phase, &done.error) {
-            told.success = false;
-            told.results.push(Value::map([("success", false.into()), ("error", error.message.as_str().into())]));
+            outcome.success = false;
+            outcome.results.push(Value::map([("success", false.into()), ("error", error.message.as_str().into())]));
             break;
         }
         if done.phase != Phase::Finished {
@@ -64,25 +65,25 @@ pub(super) fn summarize_run(plan: &Plan, state: &RunState) -> FlowOutcome {
         }
         let output = apply_output(plan, inner, &path, state, &mut env);
         if is_direct {
-            told.direct = output;
+            outcome.direct = output;
             break;
         }
         if matches!(inner.kind, StepKind::Composite(Composite::Assign(_))) {
-            starts.push(told.results.len());
+            starts.push(outcome.results.len());
         } else {
-            told.last = output.clone();
+            outcome.last = output.clone();
         }
         let mut entry = Map::from_iter([("success".into(), true.into())]);
         if let Some(output) = output {
             entry.insert("result".into(), output);
         }
-        told.results.push(entry.into());
+        outcome.results.push(entry.into());
     }
-    told.variables = Value::Map(env.vars.shared_map());
+    outcome.variables = Value::Map(env.vars.shared_map());
     for index in starts {
-        told.results[index] = Value::map([("success", true.into()), ("result", told.variables.clone())]);
+        outcome.results[index] = Value::map([("success", true.into()), ("result", outcome.variables.clone())]);
     }
-    told
+    outcome
 }
 
 /// Applies the output of a finished step to the variables, and returns it.

@@ -66,17 +66,17 @@ pub struct ToolReply {
 
 /// The text that an agent receives for a run of the flow.
 pub fn tool_reply(plan: &Plan, state: &RunState) -> ToolReply {
-    let told = summarize_run(plan, state);
-    if !told.success {
-        let failed = told.results.iter().find_map(|entry| entry.get("error"));
+    let outcome = summarize_run(plan, state);
+    if !outcome.success {
+        let failed = outcome.results.iter().find_map(|entry| entry.get("error"));
         let error = failed.and_then(Value::as_str).unwrap_or("Unknown error").to_owned();
         return ToolReply { text: format!("Flow execution failed: {error}"), is_final: false };
     }
-    match &told.direct {
+    match &outcome.direct {
         Some(direct) => {
             let text = render::render_text(direct, render::TextStyle::JavaScript);
             ToolReply { text, is_final: true }
         }
-        None => ToolReply { text: render::to_json(&told.into_value()), is_final: false },
+        None => ToolReply { text: render::to_json(&outcome.into_value()), is_final: false },
     }
 }

@@ -2,11 +2,11 @@
 
 use flowloom_core::value::{Map, Value};
 
-/// The type of a schema that consists only of a primitive type and keys in `beside`.
-fn primitive_type<'s>(schema: &'s Map, beside: &[&str]) -> Option<&'s Value> {
+/// The type of a schema that consists only of a primitive type and keys in `allowed_keys`.
+fn primitive_type<'s>(schema: &'s Map, allowed_keys: &[&str]) -> Option<&'s Value> {
     let kind = schema.get("type")?;
     let is_one = matches!(kind.as_str(), Some("string" | "number" | "boolean" | "null"));
-    let is_all = schema.keys().all(|key| &**key == "type" || beside.contains(&&**key));
+    let is_all = schema.keys().all(|key| &**key == "type" || allowed_keys.contains(&&**key));
     (is_one && is_all).then_some(kind)
 }
 

@@ -118,10 +118,10 @@ impl SchemaReader<'_> {
         }
         let mut schema = self.plain_schema(name, arguments, at)?;
         // The options object next to the parts of the schema.
-        let beside = arguments.last().filter(|_| name != "object" || arguments.len() > 1);
-        if let Some(told @ Expression::ObjectExpression(_)) = beside
-            && let Ok(told) = self.read_constant(told)
-            && let Some(description) = told.get("description").filter(|told| told.as_str().is_some())
+        let last = arguments.last().filter(|_| name != "object" || arguments.len() > 1);
+        if let Some(options @ Expression::ObjectExpression(_)) = last
+            && let Ok(options) = self.read_constant(options)
+            && let Some(description) = options.get("description").filter(|options| options.as_str().is_some())
         {
             schema.insert("description".into(), description.clone());
         }

@@ -10,8 +10,8 @@ use crate::front_end::RenderedResult;
 
 /// The result of a run of a pipeline: `{pipeline_id, user_id, results, user, memory, log, status}`.
 pub(super) fn render_result(plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
-    let owner = state.created.as_ref().map(|created| created.owner.clone()).unwrap_or_default();
-    let memory_step = |name: &str| Value::map([("step", Value::from(name)), ("user_id", owner.as_str().into())]);
+    let user = state.created.as_ref().map(|created| created.user.clone()).unwrap_or_default();
+    let memory_step = |name: &str| Value::map([("step", Value::from(name)), ("user_id", user.as_str().into())]);
     let mut results = Map::new();
     let mut log = vec![memory_step("_load_memory")];
     let mut last = Value::Null;
@@ -20,24 +20,24 @@ pub(super) fn render_result(plan: &Plan, state: &RunState, env: &Env) -> Rendere
         log_order(dag, |index| node_state(dag, index, &place, state).is_some_and(|step| step.phase == Phase::Skipped))
     {
         let node = &dag.nodes[index].step;
-        let Some(told) = node_output(node, node_state(dag, index, &place, state)) else { continue };
+        let Some(node_output_value) = node_output(node, node_state(dag, index, &place, state)) else { continue };
         let mut entry =
             Map::from_iter([("node".into(), Value::from(node.title.as_str())), ("block".into(), node_block(node))]);
-        match told.get("error") {
+        match node_output_value.get("error") {
             Some(error) => entry.insert("error".into(), error.clone()),
             None => {
-                last = told.clone();
-                entry.insert("output".into(), told.clone())
+                last = node_output_value.clone();
+                entry.insert("output".into(), node_output_value.clone())
             }
         };
         log.push(entry.into());
-        results.insert(node.title.as_str().into(), told);
+        results.insert(node.title.as_str().into(), node_output_value);
     }
     log.push(memory_step("_save_memory"));
     let variable = |name: &str| env.vars.get(name).cloned().unwrap_or_else(|| Map::new().into());
     let result = Value::map([
         ("pipeline_id", plan.id.as_deref().map_or(Value::Null, Value::from)),
-        ("user_id", owner.as_str().into()),
+        ("user_id", user.as_str().into()),
         ("results", results.into()),
         ("user", variable("user")),
         ("memory", variable("memory")),
@@ -55,14 +55,14 @@ pub fn node_results(plan: &Plan, state: &RunState) -> Vec<Value> {
     let mut results = Vec::new();
     for index in log_order(dag, is_skipped) {
         let (node, step) = (&dag.nodes[index].step, node_state(dag, index, &place, state));
-        let Some(told) = node_output(node, step) else { continue };
-        let error = told.get("error").cloned();
+        let Some(node_output_value) = node_output(node, step) else { continue };
+        let error = node_output_value.get("error").cloned();
         let finished = step.and_then(|step| step.finished_at);
         results.push(Value::map([
             ("id", Value::from(results.len() as i64 + 1)),
             ("node_id", node.title.as_str().into()),
             ("status", if error.is_some() { "failed" } else { "completed" }.into()),
-            ("output_data", if error.is_some() { Value::Null } else { told }),
+            ("output_data", if error.is_some() { Value::Null } else { node_output_value }),
             ("error", error.unwrap_or_default()),
             ("finished_at", finished.map_or(Value::Null, |at| (at as i64).into())),
         ]));

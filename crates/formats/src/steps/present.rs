@@ -22,20 +22,20 @@ pub fn status_word(status: Status) -> &'static str {
 
 /// The result of a run of a step list.
 pub(super) fn render_result(plan: &Plan, state: &RunState) -> RenderedResult {
-    let told = summarize_run(plan, state);
+    let outcome = summarize_run(plan, state);
     let run = state.run.map(|run| run.to_string()).unwrap_or_default();
-    let output = told.env.vars.get("input").cloned().unwrap_or_default();
+    let output = outcome.env.vars.get("input").cloned().unwrap_or_default();
     let result = Value::map([
         ("runId", Value::from(run)),
-        ("results", Value::list(told.results)),
-        ("vars", Value::Map(told.env.vars.shared_map())),
+        ("results", Value::list(outcome.results)),
+        ("vars", Value::Map(outcome.env.vars.shared_map())),
     ]);
     RenderedResult { result: render::to_js_value(&result), output: render::to_js_value(&output) }
 }
 
 /// The record that AgentOS stores for a run under `workflow_runs` (docs/formats/steps.md).
 pub fn run_record(plan: &Plan, state: &RunState) -> Value {
-    let told = summarize_run(plan, state);
+    let outcome = summarize_run(plan, state);
     let mut record = Map::new();
     let run = state.run.map(|run| run.to_string()).unwrap_or_default();
     record.insert("runId".into(), run.into());
@@ -49,7 +49,7 @@ pub fn run_record(plan: &Plan, state: &RunState) -> Value {
     if let Some(error) = &state.error {
         record.insert("error".into(), error.message.as_str().into());
     }
-    record.insert("results".into(), Value::list(told.results));
+    record.insert("results".into(), Value::list(outcome.results));
     render::to_js_value(&record.into())
 }
 
@@ -61,20 +61,20 @@ pub fn not_found_message(id: &str) -> String {
 /// Follows the steps in order, as far as the run got.
 fn summarize_run<'a>(plan: &'a Plan, state: &'a RunState) -> StepsOutcome<'a> {
     let env = Env::from_vars(plan.initial_vars(&state.inputs()));
-    let mut told = StepsOutcome { plan, state, env, results: Vec::new() };
-    let StepKind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return told };
+    let mut outcome = StepsOutcome { plan, state, env, results: Vec::new() };
+    let StepKind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return outcome };
     for step in steps {
         let path = Path::root().child_path(&step.key);
         let goes_on = match &step.kind {
-            StepKind::Composite(Composite::Parallel(members)) => told.add_fanout(step, members, &path),
-            StepKind::Composite(Composite::Loop(looped)) => told.add_loop(step, &looped.body, &path),
-            _ => told.add_single(step, &path),
+            StepKind::Composite(Composite::Parallel(members)) => outcome.add_fanout(step, members, &path),
+            StepKind::Composite(Composite::Loop(looped)) => outcome.add_loop(step, &looped.body, &path),
+            _ => outcome.add_single(step, &path),
         };
         if !goes_on {
             break;
         }
     }
-    told
+    outcome
 }
 
 /// One entry for each step, and the variables. Each method adds a step and returns whether the run continued after it.

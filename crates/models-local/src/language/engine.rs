@@ -134,32 +134,32 @@ impl LanguageModel {
     pub(crate) fn generate_text(
         &self,
         prompt: &[u32],
-        wish: GenerationParams,
+        params: GenerationParams,
         stop: &AtomicBool,
         show: &mut (dyn FnMut(&str) + Send),
     ) -> Result<GeneratedText, GenerationError> {
         // Runs on one of rayon's threads; otherwise each of the many products would enter the pool and wake a thread by
         // itself.
-        rayon::scope(|_| self.generate_here(prompt, wish, stop, show))
+        rayon::scope(|_| self.generate_here(prompt, params, stop, show))
     }
 
     fn generate_here(
         &self,
         prompt: &[u32],
-        mut wish: GenerationParams,
+        mut params: GenerationParams,
         stop: &AtomicBool,
         show: &mut dyn FnMut(&str),
     ) -> Result<GeneratedText, GenerationError> {
         let mut prompt = Cow::Borrowed(prompt);
-        let mut answer = AnswerText::new(&wish.stops);
-        let mut held = wish.schema.as_ref().and_then(|schema| self.get_grammars()?.for_schema(schema));
-        if wish.must_call {
+        let mut answer = AnswerText::new(&params.stops);
+        let mut held = params.schema.as_ref().and_then(|schema| self.get_grammars()?.for_schema(schema));
+        if params.must_call {
             // Prefill the start of a call and constrain the rest to the grammar of a call.
             prompt.to_mut().extend(self.vocabulary.encode_text(grammar::CALL_START).map_err(GenerationError::Failed)?);
             answer.push_bytes(grammar::CALL_START.as_bytes(), show);
-            held = self.get_grammars().and_then(|grammars| grammars.for_call(&wish.tools));
+            held = self.get_grammars().and_then(|grammars| grammars.for_call(&params.tools));
         }
-        let room = wish.max_tokens.min(self.window().saturating_sub(prompt.len()));
+        let room = params.max_tokens.min(self.window().saturating_sub(prompt.len()));
         let mut session = self.weights.new_cache(prompt.len() + room);
         let mut scores = self.read_prompt(&mut session, &prompt, stop)?;
         let mut stopped = false;
@@ -168,7 +168,7 @@ impl LanguageModel {
             if let Some(held) = &mut held {
                 held.mask_scores(&mut scores);
             }
-            let token = wish.sampler.next_token(&mut scores);
+            let token = params.sampler.next_token(&mut scores);
             if self.vocabulary.ends.contains(&token) {
                 break;
             }
@@ -178,14 +178,14 @@ impl LanguageModel {
             }
             stopped = answer.push_bytes(self.vocabulary.token_bytes(token), show);
             let is_complete = held.as_mut().is_some_and(|held| held.accept_token(token));
-            if is_complete && !wish.tools.is_empty() {
+            if is_complete && !params.tools.is_empty() {
                 stopped = answer.push_bytes(grammar::CALL_END.as_bytes(), show);
             }
             if stopped || is_complete || count == room {
                 break;
             }
-            if held.is_none() && !wish.tools.is_empty() && answer.ends_with(grammar::CALL_START) {
-                held = self.get_grammars().and_then(|grammars| grammars.for_call(&wish.tools));
+            if held.is_none() && !params.tools.is_empty() && answer.ends_with(grammar::CALL_START) {
+                held = self.get_grammars().and_then(|grammars| grammars.for_call(&params.tools));
             }
             scores = self.weights.forward_pass(&mut session, &[token])?;
         }

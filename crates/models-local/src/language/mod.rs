@@ -72,7 +72,7 @@ fn generate_answer(
     let options = &request.options;
     // Without a seed, each attempt of each step has its own random numbers, and the same ones after a crash.
     let seed = options.seed.unwrap_or_else(|| hash_text(&context.idempotency_key()));
-    let wish = GenerationParams {
+    let params = GenerationParams {
         max_tokens: options.max_tokens.map_or(LOCAL_MAX_ANSWER_TOKENS as usize, |most| most as usize),
         stops: options.stop.clone(),
         sampler: Sampler::new(options.temperature.unwrap_or(0.0), options.top_p.unwrap_or(DEFAULT_TOP_P), seed),
@@ -85,26 +85,26 @@ fn generate_answer(
             context.deltas.push(&context.path, context.attempt, text);
         }
     };
-    let spoken = engine
+    let generated = engine
         .encode_prompt(&request.messages, &request.tools)
-        .and_then(|prompt| engine.generate_text(&prompt, wish, stop, &mut show))
+        .and_then(|prompt| engine.generate_text(&prompt, params, stop, &mut show))
         .map_err(|silence| match silence {
             GenerationError::Stopped => StepError::new(Code::Cancelled, "the call was cancelled"),
             GenerationError::Failed(message) => StepError::new(Code::ModelFailed, message),
         })?;
-    Ok(to_generated(spoken, !request.tools.is_empty()))
+    Ok(to_generated(generated, !request.tools.is_empty()))
 }
 
-fn to_generated(spoken: GeneratedText, tools: bool) -> GenerateReply {
+fn to_generated(generated: GeneratedText, tools: bool) -> GenerateReply {
     let usage = Usage {
-        input_tokens: spoken.input_tokens as u64,
-        output_tokens: spoken.output_tokens as u64,
+        input_tokens: generated.input_tokens as u64,
+        output_tokens: generated.output_tokens as u64,
         micro_usd: Some(0),
     };
-    let tool_calls = if tools { parse_tool_calls(&spoken.text) } else { Vec::new() };
+    let tool_calls = if tools { parse_tool_calls(&generated.text) } else { Vec::new() };
     let text = match tool_calls.is_empty() {
-        true => spoken.text,
-        false => spoken.text.split("<tool_call>").next().unwrap_or_default().trim().to_owned(),
+        true => generated.text,
+        false => generated.text.split("<tool_call>").next().unwrap_or_default().trim().to_owned(),
     };
     GenerateReply { text: (!text.is_empty()).then_some(text), tool_calls, usage }
 }
@@ -155,14 +155,14 @@ pub fn measure_speed(file: &Path, words: usize, max_tokens: usize) -> Result<Spe
     let prompt = engine.encode_prompt(&messages, &[]).map_err(silent)?;
     let stop = AtomicBool::new(false);
     let sampler = Sampler::new(0.0, 1.0, 0);
-    let wish =
+    let params =
         GenerationParams { max_tokens, stops: Vec::new(), sampler, schema: None, tools: Vec::new(), must_call: false };
     let start = std::time::Instant::now();
     let mut first = None;
     let mut show = |_: &str| {
         first.get_or_insert_with(|| start.elapsed().as_secs_f64());
     };
-    let spoken = engine.generate_text(&prompt, wish, &stop, &mut show).map_err(silent)?;
+    let generated = engine.generate_text(&prompt, params, &stop, &mut show).map_err(silent)?;
     let whole = start.elapsed().as_secs_f64();
     let reading = first.unwrap_or(whole);
     let answering = (whole - reading).max(1e-9);
@@ -170,8 +170,8 @@ pub fn measure_speed(file: &Path, words: usize, max_tokens: usize) -> Result<Spe
         load_ms,
         prompt_tokens: prompt.len(),
         prompt_rate: prompt.len() as f64 / reading,
-        answer_tokens: spoken.output_tokens,
-        answer_rate: spoken.output_tokens.saturating_sub(1) as f64 / answering,
+        answer_tokens: generated.output_tokens,
+        answer_rate: generated.output_tokens.saturating_sub(1) as f64 / answering,
     })
 }
 

@@ -59,7 +59,7 @@ impl Interpreter {
         let said = Message::new(Role::Assistant, text.unwrap_or_default());
         request.messages.push(Message { tool_calls: calls.clone(), ..said });
         for (index, call) in calls.iter().enumerate() {
-            let told = match agent.limit {
+            let outcome = match agent.limit {
                 CallLimit::Calls(most) if *called >= most => ToolOutcome::Result(
                     format!("This was not called: {most} calls are allowed, and they are used up.").into(),
                 ),
@@ -70,10 +70,10 @@ impl Interpreter {
                     self.run_tool(&step.policy, &agent.tools, call, at).await?
                 }
             };
-            if let ToolOutcome::Answer(text) = told {
+            if let ToolOutcome::Answer(text) = outcome {
                 return Ok(Some(text));
             }
-            let message = Message::new(Role::Tool, told.to_model_text());
+            let message = Message::new(Role::Tool, outcome.to_model_text());
             request.messages.push(Message { tool_call_id: Some(call.id.clone()), ..message });
         }
         Ok(None)

@@ -31,8 +31,15 @@ pub(super) struct ChildEffectRunner<'a> {
 
 impl<'a> ChildEffectRunner<'a> {
     pub(super) fn new(interpreter: &'a Interpreter, place: &'a StepContext, attempt: u32) -> ChildEffectRunner<'a> {
-        let (asked, told, halt) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
-        ChildEffectRunner { interpreter, place, attempt, request_count: asked, progress_count: told, interrupt: halt }
+        let (request_count, progress_count, halt) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
+        ChildEffectRunner {
+            interpreter,
+            place,
+            attempt,
+            request_count: request_count,
+            progress_count: progress_count,
+            interrupt: halt,
+        }
     }
 
     /// The interrupt of the run, if one occurred during a child effect.
@@ -54,8 +61,8 @@ impl<'a> ChildEffectRunner<'a> {
             shares_permit: true,
             ..self.place.with_path(self.next_path(request.kind_name(), &self.request_count))
         };
-        let asked = self.interpreter.run_attempts(&Policy::default(), &place, || Ok(request.clone())).await;
-        match asked {
+        let request_count = self.interpreter.run_attempts(&Policy::default(), &place, || Ok(request.clone())).await;
+        match request_count {
             Ok(output) => Ok(output.unwrap_or_default()),
             Err(Interrupt::Failed(error, _)) => Err(error),
             Err(halt) => {
@@ -97,6 +104,6 @@ impl ChildEffects for ChildEffectRunner<'_> {
     }
 
     fn report_progress(&self, name: &'static str, data: Value) {
-        self.interpreter.log.report_progress(&self.next_path("told", &self.progress_count), name, data);
+        self.interpreter.log.report_progress(&self.next_path("progress", &self.progress_count), name, data);
     }
 }

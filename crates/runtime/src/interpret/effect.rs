@@ -19,7 +19,7 @@ use super::child_effects::ChildEffectRunner;
 use super::{Interpreter, Interrupt, StepContext};
 use crate::effects::{BoxFuture, BudgetAllowance, EffectContext};
 use crate::journal::profile_namespace;
-use crate::log::{EmitResult, Mode, RecordedOutcome, RunLog};
+use crate::log::{Mode, RecordedOutcome, RunLog};
 use crate::scope;
 
 /// The outcome of an effect.
@@ -67,7 +67,7 @@ impl Interpreter {
             hash: effect.request.hash(),
             class: effect.class,
         };
-        let emitted = self.log.emit_event(path, attempt, started).map_err(halt)?;
+        let was_started = self.log.emit_event(path, attempt, started).map_err(halt)?.is_some();
         if let Request::Ask(question) = effect.request {
             self.log.emit_event(path, attempt, Event::Asked(question.clone())).map_err(halt)?;
         }
@@ -80,13 +80,12 @@ impl Interpreter {
             Some(RecordedOutcome::Failed { error, then }) => return Err(EffectFailure::Step(error, Some(then))),
             None => {}
         }
-        let aborted =
-            emitted == EmitResult::Recorded && self.log.take_record(path, attempt, EventKind::StepAborted).is_some();
+        let aborted = was_started && self.log.take_record(path, attempt, EventKind::StepAborted).is_some();
         if aborted || self.log.mode == Mode::Replay {
             self.log.wait_forever().await;
         }
         self.log.wait_until_live().await;
-        let outcome = match self.resolve_uncertain(place, attempt, &effect, emitted).await? {
+        let outcome = match self.resolve_uncertain(place, attempt, &effect, was_started).await? {
             Some(outcome) => outcome,
             None => {
                 self.log.wait_until_durable().await.map_err(halt)?;
@@ -131,9 +130,9 @@ impl Interpreter {
         place: &StepContext,
         attempt: u32,
         effect: &Effect<'_>,
-        emitted: EmitResult,
+        was_started: bool,
     ) -> Result<Option<EffectOutcome>, EffectFailure> {
-        if emitted == EmitResult::New || effect.class == EffectClass::AtLeastOnce {
+        if !was_started || effect.class == EffectClass::AtLeastOnce {
             return Ok(None);
         }
         if self.log.take_record(&place.path, attempt, EventKind::StepUncertain).is_none() {
@@ -241,11 +240,11 @@ impl Interpreter {
         mut context: EffectContext,
         place: &StepContext,
     ) -> Result<EffectOutcome, EffectFailure> {
-        let purse = Arc::new(BudgetAllowance::new(self.ledger.remaining_limits(&self.limits)));
-        context.allowance = Some(purse.clone());
+        let allowance = Arc::new(BudgetAllowance::new(self.ledger.remaining_limits(&self.limits)));
+        context.allowance = Some(allowance.clone());
         let below = ChildEffectRunner::new(self, place, context.attempt);
         let output = self.effects.functions.call_function(request, &context, &below).await;
-        let usage = purse.recorded_usage();
+        let usage = allowance.recorded_usage();
         self.ledger.add_usage(usage.as_ref());
         match below.into_interrupt() {
             Some(halt) => Err(EffectFailure::Halt(halt)),
@@ -253,8 +252,8 @@ impl Interpreter {
         }
     }
 
-    async fn read_namespace(&self, holder: &str) -> Result<EffectOutcome, EffectFailure> {
-        Ok(plain_outcome(self.memory.read_memories(holder).await?.into()))
+    async fn read_namespace(&self, user: &str) -> Result<EffectOutcome, EffectFailure> {
+        Ok(plain_outcome(self.memory.read_memories(user).await?.into()))
     }
 
     async fn wait_for_timer(

@@ -9,7 +9,7 @@ use flowloom_core::effect::{
     AskRequest, CallRequest, GenerateRequest, HttpRequest, Payload, Purpose, PythonRequest, Request, ScrapeRequest,
 };
 use flowloom_core::error::{Retry, StepError};
-use flowloom_core::event::{AfterFailure, Event, EventKind};
+use flowloom_core::event::{AfterFailure, Event, EventKind, Record};
 use flowloom_core::expr::{Data, Lookup, Template};
 use flowloom_core::hash::Hasher;
 use flowloom_core::path::{Key, Path};
@@ -179,8 +179,12 @@ impl Interpreter {
             (_, OnError::Fail) => AfterFailure::Fail,
             (_, OnError::Continue) => AfterFailure::Continue,
         };
-        self.emit_event(place, attempt, Event::StepFailed { error: error.clone(), then: then.clone() })?;
-        Ok((error, then))
+        let failed = Event::StepFailed { error: error.clone(), then: then.clone() };
+        // A newer program may word the message differently; the run continues with the recorded one.
+        match self.emit_or_adopt(place, attempt, failed)?.as_deref() {
+            Some(Record { event: Event::StepFailed { error, then }, .. }) => Ok((error.clone(), then.clone())),
+            _ => Ok((error, then)),
+        }
     }
 
     /// Waits until the next attempt, unless the record already contains it.
@@ -501,7 +505,7 @@ fn delay_ms(rule: &RetryRule, attempt: u32, asked: Retry, path: &Path) -> u64 {
     let jitter = u64::from(hash.as_bytes()[0]) * (full / 2) / 255;
     let own = full - jitter;
     match asked {
-        Retry::After(patience) => own.max(patience.min(rule.cap_ms.max(60_000))),
+        Retry::After(timeout) => own.max(timeout.min(rule.cap_ms.max(60_000))),
         Retry::Never | Retry::Maybe => own,
     }
 }

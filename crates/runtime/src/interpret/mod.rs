@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flowloom_core::budget::Ledger;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::event::{AfterFailure, Event, MemoryWrite, RunCreated};
+use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::expr::TextRules;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
@@ -93,7 +93,7 @@ impl Interpreter {
             log,
             memory,
             limits: created.limits.clone(),
-            user: created.owner.as_str().into(),
+            user: created.user.as_str().into(),
             agent: created.agent.as_deref().map(Into::into),
             depth: created.depth,
             ledger: effect::Budget::new(Ledger::default()),
@@ -220,8 +220,13 @@ impl Interpreter {
     }
 
     fn emit_event(&self, place: &StepContext, attempt: u32, event: Event) -> Result<(), Interrupt> {
+        self.emit_or_adopt(place, attempt, event).map(drop)
+    }
+
+    /// Like [`Interpreter::emit_event`]; returns the recorded event if there is one.
+    fn emit_or_adopt(&self, place: &StepContext, attempt: u32, event: Event) -> Result<Option<Arc<Record>>, Interrupt> {
         let emitted = self.log.emit_event(&place.path, attempt, event);
-        emitted.map(|_| ()).map_err(|error| Interrupt::Fatal(error, place.path.clone()))
+        emitted.map_err(|error| Interrupt::Fatal(error, place.path.clone()))
     }
 
     /// Records that a composite has finished. Its output follows from its children and is not stored again.
@@ -250,7 +255,7 @@ pub(crate) struct ThreadStorage {
 impl ThreadStorage {
     /// The thread to store for a run; `None` if there is none.
     pub(crate) fn new(created: &RunCreated, plan: &Plan, left: &FinalEnv) -> Option<ThreadStorage> {
-        let (key, thread) = (created.keep.clone()?, plan.thread.clone()?);
+        let (key, thread) = (created.thread_key.clone()?, plan.thread.clone()?);
         Some(ThreadStorage { key, thread, final_env: left.clone() })
     }
 

@@ -39,10 +39,10 @@ impl Interpreter {
             let text = text.unwrap_or_default();
             let (routes, calls) = split_routing_calls(turn.router.as_ref(), asked);
             let (next, is_lost) = match choose_destination(turn.router.as_ref(), routes) {
-                RoutingChoice::Unknown(wrong, told) if round < retries => {
+                RoutingChoice::Unknown(wrong, reply) if round < retries => {
                     request.messages.push(Message { tool_calls: wrong.clone(), ..Message::new(Role::Assistant, text) });
                     for call in wrong {
-                        let message = Message::new(Role::Tool, told.clone());
+                        let message = Message::new(Role::Tool, reply.clone());
                         request.messages.push(Message { tool_call_id: Some(call.id), ..message });
                     }
                     continue;
@@ -92,10 +92,10 @@ impl Interpreter {
             let at = place.with_path(place.path.child_path(&Key::numbered_key("tool", 1)).iteration_path(index as u64));
             self.run_tool(&step.policy, &tools.tools, call, at)
         });
-        let told = scope::join_all(called).await;
+        let reply = scope::join_all(called).await;
         let mut results = Vec::new();
-        for (call, told) in calls.iter().zip(told) {
-            let text = told?.to_model_text();
+        for (call, reply) in calls.iter().zip(reply) {
+            let text = reply?.to_model_text();
             results.push(Value::map([
                 ("name", call.name.as_str().into()),
                 ("args", call.arguments.clone()),
@@ -143,9 +143,9 @@ fn choose_destination(router: Option<&Router>, routes: Vec<ToolCall>) -> Routing
         None if last.name == "end" => RoutingChoice::To("END".into()),
         None => {
             let places = router.destinations.join(", ");
-            let told =
+            let reply =
                 format!("Error: there is no {named:?} to go to; choose one of: {places}.\n Please fix your mistakes.");
-            RoutingChoice::Unknown(routes, told)
+            RoutingChoice::Unknown(routes, reply)
         }
     }
 }

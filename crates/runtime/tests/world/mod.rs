@@ -158,7 +158,7 @@ impl Functions for World {
                 "big" => Ok("x".repeat(1000).into()),
                 "flow::g" => {
                     let usage = Usage { input_tokens: 7, output_tokens: 2, micro_usd: Some(1) };
-                    context.allowance.iter().for_each(|purse| purse.add_usage(&usage));
+                    context.allowance.iter().for_each(|allowance| allowance.add_usage(&usage));
                     Ok(Value::map([("text", Value::from("seen")), ("is_final", true.into())]))
                 }
                 "asks" => run_child_effects(below).await,

@@ -185,10 +185,10 @@ async fn collect_log(mut from: ChildStderr, cap: usize) -> Vec<u8> {
 }
 
 impl<'a> BlockMessage<'a> {
-    /// A block of a run of the user `owner`.
+    /// A block of a run of the user `user`.
     pub(super) fn from_request(
         request: &'a flowloom_core::effect::PythonRequest,
-        owner: &'a Arc<str>,
+        user: &'a Arc<str>,
         config: &'a SandboxConfig,
     ) -> BlockMessage<'a> {
         let memory = match &request.memory {
@@ -199,7 +199,7 @@ impl<'a> BlockMessage<'a> {
             source: &request.source,
             inputs: &request.inputs,
             user: &request.user,
-            user_id: owner,
+            user_id: user,
             memory,
             environment: &config.environment,
         }

@@ -15,7 +15,7 @@ const HTTP_METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"
 
 /// Performs a request in the run and returns the answer under its number, as a frame.
 pub(super) async fn perform_request(host: &dyn SandboxHost, id: i64, question: BlockRequest) -> Vec<u8> {
-    let told = match question {
+    let reply = match question {
         BlockRequest::Http { method, url, headers, body } => match check_request(method, &url, headers, body) {
             Ok(request) => host.send_http(request).await.map(|reply| ("http", reply.to_value())),
             Err(error) => Err(error),
@@ -26,7 +26,7 @@ pub(super) async fn perform_request(host: &dyn SandboxHost, id: i64, question: B
         }
     };
     let id = ("id", Value::from(id));
-    let answer = match told {
+    let answer = match reply {
         Ok((kind, value)) => Value::map([id, (kind, value)]),
         Err(error) => {
             let kind = match error.code {

@@ -60,21 +60,21 @@ impl WorkerPool {
         Ok(format!("works: {} ms, {} MiB, seccomp", bounds.timeout.as_millis(), bounds.memory_bytes >> 20))
     }
 
-    /// Evaluates an expression for a run of the user `owner`; `None` for `undefined`. Fails with `NoSandbox`,
+    /// Evaluates an expression for a run of the user `user`; `None` for `undefined`. Fails with `NoSandbox`,
     /// `ExpressionFailed` or `ScriptLimit`.
     pub(crate) async fn evaluate_expression(
         &self,
         request: &ScriptRequest,
-        owner: &Arc<str>,
+        user: &Arc<str>,
     ) -> Result<Option<Value>, StepError> {
         let names = request.names.iter().map(|(name, value)| (&**name, value.iter().collect())).collect();
         let ask = SentExpression { source: &request.source, names, now_ms: request.now_ms, seed: request.seed };
         let question = serde_json::to_vec(&ask)
             .map_err(|error| expression_error(format!("cannot serialise the expression: {error}")))?;
         let _turn = self.turns.acquire().await.map_err(|_| expression_error("the sandbox is closed".to_owned()))?;
-        let mut worker = match self.take_worker(owner) {
+        let mut worker = match self.take_worker(user) {
             Some(worker) => worker,
-            None => self.start_worker(owner.clone()).await?,
+            None => self.start_worker(user.clone()).await?,
         };
         let within = self.config.script.timeout;
         let answer = match timeout(within * REAL_TIME_FACTOR, worker.send_expression(&question)).await {
@@ -104,13 +104,13 @@ impl WorkerPool {
         }
     }
 
-    /// A worker that has served only the user `owner`, or no user.
-    fn take_worker(&self, owner: &Arc<str>) -> Option<ScriptWorker> {
+    /// A worker that has served only the user `user`, or no user.
+    fn take_worker(&self, user: &Arc<str>) -> Option<ScriptWorker> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |worker: &ScriptWorker| worker.user == *owner || worker.user.is_empty();
+        let fits = |worker: &ScriptWorker| worker.user == *user || worker.user.is_empty();
         let at = idle.iter().rposition(fits)?;
         let mut worker = idle.remove(at);
-        worker.user = owner.clone();
+        worker.user = user.clone();
         Some(worker)
     }
 
@@ -122,7 +122,7 @@ impl WorkerPool {
         }
     }
 
-    async fn start_worker(&self, owner: Arc<str>) -> Result<ScriptWorker, StepError> {
+    async fn start_worker(&self, user: Arc<str>) -> Result<ScriptWorker, StepError> {
         let bounds = &self.config.script;
         let setup = ScriptSetup {
             timeout_ms: bounds.timeout.as_millis() as u64,
@@ -146,7 +146,7 @@ impl WorkerPool {
             from.next_frame().await
         });
         match ready.await {
-            Ok(Ok(Some(missing))) if missing.is_empty() => Ok(ScriptWorker { user: owner, to, from, _child: child }),
+            Ok(Ok(Some(missing))) if missing.is_empty() => Ok(ScriptWorker { user: user, to, from, _child: child }),
             Ok(Ok(Some(missing))) => Err(no_sandbox(&String::from_utf8_lossy(&missing))),
             Ok(Ok(None)) => Err(unstarted("the worker ended before it was ready".to_owned())),
             Ok(Err(error)) => Err(unstarted(error.to_string())),
@@ -174,11 +174,11 @@ mod tests {
     use super::*;
 
     /// A stand-in for a worker; the pool does not care which program it is.
-    fn test_worker(owner: &str) -> ScriptWorker {
+    fn test_worker(user: &str) -> ScriptWorker {
         let mut child =
             Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        ScriptWorker { user: owner.into(), to, from: FrameReader::new(from, PLAIN_MARK, 100), _child: child }
+        ScriptWorker { user: user.into(), to, from: FrameReader::new(from, PLAIN_MARK, 100), _child: child }
     }
 
     #[tokio::test]
@@ -192,8 +192,8 @@ mod tests {
         assert!(scripts.take_worker(&"bob".into()).is_some(), "a worker that served no user may serve any");
         assert!(scripts.take_worker(&"bob".into()).is_none());
         assert!(scripts.take_worker(&"ada".into()).is_some());
-        for owner in ["a", "b", "c"] {
-            scripts.return_worker(test_worker(owner));
+        for user in ["a", "b", "c"] {
+            scripts.return_worker(test_worker(user));
         }
         assert!(scripts.take_worker(&"a".into()).is_none(), "no more workers are idle than may run");
     }

@@ -142,8 +142,8 @@ pub fn wait_for_none(memory_bytes: u64, what: &str) {
         assert!(since.elapsed() < Duration::from_secs(5), "process {id:?} is left: {what}");
         // The descriptor reports the end of the process; one that has ended already needs no waiting.
         if let Ok(process) = pidfd_open(id, PidfdFlags::empty()) {
-            let patience = Timespec { tv_sec: 1, tv_nsec: 0 };
-            let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&patience));
+            let timeout = Timespec { tv_sec: 1, tv_nsec: 0 };
+            let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout));
         }
     }
 }

@@ -45,13 +45,13 @@ impl Deltas for NoDeltas {
     fn push(&self, _path: &Path, _attempt: u32, _text: &str) {}
 }
 
-/// The context of a run of the user `owner`.
-pub fn context_of(owner: &str) -> EffectContext {
+/// The context of a run of the user `user`.
+pub fn context_of(user: &str) -> EffectContext {
     EffectContext {
         run: RunId::new(0, [0; 10]),
         path: Path::root(),
         attempt: 1,
-        user: owner.into(),
+        user: user.into(),
         agent: None,
         depth: 0,
         allowance: None,

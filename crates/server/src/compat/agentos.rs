@@ -114,13 +114,13 @@ pub(crate) async fn run_workflow(
     let definition = call.find_definition(&wanted.workflow_id).await.map_err(missing)?;
     let starting = StartRunRequest { agent: wanted.agent_id, ..StartRunRequest::with_inputs(wanted.input) };
     let ended = run_and_wait(&call, &definition, starting, &text).await?;
-    let mut told = ended.to_result();
-    told.insert("runId".into(), ended.id.to_string().into());
-    told.insert("status".into(), flowloom_formats::steps::status_word(ended.state.status).into());
+    let mut result = ended.to_result();
+    result.insert("runId".into(), ended.id.to_string().into());
+    result.insert("status".into(), flowloom_formats::steps::status_word(ended.state.status).into());
     if let Some(error) = &ended.state.error {
-        told.insert("error".into(), error.message.as_str().into());
+        result.insert("error".into(), error.message.as_str().into());
     }
-    Ok(ended.to_response(told))
+    Ok(ended.to_response(result))
 }
 
 /// Filter of a list of runs.

@@ -233,8 +233,8 @@ pub(crate) async fn run_flow(
         return Err(invalid_request("the variables of a flow are an object"));
     }
     let ended = run_and_wait(&call, &flow, StartRunRequest::with_inputs(inputs), &text).await?;
-    let mut told = ended.to_result();
-    told.insert("run_id".into(), ended.id.to_string().into());
-    told.insert("status".into(), ended.state.status.name().into());
-    Ok(ended.to_response(told))
+    let mut result = ended.to_result();
+    result.insert("run_id".into(), ended.id.to_string().into());
+    result.insert("status".into(), ended.state.status.name().into());
+    Ok(ended.to_response(result))
 }

@@ -54,11 +54,11 @@ pub(crate) async fn run_and_wait(
     request: &str,
 ) -> ApiResult<CompatRun> {
     let request = format!("{}\n{request}", definition.id);
-    let begun = call
+    let active = call
         .start_once(&request, async |id| call.start_run(definition, StartRunRequest { id, ..starting }).await)
         .await?;
-    call.server.runs.wait_with_timeout(begun.id, begun.completion, MAX_WAIT).await;
-    read_snapshot(call.server, begun.id).await
+    call.server.runs.wait_with_timeout(active.id, active.completion, MAX_WAIT).await;
+    read_snapshot(call.server, active.id).await
 }
 
 /// Reads the state of a run.
@@ -73,13 +73,12 @@ pub(crate) async fn read_snapshot(server: &Server, id: RunId) -> ApiResult<Compa
 /// All definitions of one format available to a user, with their source.
 pub(crate) async fn list_definitions(
     server: &Server,
-    holder: String,
+    user: String,
     format: Format,
 ) -> ApiResult<Vec<(Arc<CatalogEntry>, DefinitionContent)>> {
     let shared = server.clone();
     let found = crate::blocking::run_blocking(move || {
-        let all =
-            shared.catalog.list_definitions(&holder)?.into_iter().filter(|definition| definition.format == format);
+        let all = shared.catalog.list_definitions(&user)?.into_iter().filter(|definition| definition.format == format);
         all.map(|definition| Ok((definition.clone(), shared.catalog.read_content(&definition)?))).collect()
     });
     let found: Result<_, flowloom_core::StepError> = found.await?;
@@ -89,13 +88,13 @@ pub(crate) async fn list_definitions(
 /// A definition of one format with its source. Fails with `NotThere`.
 pub(crate) async fn find_definition(
     server: &Server,
-    holder: String,
+    user: String,
     format: Format,
     id: &str,
 ) -> ApiResult<(Arc<CatalogEntry>, DefinitionContent)> {
     let (shared, wanted) = (server.clone(), id.to_owned());
     let found = crate::blocking::run_blocking(move || {
-        let found = shared.catalog.find_definition(&holder, &wanted)?.filter(|definition| definition.format == format);
+        let found = shared.catalog.find_definition(&user, &wanted)?.filter(|definition| definition.format == format);
         found.map(|definition| Ok((definition.clone(), shared.catalog.read_content(&definition)?))).transpose()
     });
     let found: Result<_, flowloom_core::StepError> = found.await?;

@@ -41,11 +41,11 @@ pub(crate) async fn check_definition(
     request: Request,
 ) -> ApiResult<Json<CheckResult>> {
     caller.require_scope(Scope::Read)?;
-    let holder = caller.resolve_user(whose.user)?;
+    let user = caller.resolve_user(whose.user)?;
     let content = upload::read_definition(request, &server, "definition").await?;
     let checked = crate::blocking::run_blocking(move || {
         let loader = Loader { config: &server.app.config, format: None, lenient: false };
-        stored::compile_for_user(&server.app.store, &loader, &holder, &content)
+        stored::compile_for_user(&server.app.store, &loader, &user, &content)
     });
     let checked = checked.await??;
     Ok(Json(CheckResult {

@@ -94,9 +94,9 @@ pub(crate) struct SharedDefinitionList {
     items: Vec<SharedDefinition>,
 }
 
-async fn list_all(server: Server, holder: String, kind: DefinitionKind) -> ApiResult<SharedDefinitionList> {
+async fn list_all(server: Server, user: String, kind: DefinitionKind) -> ApiResult<SharedDefinitionList> {
     let rows =
-        crate::blocking::run_blocking(move || stored::list_definitions(&server.app.store, &holder, kind)).await??;
+        crate::blocking::run_blocking(move || stored::list_definitions(&server.app.store, &user, kind)).await??;
     let mut items: Vec<SharedDefinition> = rows.into_iter().map(SharedDefinition::from_row).collect();
     if kind == DefinitionKind::Block {
         let brought = built_in_blocks().iter().filter(|block| !items.iter().any(|item| item.id == id_of(block)));
@@ -116,9 +116,9 @@ async fn find_one(
     id: String,
 ) -> ApiResult<SharedDefinition> {
     caller.require_scope(Scope::Read)?;
-    let holder = caller.resolve_user(which.user)?;
+    let user = caller.resolve_user(which.user)?;
     if let Some(version) = which.version {
-        let (key, rows) = find_versions(server, holder, kind, &id).await?;
+        let (key, rows) = find_versions(server, user, kind, &id).await?;
         let row = rows.into_iter().find(|row| row.version == version);
         let is_shared = key.user == flowloom_store::SHARED_USER;
         return row
@@ -126,10 +126,10 @@ async fn find_one(
             .ok_or_else(|| Problem::not_found(kind.name(), &id));
     }
     match find_built_in(&id).filter(|_| kind == DefinitionKind::Block) {
-        Some(block) => Ok(find_row(server, holder, kind, &id)
+        Some(block) => Ok(find_row(server, user, kind, &id)
             .await
             .map_or_else(|_| SharedDefinition::from_built_in(block), SharedDefinition::from_row)),
-        None => find_row(server, holder, kind, &id).await.map(SharedDefinition::from_row),
+        None => find_row(server, user, kind, &id).await.map(SharedDefinition::from_row),
     }
 }
 
@@ -157,14 +157,13 @@ async fn find_versions(
 /// The definition that is effective for a user. Fails with `NotThere`.
 pub(crate) async fn find_row(
     server: &Server,
-    holder: String,
+    user: String,
     kind: DefinitionKind,
     id: &str,
 ) -> ApiResult<DefinitionRow> {
     let (shared, wanted) = (server.clone(), id.to_owned());
-    let found =
-        crate::blocking::run_blocking(move || stored::find_definition(&shared.app.store, &holder, kind, &wanted))
-            .await??;
+    let found = crate::blocking::run_blocking(move || stored::find_definition(&shared.app.store, &user, kind, &wanted))
+        .await??;
     found.ok_or_else(|| Problem::not_found(kind.name(), id))
 }
 
@@ -285,9 +284,9 @@ macro_rules! part_routes {
                 JsonBody(part, _): JsonBody<Value>,
             ) -> ApiResult<(StatusCode, Json<SharedDefinition>)> {
                 let key = writable_key(&caller, whose.user, $kind, &id)?;
-                let holder = key.user.clone();
+                let user = key.user.clone();
                 let changed = store_definition(&server, key, &part).await?;
-                Ok((change_status(changed), Json(SharedDefinition::from_row(find_row(&server, holder, $kind, &id).await?))))
+                Ok((change_status(changed), Json(SharedDefinition::from_row(find_row(&server, user, $kind, &id).await?))))
             }
 
             /// Deletes a definition. Fails while a workflow uses it.

@@ -156,8 +156,8 @@ pub(crate) async fn get_source(
     QueryParams(which): QueryParams<VersionQuery>,
 ) -> ApiResult<Json<WorkflowSource>> {
     caller.require_scope(Scope::Read)?;
-    let holder = caller.resolve_user(which.user)?;
-    let found = crate::blocking::run_blocking(move || catalog.read_source(&holder, &id, which.version)).await??;
+    let user = caller.resolve_user(which.user)?;
+    let found = crate::blocking::run_blocking(move || catalog.read_source(&user, &id, which.version)).await??;
     let DefinitionContent { entry, files, .. } =
         found.ok_or_else(|| Problem::not_found("workflow", "of this id and version"))?;
     Ok(Json(WorkflowSource { entry, files }))

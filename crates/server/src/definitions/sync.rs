@@ -64,14 +64,14 @@ pub(crate) async fn sync_workflows(
     JsonBody(folder, _): JsonBody<SyncRequest>,
 ) -> ApiResult<Json<SyncResult>> {
     caller.require_scope(Scope::Write)?;
-    let holder = caller.resolve_user(how.user)?;
+    let user = caller.resolve_user(how.user)?;
     for item in &folder.items {
         reject_folder_file(&server, &item.id).await?;
     }
     let shared = server.clone();
     let planned = run_blocking(move || {
         let loader = Loader { config: &shared.app.config, format: None, lenient: false };
-        sync::plan_sync(&shared.app.store, &loader, &holder, folder.items, how.prune)
+        sync::plan_sync(&shared.app.store, &loader, &user, folder.items, how.prune)
     })
     .await??;
     let changes = planned.map_err(|problems| {

@@ -69,8 +69,8 @@ pub(crate) async fn list_workflows(
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<Json<WorkflowList>> {
     caller.require_scope(Scope::Read)?;
-    let holder = caller.resolve_user(whose.user)?;
-    let items = run_blocking(move || catalog.list_definitions(&holder)).await??;
+    let user = caller.resolve_user(whose.user)?;
+    let items = run_blocking(move || catalog.list_definitions(&user)).await??;
     Ok(Json(WorkflowList { items: items.iter().map(|definition| to_workflow_info(definition)).collect() }))
 }
 
@@ -84,9 +84,9 @@ pub(crate) async fn get_workflow(
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<Json<WorkflowInfo>> {
     caller.require_scope(Scope::Read)?;
-    let holder = caller.resolve_user(whose.user)?;
+    let user = caller.resolve_user(whose.user)?;
     let wanted = id.clone();
-    let found = run_blocking(move || catalog.find_definition(&holder, &wanted)).await??;
+    let found = run_blocking(move || catalog.find_definition(&user, &wanted)).await??;
     found.map(|definition| Json(to_workflow_info(&definition))).ok_or_else(|| Problem::not_found("workflow", &id))
 }
 

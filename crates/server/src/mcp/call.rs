@@ -53,14 +53,14 @@ pub(crate) struct ToolCallHandler<'a> {
 impl ToolCallHandler<'_> {
     /// Handles the call and returns its response.
     pub(crate) async fn handle(self, request: CallToolRequestParams) -> ApiResult<CallToolResponse> {
-        let begun = match &request.request_state {
+        let active = match &request.request_state {
             Some(run) => self.resume_run(run, request.input_responses.unwrap_or_default()).await?,
             None => Some(self.start_run(&request).await?),
         };
         // If the user declined, the result says how another person can answer.
-        let Some(mut begun) = begun else { return self.read_response(request.request_state.as_deref()).await };
+        let Some(mut active) = active else { return self.read_response(request.request_state.as_deref()).await };
         loop {
-            let stand = self.wait_for_run(begun).await?;
+            let stand = self.wait_for_run(active).await?;
             let questions = if stand.state.status == Status::Waiting {
                 elicitation::open_questions(&stand.state)
             } else {
@@ -77,8 +77,8 @@ impl ToolCallHandler<'_> {
                     .with_meta(meta)
                     .into());
             }
-            begun = match self.elicit_answers(stand.id, &questions).await? {
-                Some(begun) => begun,
+            active = match self.elicit_answers(stand.id, &questions).await? {
+                Some(active) => active,
                 None => return complete(),
             };
         }
@@ -130,13 +130,13 @@ impl ToolCallHandler<'_> {
 
     /// Answers the questions of a run; `None` if there are no answers.
     async fn answer_questions(&self, id: RunId, answers: Vec<(Path, Value)>) -> ApiResult<Option<ActiveRun>> {
-        let mut begun = None;
+        let mut active = None;
         for (path, value) in answers {
             let by = self.caller.user_id().to_owned();
             let opened = self.server.app.open_run_by_id(id).await?;
-            begun = Some(self.server.runs.post_signal(opened, Signal::Answer { path, value, by }).await?);
+            active = Some(self.server.runs.post_signal(opened, Signal::Answer { path, value, by }).await?);
         }
-        Ok(begun)
+        Ok(active)
     }
 
     /// Asks the client's user while the call waits; `None` if the user declined.
@@ -157,18 +157,18 @@ impl ToolCallHandler<'_> {
     }
 
     /// Waits until the run is no longer driven and reports progress. Cancelling the call cancels the run.
-    async fn wait_for_run(&self, begun: ActiveRun) -> ApiResult<RunSnapshot> {
-        let ActiveRun { id, completion, subscription } = begun;
+    async fn wait_for_run(&self, active: ActiveRun) -> ApiResult<RunSnapshot> {
+        let ActiveRun { id, completion, subscription } = active;
         let wanted = ProgressReporter::is_requested(&self.context);
-        let heard = subscription.or_else(|| wanted.then(|| self.server.supervisor.subscribe(id)).flatten());
-        let mut progress = ProgressReporter::new(&self.context, heard);
+        let subscription = subscription.or_else(|| wanted.then(|| self.server.supervisor.subscribe(id)).flatten());
+        let mut progress = ProgressReporter::new(&self.context, subscription);
         let mut over = pin!(self.server.runs.wait_until_ended(id, completion));
         let mut kept = pin!(self.keep_session_alive());
         let ended = loop {
-            let told = tokio::select! {
+            let update = tokio::select! {
                 biased;
                 () = self.context.ct.cancelled() => return Err(self.cancel_run(id).await),
-                told = progress.next_notification() => told,
+                update = progress.next_notification() => update,
                 ended = &mut over => break ended,
                 never = &mut kept => match never {},
             };
@@ -176,7 +176,7 @@ impl ToolCallHandler<'_> {
             tokio::select! {
                 () = self.context.ct.cancelled() => return Err(self.cancel_run(id).await),
                 // A disconnected client is noticed by the cancellation token.
-                _ = self.context.peer.notify_progress(told) => {}
+                _ = self.context.peer.notify_progress(update) => {}
             }
         };
         let Some(ended) = ended else { return self.read_snapshot(id).await };

@@ -51,8 +51,8 @@ impl McpEndpoint {
     async fn handle(&self, server: &Server, caller: Caller, request: Request) -> ApiResult<Response> {
         match session_id(request.headers()) {
             Some(id) => {
-                let owner = self.lock_users().get(&id).cloned();
-                if owner.is_some_and(|owner| owner != caller.user) {
+                let user = self.lock_users().get(&id).cloned();
+                if user.is_some_and(|user| user != caller.user) {
                     return Err(Problem::not_found("session", &id));
                 }
             }

@@ -66,8 +66,8 @@ impl McpHandler {
 
     /// The tools available to the caller.
     async fn list_available(&self, caller: &Caller) -> ApiResult<Vec<ToolDescriptor>> {
-        let (server, holder) = (self.server.clone(), caller.resolve_user(None)?);
-        Ok(crate::blocking::run_blocking(move || list_tools(&server.catalog, &holder)).await?.map(make_names_unique)?)
+        let (server, user) = (self.server.clone(), caller.resolve_user(None)?);
+        Ok(crate::blocking::run_blocking(move || list_tools(&server.catalog, &user)).await?.map(make_names_unique)?)
     }
 
     /// The conversation of a call: the named one, or else the session's, or else a new one.
@@ -79,8 +79,8 @@ impl McpHandler {
                 None => Err(Problem::new(Code::RequestInvalid, format!("{named} is not a valid thread name"))),
             },
             None => {
-                let usual = self.local_client.as_ref().map(|alone| alone.thread.clone()).or_else(session);
-                Ok(usual.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()))
+                let defaults = self.local_client.as_ref().map(|alone| alone.thread.clone()).or_else(session);
+                Ok(defaults.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()))
             }
         }
     }

@@ -28,15 +28,19 @@ impl ProgressReporter {
         context.meta.get_progress_token().is_some()
     }
 
-    pub(crate) fn new(context: &RequestContext<RoleServer>, heard: Option<Subscription>) -> ProgressReporter {
-        ProgressReporter { subscription: context.meta.get_progress_token().zip(heard), sent: 0, last: Instant::now() }
+    pub(crate) fn new(context: &RequestContext<RoleServer>, subscription: Option<Subscription>) -> ProgressReporter {
+        ProgressReporter {
+            subscription: context.meta.get_progress_token().zip(subscription),
+            sent: 0,
+            last: Instant::now(),
+        }
     }
 
     /// The next notification; pending forever if there is none.
     pub(crate) async fn next_notification(&mut self) -> ProgressNotificationParam {
         loop {
-            let Some((token, heard)) = &mut self.subscription else { return pending().await };
-            match heard.next().await {
+            let Some((token, subscription)) = &mut self.subscription else { return pending().await };
+            match subscription.next().await {
                 Some(Delivery::Update(RunUpdate::Event(record))) => {
                     let is_soon =
                         self.sent >= MAX_BURST_NOTIFICATIONS && self.last.elapsed() < MIN_NOTIFICATION_INTERVAL;

@@ -46,21 +46,21 @@ async fn serve_client(handler: McpHandler) -> Result<(), StepError> {
             _ = tokio::signal::ctrl_c() => {}
         }
     });
-    let begun = tokio::select! {
-        begun = rmcp::serve_server(handler, (tokio::io::stdin(), tokio::io::stdout())) => begun,
+    let active = tokio::select! {
+        active = rmcp::serve_server(handler, (tokio::io::stdin(), tokio::io::stdout())) => active,
         () = &mut stop => return Ok(()),
     };
-    let running = match begun {
+    let running = match active {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(failed(error.to_string())),
     };
-    let told = running.cancellation_token();
+    let shutdown = running.cancellation_token();
     let mut waiting = std::pin::pin!(running.waiting());
     let ended = tokio::select! {
         ended = &mut waiting => ended,
         () = &mut stop => {
-            told.cancel();
+            shutdown.cancel();
             waiting.await
         }
     };

@@ -70,9 +70,9 @@ pub(crate) struct Conversation(pub(crate) Vec<ChatMessage>);
 impl Conversation {
     /// The tool results at the end of the conversation, as pairs of call id and text.
     pub(crate) fn tool_results(&self) -> ApiResult<Vec<(&str, String)>> {
-        let told = self.0.iter().rev().take_while(|message| message.role == "tool");
+        let results = self.0.iter().rev().take_while(|message| message.role == "tool");
         let result = |message| message_text(message).map(|text| (tool_call_id(message), text));
-        let mut results = told.map(result).collect::<ApiResult<Vec<_>>>()?;
+        let mut results = results.map(result).collect::<ApiResult<Vec<_>>>()?;
         results.reverse();
         Ok(results)
     }

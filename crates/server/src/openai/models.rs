@@ -46,8 +46,8 @@ pub(crate) async fn list_models(
     caller: Caller,
 ) -> ApiResult<Json<OpenAiModelList>> {
     caller.require_scope(Scope::Read)?;
-    let holder = caller.user_id().to_owned();
-    let found = crate::blocking::run_blocking(move || catalog.list_definitions(&holder)).await??;
+    let user = caller.user_id().to_owned();
+    let found = crate::blocking::run_blocking(move || catalog.list_definitions(&user)).await??;
     let data =
         found.iter().filter(|definition| !definition.is_refused).map(|definition| to_model(definition)).collect();
     Ok(Json(OpenAiModelList { object: "list", data }))
@@ -62,8 +62,8 @@ pub(crate) async fn get_model(
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<OpenAiModel>> {
     caller.require_scope(Scope::Read)?;
-    let (holder, wanted) = (caller.user_id().to_owned(), id.clone());
-    let found = crate::blocking::run_blocking(move || catalog.find_definition(&holder, &wanted)).await??;
+    let (user, wanted) = (caller.user_id().to_owned(), id.clone());
+    let found = crate::blocking::run_blocking(move || catalog.find_definition(&user, &wanted)).await??;
     let found = found.filter(|definition| !definition.is_refused);
     found.map(|definition| Json(to_model(&definition))).ok_or_else(|| Problem::not_found("model", &id))
 }

@@ -81,15 +81,15 @@ fn output_text(ended: &FinishedRun) -> String {
 fn turn_text(ended: &FinishedRun) -> Option<String> {
     let thread = ended.outcome.env.find_thread(ended.plan.thread.as_deref()?);
     let since = thread.messages().iter().rev().take_while(|message| message.role != Role::User);
-    let mut spoken = since.filter(|message| message.role == Role::Assistant && !message.content.is_empty());
-    Some(spoken.next().map(|message| message.content.clone()).unwrap_or_default())
+    let mut messages = since.filter(|message| message.role == Role::Assistant && !message.content.is_empty());
+    Some(messages.next().map(|message| message.content.clone()).unwrap_or_default())
 }
 
 /// The question of a waiting run, and how to answer it.
 fn question_text(ended: &FinishedRun) -> String {
     let (id, state) = (ended.outcome.id, &ended.outcome.state);
     let question = state.steps().iter().find_map(|step| Some(step.question.as_ref()?.question.as_str()));
-    let is_kept = state.created.as_ref().is_some_and(|created| created.keep.is_some());
+    let is_kept = state.created.as_ref().is_some_and(|created| created.thread_key.is_some());
     let how = match (question, is_kept) {
         (None, _) => format!("(The run {id} waits for a time to come: /api/v1/runs/{id})"),
         (Some(_), true) => format!("(The run {id} waits for your next message: /api/v1/runs/{id})"),

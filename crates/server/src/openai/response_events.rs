@@ -25,10 +25,10 @@ struct ResponseEncoder {
 /// Streams the answer of a run as events; the first ones announce the response.
 pub(crate) fn stream_response(speaker: AnswerStream, shape: ResponseBuilder) -> Response {
     let mut events = ResponseEncoder { shape, number: 0, text: None };
-    let begun = events.shape.build_response("in_progress", &[]);
+    let created = events.shape.build_response("in_progress", &[]);
     let first = [
-        events.build_event("response.created", json!({"response": begun})),
-        events.build_event("response.in_progress", json!({"response": begun})),
+        events.build_event("response.created", json!({"response": created})),
+        events.build_event("response.in_progress", json!({"response": created})),
     ];
     let rest = speaker.into_pieces().flat_map(move |piece| stream::iter(events.encode_piece(piece)));
     let all = stream::iter(first).chain(rest).map(Ok::<_, Infallible>);
@@ -87,11 +87,11 @@ impl ResponseEncoder {
     }
 
     fn encode_call(&mut self, reply: &RunAnswer, index: usize, place: usize) -> Vec<Event> {
-        let (begun, done) =
+        let (created, done) =
             (self.shape.call_item("in_progress", reply, index), self.shape.call_item("completed", reply, index));
         let (id, arguments, name) = (&done["id"], &done["arguments"], &done["name"]);
         vec![
-            self.build_event("response.output_item.added", json!({"output_index": place, "item": begun})),
+            self.build_event("response.output_item.added", json!({"output_index": place, "item": created})),
             self.build_event(
                 "response.function_call_arguments.delta",
                 json!({"output_index": place, "item_id": id, "delta": arguments}),

@@ -62,19 +62,19 @@ impl OpenAiContext<'_> {
     pub(crate) async fn start_answer(&self, wanted: &ModelRequest, request: &str) -> ApiResult<AnswerStream> {
         let call = StartContext::admitted(self.server, self.caller, None, self.headers)?;
         let mut words = None;
-        let begun = call.start_once(request, async |id| {
+        let active = call.start_once(request, async |id| {
             let definition = call.find_definition(&wanted.model).await?;
             if let Some(waiting) = self.find_waiting(&definition, wanted).await? {
                 words = find_answer_source(&waiting.opened.plan, &waiting.opened.state().inputs());
                 return waiting.resume(&call).await;
             }
-            let (begun, told) = self.start_run(&call, &definition, wanted, id).await?;
-            words = told;
-            Ok(begun)
+            let (active, subscription) = self.start_run(&call, &definition, wanted, id).await?;
+            words = subscription;
+            Ok(active)
         });
-        let begun = begun.await?;
+        let active = active.await?;
         let is_kept = call.start.idempotency_key.is_some();
-        Ok(AnswerStream::new(self.server.clone(), begun, words).cancel_on_drop((!is_kept).then_some(call.start.user)))
+        Ok(AnswerStream::new(self.server.clone(), active, words).cancel_on_drop((!is_kept).then_some(call.start.user)))
     }
 
     async fn start_run(

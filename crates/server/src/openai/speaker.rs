@@ -38,8 +38,8 @@ pub(crate) enum AnswerPiece {
 }
 
 impl AnswerStream {
-    pub(crate) fn new(server: Server, begun: ActiveRun, words: Option<AnswerSource>) -> AnswerStream {
-        let ActiveRun { id, completion, subscription } = begun;
+    pub(crate) fn new(server: Server, active: ActiveRun, words: Option<AnswerSource>) -> AnswerStream {
+        let ActiveRun { id, completion, subscription } = active;
         AnswerStream {
             server,
             run: id,
@@ -85,8 +85,8 @@ impl AnswerStream {
     }
 
     async fn next_piece(&mut self) -> AnswerPiece {
-        while let Some(heard) = &mut self.subscription {
-            match heard.next().await {
+        while let Some(subscription) = &mut self.subscription {
+            match subscription.next().await {
                 Some(Delivery::Update(signal)) => {
                     if let Some(text) = self.answer_text(signal) {
                         self.sent_text.push_str(&text);

@@ -38,16 +38,16 @@ pub(crate) struct WaitQuery {
 /// Responds with the state of the run after waiting, or with its events if the request accepts them.
 pub(crate) async fn respond_with_run(
     server: &Server,
-    begun: ActiveRun,
+    active: ActiveRun,
     waiting: WaitQuery,
     headers: &HeaderMap,
 ) -> ApiResult<Response> {
-    let ActiveRun { id, completion, subscription } = begun;
+    let ActiveRun { id, completion, subscription } = active;
     if accepts_events(headers) {
         return Ok(match subscription {
-            Some(heard) => {
+            Some(subscription) => {
                 let teller = Box::new(events::JournalEncoder { with_text: true });
-                events::stream_encoded(server.clone(), id, (0, teller), Some(heard))
+                events::stream_encoded(server.clone(), id, (0, teller), Some(subscription))
             }
             None => events::stream_run(server.clone(), id, 0, true),
         });
@@ -97,10 +97,10 @@ struct RunFields<'a> {
 /// The response with the summary of a run and its steps.
 fn summary_response(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Response {
     let RunState { created_at, finished_at, .. } = *state;
-    let beside = RunFields { name: &plan.name, created_at, finished_at, steps: summary::summarize_steps(state) };
+    let fields = RunFields { name: &plan.name, created_at, finished_at, steps: summary::summarize_steps(state) };
     let mut body = Vec::with_capacity(BODY_CAPACITY_BYTES);
     // Serialisation to memory with text keys cannot fail.
-    let _ = serde_json::to_writer(&mut body, &summary::summarize_run(id, plan, state, env).with_fields(beside));
+    let _ = serde_json::to_writer(&mut body, &summary::summarize_run(id, plan, state, env).with_fields(fields));
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 

@@ -72,8 +72,8 @@ enum StreamEnd {
 /// of models.
 pub(crate) fn stream_run(server: Server, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
     // Subscribe before reading, so that no event falls between the two.
-    let heard = server.supervisor.subscribe(run);
-    stream_encoded(server, run, (seq, Box::new(JournalEncoder { with_text })), heard)
+    let subscription = server.supervisor.subscribe(run);
+    stream_encoded(server, run, (seq, Box::new(JournalEncoder { with_text })), subscription)
 }
 
 /// Streams a run's events after `seq`, as encoded by the given encoder, from an existing subscription to the run.
@@ -81,9 +81,9 @@ pub(crate) fn stream_encoded(
     server: Server,
     run: RunId,
     (seq, teller): (u64, Box<dyn EventEncoder>),
-    heard: Option<Subscription>,
+    subscription: Option<Subscription>,
 ) -> axum::response::Response {
-    stream_response(seq == 0, encode_stream(server, run, (seq, teller), heard))
+    stream_response(seq == 0, encode_stream(server, run, (seq, teller), subscription))
 }
 
 /// The events as a stream that can be extended.
@@ -91,7 +91,7 @@ pub(crate) fn encode_stream(
     server: Server,
     run: RunId,
     (seq, teller): (u64, Box<dyn EventEncoder>),
-    heard: Option<Subscription>,
+    subscription: Option<Subscription>,
 ) -> impl futures_util::Stream<Item = Sse> + Send + 'static {
     let counted = server.followers.clone();
     let follower = Follower {
@@ -99,7 +99,7 @@ pub(crate) fn encode_stream(
         run,
         encoder: teller,
         seq,
-        subscription: heard,
+        subscription: subscription,
         is_behind: true,
         end: StreamEnd::Open,
         _counted: counted,
@@ -128,8 +128,8 @@ pub(crate) struct JournalEncoder {
 impl EventEncoder for JournalEncoder {
     fn encode_event(&mut self, record: &Record) -> Vec<Sse> {
         let data = serde_json::to_string(record).ok();
-        let told = |data| Sse::default().id(record.seq.to_string()).event(record.event.name()).data(data);
-        data.map(told).into_iter().collect()
+        let sse_event = |data| Sse::default().id(record.seq.to_string()).event(record.event.name()).data(data);
+        data.map(sse_event).into_iter().collect()
     }
 
     fn encode_delta(&mut self, (path, attempt, offset): (&Path, u32, u64), text: &str) -> Option<Sse> {
@@ -162,15 +162,15 @@ impl Follower {
                 }
                 StreamEnd::Sent => return None,
             }
-            let heard = match &mut self.subscription {
-                Some(heard) => heard.next().await,
+            let subscription = match &mut self.subscription {
+                Some(subscription) => subscription.next().await,
                 None => None,
             };
-            match heard {
+            match subscription {
                 Some(Delivery::Update(signal)) => {
-                    let told = self.encode_update(signal);
-                    if !told.is_empty() {
-                        return Some(told);
+                    let sse_event = self.encode_update(signal);
+                    if !sse_event.is_empty() {
+                        return Some(sse_event);
                     }
                 }
                 // The subscriber was too slow. Subscribe again, which resends the text so far; the journal has the
@@ -227,9 +227,9 @@ impl Follower {
         };
         let unheard = records.iter().take_while(|record| record.seq <= last);
         let before = self.seq;
-        let told = unheard.flat_map(|record| self.encode_once(record)).collect();
+        let sse_event = unheard.flat_map(|record| self.encode_once(record)).collect();
         self.is_behind = self.seq > before;
-        told
+        sse_event
     }
 
     fn encode_update(&mut self, signal: RunUpdate) -> Vec<Sse> {

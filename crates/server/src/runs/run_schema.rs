@@ -48,6 +48,7 @@ pub(crate) struct RunUsage {
 
 /// A step of a run.
 #[derive(Serialize, ToSchema)]
+#[schema(as = RunStep)]
 pub(crate) struct StepSchema {
     path: String,
     /// `running`, `waiting`, `uncertain`, `finished`, `failed`, `skipped` or `aborted`.

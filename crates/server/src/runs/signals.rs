@@ -60,8 +60,8 @@ impl SignalRequest {
     }
 
     /// Responds with the state of the run after waiting.
-    async fn respond(self, begun: ActiveRun, waiting: WaitQuery) -> ApiResult<Response> {
-        respond_with_run(&self.server, begun, waiting, &self.headers).await
+    async fn respond(self, active: ActiveRun, waiting: WaitQuery) -> ApiResult<Response> {
+        respond_with_run(&self.server, active, waiting, &self.headers).await
     }
 }
 
@@ -92,8 +92,8 @@ pub(crate) async fn resume_run(
     QueryParams(waiting): QueryParams<WaitQuery>,
 ) -> ApiResult<Response> {
     let opened = call.open_run().await?;
-    let begun = call.server.runs.continue_run(opened).await?;
-    call.respond(begun, waiting).await
+    let active = call.server.runs.continue_run(opened).await?;
+    call.respond(active, waiting).await
 }
 
 /// The answer to a question of a run.
@@ -124,7 +124,7 @@ pub(crate) async fn answer_run(
     JsonBody(reply, _): JsonBody<AnswerRequest>,
 ) -> ApiResult<Response> {
     let by = call.caller_name();
-    let wish = |state: &RunState| {
+    let signal = |state: &RunState| {
         let path = select_step(state, reply.path.as_deref(), Phase::Waiting, "question")?;
         let asked = state.find_step(&path).and_then(|step| step.question.as_ref()?.subject);
         if reply.subject.is_some_and(|subject| asked.is_none_or(|asked| asked.to_string() != subject)) {
@@ -132,7 +132,7 @@ pub(crate) async fn answer_run(
         }
         Ok(Signal::Answer { path, value: reply.value, by })
     };
-    handle_signal(call, waiting, wish).await
+    handle_signal(call, waiting, signal).await
 }
 
 /// A decision about an uncertain effect, which may or may not have happened.
@@ -180,11 +180,11 @@ pub(crate) async fn resolve_run(
         (ResolutionKind::Value, Some(value)) => Resolution::Value(value),
         _ => return Err(Problem::new(Code::RequestInvalid, "\"value\" requires, and is only for, how: value")),
     };
-    let wish = |state: &RunState| {
+    let signal = |state: &RunState| {
         let path = select_step(state, Some(&decision.path), Phase::Uncertain, "uncertain effect")?;
         Ok(Signal::Resolve { path, how, by })
     };
-    handle_signal(call, waiting, wish).await
+    handle_signal(call, waiting, signal).await
 }
 
 /// The named step, or the only candidate. Fails with `NothingToDo`.
@@ -204,13 +204,13 @@ fn select_step(state: &RunState, path: Option<&str>, phase: Phase, what: &str) -
 async fn handle_signal(
     call: SignalRequest,
     waiting: WaitQuery,
-    wish: impl FnOnce(&RunState) -> ApiResult<Signal>,
+    signal: impl FnOnce(&RunState) -> ApiResult<Signal>,
 ) -> ApiResult<Response> {
     let opened = call.open_run().await?;
     let state = opened.state();
     if state.status.is_final() {
         return Err(Problem::new(Code::NothingToDo, format!("the run has already ended: {}", state.status.name())));
     }
-    let begun = call.server.runs.post_signal(opened, wish(&state)?).await?;
-    call.respond(begun, waiting).await
+    let active = call.server.runs.post_signal(opened, signal(&state)?).await?;
+    call.respond(active, waiting).await
 }

@@ -14,7 +14,7 @@ use crate::Durability;
 const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 7] = [
+const MIGRATION_SCRIPTS: [&str; 8] = [
     include_str!("../schema.sql"),
     include_str!("../schema-2.sql"),
     include_str!("../schema-3.sql"),
@@ -22,6 +22,7 @@ const MIGRATION_SCRIPTS: [&str; 7] = [
     include_str!("../schema-5.sql"),
     include_str!("../schema-6.sql"),
     include_str!("../schema-7.sql"),
+    include_str!("../schema-8.sql"),
 ];
 
 /// How long a statement waits for another process that writes.
@@ -62,7 +63,7 @@ impl Sqlite {
         Ok(self.0.execute_batch(sql)?)
     }
 
-    /// Migrates an empty or older database to [`SCHEMA`]. Fails with `StoreNewer` if the database has a higher version.
+    /// Migrates an empty or older database to [`SCHEMA_VERSION`]. Fails with `StoreNewer` if the database has a higher version.
     pub(crate) fn migrate_schema(&self, file: &Path) -> Result<(), DbError> {
         let version = || self.0.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
         let found = version()?;
@@ -78,7 +79,8 @@ impl Sqlite {
             return Ok(());
         }
         // An empty database has nothing to lose in a power failure, so creating it need not wait for the disk.
-        self.run_script("PRAGMA synchronous=OFF; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE")?;
+        let synchronous = if found == 0 { "OFF" } else { "FULL" };
+        self.run_script(&format!("PRAGMA synchronous={synchronous}; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE"))?;
         let left = MIGRATION_SCRIPTS.iter().skip(usize::try_from(version()?).unwrap_or(0));
         left.copied().try_for_each(|migration| self.run_script(migration))?;
         self.run_script(&format!("PRAGMA user_version={SCHEMA_VERSION}; COMMIT"))

@@ -38,7 +38,7 @@ impl Store {
     /// Whether a stored block of a user has no embedding by this model.
     pub fn lacks_embedding(&self, model: &str) -> Result<bool, StepError> {
         let sql =
-            format!("select card.hash from block_card card where {LACKS_EMBEDDING_SQL} and card.holder <> $2 limit 1");
+            format!("select card.hash from block_card card where {LACKS_EMBEDDING_SQL} and card.user_id <> $2 limit 1");
         let found =
             self.read_with(|db| db.query_first(&sql, params![model, BUILTIN_USER], |row| row.get::<String>(0)))?;
         Ok(found.is_some())
@@ -79,7 +79,7 @@ impl Store {
 
 /// Index entries of the built-in blocks, by id.
 fn read_builtin_entries(connection: &DbConnection) -> Result<BTreeMap<String, IndexEntry>, DbError> {
-    let sql = "select id, name, purpose, tags, hash, content from block_card where holder = $1";
+    let sql = "select id, name, purpose, tags, hash, content from block_card where user_id = $1";
     let rows = connection.query_rows(sql, params![BUILTIN_USER], |row| {
         let entry = IndexEntry {
             name: row.get(1)?,
@@ -99,7 +99,7 @@ fn store_vector(connection: &DbConnection, model: &str, hash: &str, vector: &[u8
                on conflict (model, hash) do update set vector = excluded.vector";
     connection.execute_unchecked(sql, params![model, hash, vector])?;
     let sql = "update block_state set version = version + 1 \
-               where holder in (select holder from block_card where hash = $1)";
+               where user_id in (select user_id from block_card where hash = $1)";
     connection.execute_unchecked(sql, params![hash])
 }
 
@@ -132,8 +132,8 @@ pub(crate) fn index_block(connection: &DbConnection, key: &DefinitionKey, conten
     }
     let IndexEntry { name, purpose, tags, hash, text } = IndexEntry::from_block(&key.id, content);
     let before = read_text_hash(connection, key)?;
-    let sql = "insert into block_card (holder, id, name, purpose, tags, hash, content) values ($1, $2, $3, $4, $5, $6, $7) \
-               on conflict (holder, id) do update set name = excluded.name, purpose = excluded.purpose, \
+    let sql = "insert into block_card (user_id, id, name, purpose, tags, hash, content) values ($1, $2, $3, $4, $5, $6, $7) \
+               on conflict (user_id, id) do update set name = excluded.name, purpose = excluded.purpose, \
                tags = excluded.tags, hash = excluded.hash, content = excluded.content";
     connection.execute_unchecked(sql, params![&key.user, &key.id, &name, &purpose, &tags, &hash, &text])?;
     finish_change(connection, key, before)
@@ -145,13 +145,13 @@ pub(crate) fn remove_block(connection: &DbConnection, key: &DefinitionKey) -> Re
         return Ok(());
     }
     let before = read_text_hash(connection, key)?;
-    let sql = "delete from block_card where holder = $1 and id = $2";
+    let sql = "delete from block_card where user_id = $1 and id = $2";
     connection.execute_unchecked(sql, params![&key.user, &key.id])?;
     finish_change(connection, key, before)
 }
 
 fn read_text_hash(connection: &DbConnection, key: &DefinitionKey) -> Result<Option<String>, DbError> {
-    let sql = "select hash from block_card where holder = $1 and id = $2";
+    let sql = "select hash from block_card where user_id = $1 and id = $2";
     connection.query_first(sql, params![&key.user, &key.id], |row| row.get(0))
 }
 
@@ -163,14 +163,14 @@ fn finish_change(connection: &DbConnection, key: &DefinitionKey, before: Option<
         connection.execute_unchecked(sql, params![&hash])?;
     }
     let sql = "insert into block_state values ($1, 1) \
-               on conflict (holder) do update set version = block_state.version + 1";
+               on conflict (user_id) do update set version = block_state.version + 1";
     connection.execute_unchecked(sql, params![&key.user])
 }
 
 /// Indexes blocks that were stored before the index existed.
 pub(crate) fn index_missing_blocks(connection: &DbConnection) -> Result<(), DbError> {
-    let sql = "select holder, id, content from definition where kind = $1 and not exists \
-               (select 1 from block_card card where card.holder = definition.holder and card.id = definition.id)";
+    let sql = "select user_id, id, content from definition where kind = $1 and not exists \
+               (select 1 from block_card card where card.user_id = definition.user_id and card.id = definition.id)";
     let missing = connection.query_rows(sql, params![DefinitionKind::Block.name()], |row| {
         Ok((DefinitionKey { user: row.get(0)?, kind: DefinitionKind::Block, id: row.get(1)? }, row.get::<String>(2)?))
     })?;

@@ -82,13 +82,13 @@ fn search_words(connection: &DbConnection, query: BlockQuery<'_>) -> Result<Vec<
     }
     let (matching, asked) = match connection {
         DbConnection::Sqlite(_) => (
-            "select card.holder, card.id, -block_words.rank as score from block_words \
+            "select card.user_id, card.id, -block_words.rank as score from block_words \
              join block_card card on card.number = block_words.rowid where block_words match $1",
             // A quoted word has no special meaning.
             words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" OR "),
         ),
         DbConnection::Postgres(_) => (
-            "select card.holder, card.id, ts_rank(card.words, asked)::float8 as score \
+            "select card.user_id, card.id, ts_rank(card.words, asked)::float8 as score \
              from to_tsquery('english', $1) asked, block_card card where card.words @@ asked",
             words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" | "),
         ),
@@ -96,12 +96,12 @@ fn search_words(connection: &DbConnection, query: BlockQuery<'_>) -> Result<Vec<
     // Blocks that the user overrides are filtered out of the best matches only. Checking every match would take longer
     // than all the rest.
     let sql = format!(
-        "with best as ({matching} and (card.holder = $2 or card.holder = $3 or card.holder = $4) \
-         order by score desc, card.holder, card.id limit 3 * $5) \
-         select holder, id, score from best where holder = $2 or not exists \
-         (select 1 from block_card other where other.id = best.id and (other.holder = $2 \
-         or other.holder = $3 and best.holder = $4)) \
-         order by score desc, holder, id limit $5"
+        "with best as ({matching} and (card.user_id = $2 or card.user_id = $3 or card.user_id = $4) \
+         order by score desc, card.user_id, card.id limit 3 * $5) \
+         select user_id, id, score from best where user_id = $2 or not exists \
+         (select 1 from block_card other where other.id = best.id and (other.user_id = $2 \
+         or other.user_id = $3 and best.user_id = $4)) \
+         order by score desc, user_id, id limit $5"
     );
     connection.query_rows(
         &sql,
@@ -114,9 +114,9 @@ fn search_words(connection: &DbConnection, query: BlockQuery<'_>) -> Result<Vec<
 fn fuse_rankings(words: &[(BlockName, f64)], similarity: Option<&Similarities>, limit: usize) -> Vec<FoundBlock> {
     let weight = |place: usize| 1.0 / (RANK_FUSION_CONSTANT + 1.0 + place as f64);
     let mut all: BTreeMap<BlockName, FoundBlock> = BTreeMap::new();
-    let blank = |(holder, id): &BlockName| {
-        let similarity = similarity.and_then(|similarity| similarity.similarity_of(holder, id));
-        FoundBlock { user: holder.clone(), id: id.clone(), score: 0.0, words: None, similarity }
+    let blank = |(user, id): &BlockName| {
+        let similarity = similarity.and_then(|similarity| similarity.similarity_of(user, id));
+        FoundBlock { user: user.clone(), id: id.clone(), score: 0.0, words: None, similarity }
     };
     for (place, (name, score)) in words.iter().enumerate() {
         let found = all.entry(name.clone()).or_insert_with(|| blank(name));

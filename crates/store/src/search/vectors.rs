@@ -38,20 +38,20 @@ impl VectorCache {
     pub(crate) fn compare_blocks(
         &self,
         connection: &DbConnection,
-        holder: &str,
+        user: &str,
         model: &str,
         vector: &[f32],
     ) -> Result<Similarities, DbError> {
-        let sql = "select holder, version from block_state where holder = $1 or holder = $2 or holder = $3";
+        let sql = "select user_id, version from block_state where user_id = $1 or user_id = $2 or user_id = $3";
         let states = connection
-            .query_rows(sql, params![holder, SHARED_USER, BUILTIN_USER], |row| Ok((row.get(0)?, row.get_count(1)?)))?;
+            .query_rows(sql, params![user, SHARED_USER, BUILTIN_USER], |row| Ok((row.get(0)?, row.get_count(1)?)))?;
         let vector: Vec<f32> = to_unit(vector).collect();
         let mut states: Vec<(String, u64)> = states;
         // Of several blocks with one id, the first counts.
-        states.sort_by_key(|(whose, _)| (whose != holder, whose == BUILTIN_USER));
+        states.sort_by_key(|(whose, _)| (whose != user, whose == BUILTIN_USER));
         let mut tables: Vec<Arc<VectorTable>> = Vec::new();
-        for (holder, version) in states {
-            tables.push(self.load_table(connection, &holder, model, version)?);
+        for (user, version) in states {
+            tables.push(self.load_table(connection, &user, model, version)?);
         }
         let measured = tables.iter().enumerate().map(|(place, table)| {
             let is_hidden = |id: &String| tables[..place].iter().any(|other| other.by_id.contains_key(id));
@@ -65,17 +65,17 @@ impl VectorCache {
     fn load_table(
         &self,
         connection: &DbConnection,
-        holder: &str,
+        user: &str,
         model: &str,
         version: u64,
     ) -> Result<Arc<VectorTable>, DbError> {
         let lock = || self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |table: &Arc<VectorTable>| table.user == holder && table.model == model;
+        let is_it = |table: &Arc<VectorTable>| table.user == user && table.model == model;
         let kept = lock().iter().find(|table| is_it(table)).cloned();
         if let Some(table) = kept.filter(|table| table.version == version) {
             return Ok(table);
         }
-        let table = Arc::new(VectorTable::read_blocks(connection, holder, model, version)?);
+        let table = Arc::new(VectorTable::read_blocks(connection, user, model, version)?);
         let mut tables = lock();
         tables.retain(|table| !is_it(table));
         if tables.len() == MAX_TABLES {
@@ -88,23 +88,23 @@ impl VectorCache {
 
 impl VectorTable {
     /// Reads all blocks of a user. A change during the read has a later version, so the table is read again.
-    fn read_blocks(connection: &DbConnection, holder: &str, model: &str, version: u64) -> Result<VectorTable, DbError> {
+    fn read_blocks(connection: &DbConnection, user: &str, model: &str, version: u64) -> Result<VectorTable, DbError> {
         let sql = "select card.id, embedding.vector from block_card card \
                    left join embedding on embedding.model = $1 and embedding.hash = card.hash \
-                   where card.holder = $2 order by card.id";
-        let rows = connection.query_rows(sql, params![model, holder], |row| {
+                   where card.user_id = $2 order by card.id";
+        let rows = connection.query_rows(sql, params![model, user], |row| {
             let bytes: Option<Vec<u8>> = row.get(1)?;
             Ok((row.get::<String>(0)?, bytes.map(|bytes| decode_vector(&bytes)).unwrap_or_default()))
         })?;
         let by_id = rows.iter().enumerate().map(|(place, (id, _))| (id.clone(), place)).collect();
-        Ok(VectorTable { user: holder.to_owned(), model: model.to_owned(), version, rows, by_id })
+        Ok(VectorTable { user: user.to_owned(), model: model.to_owned(), version, rows, by_id })
     }
 }
 
 impl Similarities {
     /// Similarity of a block; `None` if it has no embedding, or one that cannot be compared.
-    pub(super) fn similarity_of(&self, holder: &str, id: &str) -> Option<f32> {
-        let (table, near) = self.tables.iter().find(|(table, _)| table.user == holder)?;
+    pub(super) fn similarity_of(&self, user: &str, id: &str) -> Option<f32> {
+        let (table, near) = self.tables.iter().find(|(table, _)| table.user == user)?;
         near.get(*table.by_id.get(id)?).copied().filter(|near| near.is_finite())
     }
 

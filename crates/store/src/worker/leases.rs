@@ -13,7 +13,7 @@ use crate::db::postgres::{Database, Postgres, WorkerIdentity, run_blocking};
 use crate::db::{DbConnection, DbError, params};
 
 /// Deletes rows of processes that have been dead for a day.
-const DELETE_DEAD_SQL: &str = "delete from process where expires_at < clock_timestamp() - interval '1 day'";
+const DELETE_DEAD_SQL: &str = "delete from worker where expires_at < clock_timestamp() - interval '1 day'";
 
 /// The lease of this process.
 pub(crate) struct LeaseRenewal {
@@ -61,7 +61,7 @@ impl LeaseRenewal {
 
 /// Ends the lease of a process.
 pub(crate) fn end_lease(db: &DbConnection, name: &str) -> Result<(), DbError> {
-    db.execute_unchecked("delete from process where name = $1", params![name])
+    db.execute_unchecked("delete from worker where name = $1", params![name])
 }
 
 /// Renews the lease every third of its duration. If the database cannot be reached, the next interval tries again.
@@ -78,7 +78,6 @@ fn renew_lease(postgres: &Postgres, process: &WorkerIdentity, stopped: &Receiver
 
 /// Names of the living processes.
 pub(crate) fn living_workers(db: &DbConnection) -> Result<HashSet<String>, DbError> {
-    let names =
-        db.query_rows("select name from process where expires_at > clock_timestamp()", &[], |row| row.get(0))?;
+    let names = db.query_rows("select name from worker where expires_at > clock_timestamp()", &[], |row| row.get(0))?;
     Ok(names.into_iter().collect())
 }

@@ -85,12 +85,12 @@ pub(crate) fn created_with_bundle(bundle: Hash) -> Event {
         name: "test".into(),
         bundle,
         inputs: Value::Null,
-        owner: "ann".into(),
+        user: "ann".into(),
         agent: None,
         limits: Limits::default(),
         depth: 0,
         workflow: None,
-        keep: None,
+        thread_key: None,
     }))
 }
 

@@ -23,8 +23,8 @@ const MAX_RETRY_AFTER_SECONDS: u64 = 3600;
 /// The error for a response whose status is not a success.
 pub(super) fn error_from_response(who: &str, received: &HttpResponse) -> StepError {
     let excerpt: String = received.text.trim().chars().take(MAX_EXCERPT_CHARS).collect();
-    let told = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
-    let message = format!("{who} answered with status {}{told}", received.status);
+    let detail = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
+    let message = format!("{who} answered with status {}{detail}", received.status);
     let mut error = StepError::new(Code::FunctionFailed, message);
     if is_retryable_status(received.status) {
         let wait = received.get_header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());

@@ -174,8 +174,8 @@ async fn secrets_never_come_back() {
     let client = client_for(&[&echo]);
     let headers = [("authorization", "${secret.KEY}")];
     let got = client.exchange(&new_request("GET", &echo.url_of("/?k=${secret.KEY}"), &headers, None), "k").await;
-    let told = format!("{:?}", got.expect("a reply"));
-    assert!(!told.contains("s3cret") && told.contains("${secret.KEY}"), "{told}");
+    let text = format!("{:?}", got.expect("a reply"));
+    assert!(!text.contains("s3cret") && text.contains("${secret.KEY}"), "{text}");
     let failing = [
         new_request("GET", "http://127.0.0.1:1/${secret.KEY}", &[], None),
         new_request("GET", "http://${secret.KEY}:1/", &[], None),

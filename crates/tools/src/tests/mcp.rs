@@ -125,8 +125,8 @@ async fn a_secret_that_a_server_tells_is_taken_out() {
     let server = new_server(test_config());
     let prompt =
         Payload { prompt: Some(rich_text("the key is ${secret.KEY}")), ..Payload::from_arguments(Default::default()) };
-    let told = server.call_tool("echo", &prompt).await.expect("it answers");
-    assert_eq!(told, "the key is ${secret.KEY}".into());
+    let answer = server.call_tool("echo", &prompt).await.expect("it answers");
+    assert_eq!(answer, "the key is ${secret.KEY}".into());
     let prompt = Payload { prompt: Some(rich_text("${secret.NONE}")), ..Payload::from_arguments(Default::default()) };
     assert_eq!(server.call_tool("echo", &prompt).await.expect_err("an error").code, Code::SecretUnknown);
 }

@@ -49,7 +49,7 @@ pub(crate) fn new_dry_runner(script: Option<&Path>, functions: &[&str]) -> DryRu
 
 /// A world for authoring: a scripted model, the blocks of the evaluation, and the sandbox.
 pub(crate) struct AuthoringWorld {
-    pub(crate) rehearser: DryRunner,
+    pub(crate) dry_runner: DryRunner,
     /// Inputs of the dry runs of a wiring.
     pub(crate) inputs: DryRunInputs,
     pub(crate) events: Mutex<Vec<PlannerEvent>>,
@@ -58,11 +58,11 @@ pub(crate) struct AuthoringWorld {
 impl AuthoringWorld {
     /// A world in which this conversation takes place.
     pub(crate) fn new(script: &Path, given: DryRunInputs) -> AuthoringWorld {
-        AuthoringWorld { rehearser: new_dry_runner(Some(script), &[]), inputs: given, events: Mutex::default() }
+        AuthoringWorld { dry_runner: new_dry_runner(Some(script), &[]), inputs: given, events: Mutex::default() }
     }
 
     pub(crate) fn new_settings(&self) -> PlannerSettings {
-        PlannerSettings { sources: self.rehearser.sources.clone(), ..PlannerSettings::default() }
+        PlannerSettings { sources: self.dry_runner.sources.clone(), ..PlannerSettings::default() }
     }
 
     /// Number of events with this name.
@@ -74,7 +74,7 @@ impl AuthoringWorld {
 impl PlannerEnv for AuthoringWorld {
     fn ask_model<'a>(&'a self, question: &'a ModelQuestion) -> EffectFuture<'a, ModelAnswer> {
         Box::pin(async move {
-            let model = &self.rehearser.model;
+            let model = &self.dry_runner.model;
             let system = Message::new(Role::System, &question.system);
             let messages: Vec<Message> = std::iter::once(system).chain(question.messages.iter().cloned()).collect();
             let request = GenerateRequest {
@@ -101,11 +101,11 @@ impl PlannerEnv for AuthoringWorld {
     }
 
     fn try_block<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> EffectFuture<'a, TrialOutcome> {
-        Box::pin(async move { Ok(self.rehearser.try_block(block, inputs).await?.into_trial()) })
+        Box::pin(async move { Ok(self.dry_runner.try_block(block, inputs).await?.into_trial()) })
     }
 
     fn dry_run<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> EffectFuture<'a, DryRun> {
-        Box::pin(async move { self.rehearser.dry_run(&build_definition(pipeline, blocks), &self.inputs).await })
+        Box::pin(async move { self.dry_runner.dry_run(&build_definition(pipeline, blocks), &self.inputs).await })
     }
 
     fn emit_event(&self, event: PlannerEvent) {

@@ -51,8 +51,10 @@ impl WorkflowHost {
     ) -> Result<ChildOutcome, StepError> {
         let plan = compile_bundle(&child.bundle)?;
         let depth = context.depth + 1;
-        let limits =
-            context.allowance.as_ref().map_or(plan.limits.clone(), |purse| purse.remaining.narrow_to(&plan.limits));
+        let limits = context
+            .allowance
+            .as_ref()
+            .map_or(plan.limits.clone(), |allowance| allowance.remaining.narrow_to(&plan.limits));
         if depth > limits.subflow_depth {
             let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
             return Err(StepError::new(Code::LimitSubflow, message));
@@ -77,8 +79,8 @@ impl WorkflowHost {
                 self.drive_child(start.start(&self.store)?.run, plan).await?
             }
         };
-        if let Some(purse) = &context.allowance {
-            purse.add_usage(&ended.state.usage);
+        if let Some(allowance) = &context.allowance {
+            allowance.add_usage(&ended.state.usage);
         }
         Ok(ended)
     }

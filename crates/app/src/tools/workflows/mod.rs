@@ -72,8 +72,8 @@ impl WorkflowHost {
         }
     }
 
-    fn find_content(&self, id: &str, owner: &str) -> Result<DefinitionContent, StepError> {
-        let row = stored::find_definition(&self.store, owner, DefinitionKind::Workflow, id)?;
+    fn find_content(&self, id: &str, user: &str) -> Result<DefinitionContent, StepError> {
+        let row = stored::find_definition(&self.store, user, DefinitionKind::Workflow, id)?;
         let row = row.ok_or_else(|| StepError::new(Code::WorkflowNotFound, steps::not_found_message(id)))?;
         DefinitionContent::parse(&row.content)
     }

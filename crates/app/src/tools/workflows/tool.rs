@@ -57,8 +57,8 @@ impl NativeFunction for FlowFunction {
             let (text, is_final) = match (&ended.state.error, ended.state.status) {
                 (_, status) if !status.is_final() => return Err(unfinished_error(&ended)),
                 _ if flow.bundle.format == flow::FORMAT => {
-                    let told = flow::tool_reply(&ended.plan, &ended.state);
-                    (told.text, told.is_final)
+                    let reply = flow::tool_reply(&ended.plan, &ended.state);
+                    (reply.text, reply.is_final)
                 }
                 (Some(error), _) => return Err(error.clone()),
                 (None, _) => {

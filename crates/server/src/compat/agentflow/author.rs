@@ -102,12 +102,12 @@ pub(crate) async fn create_agent(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(wish, text): JsonBody<CreateAgentRequest>,
+    JsonBody(request, text): JsonBody<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
-    wish.validate()?;
-    let call = StartContext::admitted(&server, &caller, wish.user_id.clone(), &headers)?;
-    let ended = run_authoring(&call, &wish, &text).await?;
+    request.validate()?;
+    let call = StartContext::admitted(&server, &caller, request.user_id.clone(), &headers)?;
+    let ended = run_authoring(&call, &request, &text).await?;
     Ok(ended.to_response(authoring_response(&ended)))
 }
 
@@ -121,9 +121,9 @@ pub(crate) async fn create_agent_stream(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(wish, text): JsonBody<CreateAgentRequest>,
+    JsonBody(request, text): JsonBody<CreateAgentRequest>,
 ) -> ApiResult<Response> {
-    stream_authoring(&server, &caller, &headers, (wish, &text)).await
+    stream_authoring(&server, &caller, &headers, (request, &text)).await
 }
 
 /// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
@@ -135,54 +135,54 @@ pub(crate) async fn follow_create_agent(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    QueryParams(wish): QueryParams<CreateAgentRequest>,
+    QueryParams(request): QueryParams<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     guard::reject_cross_site(&headers)?;
-    let text = wish.intent.clone();
-    stream_authoring(&server, &caller, &headers, (wish, &text)).await
+    let text = request.intent.clone();
+    stream_authoring(&server, &caller, &headers, (request, &text)).await
 }
 
 async fn stream_authoring(
     server: &Server,
     caller: &Caller,
     headers: &HeaderMap,
-    (wish, text): (CreateAgentRequest, &str),
+    (request, text): (CreateAgentRequest, &str),
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
-    wish.validate()?;
+    request.validate()?;
     if let Some((run, after)) = parse_last_event_id(headers) {
         let run = find_own_run(server, caller, &run.to_string())?;
         return resume_stream(server, run, after).await;
     }
-    let call = StartContext::admitted(server, caller, wish.user_id.clone(), headers)?;
-    let ActiveRun { id, subscription, .. } = start_authoring(&call, &wish, text).await?;
-    let heard = subscription.or_else(|| server.supervisor.subscribe(id));
-    Ok(events::stream_encoded(server.clone(), id, (0, Box::new(StageEncoder::starting_after(0))), heard))
+    let call = StartContext::admitted(server, caller, request.user_id.clone(), headers)?;
+    let ActiveRun { id, subscription, .. } = start_authoring(&call, &request, text).await?;
+    let subscription = subscription.or_else(|| server.supervisor.subscribe(id));
+    Ok(events::stream_encoded(server.clone(), id, (0, Box::new(StageEncoder::starting_after(0))), subscription))
 }
 
 /// Starts an authoring run, or finds the run that the same request has started.
 pub(crate) async fn start_authoring(
     call: &StartContext<'_>,
-    wish: &CreateAgentRequest,
-    request: &str,
+    request: &CreateAgentRequest,
+    body: &str,
 ) -> ApiResult<ActiveRun> {
     let definition = compile_built_in(call, BuiltInWorkflow::Planner).await?;
-    let starting = StartRunRequest { is_heard: true, ..start_options(call.server, build_job(call, wish).await?) };
-    call.start_once(request, async |id| call.start_run(&definition, StartRunRequest { id, ..starting }).await).await
+    let starting = StartRunRequest { is_heard: true, ..start_options(call.server, build_job(call, request).await?) };
+    call.start_once(body, async |id| call.start_run(&definition, StartRunRequest { id, ..starting }).await).await
 }
 
 /// Streams the events of an authoring run after the last one that the client has.
 async fn resume_stream(server: &Server, run: RunId, after: u64) -> ApiResult<Response> {
     let opened = server.app.open_run_by_id(run).await?;
     if opened.state().status.is_final() {
-        let mut telling = AuthoringEvents::default();
-        let has_more = opened.records.iter().any(|record| telling.convert(record).is_some() && record.seq > after);
+        let mut events = AuthoringEvents::default();
+        let has_more = opened.records.iter().any(|record| events.convert(record).is_some() && record.seq > after);
         if !has_more {
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
-    let heard = server.supervisor.subscribe(run);
-    Ok(events::stream_encoded(server.clone(), run, (0, Box::new(StageEncoder::starting_after(after))), heard))
+    let subscription = server.supervisor.subscribe(run);
+    Ok(events::stream_encoded(server.clone(), run, (0, Box::new(StageEncoder::starting_after(after))), subscription))
 }
 
 /// Encodes the stages of an authoring run in AgentFlow's form.
@@ -206,60 +206,59 @@ impl StageEncoder {
 
 impl EventEncoder for StageEncoder {
     fn encode_event(&mut self, record: &Record) -> Vec<Sse> {
-        let told = self.convert(record);
-        told.map(|told| encode_event(&told, (record.run, record.seq))).into_iter().collect()
+        let event = self.convert(record);
+        event.map(|event| encode_event(&event, (record.run, record.seq))).into_iter().collect()
     }
 }
 
 /// Runs the authoring pipeline to its end.
 pub(crate) async fn run_authoring(
     call: &StartContext<'_>,
-    wish: &CreateAgentRequest,
-    request: &str,
+    request: &CreateAgentRequest,
+    body: &str,
 ) -> ApiResult<CompatRun> {
     let definition = compile_built_in(call, BuiltInWorkflow::Planner).await?;
-    let inputs = build_job(call, wish).await?;
-    run_and_wait(call, &definition, start_options(call.server, inputs), request).await
+    let inputs = build_job(call, request).await?;
+    run_and_wait(call, &definition, start_options(call.server, inputs), body).await
 }
 
 /// AgentFlow's response to a finished authoring run, successful or not.
 pub(crate) fn authoring_response(ended: &CompatRun) -> Map {
-    let mut telling = AuthoringEvents::default();
-    let told: Vec<_> = ended.records.iter().filter_map(|record| telling.convert(record)).collect();
+    let mut events = AuthoringEvents::default();
+    let progress: Vec<_> = ended.records.iter().filter_map(|record| events.convert(record)).collect();
     let mut answer = ended.presented.output.as_map().cloned().unwrap_or_default();
     if ended.state.status != Status::Succeeded {
-        let last = told.iter().rev().find(|told| told.name == "error");
-        let said = |key: &str| last.and_then(|told| told.data.get(key)).cloned();
+        let last = progress.iter().rev().find(|event| event.name == "error");
+        let said = |key: &str| last.and_then(|event| event.data.get(key)).cloned();
         answer = Map::from_iter([
             ("pipeline_json".into(), Value::Null),
             ("status".into(), flowloom_formats::steps::status_word(ended.state.status).into()),
-            ("log".into(), Value::list(told.iter().map(|told| told.data.clone()).collect())),
+            ("log".into(), Value::list(progress.iter().map(|event| event.data.clone()).collect())),
             ("missing_blocks".into(), said("missing_blocks").unwrap_or_else(|| Value::list(Vec::new()))),
             ("reason".into(), said("error").unwrap_or_default()),
             ("code".into(), said("code").unwrap_or_default()),
         ]);
     }
-    answer.insert("usage".into(), telling.usage());
+    answer.insert("usage".into(), events.usage());
     answer.insert("run_id".into(), ended.id.to_string().into());
     answer
 }
 
 /// Compiles a built-in workflow for the caller.
 async fn compile_built_in(call: &StartContext<'_>, which: BuiltInWorkflow) -> ApiResult<CatalogEntry> {
-    let (server, owner) = (call.server.clone(), call.user().to_owned());
-    let found = crate::blocking::run_blocking(move || {
-        server.catalog.compile_unstored(&owner, which.id(), which.load_content())
-    });
+    let (server, user) = (call.server.clone(), call.user().to_owned());
+    let found =
+        crate::blocking::run_blocking(move || server.catalog.compile_unstored(&user, which.id(), which.load_content()));
     Ok(found.await??)
 }
 
-async fn build_job(call: &StartContext<'_>, wish: &CreateAgentRequest) -> ApiResult<Value> {
+async fn build_job(call: &StartContext<'_>, request: &CreateAgentRequest) -> ApiResult<Value> {
     let shared = call.server.clone();
     // Files of the folder take precedence over stored definitions, so a pipeline stored under the id of a file could
     // not be run.
     let taken = crate::blocking::run_blocking(move || shared.catalog.folder_ids()).await?;
     let how = AuthoringOptions { keep: true, taken, ..AuthoringOptions::from_config(&call.server.app.config) };
-    Ok(to_value(&AuthoringJob::new(&wish.intent, call.user(), how))?)
+    Ok(to_value(&AuthoringJob::new(&request.intent, call.user(), how))?)
 }
 
 fn start_options(server: &Server, inputs: Value) -> StartRunRequest {

@@ -43,22 +43,22 @@ pub(crate) async fn automate_goal(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(wish, text): JsonBody<CreateAgentRequest>,
+    JsonBody(request, text): JsonBody<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
-    wish.validate()?;
-    let call = StartContext::admitted(&server, &caller, wish.user_id.clone(), &headers)?;
-    let thinker = run_authoring(&call, &wish, &text).await?;
-    let made = authoring_response(&thinker);
-    let Some(id) = created_pipeline_id(&made) else {
-        let told = made.into_iter().filter(|(key, _)| &**key != "pipeline_json");
-        return Ok(thinker.to_response(told.collect()));
+    request.validate()?;
+    let call = StartContext::admitted(&server, &caller, request.user_id.clone(), &headers)?;
+    let planner_run = run_authoring(&call, &request, &text).await?;
+    let authored = authoring_response(&planner_run);
+    let Some(id) = created_pipeline_id(&authored) else {
+        let fields = authored.into_iter().filter(|(key, _)| &**key != "pipeline_json");
+        return Ok(planner_run.to_response(fields.collect()));
     };
-    let call = call.with_key(Some(thread_key(thinker.id)));
+    let call = call.with_key(Some(thread_key(planner_run.id)));
     let (definition, _) =
         find_definition(&server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), "").await?;
-    Ok(ended.to_response(automation_response(&made, &ended)))
+    Ok(ended.to_response(automation_response(&authored, &ended)))
 }
 
 /// Like `/api/automate`, with an event per stage and node. After a lost connection, `Last-Event-ID` continues the
@@ -71,9 +71,9 @@ pub(crate) async fn automate_stream(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(wish, text): JsonBody<CreateAgentRequest>,
+    JsonBody(request, text): JsonBody<CreateAgentRequest>,
 ) -> ApiResult<Response> {
-    stream_automation(&server, &caller, &headers, (wish, &text)).await
+    stream_automation(&server, &caller, &headers, (request, &text)).await
 }
 
 /// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
@@ -85,22 +85,22 @@ pub(crate) async fn follow_automate(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    QueryParams(wish): QueryParams<CreateAgentRequest>,
+    QueryParams(request): QueryParams<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     guard::reject_cross_site(&headers)?;
-    let text = wish.intent.clone();
-    stream_automation(&server, &caller, &headers, (wish, &text)).await
+    let text = request.intent.clone();
+    stream_automation(&server, &caller, &headers, (request, &text)).await
 }
 
 async fn stream_automation(
     server: &Server,
     caller: &Caller,
     headers: &HeaderMap,
-    (wish, text): (CreateAgentRequest, &str),
+    (request, text): (CreateAgentRequest, &str),
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
-    wish.validate()?;
-    let (begun, after) = match parse_last_event_id(headers) {
+    request.validate()?;
+    let (active, after) = match parse_last_event_id(headers) {
         Some((run, after)) => {
             let run = find_own_run(server, caller, &run.to_string())?;
             if server.app.open_run_by_id(run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
@@ -109,27 +109,27 @@ async fn stream_automation(
             (server.supervisor.find_started(run), after)
         }
         None => {
-            let call = StartContext::admitted(server, caller, wish.user_id.clone(), headers)?;
-            (author::start_authoring(&call, &wish, text).await?, 0)
+            let call = StartContext::admitted(server, caller, request.user_id.clone(), headers)?;
+            (author::start_authoring(&call, &request, text).await?, 0)
         }
     };
-    let ActiveRun { id, subscription, .. } = begun;
-    let heard = subscription.or_else(|| server.supervisor.subscribe(id));
+    let ActiveRun { id, subscription, .. } = active;
+    let subscription = subscription.or_else(|| server.supervisor.subscribe(id));
     let stages = events::encode_stream(
         server.clone(),
         id,
         (0, Box::new(AutomationEncoder(StageEncoder::starting_after(after)))),
-        heard,
+        subscription,
     );
     let shared = server.clone();
-    let doing = stream::once(async move { stream_pipeline_run(&shared, id).await }).flatten();
-    Ok(events::stream_response(after == 0, stages.chain(doing)))
+    let nodes = stream::once(async move { stream_pipeline_run(&shared, id).await }).flatten();
+    Ok(events::stream_response(after == 0, stages.chain(nodes)))
 }
 
 /// Streams the run of the new pipeline, if there is one.
-async fn stream_pipeline_run(server: &Server, thinker: RunId) -> BoxStream<'static, Sse> {
-    match start_pipeline_run(server, thinker).await {
-        Ok(Some((begun, plan))) => run_stream::stream_nodes(server, begun, (&plan, 0), pipeline_response).boxed(),
+async fn stream_pipeline_run(server: &Server, planner_run: RunId) -> BoxStream<'static, Sse> {
+    match start_pipeline_run(server, planner_run).await {
+        Ok(Some((active, plan))) => run_stream::stream_nodes(server, active, (&plan, 0), pipeline_response).boxed(),
         // The stages have reported the reason.
         Ok(None) => stream::empty().boxed(),
         Err(problem) => stream::once(async move { run_stream::error_event(&problem) }).boxed(),
@@ -137,49 +137,49 @@ async fn stream_pipeline_run(server: &Server, thinker: RunId) -> BoxStream<'stat
 }
 
 /// Starts the run of the pipeline that an authoring run created, for the same user. Repeated calls return the same run.
-async fn start_pipeline_run(server: &Server, thinker: RunId) -> ApiResult<Option<(ActiveRun, Arc<Plan>)>> {
-    let ended = read_snapshot(server, thinker).await?;
-    let made = authoring_response(&ended);
-    let Some(id) = created_pipeline_id(&made) else { return Ok(None) };
-    let owner = ended.state.created.as_deref().map(|created| created.owner.clone()).unwrap_or_default();
-    let call = StartContext::for_user(server, &owner).with_key(Some(thread_key(thinker)));
+async fn start_pipeline_run(server: &Server, planner_run: RunId) -> ApiResult<Option<(ActiveRun, Arc<Plan>)>> {
+    let ended = read_snapshot(server, planner_run).await?;
+    let authored = authoring_response(&ended);
+    let Some(id) = created_pipeline_id(&authored) else { return Ok(None) };
+    let user = ended.state.created.as_deref().map(|created| created.user.clone()).unwrap_or_default();
+    let call = StartContext::for_user(server, &user).with_key(Some(thread_key(planner_run)));
     let (definition, _) =
         find_definition(server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     run_stream::start_run(&call, &definition, "").await.map(Some)
 }
 
 /// The id of the created pipeline, if there is one.
-fn created_pipeline_id(made: &Map) -> Option<String> {
-    made.get("pipeline_json")?.get("id")?.as_str().map(str::to_owned)
+fn created_pipeline_id(authored: &Map) -> Option<String> {
+    authored.get("pipeline_json")?.get("id")?.as_str().map(str::to_owned)
 }
 
 /// Derives the idempotency key of the pipeline's run from the authoring run, so that every follower gets the same run.
-fn thread_key(thinker: RunId) -> String {
-    format!("automate/{thinker}")
+fn thread_key(planner_run: RunId) -> String {
+    format!("automate/{planner_run}")
 }
 
 /// The response of the pipeline's run, with the log of the authoring run.
-fn automation_response(made: &Map, ended: &CompatRun) -> Map {
-    let mut told = pipeline_response(ended);
+fn automation_response(authored: &Map, ended: &CompatRun) -> Map {
+    let mut fields = pipeline_response(ended);
     let log = |map: &Map| map.get("log").and_then(Value::as_list).unwrap_or_default().to_vec();
-    let both = [log(made), log(&told)].concat();
-    let field = |name: &str| made.get(name).cloned().unwrap_or_default();
+    let both = [log(authored), log(&fields)].concat();
+    let field = |name: &str| authored.get(name).cloned().unwrap_or_default();
     let entries = [
         ("pipeline", field("pipeline_json")),
         ("log", Value::list(both)),
         ("thinker_run_id", field("run_id")),
         ("usage", field("usage")),
     ];
-    told.extend(entries.into_iter().map(|(key, value)| (key.into(), value)));
-    told
+    fields.extend(entries.into_iter().map(|(key, value)| (key.into(), value)));
+    fields
 }
 
 /// The response of the pipeline's run alone.
 fn pipeline_response(ended: &CompatRun) -> Map {
-    let mut told = ended.to_result();
-    told.insert("status".into(), flowloom_formats::steps::status_word(ended.state.status).into());
-    told.insert("run_id".into(), ended.id.to_string().into());
-    told
+    let mut fields = ended.to_result();
+    fields.insert("status".into(), flowloom_formats::steps::status_word(ended.state.status).into());
+    fields.insert("run_id".into(), ended.id.to_string().into());
+    fields
 }
 
 /// Encodes stages; the event `complete` of the authoring run becomes `pipeline`, since the stream continues.
@@ -191,7 +191,7 @@ impl EventEncoder for AutomationEncoder {
             "complete" => AgentFlowEvent { name: "pipeline".into(), ..happened },
             _ => happened,
         };
-        let told = self.0.convert(record).map(hear);
-        told.map(|told| encode_event(&told, (record.run, record.seq))).into_iter().collect()
+        let fields = self.0.convert(record).map(hear);
+        fields.map(|fields| encode_event(&fields, (record.run, record.seq))).into_iter().collect()
     }
 }

@@ -33,9 +33,9 @@ async fn find_for_caller(server: &Server, caller: &Caller, id: &str) -> ApiResul
     find_block(server, caller.resolve_user(None)?, id).await
 }
 
-async fn find_block(server: &Server, holder: String, id: &str) -> ApiResult<Value> {
+async fn find_block(server: &Server, user: String, id: &str) -> ApiResult<Value> {
     let (shared, wanted) = (server.clone(), id.to_owned());
-    let found = crate::blocking::run_blocking(move || shared.app.blocks.find_block(&holder, &wanted)).await??;
+    let found = crate::blocking::run_blocking(move || shared.app.blocks.find_block(&user, &wanted)).await??;
     found.ok_or_else(|| Problem::new(Code::NotThere, format!("Block not found: {id}")))
 }
 
@@ -46,8 +46,8 @@ pub(crate) async fn list_blocks(
     caller: Caller,
 ) -> ApiResult<Json<Vec<Value>>> {
     caller.require_scope(Scope::Read)?;
-    let holder = caller.resolve_user(None)?;
-    Ok(Json(crate::blocking::run_blocking(move || blocks.list_blocks(&holder)).await??))
+    let user = caller.resolve_user(None)?;
+    Ok(Json(crate::blocking::run_blocking(move || blocks.list_blocks(&user)).await??))
 }
 
 /// Returns a block.
@@ -105,10 +105,10 @@ pub(crate) async fn update_block(
     JsonBody(block, _): JsonBody<Value>,
 ) -> ApiResult<Json<Value>> {
     let key = writable_key(&caller, None, DefinitionKind::Block, &id)?;
-    let holder = key.user.clone();
-    find_block(&server, holder.clone(), &id).await?;
+    let user = key.user.clone();
+    find_block(&server, user.clone(), &id).await?;
     parts::store_definition(&server, key, &block).await?;
-    Ok(Json(find_block(&server, holder, &id).await?))
+    Ok(Json(find_block(&server, user, &id).await?))
 }
 
 /// Deletes a block. Fails while a pipeline uses it.

@@ -53,7 +53,7 @@ pub(crate) fn build_execution(ended: &CompatRun) -> Map {
         ("pipeline_id", workflow.map_or(Value::Null, Value::from)),
         ("pipeline_name", field("name")),
         ("pipeline_intent", intent),
-        ("user_id", created.map_or(Value::Null, |created| created.owner.as_str().into())),
+        ("user_id", created.map_or(Value::Null, |created| created.user.as_str().into())),
         ("status", flowloom_formats::steps::status_word(state.status).into()),
         ("node_count", (field("nodes").as_list().map_or(0, <[Value]>::len) as i64).into()),
         ("node_results", Value::list(nodes)),

@@ -131,8 +131,8 @@ pub(crate) async fn remove_native(
 
 async fn delete_key(store: &Arc<Store>, caller: &Caller, named: String, key: String) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
-    let holder = resolve_user(caller, named.clone())?;
-    if store.read_memory(&holder, &key).await?.is_none() {
+    let user = resolve_user(caller, named.clone())?;
+    if store.read_memory(&user, &key).await?.is_none() {
         return Err(Problem::not_found("memory", &key));
     }
     write_keys(store, caller, named, vec![MemoryWrite { key, value: None }]).await
@@ -140,14 +140,14 @@ async fn delete_key(store: &Arc<Store>, caller: &Caller, named: String, key: Str
 
 async fn replace_all(store: &Arc<Store>, caller: &Caller, named: String, memory: &Value) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
-    let holder = resolve_user(caller, named.clone())?;
+    let user = resolve_user(caller, named.clone())?;
     let Some(map) = memory.as_map() else {
         return Err(Problem::new(
             Code::RequestInvalid,
             format!("a memory must be an object, not {}", memory.kind_name()),
         ));
     };
-    let before = store.read_memories(&holder).await?;
+    let before = store.read_memories(&user).await?;
     let gone = before.keys().filter(|key| !map.contains_key(&**key));
     let mut writes: Vec<MemoryWrite> = gone.map(|key| MemoryWrite { key: key.to_string(), value: None }).collect();
     let kept = map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) });

@@ -55,7 +55,7 @@ impl NodeEvents {
     pub(crate) fn convert(&mut self, record: &Record) -> Option<AgentFlowEvent> {
         if let Event::RunCreated(created) = &record.event {
             let workflow = created.workflow.as_deref().map_or(Value::Null, Value::from);
-            return Some(self.start_event(record, workflow, &created.owner));
+            return Some(self.start_event(record, workflow, &created.user));
         }
         let node = self.by_path.get(&record.path).map(|at| &mut self.nodes[*at])?;
         let happened = match &record.event {
@@ -83,12 +83,12 @@ impl NodeEvents {
         happened.map(|(name, fields)| node.node_event(name, record, fields))
     }
 
-    fn start_event(&self, record: &Record, workflow: Value, owner: &str) -> AgentFlowEvent {
+    fn start_event(&self, record: &Record, workflow: Value, user: &str) -> AgentFlowEvent {
         let node = |node: &NodeState| Value::map([("node", node.id.as_str().into()), ("block", node.block.clone())]);
         let start = [
             ("run_id", record.run.to_string().into()),
             ("pipeline_id", workflow),
-            ("user_id", owner.into()),
+            ("user_id", user.into()),
             ("nodes", Value::list(self.nodes.iter().map(node).collect())),
         ];
         AgentFlowEvent::new("start", record.at, build_fields(start))

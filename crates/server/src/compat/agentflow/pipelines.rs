@@ -212,9 +212,9 @@ pub(crate) async fn compile_unstored(
     let mut pipeline = unwrap_pipeline(&wanted.pipeline);
     let id = ensure_id(&mut pipeline);
     let given = Value::map(wanted.blocks.map(|blocks| ("blocks", blocks)));
-    let (shared, owner) = (call.server.clone(), call.user().to_owned());
+    let (shared, user) = (call.server.clone(), call.user().to_owned());
     let found = crate::blocking::run_blocking(move || {
-        shared.catalog.compile_unstored(&owner, &id, build_content(&id, &given, pipeline))
+        shared.catalog.compile_unstored(&user, &id, build_content(&id, &given, pipeline))
     });
     let definition = found.await??;
     let mut functions = definition.prepared.iter().flat_map(|prepared| &prepared.plan.functions);
@@ -226,10 +226,10 @@ pub(crate) async fn compile_unstored(
 
 /// The response of a run of a pipeline that is not stored.
 pub(crate) fn unstored_response(ended: &CompatRun) -> Map {
-    let mut told = ended.to_result();
+    let mut result = ended.to_result();
     let all = build_execution(ended);
     for key in ["run_id", "status", "errors"] {
-        told.insert(key.into(), all.get(key).cloned().unwrap_or_default());
+        result.insert(key.into(), all.get(key).cloned().unwrap_or_default());
     }
-    told
+    result
 }

@@ -104,8 +104,8 @@ async fn start_stream(
     request: &str,
     whole: BuildResponse,
 ) -> ApiResult<Response> {
-    let (begun, plan) = start_run(call, definition, request).await?;
-    Ok(events::stream_response(true, stream_nodes(call.server, begun, (&plan, 0), whole)))
+    let (active, plan) = start_run(call, definition, request).await?;
+    Ok(events::stream_response(true, stream_nodes(call.server, active, (&plan, 0), whole)))
 }
 
 /// Starts a run, or finds the run that the same request has started.
@@ -116,15 +116,15 @@ pub(crate) async fn start_run(
 ) -> ApiResult<(ActiveRun, Arc<Plan>)> {
     let starting = StartRunRequest { is_heard: true, ..StartRunRequest::with_inputs(Map::new().into()) };
     let request = format!("{}\n{request}", definition.id);
-    let begun = call
+    let active = call
         .start_once(&request, async |id| call.start_run(definition, StartRunRequest { id, ..starting }).await)
         .await?;
-    let plan = match (&begun.subscription, &definition.prepared) {
+    let plan = match (&active.subscription, &definition.prepared) {
         (Some(_), Some(prepared)) => prepared.plan.clone(),
         // The definition under this id may have changed since.
-        _ => call.server.app.open_run_by_id(begun.id).await?.plan,
+        _ => call.server.app.open_run_by_id(active.id).await?.plan,
     };
-    Ok((begun, plan))
+    Ok((active, plan))
 }
 
 /// Streams the events of a run after the last one that the client has.
@@ -141,21 +141,21 @@ pub(crate) async fn resume_stream(
     if state.status.is_final() && after >= state.seq {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let begun = server.supervisor.find_started(run);
-    Ok(events::stream_response(after == 0, stream_nodes(server, begun, (&opened.plan, after), whole)))
+    let active = server.supervisor.find_started(run);
+    Ok(events::stream_response(after == 0, stream_nodes(server, active, (&opened.plan, after), whole)))
 }
 
 /// The events of a run's nodes after a given event, followed by its response.
 pub(crate) fn stream_nodes(
     server: &Server,
-    begun: ActiveRun,
+    active: ActiveRun,
     (plan, after): (&Plan, u64),
     whole: BuildResponse,
 ) -> impl Stream<Item = Sse> + Send + use<> {
-    let ActiveRun { id, subscription, .. } = begun;
-    let heard = subscription.or_else(|| server.supervisor.subscribe(id));
+    let ActiveRun { id, subscription, .. } = active;
+    let subscription = subscription.or_else(|| server.supervisor.subscribe(id));
     let teller = Box::new(NodeEncoder { events: NodeEvents::from_plan(plan), after });
-    let nodes = events::encode_stream(server.clone(), id, (0, teller), heard);
+    let nodes = events::encode_stream(server.clone(), id, (0, teller), subscription);
     let server = server.clone();
     nodes.chain(stream::once(async move { final_event(&server, id, whole).await }))
 }
@@ -187,7 +187,7 @@ struct NodeEncoder {
 impl EventEncoder for NodeEncoder {
     fn encode_event(&mut self, record: &Record) -> Vec<Sse> {
         // Earlier events are read, too, because later ones depend on them.
-        let told = self.events.convert(record).filter(|_| record.seq > self.after);
-        told.map(|told| encode_event(&told, (record.run, record.seq))).into_iter().collect()
+        let event = self.events.convert(record).filter(|_| record.seq > self.after);
+        event.map(|event| encode_event(&event, (record.run, record.seq))).into_iter().collect()
     }
 }

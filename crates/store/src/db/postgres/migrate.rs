@@ -6,7 +6,7 @@ use flowloom_core::error::StepError;
 use super::{Database, DbError, Postgres};
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 1] = [include_str!("schema.sql")];
+const MIGRATION_SCRIPTS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
 
 /// Version of the schema; a database with a higher version is rejected.
 const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;
@@ -15,7 +15,7 @@ const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;
 const BEGIN_MIGRATION_SQL: &str = "begin; select pg_advisory_xact_lock(7305803); \
     create table if not exists schema_version (version bigint not null)";
 
-/// Migrates an empty or older database to [`SCHEMA`]. Fails with `StoreNewer` if the database has a higher version.
+/// Migrates an empty or older database to [`SCHEMA_VERSION`]. Fails with `StoreNewer` if the database has a higher version.
 pub(crate) fn migrate_schema(database: &Database) -> Result<(), DbError> {
     let postgres = Postgres::open(database)?;
     let is_there =

@@ -37,12 +37,12 @@ const MAX_COMMIT_ATTEMPTS: u32 = 4;
 
 /// Sent with every commit: renews the lease and records the commit's number. It waits for an older transaction of the
 /// same process that has not ended.
-const RENEW_LEASE_AND_COMMIT_SQL: &str = "insert into process (name, commit_number, expires_at) \
+const RENEW_LEASE_AND_COMMIT_SQL: &str = "insert into worker (name, commit_number, expires_at) \
     values ($1, $2, clock_timestamp() + $3 * interval '1 millisecond') \
     on conflict (name) do update set commit_number = excluded.commit_number, expires_at = excluded.expires_at";
 
 /// Renews the lease without a commit and returns the number of the last commit.
-const RENEW_LEASE_SQL: &str = "insert into process (name, commit_number, expires_at) \
+const RENEW_LEASE_SQL: &str = "insert into worker (name, commit_number, expires_at) \
     values ($1, 0, clock_timestamp() + $2 * interval '1 millisecond') \
     on conflict (name) do update set expires_at = excluded.expires_at returning commit_number";
 
@@ -185,8 +185,8 @@ impl Postgres {
     fn attempt_transaction(&self, work: &mut impl FnMut() -> Result<(), DbError>) -> Result<(), DbError> {
         let number = self.number.get() + 1;
         self.number.set(number);
-        let begun = self.begin_transaction(number).and_then(|()| work());
-        begun.inspect_err(|error| self.roll_back(error))?;
+        let result = self.begin_transaction(number).and_then(|()| work());
+        result.inspect_err(|error| self.roll_back(error))?;
         let committed =
             self.with_session(|session| session.send_plain("COMMIT").and_then(|()| session.flush_pending()));
         match committed {

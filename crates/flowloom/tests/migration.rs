@@ -1,0 +1,86 @@
+//! Databases that an older version of the program wrote: every run can be read, replayed and resumed, and nothing else is
+//! lost. `databases/` has one database of each kind, with runs in every state.
+
+mod support;
+
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use support::{Workspace, exit_code, stderr_text};
+
+/// Settings under which the old runs can be resumed. No request leaves this machine.
+const CONFIG: &str = "default_model = \"scripted:echo\"\n[embeddings]\nmodel = \"none\"\n";
+
+fn unpack(packed: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(packed).read_to_end(&mut bytes).expect("a gzip file");
+    bytes
+}
+
+#[test]
+fn a_sqlite_database_of_schema_7_is_migrated() {
+    let place = Workspace::new(CONFIG);
+    std::fs::create_dir(place.path("data")).expect("a folder");
+    std::fs::write(place.path("data/flowloom.db"), unpack(include_bytes!("databases/sqlite-7.db.gz")))
+        .expect("written");
+    check_database(&place);
+}
+
+#[test]
+fn a_postgres_database_of_schema_1_is_migrated() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    let dump = String::from_utf8(unpack(include_bytes!("databases/postgres-1.sql.gz"))).expect("text");
+    database.run_sql(&dump);
+    check_database(&Workspace::new(&format!("database = \"{}\"\n{CONFIG}", database.url)));
+}
+
+/// Ids of the runs with this status.
+fn run_ids(runs: &Value, status: &str) -> Vec<String> {
+    let with_status = runs.as_array().expect("a list").iter().filter(|run| run["status"] == status);
+    with_status.map(|run| run["run_id"].as_str().expect("an id").to_owned()).collect()
+}
+
+fn check_database(place: &Workspace) {
+    let (code, runs) = place.run_json(&["runs", "--limit", "100"]);
+    assert_eq!((code, runs.as_array().map(Vec::len)), (0, Some(12)), "{runs}");
+    for run in runs.as_array().expect("a list") {
+        let id = run["run_id"].as_str().expect("an id");
+        let replayed = place.run(&["replay", id]);
+        assert_eq!(exit_code(&replayed), 0, "{run}: {}", stderr_text(&replayed));
+        assert_eq!(exit_code(&place.run(&["show", id])), 0, "{run}");
+    }
+    check_unfinished(place, &runs);
+    check_progress(place, &run_ids(&runs, "succeeded"));
+    for list in [["schedule", "list"], ["hooks", "list"], ["keys", "list"]] {
+        let (code, rows) = place.run_json(&list);
+        assert_eq!((code, rows.as_array().map(Vec::len)), (0, Some(1)), "{list:?}: {rows}");
+    }
+}
+
+/// Progress events of the authoring run have their new name and path.
+fn check_progress(place: &Workspace, succeeded: &[String]) {
+    let server = support::http::RunningServer::start(place, &[]);
+    let events = succeeded.iter().map(|id| server.get(&format!("/api/v1/runs/{id}/events")).body);
+    let text: String = events.collect();
+    assert!(text.contains("event: progress\n") && text.contains("/progress~1"), "{text}");
+    assert!(!text.contains("told"), "{text}");
+}
+
+/// Runs that wait, that were interrupted and that need a decision end as they would have ended before.
+fn check_unfinished(place: &Workspace, runs: &Value) {
+    let ends = |arguments: &[&str]| place.run_json(arguments).1["status"].as_str().unwrap_or_default().to_owned();
+    for id in run_ids(runs, "waiting") {
+        assert_eq!(ends(&["answer", &id, "the sea"]), "succeeded");
+    }
+    for id in run_ids(runs, "uncertain") {
+        assert_eq!(ends(&["resolve", &id, "/r", "--value", "1"]), "succeeded");
+    }
+    let mut interrupted: Vec<String> = run_ids(runs, "running").iter().map(|id| ends(&["resume", id])).collect();
+    interrupted.sort();
+    assert_eq!(
+        interrupted,
+        ["cancelled", "failed"],
+        "one has a pending cancel signal, the other may not reach its host"
+    );
+}

@@ -1,0 +1,83 @@
+//! The comparison of a replayed event with the recorded one.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::event::{Event, Record};
+
+/// Compares an event of the interpreter with the recorded one. Fails with `FL1201` if they differ.
+pub(crate) fn compare_event(record: &Record, event: &Event) -> Result<(), StepError> {
+    let (was, is) = match (&record.event, event) {
+        (was, is) if is_same_decision(was, is) => return Ok(()),
+        (Event::StepStarted { target: was, hash: old, .. }, Event::StepStarted { target: is, hash: new, .. }) => {
+            (format!("a request to {was} ({old})"), format!("a request to {is} ({new})"))
+        }
+        (was, is) => (format!("{was:?}"), format!("{is:?}")),
+    };
+    let message = format!("at {}, the record has {was}, and the replay produced {is}", record.path);
+    Err(StepError::new(Code::ReplayDivergence, message))
+}
+
+/// Whether two events let a run continue in the same way. Messages for people may differ: another version of the program
+/// may word them differently, so errors are compared by their code.
+fn is_same_decision(was: &Event, is: &Event) -> bool {
+    let is_same_error = |was: &StepError, is: &StepError| was.code == is.code;
+    match (was, is) {
+        (Event::StepStarted { hash: was, .. }, Event::StepStarted { hash: is, .. }) => was == is,
+        (Event::StepSkipped { .. }, Event::StepSkipped { .. }) => true,
+        (Event::StepFailed { error: was, then: old }, Event::StepFailed { error: is, then: new }) => {
+            is_same_error(was, is) && old == new
+        }
+        (
+            Event::RunFinished { status: old, error: was, failed: old_path, thread: old_thread },
+            Event::RunFinished { status: new, error: is, failed: new_path, thread: new_thread },
+        ) => {
+            let is_same = match (was, is) {
+                (Some(was), Some(is)) => is_same_error(was, is),
+                (was, is) => was == is,
+            };
+            is_same && (old, old_path, old_thread) == (new, new_path, new_thread)
+        }
+        (was, is) => was == is,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_core::event::AfterFailure;
+    use flowloom_core::id::RunId;
+    use flowloom_core::path::Path;
+    use flowloom_core::status::Status;
+
+    use super::*;
+
+    fn failed(code: Code, message: &str) -> Event {
+        Event::StepFailed { error: StepError::new(code, message), then: AfterFailure::Fail }
+    }
+
+    fn finished(status: Status, message: &str) -> Event {
+        let error = Some(StepError::new(Code::LimitOutput, message));
+        Event::RunFinished { status, error, failed: Some(Path::root()), thread: None }
+    }
+
+    fn compare(was: Event, is: &Event) -> bool {
+        let record = Record { run: RunId::new(0, [0; 10]), seq: 1, at: 0, path: Path::root(), attempt: 1, event: was };
+        compare_event(&record, is).is_ok()
+    }
+
+    #[test]
+    fn the_wording_of_a_message_is_not_compared() {
+        assert!(compare(failed(Code::LimitOutput, "old words"), &failed(Code::LimitOutput, "new words")));
+        assert!(compare(finished(Status::Failed, "old words"), &finished(Status::Failed, "new words")));
+        let skipped = |reason: &str| Event::StepSkipped { reason: reason.into() };
+        assert!(compare(skipped("old words"), &skipped("new words")));
+    }
+
+    #[test]
+    fn codes_and_consequences_are_compared() {
+        assert!(!compare(failed(Code::LimitOutput, "words"), &failed(Code::LimitSteps, "words")));
+        assert!(!compare(finished(Status::Failed, "words"), &finished(Status::Cancelled, "words")));
+        let retried =
+            Event::StepFailed { error: StepError::new(Code::LimitOutput, "words"), then: AfterFailure::Retry(5) };
+        assert!(!compare(failed(Code::LimitOutput, "words"), &retried));
+    }
+}
