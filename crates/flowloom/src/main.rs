@@ -12,8 +12,6 @@ mod terminal;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::cli::Cli;
 
 /// Exit code for writing to a closed pipe, as shells report it (128 + SIGPIPE).
@@ -25,7 +23,7 @@ fn main() -> ExitCode {
         return code;
     }
     std::panic::set_hook(ignore_closed_pipes(std::panic::take_hook()));
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::parse_arguments() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are not errors; clap prints each to the right stream.

@@ -7,6 +7,7 @@ mod expectation;
 mod flow;
 mod graph;
 mod markdown;
+mod page;
 mod pipeline;
 mod steps;
 mod world;
@@ -25,11 +26,11 @@ use flowloom_sandbox::{Sandbox, SandboxConfig};
 pub use compare::changed_leaves;
 use expectation::CaseJudge;
 
-/// A case file.
+/// A case: a JSON file, or a part of a Markdown page.
 pub struct TestCase {
     /// Id of the case, or its file name.
     pub id: String,
-    /// Content of the file.
+    /// The case in the form of a JSON file.
     pub content: Value,
 }
 
@@ -40,7 +41,11 @@ pub fn load_cases(folders: &[PathBuf]) -> Result<Vec<TestCase>, String> {
         collect_files(folder, &mut files)?;
     }
     files.sort();
-    files.iter().map(|file| read_case(file)).collect()
+    let mut cases = Vec::new();
+    for file in &files {
+        cases.extend(read_cases(file).map_err(|error| format!("{}: {error}", file.display()))?);
+    }
+    Ok(cases)
 }
 
 fn collect_files(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
@@ -51,16 +56,29 @@ fn collect_files(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     let entries = std::fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
     for entry in entries {
         let path = entry.map_err(|error| error.to_string())?.path();
-        if path.is_dir() || path.extension().is_some_and(|extension| extension == "json") {
+        if path.is_dir() || is_case_file(&path) {
             collect_files(&path, files)?;
         }
     }
     Ok(())
 }
 
-fn read_case(file: &Path) -> Result<TestCase, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let content = parse_value(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+fn is_case_file(path: &Path) -> bool {
+    let is_readme = path.file_name().is_some_and(|name| name == "README.md");
+    path.extension().is_some_and(|extension| extension == "json" || extension == "md") && !is_readme
+}
+
+fn read_cases(file: &Path) -> Result<Vec<TestCase>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    match file.extension().is_some_and(|extension| extension == "md") {
+        true => page::read_page(&text),
+        false => Ok(vec![read_case(file, &text)?]),
+    }
+}
+
+/// Reads a JSON file with one case.
+fn read_case(file: &Path, text: &str) -> Result<TestCase, String> {
+    let content = parse_value(text).map_err(|error| error.to_string())?;
     let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let id = content.get("id").and_then(Value::as_str).unwrap_or(name).to_owned();
     Ok(TestCase { id, content })

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Folders that hold build output or downloaded packages, not sources.
-const SKIPPED_FOLDERS: [&str; 3] = ["target", "node_modules", ".git"];
+const SKIPPED_FOLDERS: [&str; 5] = ["target", "node_modules", ".git", ".tools", ".cache"];
 
 /// The root folder of the repository.
 pub fn repository_root() -> PathBuf {

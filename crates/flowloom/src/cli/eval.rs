@@ -22,7 +22,7 @@ pub(crate) struct EvalAuthorArgs {
     #[arg(long, conflicts_with = "model")]
     pub(crate) recorded: bool,
     /// Limits per task, for creating the pipeline and for running it: tokens=N,usd=N,steps=N,time=30s
-    #[arg(long, value_name = "BOUNDS")]
+    #[arg(long, value_name = "LIMITS")]
     pub(crate) budget: Option<String>,
     /// Store the journals of all runs in this folder, for `flowloom --data-dir DIR show`
     #[arg(long, value_name = "DIR")]

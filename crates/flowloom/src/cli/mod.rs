@@ -2,19 +2,26 @@
 
 mod blocks;
 mod eval;
+mod examples;
+mod help;
+#[cfg(test)]
+mod help_tests;
+#[cfg(test)]
+mod man_tests;
 mod new;
 mod serve;
 mod talk;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use flowloom_app::config::{Config, Overrides, Setting};
 use flowloom_core::error::StepError;
 
 use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
+pub(crate) use help::build_command;
 pub(crate) use new::NewArgs;
 pub(crate) use serve::{HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
@@ -24,12 +31,21 @@ pub(crate) const SMALL_MODEL: &str = "local:smollm2-135m";
 
 /// Run agent workflows from files in six formats, on any model
 #[derive(Debug, Parser)]
-#[command(name = "flowloom", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "flowloom", version, max_term_width = 80, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Parses the arguments of the process. A request for help or for the version is an error, too.
+    pub(crate) fn parse_arguments() -> Result<Cli, clap::Error> {
+        let mut command = build_command();
+        let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    }
 }
 
 #[derive(Clone, Debug, Args)]
@@ -65,7 +81,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Create a pipeline from a plain-language description
     New(NewArgs),
-    /// Check definitions and report every problem, without running anything
+    /// Report every problem of definitions, without running anything
     Check(CheckArgs),
     /// List runs, newest first
     Runs {
@@ -85,7 +101,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Replay a run from its journal without performing effects, and check for divergence
+    /// Replay a run without performing effects, and check for divergence
     Replay {
         /// Run id, unique id prefix, or `last`
         run: String,
@@ -182,12 +198,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: KeysCommand,
     },
-    /// Explain an error code, or print the system prompt of Markdown workflows
+    /// Explain an error code, or print the prompt of Markdown workflows
     Explain {
         /// Error code such as FL0105, or `prompt`
         code: String,
     },
-    /// Show the configuration, the origin of each value, and what is missing
+    /// Show the configuration, where it comes from, and what is missing
     Doctor,
     /// Evaluate the quality of a model
     Eval {
@@ -229,7 +245,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) lenient: bool,
     /// Limits of the run: tokens=N,usd=N,steps=N,time=30s
-    #[arg(long, value_name = "BOUNDS")]
+    #[arg(long, value_name = "LIMITS")]
     pub(crate) budget: Option<String>,
     /// Also write the result to this folder, as result.json and output.md
     #[arg(long, value_name = "DIR")]
@@ -366,7 +382,7 @@ pub(crate) struct ResolveArgs {
     #[arg(long, group = "decision")]
     pub(crate) fail: bool,
     /// Record the effect as successful with this output (JSON, or text)
-    #[arg(long, group = "decision", value_name = "JSON")]
+    #[arg(long, group = "decision", value_name = "VALUE")]
     pub(crate) value: Option<String>,
     /// Record the decision without resuming the run
     #[arg(long)]

@@ -27,6 +27,6 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
     pub(crate) user: String,
     /// Limits of the whole command: tokens=N,usd=N,steps=N,time=30s
-    #[arg(long, value_name = "BOUNDS")]
+    #[arg(long, value_name = "LIMITS")]
     pub(crate) budget: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a server is started with, and what starts runs by itself once one is there.
+//! Arguments of `flowloom serve`, `mcp`, `sync`, `schedule` and `hooks`.
 
 use std::path::PathBuf;
 
@@ -27,12 +27,12 @@ pub(crate) struct ServeArgs {
     pub(crate) model: Vec<String>,
 }
 
-/// How a server tells of itself.
+/// Log format of a server.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LogArg {
-    /// Lines for people; calls are not told
+    /// Lines for people, without a line for each request
     Text,
-    /// One JSON object for each line; calls are told, too
+    /// One JSON object per line, with a line for each request
     Json,
 }
 
@@ -60,12 +60,12 @@ pub(crate) struct McpArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SyncArgs {
-    /// The folder
+    /// Folder of the workflows
     pub(crate) folder: PathBuf,
     /// Delete workflows that an earlier sync uploaded and that are no longer in the folder
     #[arg(long)]
     pub(crate) prune: bool,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Upload to this server instead of the configured database; the API key is read from FLOWLOOM_KEY
@@ -79,10 +79,10 @@ pub(crate) struct SyncArgs {
 /// Policy for missed times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MissedPolicy {
-    /// One run makes up for all of them
+    /// Run once for all of them
     #[default]
     Once,
-    /// They are left out
+    /// Do not run
     Skip,
 }
 
@@ -93,7 +93,7 @@ pub(crate) enum ScheduleCommand {
         /// Workflow file (uploaded to the database), or the id of a stored workflow
         workflow: String,
         /// Cron expression: minute, hour, day of month, month, day of week; optionally seconds first
-        #[arg(long, value_name = "TIMES")]
+        #[arg(long, value_name = "CRON")]
         cron: String,
         /// Time zone of the cron expression
         #[arg(long, value_name = "ZONE", default_value = "UTC")]
@@ -104,7 +104,7 @@ pub(crate) enum ScheduleCommand {
         /// Policy for times missed while no server was running
         #[arg(long, value_enum, default_value_t)]
         missed: MissedPolicy,
-        /// Its id [default: the workflow's]
+        /// Id of the schedule [default: the id of the workflow]
         #[arg(long)]
         id: Option<String>,
         /// User that owns the runs
@@ -115,9 +115,9 @@ pub(crate) enum ScheduleCommand {
     List,
     /// Remove a schedule
     Remove {
-        /// Its id
+        /// Id of the schedule
         id: String,
-        /// Whose it is
+        /// User that owns the schedule
         #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
@@ -132,7 +132,7 @@ pub(crate) enum HooksCommand {
         /// Name of the secret with which callers sign requests, instead of a generated secret that they send
         #[arg(long, value_name = "NAME")]
         secret: Option<String>,
-        /// Its id [default: the workflow's]
+        /// Id of the webhook [default: the id of the workflow]
         #[arg(long)]
         id: Option<String>,
         /// User that owns the runs
@@ -143,9 +143,9 @@ pub(crate) enum HooksCommand {
     List,
     /// Remove a webhook
     Remove {
-        /// Its id
+        /// Id of the webhook
         id: String,
-        /// Whose it is
+        /// User that owns the webhook
         #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
         user: String,
     },

@@ -24,10 +24,9 @@ mod sync;
 mod triggers;
 mod user;
 
-use clap::CommandFactory as _;
 use flowloom_app::runs::summary;
 
-use crate::cli::{Cli, Command, EvalCommand, ModelsCommand};
+use crate::cli::{self, Cli, Command, EvalCommand, ModelsCommand};
 use crate::failure::{CommandError, CommandResult};
 
 /// Runs a command and returns its exit code.
@@ -86,7 +85,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Eval { command: EvalCommand::Author(arguments) } => eval::evaluate_author(&global, arguments).await,
         Command::Demo(arguments) => demo::run_demo(&global, arguments).await,
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "flowloom", &mut std::io::stdout());
+            clap_complete::generate(shell, &mut cli::build_command(), "flowloom", &mut std::io::stdout());
             Ok(0)
         }
     }

@@ -50,8 +50,15 @@ impl Workspace {
 
     /// The program with arguments, isolated from the user's own configuration.
     pub(crate) fn build_command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flowloom"));
-        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        let mut command = self.isolate_program(env!("CARGO_BIN_EXE_flowloom"));
+        command.args(arguments);
+        command
+    }
+
+    /// A command of any program, isolated from the user's own configuration of Flowloom.
+    pub(crate) fn isolate_program(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
         command.env("FLOWLOOM_DATA_DIR", self.path("data")).env("NO_COLOR", "1");
         command.env("FLOWLOOM_CACHE", self.path("cache"));
         for name in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "FLOWLOOM_DEFAULT_MODEL"] {

@@ -1,0 +1,122 @@
+//! Two examples for each command, as its help and its man page print them.
+
+/// The examples of a command; `path` is the command without `flowloom`, such as `blocks list`.
+pub(super) fn find_examples(path: &str) -> Option<&'static [&'static str; 2]> {
+    EXAMPLES.iter().find(|(command, _)| *command == path).map(|(_, examples)| examples)
+}
+
+/// Command lines by command. A file below `examples/` exists in the repository.
+const EXAMPLES: &[(&str, [&str; 2])] = &[
+    (
+        "run",
+        [
+            "flowloom run examples/steps/review-document.json --input review.txt",
+            "flowloom run report.mdx -i topic=tides -i notes=@notes.txt --budget usd=0.10",
+        ],
+    ),
+    (
+        "chat",
+        [
+            "flowloom chat examples/graph/helpdesk.json",
+            r#"flowloom chat helpdesk.json --new -m "Where is my order 4711?""#,
+        ],
+    ),
+    (
+        "agent",
+        ["flowloom agent workflows/", r#"flowloom agent workflows/guide.json -m "What is the weather in Oslo?""#],
+    ),
+    ("demo", ["flowloom demo", "flowloom demo --model openai:gpt-4o-mini"]),
+    (
+        "new",
+        [
+            r#"flowloom new "Count the most frequent words of a text""#,
+            r#"flowloom new "Summarise a web page" --yes --out summary --into steps"#,
+        ],
+    ),
+    ("check", ["flowloom check flow.json --fix", "flowloom check workflows/*.json --report sarif"]),
+    ("graph", ["flowloom graph examples/graph/helpdesk.json", "flowloom graph flow.json --format svg > flow.svg"]),
+    ("schema", ["flowloom schema flow", "flowloom schema markdown > frontmatter.schema.json"]),
+    ("import", ["flowloom import hub-item.json", "flowloom import hub-item.json --out flow.json"]),
+    ("blocks", ["flowloom blocks list", r#"flowloom blocks find "read a web page""#]),
+    ("blocks list", ["flowloom blocks list", "flowloom blocks list --user ann --json"]),
+    ("blocks show", ["flowloom blocks show filter", "flowloom blocks show count_words --json"]),
+    ("blocks find", [r#"flowloom blocks find "read a web page""#, r#"flowloom blocks find "send an email" --limit 3"#]),
+    (
+        "blocks export",
+        ["flowloom blocks export backup/blocks", "flowloom blocks export my-pipeline/blocks count_words sentiment"],
+    ),
+    (
+        "blocks import",
+        ["flowloom blocks import examples/pipeline/blocks", "flowloom blocks import sentiment.json --user ann"],
+    ),
+    ("blocks remove", ["flowloom blocks remove count_words", "flowloom blocks remove sentiment --user ann"]),
+    ("eval", ["flowloom eval author --recorded", "flowloom eval author --model openai:gpt-4o-mini"]),
+    (
+        "eval author",
+        ["flowloom eval author --recorded", "flowloom eval author --model openai:gpt-4o-mini clean-table log-report"],
+    ),
+    ("runs", ["flowloom runs", "flowloom runs --limit 5 --json"]),
+    ("show", ["flowloom show last", "flowloom show 0199 --json"]),
+    ("resume", ["flowloom resume last", "flowloom resume 0199 --events"]),
+    ("answer", ["flowloom answer last yes", r#"flowloom answer 0199 '{"approved": true}' --path /review"#]),
+    (
+        "resolve",
+        ["flowloom resolve last /charge --resend", r#"flowloom resolve 0199 /charge --value '{"id": "ch_1"}'"#],
+    ),
+    ("cancel", ["flowloom cancel last", "flowloom cancel 0199"]),
+    ("replay", ["flowloom replay last", "flowloom replay 0199 --json"]),
+    ("serve", ["flowloom serve workflows/", "flowloom serve workflows/ --bind 0.0.0.0:8700 --host flows.example"]),
+    ("mcp", ["flowloom mcp workflows/", "flowloom mcp workflows/ --user ann --model openai:gpt-4o-mini"]),
+    ("sync", ["flowloom sync workflows/ --dry-run", "flowloom sync workflows/ --prune --server https://flows.example"]),
+    ("schedule", [r#"flowloom schedule add report.json --cron "0 6 * * 1-5""#, "flowloom schedule list"]),
+    (
+        "schedule add",
+        [
+            r#"flowloom schedule add report.json --cron "0 6 * * *" --timezone Europe/Oslo"#,
+            r#"flowloom schedule add report -i topic=news --cron "*/15 * * * *" --missed skip"#,
+        ],
+    ),
+    ("schedule list", ["flowloom schedule list", "flowloom schedule list --json"]),
+    ("schedule remove", ["flowloom schedule remove report", "flowloom schedule remove report --user ann"]),
+    ("hooks", ["flowloom hooks add deploy.json", "flowloom hooks list"]),
+    ("hooks add", ["flowloom hooks add deploy.json", "flowloom hooks add deploy --id github --secret GITHUB"]),
+    ("hooks list", ["flowloom hooks list", "flowloom hooks list --json"]),
+    ("hooks remove", ["flowloom hooks remove github", "flowloom hooks remove github --user ann"]),
+    ("keys", ["flowloom keys create --name laptop", "flowloom keys list"]),
+    (
+        "keys create",
+        ["flowloom keys create --name laptop", "flowloom keys create --name ci --scopes read,write --user ann"],
+    ),
+    ("keys list", ["flowloom keys list", "flowloom keys list --json"]),
+    ("keys revoke", ["flowloom keys revoke KEY_ID", "flowloom keys revoke KEY_ID --data-dir /srv/flowloom"]),
+    ("user", ["flowloom user set name=Ada city=London", "flowloom user show"]),
+    (
+        "user set",
+        ["flowloom user set name=Ada city=London", r#"flowloom user set --user ann interests:='["tides", "lamps"]'"#],
+    ),
+    ("user show", ["flowloom user show", "flowloom user show --user ann --json"]),
+    ("models", ["flowloom models list", "flowloom models pull"]),
+    ("models list", ["flowloom models list", "flowloom models list --json"]),
+    ("models pull", ["flowloom models pull", "flowloom models pull --config flowloom.toml"]),
+    ("prune", ["flowloom prune --older 30d --dry-run", "flowloom prune --older 7d --status failed --status cancelled"]),
+    (
+        "backup",
+        ["flowloom backup flowloom-2026-11-22.db", "flowloom backup /backup/flowloom.db --data-dir /srv/flowloom"],
+    ),
+    (
+        "restore",
+        [
+            "flowloom restore flowloom-2026-11-22.db",
+            "flowloom restore /backup/flowloom.db --replace --data-dir /srv/flowloom",
+        ],
+    ),
+    ("doctor", ["flowloom doctor", "flowloom doctor --json"]),
+    ("explain", ["flowloom explain FL0105", "flowloom explain prompt"]),
+    (
+        "completions",
+        [
+            "flowloom completions fish > ~/.config/fish/completions/flowloom.fish",
+            "flowloom completions zsh > ~/.zfunc/_flowloom",
+        ],
+    ),
+];

@@ -1,0 +1,76 @@
+//! The help texts that clap does not generate: the commands in groups, and examples for each command.
+
+use clap::builder::StyledStr;
+use clap::{Command, CommandFactory as _};
+
+use super::Cli;
+use super::examples::find_examples;
+
+/// Commands that are listed under one heading of `flowloom --help`.
+pub(super) struct CommandGroup {
+    title: &'static str,
+    pub(super) commands: &'static [&'static str],
+}
+
+/// The groups of `flowloom --help`, in their order. Within a group, the most frequently used command comes first.
+pub(super) const GROUPS: [CommandGroup; 6] = [
+    CommandGroup { title: "Run definitions", commands: &["run", "chat", "agent", "demo"] },
+    CommandGroup {
+        title: "Write and check definitions",
+        commands: &["new", "check", "graph", "schema", "import", "blocks", "eval"],
+    },
+    CommandGroup {
+        title: "Inspect and control runs",
+        commands: &["runs", "show", "resume", "answer", "resolve", "cancel", "replay"],
+    },
+    CommandGroup { title: "Serve workflows", commands: &["serve", "mcp", "sync", "schedule", "hooks", "keys", "user"] },
+    CommandGroup { title: "Maintain the installation", commands: &["models", "prune", "backup", "restore"] },
+    CommandGroup { title: "Get help", commands: &["doctor", "explain", "completions"] },
+];
+
+/// The last lines of `flowloom --help`.
+const EPILOGUE: &str = "For the options and examples of a command: flowloom COMMAND --help";
+
+/// The command line, with its complete help texts.
+pub(crate) fn build_command() -> Command {
+    let command = Cli::command();
+    let template = render_template(&command);
+    add_examples(command, "").help_template(template).after_help(EPILOGUE)
+}
+
+/// The template of `flowloom --help`. clap lists all subcommands under one heading, so the groups are part of the
+/// template.
+fn render_template(command: &Command) -> StyledStr {
+    let mut groups = String::new();
+    for group in &GROUPS {
+        groups += &render_heading(command, group.title);
+        for name in group.commands {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map(StyledStr::to_string).unwrap_or_default();
+            let literal = command.get_styles().get_literal();
+            groups += &format!("  {literal}{name:<11}{literal:#}  {about}\n");
+        }
+        groups.push('\n');
+    }
+    let options = render_heading(command, "Options");
+    format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{options}{{options}}{{after-help}}").into()
+}
+
+fn render_heading(command: &Command, title: &str) -> String {
+    let header = command.get_styles().get_header();
+    format!("{header}{title}:{header:#}\n")
+}
+
+/// Appends the examples of a command and of its subcommands to their help. `path` names the command, such as
+/// `blocks list`.
+fn add_examples(command: Command, path: &str) -> Command {
+    let heading = render_heading(&command, "Examples");
+    let command = command.mut_subcommands(|subcommand| {
+        let path = format!("{path} {}", subcommand.get_name());
+        add_examples(subcommand, path.trim_start())
+    });
+    match find_examples(path) {
+        Some(examples) => command.after_help(format!("{heading}  {}", examples.join("\n  "))),
+        None => command,
+    }
+}
