@@ -30,7 +30,7 @@ pub(crate) async fn time_run(engine: Engine, definition: &Arc<CompiledDefinition
     time_on_task(async move { Ok((world::run_to_end(&engine, &definition).await?, engine)) }).await
 }
 
-async fn measure_beside_chain(
+async fn measure_next_to_chain(
     definition: CompiledDefinition,
     n: usize,
 ) -> Result<(SampleStats, SampleStats), BenchError> {
@@ -47,7 +47,7 @@ async fn measure_beside_chain(
 pub(crate) async fn measure_w1() -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = Vec::new();
     for n in [100, 1000] {
-        let (ours, floor) = measure_beside_chain(load_definition("chain.steps.json", n)?, n).await?;
+        let (ours, floor) = measure_next_to_chain(load_definition("chain.steps.json", n)?, n).await?;
         let row = ReportRow::new("W1", "chain, per step", n).with_samples(ours, Some(floor), n);
         rows.push(if n == 100 {
             let value = row.per_unit();
@@ -67,7 +67,7 @@ pub(crate) async fn measure_w2() -> Result<Vec<ReportRow>, BenchError> {
     let looped = load_definition("cycle.steps.json", 1)?;
     let walk = machine_from_chain(load_definition("chain.steps.json", 2)?)?;
     for (what, definition) in [("walk as a loop, per node", looped), ("two nodes of a machine, per node", walk)] {
-        let (ours, floor) = measure_beside_chain(definition, 1000).await?;
+        let (ours, floor) = measure_next_to_chain(definition, 1000).await?;
         let row = ReportRow::new("W2", what, 1000).with_samples(ours, Some(floor), 1000);
         let value = row.per_unit();
         rows.push(row.with_maximum(value, 2.0, "µs"));
@@ -178,7 +178,7 @@ pub(crate) async fn measure_w8_in_memory() -> Result<Vec<ReportRow>, BenchError>
 pub(crate) async fn measure_m1000() -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = Vec::new();
     for n in [100, 1000] {
-        let (ours, floor) = measure_beside_chain(load_definition("gentext.mdx", n)?, n).await?;
+        let (ours, floor) = measure_next_to_chain(load_definition("gentext.mdx", n)?, n).await?;
         let row = ReportRow::new("M1000", "GenText in one phase, per action", n).with_samples(ours, Some(floor), n);
         let value = row.per_unit();
         rows.push(row.with_maximum(value, 100.0, "µs"));
@@ -192,7 +192,7 @@ pub(crate) async fn measure_f1000() -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = Vec::new();
     for n in [100, 1000] {
         let definition = load_definition("questions.flow.json", n)?;
-        let (ours, floor) = measure_beside_chain(definition, n).await?;
+        let (ours, floor) = measure_next_to_chain(definition, n).await?;
         let row = ReportRow::new("F1000", "chained llmInstruction, per block", n).with_samples(ours, Some(floor), n);
         let value = row.per_unit();
         rows.push(row.with_maximum(value, 20.0, "µs"));

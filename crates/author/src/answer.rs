@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_line_breaks_within_texts_are_mended() {
+    fn raw_line_breaks_within_texts_are_repaired() {
         let said = "```json\n{\"b\": {\"c\": 1}, \"a\": \"line\nline\"}\n```";
         assert_eq!(object_value(said).and_then(|found| found.get("a").cloned()), Some("line\nline".into()));
     }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_told() {
+    fn every_fault_is_reported() {
         assert!(read_errors("sorry").contains("no JSON object"));
         assert!(read_errors("{}").contains("source_code"));
         assert!(read_errors(r#"{"execution_type":"llm","source_code":"x"}"#).contains("prompt_template"));

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_told_at_once() {
+    fn every_fault_is_reported_at_once() {
         assert!(read("sorry").is_err() && read("{}").is_err() && read(r#"{"required_blocks":{}}"#).is_err());
         assert!(read_errors("").contains("0 blocks"));
         assert!(read_errors("3").contains("not an object"));

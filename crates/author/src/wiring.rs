@@ -107,7 +107,7 @@ fn check_references(pipeline: &Value, intent: &str, blocks: &[Value]) -> Vec<Str
         for part in texts.iter().flat_map(|text| template::parse(text).parts) {
             match part {
                 TemplatePart::Secret(name) if !intent.contains(&format!("{{{{secret.{name}}}}}")) => {
-                    problems.push(format!("the secret {name} is used, which the wish does not name"));
+                    problems.push(format!("the secret {name} is used, which the goal does not name"));
                 }
                 TemplatePart::Ref(found) => {
                     let path: Vec<&str> = found.path.iter().filter_map(segment_key).collect();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_check_says_is_told() {
+    fn what_check_says_is_reported() {
         assert!(super::read("no", "", &make_blocks(), &Sources::default()).is_err());
         assert!(read_errors("").contains("at least one"));
         assert!(read_errors("3").contains("node"));
@@ -266,10 +266,10 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_used_only_if_the_wish_names_them() {
+    fn secrets_are_used_only_if_the_goal_names_them() {
         assert!(read_errors(&pipeline_with_reference("{{secret.OTHER}}")).contains("OTHER"));
         let own = read(&pipeline_with_reference("{{secret.OWN}}"));
-        assert!(own.as_ref().err().is_none_or(|why| !why.join("").contains("wish")), "{own:?}");
+        assert!(own.as_ref().err().is_none_or(|why| !why.join("").contains("goal")), "{own:?}");
     }
 
     proptest::proptest! {

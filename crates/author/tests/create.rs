@@ -34,10 +34,10 @@ async fn a_repaired_block_is_run_again_and_the_model_knows_every_earlier_error()
     assert_eq!(tried.len(), 6, "{tried:?}");
     assert!(tried[0].starts_with("first") && tried[2].starts_with("nothing") && tried[5].starts_with("upper"));
     assert_eq!(retry_flags(&world), [Some(true); 3]);
-    let wishes = world.last_messages();
-    assert!(wishes[1].contains("answer 1: ") && wishes[1].contains("NameError: first"));
+    let prompts = world.last_messages();
+    assert!(prompts[1].contains("answer 1: ") && prompts[1].contains("NameError: first"));
     for (number, error) in [(1, "NameError: first"), (2, "no JSON object"), (3, "\"text\" is a required property")] {
-        assert!(wishes[3].contains(&format!("answer {number}: ")) && wishes[3].contains(error), "{}", wishes[3]);
+        assert!(prompts[3].contains(&format!("answer {number}: ")) && prompts[3].contains(error), "{}", prompts[3]);
     }
     assert_eq!(world.asked_questions()[3].messages[1].content, block_answer("nothing"), "it sees what it wrote last");
 }

@@ -69,7 +69,7 @@ fn a_wrong_result_does_not_pass() {
 }
 
 #[test]
-fn the_result_of_another_wish_does_not_pass() {
+fn the_result_of_another_goal_does_not_pass() {
     let answers = load_answers();
     for_each_task(|case, _| {
         for (other, answer) in answers.as_object().expect("answers").iter().filter(|(id, _)| **id != case.id) {

@@ -76,9 +76,9 @@ async fn wiring_goes_back_until_it_passes_and_never_passes_by_being_asked_often(
     let world = Scripted::with_answers([bad.clone(), pipeline_answer(&["a"])]);
     let wired = wire_blocks(&world, "wish", &blocks, &PlannerSettings::default().sources).await.expect("at last");
     assert_eq!(wired.pipeline.get("id"), Some(&"pipeline_p".into()));
-    let wishes = world.last_messages();
-    assert!(wishes[0].contains("===== data: the blocks =====") && !wishes[0].contains("rror"));
-    assert!(wishes[1].contains("\"b\" is none of the blocks") && wishes[1].contains("n2"), "{}", wishes[1]);
+    let prompts = world.last_messages();
+    assert!(prompts[0].contains("===== data: the blocks =====") && !prompts[0].contains("rror"));
+    assert!(prompts[1].contains("\"b\" is none of the blocks") && prompts[1].contains("n2"), "{}", prompts[1]);
     assert_eq!(validation_flags(&world, "wire"), [true, false]);
 
     let world = Scripted::with_answers(vec![bad; 5]);
@@ -104,8 +104,8 @@ async fn a_pipeline_that_fails_when_it_is_tried_goes_back() {
         failed_dry_run(&excused),
         "a failure that says nothing about the pipeline does not hold it up"
     );
-    let wishes = world.last_messages();
-    assert!(wishes[1].contains("the node n1 (block a) fails: KeyError: 'y'; it was given {\"text\":\"x\"}"));
+    let prompts = world.last_messages();
+    assert!(prompts[1].contains("the node n1 (block a) fails: KeyError: 'y'; it was given {\"text\":\"x\"}"));
     assert_eq!(validation_flags(&world, "wire"), [true, false]);
     assert_eq!(world.event_payloads("stage_result")[0].get("tried"), Some(&wired.dry_run.to_value()));
 
@@ -182,7 +182,7 @@ async fn a_new_block_never_takes_the_place_of_another() {
 /// Every question interrupts the planner once; the remaining draft continues with a new environment, after a round trip
 /// through JSON.
 #[tokio::test]
-async fn a_draft_goes_on_where_it_was_left() {
+async fn a_draft_continues_where_it_was_left() {
     let answers = || {
         vec![
             decomposition_answer(&["a", "b"]),
@@ -215,7 +215,7 @@ async fn a_draft_goes_on_where_it_was_left() {
 }
 
 #[tokio::test]
-async fn prompts_and_answers_are_told_in_both_forms() {
+async fn prompts_and_answers_are_reported_in_both_forms() {
     let world = Scripted::with_answers([decomposition_answer(&["a"])]);
     decompose_goal(&world, "wish").await.expect("a list");
     let (prompt, response) = (&world.event_payloads("llm_prompt")[0], &world.event_payloads("llm_response")[0]);

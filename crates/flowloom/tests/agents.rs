@@ -55,7 +55,7 @@ fn count_started(place: &Workspace, run: &Value, kind: &str) -> usize {
 }
 
 #[test]
-fn a_flow_is_called_and_what_it_says_is_told() {
+fn a_flow_is_called_and_what_it_says_is_reported() {
     let answers = json!([tool_call("weather", &json!({"what": "Bonn"})), "sunny", "It is sunny."]);
     let place = create_workspace(&agent_json(&[]), &answers);
     let (code, output) = place.run_json(&["run", "agent.json", "-i", "message=Weather?"]);
@@ -130,7 +130,7 @@ fn direct_output_ends_the_turn() {
 }
 
 #[test]
-fn failures_of_flows_and_bad_arguments_are_told_to_the_model() {
+fn failures_of_flows_and_bad_arguments_are_reported_to_the_model() {
     let place = create_workspace(
         &agent_json(&[("tools", json!(["weather", "list"]))]),
         &json!([
@@ -223,7 +223,7 @@ fn cancelling_the_agent_cancels_its_flow() {
 }
 
 #[test]
-fn a_killed_agent_goes_on_with_the_flow_that_it_had_called() {
+fn a_killed_agent_continues_with_the_flow_that_it_had_called() {
     let world = TestServer::start();
     let script = json!({"default": {"text": "Done.", "tool_calls": [{"name": "two_calls", "arguments": {}}]}});
     let place = create_workspace(&agent_json(&[("tools", json!(["calls"])), ("maxToolCalls", json!(1))]), &script);

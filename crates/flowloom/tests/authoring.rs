@@ -23,7 +23,7 @@ fn read_events(server: &RunningServer, path: &str, headers: &[&str]) -> Vec<(Str
 }
 
 #[test]
-fn a_wish_becomes_a_pipeline_that_is_kept_and_runs() {
+fn a_goal_becomes_a_pipeline_that_is_kept_and_runs() {
     let place = create_workspace();
     let server = RunningServer::start(&place, &[]);
     let made = server.post("/api/create-agent", &json!({"intent": "Shout hello", "user_id": "local"}));
@@ -44,7 +44,7 @@ fn a_wish_becomes_a_pipeline_that_is_kept_and_runs() {
 }
 
 #[test]
-fn a_wish_is_fulfilled_in_one_call() {
+fn a_goal_is_reached_in_one_call() {
     let place = create_workspace();
     let server = RunningServer::start(&place, &[]);
     let request = json!({"intent": "Shout hello", "user_id": "local"}).to_string();
@@ -69,7 +69,7 @@ fn a_wish_is_fulfilled_in_one_call() {
 }
 
 #[test]
-fn the_stages_and_then_the_nodes_are_told_and_the_pipeline_runs_once() {
+fn the_stages_and_then_the_nodes_are_reported_and_the_pipeline_runs_once() {
     let place = create_workspace();
     let server = RunningServer::start(&place, &[]);
     let path = "/api/automate/stream?intent=Shout%20hello";
@@ -104,7 +104,7 @@ fn what_cannot_be_made_is_an_error_and_nothing_is_kept() {
 }
 
 #[test]
-fn the_stream_tells_each_stage_once_and_goes_on_where_it_was_lost() {
+fn the_stream_reports_each_stage_once_and_continues_where_it_was_lost() {
     let place = create_workspace();
     let server = RunningServer::start(&place, &[]);
     let all = read_events(&server, "/api/create-agent/stream?intent=Shout%20hello&user_id=local", &[]);
@@ -180,7 +180,7 @@ fn a_person_is_asked_what_is_unclear() {
 }
 
 #[test]
-fn a_crash_in_the_third_stage_goes_on_in_the_third_stage() {
+fn a_crash_in_the_third_stage_continues_in_the_third_stage() {
     let place = create_workspace();
     let mut server = RunningServer::start(&place, &[]);
     let path = "/api/create-agent/stream?intent=Shout%20hello";

@@ -63,7 +63,7 @@ fn every_end_has_its_exit_code_and_one_object() {
 }
 
 #[test]
-fn a_person_answers_and_the_run_goes_on() {
+fn a_person_answers_and_the_run_continues() {
     let place = Workspace::new(ECHO_CONFIG);
     let ask = step_json("ask", "human::ask", "sequential", r#", "promptTemplate": "Really?", "outputVar": "answer""#);
     let say = step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "They said {{answer}}""#);

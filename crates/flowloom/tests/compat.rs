@@ -145,10 +145,10 @@ fn agentflow() {
     assert_eq!(send_delete(&server, &format!("/api/pipelines/{id}")).status, 404);
     assert_eq!(server.get("/api/memory/ann").json(), json!({}));
     assert_eq!(server.get("/api/notifications").json(), json!([]));
-    let tells = json!({"pipeline": {"id": "tells", "name": "Tells", "edges": [], "nodes": [
+    let notifying = json!({"pipeline": {"id": "tells", "name": "Tells", "edges": [], "nodes": [
         {"id": "n1", "block_id": "notify_push", "inputs": {"title": "Done", "body": "All is well"}},
     ]}});
-    let output = server.post("/api/pipeline/run", &tells).json();
+    let output = server.post("/api/pipeline/run", &notifying).json();
     assert_eq!(output["results"]["n1"], json!({"delivered": true}), "{output}");
     let notifications = server.get("/api/notifications").json();
     assert_eq!((&notifications[0]["title"], &notifications[0]["read"]), (&json!("Done"), &json!(false)));
@@ -180,7 +180,7 @@ fn what_a_prompt_used_stands_in_the_execution_and_at_its_node() {
 }
 
 #[test]
-fn a_failed_node_is_told_as_failed() {
+fn a_failed_node_is_reported_as_failed() {
     let place = Workspace::new(ECHO_CONFIG);
     let server = RunningServer::start(&place, &[]);
     let block = json!({"id": "fails", "name": "f", "description": "d", "category": "process", "execution_type": "python",

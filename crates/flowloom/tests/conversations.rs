@@ -88,7 +88,7 @@ fn the_configuration_says_where_agents_and_their_tools_are() {
 }
 
 #[test]
-fn a_person_takes_over_and_the_conversation_goes_on() {
+fn a_person_takes_over_and_the_conversation_continues() {
     let place = Workspace::new("");
     let model = write_script(&place, json!([route_to("human_handoff"), end_with("Glad to help.")]));
     let graph = example_path_text("graph/helpdesk.json");
@@ -103,7 +103,7 @@ fn a_person_takes_over_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn a_chat_goes_on_where_it_ended() {
+fn a_chat_continues_where_it_ended() {
     let place = Workspace::new("");
     let model = write_script(&place, json!({"default": end_with("Yes?")}));
     let graph = example_path_text("graph/helpdesk.json");
@@ -132,7 +132,7 @@ fn write_graph_without_executor(place: &Workspace) {
 }
 
 #[test]
-fn a_call_that_nothing_runs_is_answered_before_the_conversation_goes_on() {
+fn a_call_that_nothing_runs_is_answered_before_the_conversation_continues() {
     let place = Workspace::new("");
     write_graph_without_executor(&place);
     let lookup =

@@ -46,32 +46,32 @@ fn check_all(format: &str) {
 }
 
 #[test]
-fn flows_are_told_what_is_wrong() {
+fn flows_report_what_is_wrong() {
     check_all("flow");
 }
 
 #[test]
-fn step_lists_are_told_what_is_wrong() {
+fn step_lists_report_what_is_wrong() {
     check_all("steps");
 }
 
 #[test]
-fn markdown_is_told_what_is_wrong() {
+fn markdown_is_reported_what_is_wrong() {
     check_all("markdown");
 }
 
 #[test]
-fn pipelines_are_told_what_is_wrong() {
+fn pipelines_report_what_is_wrong() {
     check_all("pipeline");
 }
 
 #[test]
-fn graphs_are_told_what_is_wrong() {
+fn graphs_report_what_is_wrong() {
     check_all("graph");
 }
 
 #[test]
-fn agents_are_told_what_is_wrong() {
+fn agents_report_what_is_wrong() {
     check_all("agent");
 }
 
@@ -87,7 +87,7 @@ fn machines_read_the_same() {
 }
 
 #[test]
-fn agents_are_told_what_they_may_not_do() {
+fn agents_are_reported_what_they_may_not_do() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n[agents.reader]\ntools = [\"agent::\"]\n");
     place.write(
         "w.json",

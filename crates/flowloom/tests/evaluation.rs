@@ -9,7 +9,7 @@ fn create_workspace() -> Workspace {
 }
 
 #[test]
-fn recorded_conversations_make_five_wishes_come_true() {
+fn recorded_conversations_make_five_goals_are_reached() {
     let place = create_workspace();
     let ran = place.run(&["eval", "author", "--recorded"]);
     let table = String::from_utf8_lossy(&ran.stdout);
@@ -28,7 +28,7 @@ fn a_model_that_cannot_do_it_fails_and_its_records_tell_why() {
     let model = ["--model", "scripted:echo", "--records", "records"];
     let (code, shown) = place.run_json(&[&["eval", "author", "clean-table"], &model[..]].concat());
     assert_eq!((code, &shown["passed"]), (1, &0.into()), "{shown}");
-    let row = &shown["wishes"][0];
+    let row = &shown["tasks"][0];
     assert_eq!((&row["error"]["code"], row["failures"].as_array().map(Vec::len)), (&"FL1060".into(), Some(4)), "{row}");
     assert!(row["usage"]["output_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "failures have usage, too: {row}");
     let records = place.path("records");
@@ -37,7 +37,7 @@ fn a_model_that_cannot_do_it_fails_and_its_records_tell_why() {
 }
 
 #[test]
-fn what_every_wish_would_meet_ends_it_at_once() {
+fn an_error_that_every_goal_would_meet_ends_at_once() {
     let place = create_workspace();
     let no_model = place.run(&["eval", "author"]);
     assert_eq!(exit_code(&no_model), 2, "{}", stderr_text(&no_model));

@@ -42,7 +42,7 @@ impl ReceivedText {
 }
 
 #[test]
-fn after_a_lost_connection_the_text_goes_on() {
+fn after_a_lost_connection_the_text_continues() {
     let model = StreamingModel::start();
     let place = Workspace::new(&model.config());
     place.write("step.json", STEP_LIST);

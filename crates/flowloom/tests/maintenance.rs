@@ -7,7 +7,7 @@ use support::http::RunningServer;
 use support::{Workspace, exit_code, stderr_text};
 
 #[test]
-fn a_backup_is_written_beside_a_server_and_restored() {
+fn a_backup_is_written_next_to_a_server_and_restored() {
     let place = Workspace::with_hello("");
     let server = RunningServer::start(&place, &[]);
     let start = || server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "hi"})).json();

@@ -91,7 +91,7 @@ fn pages_of_other_sites_reach_nothing() {
 }
 
 #[test]
-fn a_version_that_nobody_speaks_is_refused_with_those_that_are_spoken() {
+fn a_version_that_nobody_supports_is_refused_with_those_that_are_supported() {
     let place = Workspace::with_hello("");
     let server = RunningServer::start(&place, &[]);
     let body = build_request("tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2199-01-01"}}));
@@ -152,7 +152,7 @@ fn a_run_waits_for_an_answer_and_takes_it_from_its_own_tool_and_user_only() {
 }
 
 #[test]
-fn a_client_that_cannot_ask_is_told_what_is_asked() {
+fn a_client_that_cannot_ask_is_reported_what_is_asked() {
     let place = create_asking_workspace();
     let server = RunningServer::start(&place, &[]);
     let waits = call_tool(&server, &[], json!({"name": "ask-a-person", "arguments": {"input": "x"}}))["result"].clone();
@@ -192,7 +192,7 @@ fn a_session_is_its_users() {
 }
 
 #[test]
-fn a_conversation_goes_on_in_its_thread() {
+fn a_conversation_continues_in_its_thread() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");
     let agent = json!({"id": "talk", "name": "talk", "description": "d", "isConversational": true, "entrypointNodeId": "a",
         "nodes": [{"id": "a", "nodeName": "a", "nodeType": "AGENT", "agentId": "a"}],
@@ -215,7 +215,7 @@ fn a_conversation_goes_on_in_its_thread() {
 }
 
 #[test]
-fn only_active_flows_are_offered_and_two_of_one_name_are_told_apart() {
+fn only_active_flows_are_offered_and_two_of_one_name_are_distinguished() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");
     let flow = |active: bool, text: &str| {
         json!({"name": "Say it", "description": "d", "active": active, "steps": [
@@ -265,7 +265,7 @@ fn a_client_that_hangs_up_cancels_its_run() {
 }
 
 #[test]
-fn on_stdio_runs_end_with_their_client_beside_a_server_of_the_same_data() {
+fn on_stdio_runs_end_with_their_client_next_to_a_server_of_the_same_data() {
     let slow = TestServer::start();
     let place = Workspace::with_hello(&slow.egress_config());
     place.write("flow.json", &two_calls_flow(&slow, "GET", "/slow"));

@@ -7,7 +7,7 @@ use support::author::create_workspace;
 use support::{Workspace, exit_code, stderr_text};
 
 #[test]
-fn a_wish_becomes_a_folder_that_runs() {
+fn a_goal_becomes_a_folder_that_runs() {
     let place = create_workspace();
     let made = place.run(&["new", "Shout hello", "--yes"]);
     assert_eq!(exit_code(&made), 0, "{}", stderr_text(&made));
@@ -66,7 +66,7 @@ fn what_another_format_has_no_place_for_is_named_and_nothing_is_lost() {
 }
 
 #[test]
-fn the_readmes_wish_comes_true() {
+fn the_goal_of_the_readme_is_reached() {
     let place = Workspace::new("[embeddings]\nmodel = \"none\"\n");
     let file = |name: &str, text: &str| place.write(name, text).display().to_string();
     let script = file("script.json", include_str!("../../../examples/author/frequent-words.script.json"));
@@ -84,7 +84,7 @@ fn the_readmes_wish_comes_true() {
 }
 
 #[test]
-fn what_was_written_for_recorded_wishes_runs_from_its_files() {
+fn what_was_written_for_recorded_goals_runs_from_its_files() {
     let cases = [
         (
             include_str!("../../author/evaluation/cases/clean-table.json"),
@@ -101,7 +101,7 @@ fn what_was_written_for_recorded_wishes_runs_from_its_files() {
         let place = Workspace::new("default_model = \"scripted:script.json\"\n[embeddings]\nmodel = \"none\"\n");
         place.write("script.json", script);
         let case: Value = serde_json::from_str(case).expect("JSON");
-        let goal = case["intent"].as_str().expect("a wish");
+        let goal = case["intent"].as_str().expect("a goal");
         let made = place.run(&["new", goal, "--yes", "--out", "made"]);
         assert_eq!(exit_code(&made), 0, "{}", stderr_text(&made));
         assert_eq!(exit_code(&place.run(&["check", "made"])), 0);

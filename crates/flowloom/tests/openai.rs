@@ -164,7 +164,7 @@ fn handoff_answer() -> Value {
 }
 
 #[test]
-fn a_conversation_is_kept_or_told_each_time() {
+fn a_conversation_is_stored_or_sent_each_time() {
     let place = Workspace::new("");
     let script = json!({"match": [{"contains": "person", "answer": handoff_answer()}, {"contains": "first", "answer": "I know the first."}], "default": "Hello."});
     write_graph(&place, &script, json!([]));
@@ -295,7 +295,7 @@ fn a_person_allows_a_call_in_words() {
 }
 
 #[test]
-fn responses_go_on_from_one_another() {
+fn responses_continue_from_one_another() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");
     let script = json!({"match": [{"contains": "first", "answer": "I know the first."}], "default": "Hello."});
     write_graph(&place, &script, json!([]));

@@ -59,7 +59,7 @@ fn without_volatile_fields(output: &Value) -> Value {
 }
 
 #[test]
-fn every_node_is_told_and_at_the_end_what_the_call_answers() {
+fn every_node_is_reported_and_at_the_end_what_the_call_answers() {
     let place = Workspace::new("");
     let server = RunningServer::start(&place, &[]);
     let all = [
@@ -100,7 +100,7 @@ fn every_node_is_told_and_at_the_end_what_the_call_answers() {
 }
 
 #[test]
-fn an_output_that_does_not_fit_is_told_as_failed_and_never_as_completed() {
+fn an_output_that_does_not_fit_is_reported_as_failed_and_never_as_completed() {
     let place = Workspace::new("");
     let server = RunningServer::start(&place, &[]);
     let mut odd = pipeline_json();
@@ -126,7 +126,7 @@ fn who_comes_back_gets_what_is_missing_and_then_nothing() {
 }
 
 #[test]
-fn what_happens_is_told_while_it_happens() {
+fn what_happens_is_reported_while_it_happens() {
     let web = TestServer::start();
     let place = Workspace::new(&web.egress_config());
     let server = RunningServer::start(&place, &[]);

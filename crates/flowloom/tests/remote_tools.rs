@@ -61,7 +61,7 @@ fn an_address_of_this_machine_must_be_allowed() {
 }
 
 #[test]
-fn a_key_goes_with_every_request_and_is_never_told() {
+fn a_key_goes_with_every_request_and_is_never_shown() {
     let far = Workspace::with_hello("");
     let key = String::from_utf8(far.run(&["keys", "create", "--name", "k"]).stdout).expect("UTF-8");
     let server = RunningServer::start(&far, &[]);

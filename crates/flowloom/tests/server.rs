@@ -303,7 +303,7 @@ fn looking_at_a_run_under_way_takes_nothing_from_it() {
 }
 
 #[test]
-fn it_stops_when_it_is_told_to() {
+fn it_stops_when_it_is_asked_to() {
     let slow = TestServer::start();
     let place = Workspace::new(&format!("{ECHO_CONFIG}{}", slow.egress_config()));
     place.write("flow.json", &support::two_calls_flow(&slow, "GET", "/slow"));

@@ -22,7 +22,7 @@ fn kill_at_slow(method: &str) -> (Workspace, TestServer) {
 }
 
 #[test]
-fn a_killed_run_goes_on_without_repeating_what_was_finished() {
+fn a_killed_run_continues_without_repeating_what_was_finished() {
     let (place, server) = kill_at_slow("GET");
     // The definition may change or disappear; the run uses its bundle.
     place.write("flow.json", "{}");

@@ -61,10 +61,10 @@ pub(crate) fn of_only_agent(plan: &Plan) -> Option<AnswerSource> {
     let StepKind::Composite(Composite::Machine(machine)) = &plan.root.kind else { return None };
     let entry = machine.nodes.get(machine.entry)?;
     let StepKind::Composite(Composite::Turn(turn)) = &entry.kind else { return None };
-    let goes_on = machine.edges.iter().any(|edge| edge.from == machine.entry && edge.to.is_some());
+    let is_continued = machine.edges.iter().any(|edge| edge.from == machine.entry && edge.to.is_some());
     // An agent that can name an unknown destination may be called again.
     let is_asked_again = turn.router.as_ref().is_some_and(|router| !router.destinations.is_empty());
-    if goes_on || is_asked_again || entry.policy.retry.is_some() {
+    if is_continued || is_asked_again || entry.policy.retry.is_some() {
         return None;
     }
     Some(plain_source(

@@ -72,7 +72,7 @@ fn apply_all_fixes(text: &str) -> String {
 }
 
 #[test]
-fn the_broken_examples_of_the_documentation_are_mended() {
+fn the_broken_examples_of_the_documentation_are_repaired() {
     let nested = "<Loop\nas=\"outer\"\nuntil={$.index === items.length}\nprovide{{ items }}>\n<Loop\nas=\"inner\"\n\
                   until={$.index === items[$outer.index].subitems.length}\nprovide={{\nitem: items[$outer.index],\n\
                   subitem: items[$outer.index].subitems[$.index],\n}}>\nItem: {item.name}\nSubitem: {subitem.name}\n\
@@ -92,8 +92,8 @@ fn the_broken_examples_of_the_documentation_are_mended() {
                       </Loop>\n";
     assert!(diagnostic_codes(undeclared).contains(&(Code::UnknownName, (5, 20))), "{:?}", diagnostic_codes(undeclared));
     for text in [nested, joined, undeclared] {
-        let mended = apply_all_fixes(text);
-        assert!(compile_text(&mended).plan.is_some(), "{mended}\n{:?}", compile_text(&mended).diagnostics);
+        let repaired = apply_all_fixes(text);
+        assert!(compile_text(&repaired).plan.is_some(), "{repaired}\n{:?}", compile_text(&repaired).diagnostics);
     }
     assert!(
         apply_all_fixes(undeclared).starts_with("---\ninput:\n  langs: {type: array}\n---\n"),

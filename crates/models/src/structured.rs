@@ -92,7 +92,7 @@ mod tests {
     const PERSON_SCHEMA: &str = r#"{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"]}"#;
 
     #[test]
-    fn an_invalid_schema_is_told_before_anyone_is_asked() {
+    fn an_invalid_schema_is_reported_before_anyone_is_asked() {
         for text in [r#"{"type":"objekt"}"#, "[]", "3", r#"{"$ref":"http://example.invalid/schema"}"#] {
             assert_eq!(new_schema(text).err().map(|error| error.code), Some(Code::SchemaInvalid), "{text}");
         }

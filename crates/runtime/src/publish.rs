@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_subscriber_hears_what_it_missed() {
+    fn a_slow_subscriber_receives_what_it_missed() {
         let publisher = Publisher::default();
         let mut subscription = publisher.subscribe();
         drop(publisher.subscribe());
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_later_hears_the_text_so_far() {
+    fn who_comes_later_receives_the_text_so_far() {
         let publisher = Publisher::starting_after(6);
         let listen = publisher.subscribe_handle();
         let (deltas, path) = (publisher.delta_sink(), Path::root());

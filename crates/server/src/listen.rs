@@ -108,14 +108,14 @@ async fn serve_connection(
 
 /// The number of connections: as configured, limited by the available file descriptors. Raises the soft limit to the
 /// hard limit.
-fn connection_limit(wished: usize) -> usize {
+fn connection_limit(wanted: usize) -> usize {
     let mut files = getrlimit(Resource::Nofile);
     let raised = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
     if setrlimit(Resource::Nofile, raised).is_ok() {
         files = raised;
     }
     let possible = files.current.map_or(u64::MAX, |files| files.saturating_sub(RESERVED_FILES).max(RESERVED_FILES / 2));
-    wished.min(usize::try_from(possible).unwrap_or(usize::MAX)).clamp(1, Semaphore::MAX_PERMITS)
+    wanted.min(usize::try_from(possible).unwrap_or(usize::MAX)).clamp(1, Semaphore::MAX_PERMITS)
 }
 
 /// A connection that breaks if its client accepts no data for too long. Buffered data is bounded: 64 KiB and one

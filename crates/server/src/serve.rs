@@ -48,7 +48,7 @@ pub struct RunningServer {
     router: Router<Server>,
     signals: [Signal; 2],
     shutdown: CancellationToken,
-    keepers: TaskTracker,
+    tasks: TaskTracker,
     _alone: Option<flowloom_store::ServerLock>,
 }
 
@@ -70,7 +70,7 @@ impl RunningServer {
 
     /// Answers calls until the program is told to stop; how many runs go on when it is started again.
     pub async fn run(self) -> usize {
-        let RunningServer { listener, server, router, signals, shutdown, keepers, _alone, .. } = self;
+        let RunningServer { listener, server, router, signals, shutdown, tasks, _alone, .. } = self;
         let settings = server.app.config.server.clone();
         let (live, store) = (server.supervisor.clone(), server.app.store.clone());
         let router = complete_document(router, server);
@@ -85,7 +85,7 @@ impl RunningServer {
             }
         }
         // Background tasks hold the store, which marks this worker as ended when it is dropped.
-        let _ = tokio::time::timeout(DRAIN_TIMEOUT, keepers.wait()).await;
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, tasks.wait()).await;
         // If this fails, other workers notice by the expired lease.
         let _ = store.announce_shutdown().await;
         tracing::info!(unfinished = live.count(), "stopped");
@@ -128,9 +128,9 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     let signals =
         [signal(SignalKind::interrupt()).map_err(refused)?, signal(SignalKind::terminate()).map_err(refused)?];
     let shutdown = CancellationToken::new();
-    let keepers = start_background_tasks(&server, &shutdown).await?;
+    let tasks = start_background_tasks(&server, &shutdown).await?;
     tracing::info!(%address, "serving");
-    Ok(RunningServer { address, listener, server, router, signals, shutdown, keepers, _alone })
+    Ok(RunningServer { address, listener, server, router, signals, shutdown, tasks, _alone })
 }
 
 /// The routes with what stands around all of them.
@@ -154,23 +154,23 @@ fn complete_document(router: Router<Server>, server: Server) -> Router {
 
 /// Reclaims abandoned runs and starts the background tasks, which run until the server stops.
 async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -> Result<TaskTracker, StepError> {
-    let mut take_up = RecoveryTask::new(server.clone());
-    take_up.reclaim_runs().await?;
-    let keepers = TaskTracker::new();
-    keepers.spawn(take_up.run_periodically(shutdown.clone()));
-    keepers.spawn(retention::run_retention_task(
+    let mut recovery = RecoveryTask::new(server.clone());
+    recovery.reclaim_runs().await?;
+    let tasks = TaskTracker::new();
+    tasks.spawn(recovery.run_periodically(shutdown.clone()));
+    tasks.spawn(retention::run_retention_task(
         server.app.store.clone(),
         server.app.config.retention.clone(),
         shutdown.clone(),
     ));
-    keepers.spawn(schedules::run_scheduler(server.clone(), shutdown.clone()));
-    keepers.spawn(revoked::run_revocation_task(server.streams.clone(), server.app.store.clone(), shutdown.clone()));
+    tasks.spawn(schedules::run_scheduler(server.clone(), shutdown.clone()));
+    tasks.spawn(revoked::run_revocation_task(server.streams.clone(), server.app.store.clone(), shutdown.clone()));
     let (shared, shutdown) = (server.clone(), shutdown.clone());
-    keepers.spawn(async move {
+    tasks.spawn(async move {
         shutdown.run_until_cancelled(shared.app.blocks.run_embedding_task()).await;
     });
-    keepers.close();
-    Ok(keepers)
+    tasks.close();
+    Ok(tasks)
 }
 
 /// Resolves when the program is stopped and live runs have had their time. Unfinished runs are reclaimed at the next

@@ -222,8 +222,12 @@ pub(crate) async fn run_turn(
         None => {
             let before = load_messages(server, call.user(), &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
             let inputs = Value::map([("messages", before), ("message", text.into())]);
-            let new =
-                StartRunRequest { thread: Some(key), is_heard: subscribes, id, ..StartRunRequest::with_inputs(inputs) };
+            let new = StartRunRequest {
+                thread: Some(key),
+                needs_events: subscribes,
+                id,
+                ..StartRunRequest::with_inputs(inputs)
+            };
             call.start_run(definition, new).await?
         }
     };

@@ -73,7 +73,7 @@ impl Mailboxes {
             return;
         }
         let mailboxes = Arc::downgrade(self);
-        let watcher = std::thread::Builder::new().name("store-wishes".into());
+        let watcher = std::thread::Builder::new().name("store-signals".into());
         state.is_watching = watcher.spawn(move || poll_signals(&mailboxes)).is_ok();
     }
 

@@ -21,7 +21,7 @@ on_both!(
     many_runs_share_commits,
     a_refused_job_does_not_take_others_with_it,
     a_run_of_a_dead_process_goes_to_one_other,
-    wishes_reach_another_process,
+    signals_reach_another_process,
     a_key_starts_one_run,
     keys_are_found_until_they_are_revoked,
     what_is_remembered_comes_in_the_order_of_its_bytes,
@@ -163,7 +163,7 @@ async fn a_run_of_a_dead_process_goes_to_one_other(place: &TestDatabase) {
     assert_eq!(late.expect_err("the dead one's lease").code, Code::OwnershipLost);
 }
 
-async fn wishes_reach_another_process(place: &TestDatabase) {
+async fn signals_reach_another_process(place: &TestDatabase) {
     let (owner, other) = (place.open(), place.open());
     let lease = owner.begin_run(run_id(1)).expect("new");
     append_records(&*owner, lease, vec![new_record(run_id(1), 1, created_event(&owner))]).await.expect("stored");
@@ -298,7 +298,7 @@ async fn a_run_that_gets_no_further_is_hopeless(place: &TestDatabase) {
 #[derive(Clone, Copy, Default)]
 struct ExpectedRun {
     epoch: u64,
-    lease_holder: Option<usize>,
+    lease_owner: Option<usize>,
     events: u64,
 }
 
@@ -316,7 +316,7 @@ async fn check_random_operations(place: &TestDatabase) {
         append_records(&*stores[0], lease, vec![new_record(run_id(n), 1, created_event(&stores[0]))])
             .await
             .expect("stored");
-        *run = ExpectedRun { epoch: 1, lease_holder: Some(0), events: 1 };
+        *run = ExpectedRun { epoch: 1, lease_owner: Some(0), events: 1 };
         leases.push((0, lease));
     }
     for _ in 0..150 {
@@ -325,26 +325,26 @@ async fn check_random_operations(place: &TestDatabase) {
         match pick(4) {
             0 => {
                 let claimed = stores[store].claim_run(run_id(n as u8 + 1)).await;
-                assert_eq!(claimed.is_ok(), run.lease_holder.is_none(), "{claimed:?}");
+                assert_eq!(claimed.is_ok(), run.lease_owner.is_none(), "{claimed:?}");
                 if let Ok(lease) = claimed {
-                    *run = ExpectedRun { epoch: run.epoch + 1, lease_holder: Some(store), ..*run };
+                    *run = ExpectedRun { epoch: run.epoch + 1, lease_owner: Some(store), ..*run };
                     assert_eq!(lease.epoch, run.epoch);
                     leases.push((store, lease));
                 }
             }
             1 => {
                 let held = leases.iter().rev().find(|(user, lease)| *user == store && lease.run == run_id(n as u8 + 1));
-                let Some((_, lease)) = held.filter(|_| run.lease_holder == Some(store)) else { continue };
+                let Some((_, lease)) = held.filter(|_| run.lease_owner == Some(store)) else { continue };
                 stores[store].release_run(*lease);
                 // Completion is not awaited; a later write is stored after this one.
                 stores[store].write_memory("ann".into(), Vec::new()).await.expect("stored");
-                run.lease_holder = None;
+                run.lease_owner = None;
             }
             _ => {
                 // Any lease ever issued. The last one of its run is valid while it is held.
                 let (user, lease) = leases[pick(leases.len())];
                 let run = runs.iter_mut().zip(1..).find(|(_, n)| run_id(*n) == lease.run).expect("one of them").0;
-                let is_good = run.lease_holder == Some(user) && run.epoch == lease.epoch;
+                let is_good = run.lease_owner == Some(user) && run.epoch == lease.epoch;
                 let next = new_record(lease.run, run.events + 1, Event::StepUncertain);
                 let done = append_records(&*stores[user], lease, vec![next]).await;
                 assert_eq!(

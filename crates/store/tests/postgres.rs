@@ -190,7 +190,7 @@ async fn a_commit_that_is_lost_or_whose_answer_is_happens_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_could_not_be_written_goes_on_when_the_server_is_back() {
+async fn a_run_that_could_not_be_written_continues_when_the_server_is_back() {
     let Some(place) = TestDatabase::on_postgres() else { return };
     let (middle, store) = open_through_proxy(&place);
     let lease = store.begin_run(run_id(1)).expect("new");

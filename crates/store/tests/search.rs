@@ -13,8 +13,8 @@ use support::TestDatabase;
 on_both!(
     words_find_blocks_in_every_form_and_nothing_else_does,
     what_is_near_is_found_without_a_common_word,
-    both_orders_count_and_both_scores_are_told,
-    a_holder_finds_their_own_and_what_everyone_has,
+    both_orders_count_and_both_scores_are_reported,
+    a_user_finds_their_own_and_what_everyone_has,
     what_the_program_brings_is_found_by_everyone_who_has_no_other,
     the_index_changes_with_the_block_and_in_every_process,
     equal_texts_share_a_vector_until_the_last_is_gone,
@@ -106,7 +106,7 @@ async fn what_is_near_is_found_without_a_common_word(place: &TestDatabase) {
     assert_eq!(store.list_unembedded("other", 2).expect("readable").len(), 2);
 }
 
-async fn both_orders_count_and_both_scores_are_told(place: &TestDatabase) {
+async fn both_orders_count_and_both_scores_are_reported(place: &TestDatabase) {
     let store = place.open();
     let blocks = vec![
         put_block("ann", "words", "Alpha alpha alpha."),
@@ -129,7 +129,7 @@ async fn both_orders_count_and_both_scores_are_told(place: &TestDatabase) {
     assert_eq!(one.len(), 1);
 }
 
-async fn a_holder_finds_their_own_and_what_everyone_has(place: &TestDatabase) {
+async fn a_user_finds_their_own_and_what_everyone_has(place: &TestDatabase) {
     let store = place.open();
     let blocks = vec![
         put_block(SHARED_USER, "common", "Alpha for all."),

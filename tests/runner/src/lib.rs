@@ -213,8 +213,8 @@ fn matches_schema(schema: &Value, value: &Value) -> Result<bool, StepError> {
 /// The runner's own program; a test of this crate finds it in a folder above its own.
 fn runner_program() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
-    let beside = own.ancestors().skip(1).map(|folder| folder.join("conformance")).find(|file| file.is_file());
-    beside.unwrap_or(own)
+    let shared = own.ancestors().skip(1).map(|folder| folder.join("conformance")).find(|file| file.is_file());
+    shared.unwrap_or(own)
 }
 
 enum CaseKind {

@@ -41,7 +41,7 @@ fn author_pipeline(case: &Task) -> (AuthoringWorld, Draft, String) {
 }
 
 #[test]
-fn five_wishes_come_true_and_again_from_what_was_saved() {
+fn five_goals_are_reached_and_again_from_what_was_saved() {
     let mut count = 0;
     for case in cases_with_conversations() {
         let (world, draft, saved) = author_pipeline(&case);
@@ -83,7 +83,7 @@ fn what_first_failed_was_repaired() {
 }
 
 #[test]
-fn what_one_wish_comes_to_is_not_what_another_wants() {
+fn what_one_goal_comes_to_is_not_what_another_wants() {
     let all = load_tasks().expect("readable");
     let mut held = Vec::new();
     for case in cases_with_conversations() {

@@ -70,7 +70,7 @@ fn node_output(node: &NodeReport) -> String {
 }
 
 #[test]
-fn blocks_run_and_what_would_reach_the_user_is_told_and_kept_nowhere() {
+fn blocks_run_and_what_would_reach_the_user_is_reported_and_kept_nowhere() {
     let definition = value_of(
         r#"{"id":"p","nodes":[
             {"id":"n1","block_id":"memory_write","inputs":{"key":"seen","value":"{{memory.topic}}"}},
@@ -100,7 +100,7 @@ fn blocks_run_and_what_would_reach_the_user_is_told_and_kept_nowhere() {
 }
 
 #[test]
-fn what_does_not_run_is_mocked_and_failures_that_follow_are_told_apart() {
+fn what_does_not_run_is_mocked_and_failures_that_follow_are_distinguished() {
     let example = r#"[{"inputs":{"text":"x"},"outputs":{"text":"an example"}}]"#;
     for mocked_block in [function_block("f", example), prompt_block("f", example)] {
         let dry_run = run_dry(&chain_pipeline(&[mocked_block, python_block("shout", SHOUT_SOURCE)]), &mocked_inputs());

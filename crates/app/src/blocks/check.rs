@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_told_at_once() {
+    fn everything_is_reported_at_once() {
         let wrong = r#"{"id": "a b", "name": " ", "description": 1, "category": "other", "execution_type": 7,
             "input_schema": {"type": "array"}, "output_schema": {"type": "object", "properties": {"a": {"type": "text"}}},
             "use_when": [], "tags": [1], "examples": [{"inputs": {}}], "metadata": "x"}"#;

@@ -321,7 +321,7 @@ pub struct Config {
     pub providers: BTreeMap<String, ProviderConfig>,
     /// How blocks are embedded.
     pub embeddings: EmbeddingSettings,
-    /// How pipelines are made of wishes.
+    /// How pipelines are created from goals.
     pub author: author::AuthorSettings,
     /// The provider of web searches, if there is one.
     pub search: Option<WebSearch>,

@@ -34,7 +34,7 @@ impl LoadedDefinition {
     ) -> LoadedDefinition {
         let (path, name) = (PathBuf::from(name), name.to_owned());
         LoadedDefinition {
-            loaded: Loaded { path, name, unreadable: None, files, has_beside: true, available_tools },
+            loaded: Loaded { path, name, unreadable: None, files, has_related_files: true, available_tools },
             compiled,
         }
     }
@@ -120,7 +120,7 @@ impl Loader<'_> {
             name,
             unreadable,
             files: files.into_iter().collect(),
-            has_beside: false,
+            has_related_files: false,
             available_tools: AvailableTools::default(),
         }
     }
@@ -159,7 +159,7 @@ pub struct Loaded {
     /// Everything that was read, by path.
     files: BTreeMap<String, Vec<u8>>,
     /// Whether the files were read that a format looks for beside a definition.
-    has_beside: bool,
+    has_related_files: bool,
     available_tools: AvailableTools,
 }
 
@@ -176,12 +176,12 @@ impl Loaded {
         }
         let mut sources = loader.surroundings(&self.available_tools).with_files(std::mem::take(&mut self.files));
         let mut compiled = compile(&self.name, &sources, format);
-        if !self.has_beside {
+        if !self.has_related_files {
             let patterns = compiled.format.map(flowloom_formats::related_file_patterns).unwrap_or_default();
             let has_more = read_adjacent_files(&self.path, patterns, limit, &mut sources.files);
             let has_agents =
                 compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(limit, &mut sources);
-            self.has_beside = true;
+            self.has_related_files = true;
             if has_more || has_agents {
                 compiled = compile(&self.name, &sources, format);
             }

@@ -33,13 +33,13 @@ pub struct StartOptions {
     /// The idempotency key of the call: the same key starts one run.
     pub idempotency_key: Option<String>,
     /// Whether the caller follows the run from its first event.
-    pub is_heard: bool,
+    pub needs_events: bool,
 }
 
 impl StartOptions {
     /// A call on behalf of a user, without an idempotency key, that does not follow the run.
     pub fn for_user(user: &str) -> StartOptions {
-        StartOptions { user: user.to_owned(), idempotency_key: None, is_heard: false }
+        StartOptions { user: user.to_owned(), idempotency_key: None, needs_events: false }
     }
 }
 
@@ -54,7 +54,7 @@ pub struct StartRunRequest {
     /// The key of the conversation that it is a turn of.
     pub thread: Option<String>,
     /// Whether the run is followed from its first event, whatever the call says.
-    pub is_heard: bool,
+    pub needs_events: bool,
     /// The id that was reserved for it.
     pub id: Option<RunId>,
 }
@@ -62,7 +62,7 @@ pub struct StartRunRequest {
 impl StartRunRequest {
     /// A run with nothing but inputs.
     pub fn with_inputs(inputs: Value) -> StartRunRequest {
-        StartRunRequest { inputs, agent: None, budget: None, thread: None, is_heard: false, id: None }
+        StartRunRequest { inputs, agent: None, budget: None, thread: None, needs_events: false, id: None }
     }
 }
 
@@ -150,6 +150,6 @@ impl RunService {
             id: new.id,
             ..StartRun::new(&prepared, new.inputs, &call.user, limits)
         };
-        Ok(self.live.start_run(start.start(&self.app.store)?, call.is_heard || new.is_heard).await)
+        Ok(self.live.start_run(start.start(&self.app.store)?, call.needs_events || new.needs_events).await)
     }
 }

@@ -101,9 +101,9 @@ impl RunSupervisor {
     }
 
     /// Drives a run that was started, and hears it from its first event on if the call wants that.
-    pub async fn start_run(self: &Arc<RunSupervisor>, started: StartedRun, is_heard: bool) -> ActiveRun {
+    pub async fn start_run(self: &Arc<RunSupervisor>, started: StartedRun, needs_events: bool) -> ActiveRun {
         let StartedRun { run, plan } = started;
-        let (id, subscription) = (run.id(), is_heard.then(|| run.subscribe()));
+        let (id, subscription) = (run.id(), needs_events.then(|| run.subscribe()));
         ActiveRun { id, subscription: subscription, completion: Some(self.drive_run(run, plan).await) }
     }
 

@@ -255,7 +255,7 @@ A poem about {city}.
     }
 
     #[test]
-    fn two_of_one_name_are_told_apart_by_their_ids_alone() {
+    fn two_of_one_name_are_distinguished_by_their_ids_alone() {
         let long = "x".repeat(80);
         let all = vec![
             flow_tool("u1", "Send"),

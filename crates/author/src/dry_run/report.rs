@@ -213,13 +213,13 @@ fn node_end(step: Option<&StepState>, field: Option<&Value>, unfinished: impl Fn
 /// A block may reject the output of an example that was meant for other inputs, and may do anything with generated
 /// values.
 fn find_excuse(code: Code, note: &Note, basis: Option<MockSource>) -> Option<Excuse> {
-    let is_played = match basis {
+    let is_mocked = match basis {
         Some(MockSource::MadeUp) => true,
         Some(MockSource::Example) => code == Code::BlockError,
         Some(MockSource::Fixture) | None => false,
     };
     // A mocked output is not the block's own.
-    if is_played || note.mocked.is_some() {
+    if is_mocked || note.mocked.is_some() {
         Some(Excuse::Mocked)
     } else {
         note.wanted_more.then_some(Excuse::WantedMore)

@@ -89,7 +89,7 @@ mod tests {
     use crate::json::parse_value;
 
     #[test]
-    fn a_block_and_a_wish_for_it_have_texts_of_one_form() {
+    fn a_block_and_a_goal_for_it_have_texts_of_one_form() {
         let card = |text: &str| Card::from_definition(&parse_value(text).unwrap());
         let block = card(
             r#"{"id": "x", "name": "Fetch page", "description": "Reads a page.", "use_when": "a page is needed",

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_a_result_are_answered_where_the_conversation_goes_on() {
+    fn calls_without_a_result_are_answered_where_the_conversation_continues() {
         let result = Message { tool_call_id: Some("a".into()), ..Message::new(Role::Tool, "7") };
         let said = [
             message_with_calls(&["a", "b"]),
@@ -200,11 +200,11 @@ mod tests {
             Message::new(Role::User, "and?"),
             message_with_calls(&["c"]),
         ];
-        let mended = close_open_calls(said.clone());
-        let ids: Vec<_> = mended.iter().map(|message| message.tool_call_id.as_deref()).collect();
+        let repaired = close_open_calls(said.clone());
+        let ids: Vec<_> = repaired.iter().map(|message| message.tool_call_id.as_deref()).collect();
         assert_eq!(ids, [None, Some("a"), Some("b"), None, None]);
         assert_eq!(
-            mended[2].content,
+            repaired[2].content,
             "Error: the tool look was not run: the conversation broke off before it was run."
         );
         assert_eq!(

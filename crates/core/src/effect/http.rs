@@ -107,9 +107,9 @@ fn write_body(
             content_type(headers, "application/json");
             let text = template.resolve(scope, rules)?;
             // An empty body or a body of `null` is sent as no body.
-            let mended = if text.pieces().is_empty() { text } else { text.map_text(repair_json)? };
-            let is_nothing = mended.pieces().is_empty() || mended.to_redacted_text() == "null";
-            Ok((!is_nothing).then_some(mended))
+            let repaired = if text.pieces().is_empty() { text } else { text.map_text(repair_json)? };
+            let is_nothing = repaired.pieces().is_empty() || repaired.to_redacted_text() == "null";
+            Ok((!is_nothing).then_some(repaired))
         }
         BodySpec::JsonValue(data) => {
             content_type(headers, "application/json");

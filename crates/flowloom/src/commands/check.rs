@@ -41,13 +41,13 @@ pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> Comman
 /// Replaces the file by the fixed one. Returns `false` if there was nothing to fix.
 fn apply_source_fixes(path: &std::path::Path, source: &LoadedDefinition) -> Result<bool, CommandError> {
     let Ok(text) = std::str::from_utf8(source.bytes()) else { return Ok(false) };
-    let (mended, count) = apply_fixes(text, &source.compiled.diagnostics);
+    let (repaired, count) = apply_fixes(text, &source.compiled.diagnostics);
     if count == 0 {
         return Ok(false);
     }
     // Written to a temporary file and renamed, so that an interruption never leaves half a file.
     let temporary = path.with_extension("flowloom-fix");
-    let written = std::fs::write(&temporary, mended).and_then(|()| std::fs::rename(&temporary, path));
+    let written = std::fs::write(&temporary, repaired).and_then(|()| std::fs::rename(&temporary, path));
     written.map_err(|error| CommandError::usage(format!("{} cannot be written: {error}", path.display())))?;
     eprintln!("{}: {count} fixed", path.display());
     Ok(true)

@@ -167,7 +167,7 @@ fn build_summary(rows: &[TimedResult]) -> serde_json::Value {
         shown["seconds"] = json!(seconds);
         shown
     });
-    json!({"passed": rows.iter().filter(|timed| timed.row.has_passed()).count(), "wishes": shown.collect::<Vec<_>>()})
+    json!({"passed": rows.iter().filter(|timed| timed.row.has_passed()).count(), "tasks": shown.collect::<Vec<_>>()})
 }
 
 /// The folder of the database and the scripts. It is deleted at the end unless the user named it.

@@ -42,8 +42,8 @@ impl StageDisplay {
                 }
             }
         }
-        if let (Some(bar), Some(doing)) = (&self.bar, render_operation(event)) {
-            bar.set_message(doing);
+        if let (Some(bar), Some(operation)) = (&self.bar, render_operation(event)) {
+            bar.set_message(operation);
         }
     }
 }

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_circle_is_told_in_the_direction_of_its_edges() {
+    fn a_circle_is_reported_in_the_direction_of_its_edges() {
         // 0 → 1 → 2 → 0 as dependencies: 1 needs 0, 2 needs 1, 0 needs 2; 3 is not part of the cycle.
         assert_eq!(find_cycle(&[vec![2], vec![0], vec![1], vec![0]]), Some(vec![0, 1, 2, 0]));
         assert_eq!(find_cycle(&[vec![0]]), Some(vec![0, 0]));

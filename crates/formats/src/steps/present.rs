@@ -65,12 +65,12 @@ fn summarize_run<'a>(plan: &'a Plan, state: &'a RunState) -> StepsOutcome<'a> {
     let StepKind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return outcome };
     for step in steps {
         let path = Path::root().child_path(&step.key);
-        let goes_on = match &step.kind {
+        let is_continued = match &step.kind {
             StepKind::Composite(Composite::Parallel(members)) => outcome.add_fanout(step, members, &path),
             StepKind::Composite(Composite::Loop(looped)) => outcome.add_loop(step, &looped.body, &path),
             _ => outcome.add_single(step, &path),
         };
-        if !goes_on {
+        if !is_continued {
             break;
         }
     }

@@ -1,16 +1,13 @@
 //! One attempt of an effect: its start is recorded, it is performed, and its finish is recorded.
 
-use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::sync::{Arc, PoisonError};
 
-use flowloom_core::budget::{Amount, Ledger, Reservation};
+use flowloom_core::budget::Amount;
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, Purpose, PythonReply, Request};
 use flowloom_core::error::StepError;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Resolution};
-use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
@@ -409,105 +406,5 @@ impl Drop for AbortGuard<'_> {
                 Event::StepAborted { reason: "its branch or run ended".into() },
             );
         }
-    }
-}
-
-/// The budget of a run, shared by its branches.
-pub(crate) struct Budget {
-    state: Mutex<(Ledger, Vec<Waker>)>,
-}
-
-impl Budget {
-    pub(crate) fn new(ledger: Ledger) -> Budget {
-        Budget { state: Mutex::new((ledger, Vec::new())) }
-    }
-
-    fn lock_state(&self) -> MutexGuard<'_, (Ledger, Vec<Waker>)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds the cost of a call that needed no reservation.
-    fn add_usage(&self, usage: Option<&Usage>) {
-        if let Some(usage) = usage {
-            self.lock_state().0.settle(Amount::default(), usage_amount(usage));
-        }
-    }
-
-    /// The limits, less the amounts spent.
-    fn remaining_limits(&self, limits: &Limits) -> Limits {
-        let spent = self.lock_state().0.settled_amount();
-        let rest = |budget: Option<u64>, spent: u64| budget.map(|budget| budget.saturating_sub(spent));
-        Limits {
-            tokens: rest(limits.tokens, spent.tokens),
-            micro_usd: rest(limits.micro_usd, spent.micro_usd),
-            ..limits.clone()
-        }
-    }
-
-    fn remaining_tokens(&self, limits: &Limits) -> Option<u64> {
-        self.lock_state().0.remaining_tokens(limits)
-    }
-
-    /// Reserves `claim`; waits if only calls in flight prevent it.
-    async fn reserve_amount(&self, limits: &Limits, claim: Amount) -> Result<BudgetReservation<'_>, StepError> {
-        poll_fn(|context| {
-            let mut state = self.lock_state();
-            match state.0.reserve(limits, claim) {
-                Reservation::Granted => {
-                    Poll::Ready(Ok(BudgetReservation { budget: self, claim, used: Amount::default() }))
-                }
-                Reservation::Later => {
-                    state.1.push(context.waker().clone());
-                    Poll::Pending
-                }
-                Reservation::Exceeded => Poll::Ready(Err(budget_error(&state.0, limits, claim))),
-            }
-        })
-        .await
-    }
-}
-
-fn budget_error(ledger: &Ledger, limits: &Limits, claim: Amount) -> StepError {
-    let spent = ledger.settled_amount();
-    match limits.tokens {
-        Some(budget) if spent.tokens + claim.tokens > budget => {
-            let message =
-                format!("the next model call may use {} tokens; {} of {budget} are used", claim.tokens, spent.tokens);
-            StepError::new(Code::BudgetTokens, message)
-        }
-        _ => {
-            let message = format!(
-                "the next model call may cost {} millionths of a dollar; {} of {} are spent",
-                claim.micro_usd,
-                spent.micro_usd,
-                limits.micro_usd.unwrap_or_default()
-            );
-            StepError::new(Code::BudgetMoney, message)
-        }
-    }
-}
-
-fn usage_amount(usage: &Usage) -> Amount {
-    Amount { tokens: usage.input_tokens + usage.output_tokens, micro_usd: usage.micro_usd.unwrap_or_default() }
-}
-
-/// A reservation. It is released on drop, so a failed or abandoned call frees its amount.
-struct BudgetReservation<'a> {
-    budget: &'a Budget,
-    claim: Amount,
-    used: Amount,
-}
-
-impl BudgetReservation<'_> {
-    fn settle_usage(mut self, usage: &Usage) {
-        self.used = usage_amount(usage);
-    }
-}
-
-impl Drop for BudgetReservation<'_> {
-    fn drop(&mut self) {
-        let mut state = self.budget.lock_state();
-        state.0.settle(self.claim, self.used);
-        state.1.drain(..).for_each(Waker::wake);
     }
 }

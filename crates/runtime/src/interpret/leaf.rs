@@ -1,6 +1,6 @@
 //! Leaves: the request of each kind, and the handling of failures.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use flowloom_core::chat::content;
 use flowloom_core::chat::{GenerateOptions, Message, Messages, Role};
@@ -10,19 +10,18 @@ use flowloom_core::effect::{
 };
 use flowloom_core::error::{Retry, StepError};
 use flowloom_core::event::{AfterFailure, Event, EventKind, Record};
-use flowloom_core::expr::{Data, Lookup, Template};
+use flowloom_core::expr::{Data, Lookup};
 use flowloom_core::hash::Hasher;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::{
-    Block, BlockCode, EffectClass, Env, FunctionCall, Generate, Leaf, MemoryOperation, MemoryStep, OnError, Policy,
-    RetryRule, Scrape, Step, Summary,
+    Block, BlockCode, EffectClass, Env, Generate, Leaf, OnError, Policy, RetryRule, Scrape, Step, Summary,
 };
 use flowloom_core::render::{self, TextStyle};
-use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
 
 use super::block;
 use super::effect::{Effect, EffectFailure};
+use super::requests::{call_request, memory_request, merge_options, reject_secrets};
 use super::{Interpreter, Interrupt, StepContext, StepResult};
 use crate::effects::BoxFuture;
 
@@ -425,75 +424,6 @@ fn split_chunks(text: &str, size: usize) -> Vec<&str> {
         rest = &rest[end..];
     }
     parts
-}
-
-fn call_request(call: &FunctionCall, env: &Env, place: &StepContext) -> Result<CallRequest, StepError> {
-    if let Some(arguments) = &call.arguments {
-        let mut map = flowloom_core::value::Map::new();
-        for (name, value) in arguments {
-            if let Some(value) = value.evaluate(env, None)? {
-                map.insert(name.clone(), value);
-            }
-        }
-        return Ok(CallRequest { function: call.function.clone(), payload: Payload::from_arguments(map) });
-    }
-    Ok(CallRequest { function: call.function.clone(), payload: build_payload(&call.prompt, &call.extra, env, place)? })
-}
-
-fn build_payload(
-    prompt: &Template,
-    extra: &[(Arc<str>, Arc<str>)],
-    env: &Env,
-    place: &StepContext,
-) -> Result<Payload, StepError> {
-    let mut entries = env.locals.clone();
-    let named = extra.iter().filter_map(|(name, variable)| Some((name.clone(), env.lookup_name(variable)?.clone())));
-    entries.extend(named);
-    let prompt = prompt.resolve(env, place.text)?;
-    Ok(Payload { vars: env.vars.shared_map(), digest: env.vars.digest(), extra: entries, prompt: Some(prompt) })
-}
-
-/// The options of a call; computed options override fixed ones.
-fn merge_options(generate: &Generate, env: &Env) -> Result<GenerateOptions, StepError> {
-    let Some(computed) = &generate.computed else { return Ok(generate.options.clone()) };
-    let mut whole = serde_json::to_value(&generate.options).unwrap_or_default();
-    let computed = serde_json::to_value(computed.evaluate_or_null(env, None)?).unwrap_or_default();
-    if let (Some(whole), serde_json::Value::Object(computed)) = (whole.as_object_mut(), computed) {
-        whole.extend(computed);
-    }
-    serde_json::from_value(whole).map_err(|error| {
-        StepError::new(Code::StepRefused, format!("the options of the model call are not valid: {error}"))
-    })
-}
-
-fn memory_request(step: &MemoryStep, env: &Env, place: &StepContext) -> Result<Request, StepError> {
-    match step.operation {
-        MemoryOperation::All => return Ok(Request::Memories),
-        MemoryOperation::Profile => return Ok(Request::Profile),
-        MemoryOperation::Get | MemoryOperation::Set => {}
-    }
-    let arguments = build_payload(&step.prompt, &[], env, place)?.read_arguments("key").to_redacted_map();
-    let argument = |name: &str| {
-        arguments.get(name).cloned().ok_or_else(|| {
-            StepError::new(Code::ArgumentMissing, format!("the argument {name} is missing; give it in the input"))
-        })
-    };
-    let key = render::render_text(&argument("key")?, TextStyle::Json);
-    Ok(match step.operation {
-        MemoryOperation::Set => Request::MemorySet { key, value: argument("value")? },
-        MemoryOperation::Get | MemoryOperation::All | MemoryOperation::Profile => Request::MemoryGet { key },
-    })
-}
-
-/// The text for a model or a person. Fails with `FL0113` if it contains a secret.
-fn reject_secrets(rich: Rich) -> Result<String, StepError> {
-    match rich.first_secret() {
-        None => Ok(rich.to_redacted_text()),
-        Some(name) => {
-            let message = format!("the secret {name} cannot be used here: it would reach a model or a person");
-            Err(StepError::new(Code::SecretInPrompt, message))
-        }
-    }
 }
 
 /// The delay before the next attempt, in milliseconds. It doubles each time; jitter subtracts up to half of it. The

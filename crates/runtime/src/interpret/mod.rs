@@ -5,10 +5,12 @@
 
 mod agent;
 mod block;
+mod budget;
 mod child_effects;
 mod composite;
 mod effect;
 mod leaf;
+mod requests;
 mod scoped;
 mod script;
 mod semaphore;
@@ -57,7 +59,7 @@ pub(crate) struct Interpreter {
     pub(crate) agent: Option<Arc<str>>,
     pub(crate) depth: u32,
     pub(crate) memory: Arc<dyn crate::journal::Journal>,
-    pub(crate) ledger: effect::Budget,
+    pub(crate) ledger: budget::Budget,
     pub(crate) steps: AtomicU64,
     pub(crate) in_flight: semaphore::Semaphore,
     /// Memory writes of finished blocks that are not yet applied to the variables.
@@ -96,7 +98,7 @@ impl Interpreter {
             user: created.user.as_str().into(),
             agent: created.agent.as_deref().map(Into::into),
             depth: created.depth,
-            ledger: effect::Budget::new(Ledger::default()),
+            ledger: budget::Budget::new(Ledger::default()),
             steps: AtomicU64::new(0),
             in_flight: semaphore::Semaphore::default(),
             pending_memory_writes: Mutex::default(),

@@ -87,7 +87,7 @@ impl ToolCallHandler<'_> {
     async fn start_run(&self, request: &CallToolRequestParams) -> ApiResult<ActiveRun> {
         let mut call = StartContext::admitted(self.server, &self.caller, None, &self.headers)?;
         // What such a call accepts is its transport's affair.
-        call.start.is_heard = ProgressReporter::is_requested(&self.context);
+        call.start.needs_events = ProgressReporter::is_requested(&self.context);
         let arguments = serde_json::Value::from(request.arguments.clone().unwrap_or_default()).to_string();
         let read = |error| Problem::new(Code::RequestInvalid, format!("the arguments are not valid JSON: {error}"));
         let inputs = self.tool.to_inputs(&parse_value(&arguments).map_err(read)?)?;

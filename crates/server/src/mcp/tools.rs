@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_workflow_may_do_is_told() {
+    fn what_a_workflow_may_do_is_reported() {
         let asks = annotations_of("list.json", include_str!("../../../../examples/steps/refine.json"));
         assert_eq!(asks, [Some(true), Some(false), Some(false)]);
         let call = |method: &str| {

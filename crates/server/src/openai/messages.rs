@@ -85,8 +85,8 @@ impl Conversation {
     /// The inputs of a graph: the last user message, and all messages before it. If the conversation ends with a tool
     /// result, all messages count as earlier.
     pub(crate) fn to_graph_inputs(&self) -> ApiResult<Value> {
-        let is_told = self.0.last().is_some_and(|last| last.role == "tool");
-        let last = self.last_user_index().filter(|_| !is_told);
+        let is_sent = self.0.last().is_some_and(|last| last.role == "tool");
+        let last = self.last_user_index().filter(|_| !is_sent);
         let before =
             self.0[..last.unwrap_or(self.0.len())].iter().filter_map(|message| to_graph_message(message).transpose());
         let before = ("messages", Value::list(before.collect::<ApiResult<_>>()?));

@@ -103,7 +103,7 @@ impl OpenAiContext<'_> {
             inputs = self.continue_from(previous, inputs).await?;
         }
         let words = find_answer_source(&plan, &inputs);
-        let starting = StartRunRequest { is_heard: true, ..StartRunRequest::with_inputs(inputs) };
+        let starting = StartRunRequest { needs_events: true, ..StartRunRequest::with_inputs(inputs) };
         Ok((call.start_run(definition, StartRunRequest { id, ..starting }).await?, words))
     }
 

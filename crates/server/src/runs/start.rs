@@ -88,8 +88,11 @@ impl<'a> StartContext<'a> {
     ) -> ApiResult<StartContext<'a>> {
         caller.require_scope(Scope::Run)?;
         server.supervisor.check_capacity()?;
-        let (user, is_heard) = (caller.resolve_user(user)?, accepts_events(headers));
-        Ok(StartContext { server, start: StartOptions { user, idempotency_key: idempotency_key(headers), is_heard } })
+        let (user, needs_events) = (caller.resolve_user(user)?, accepts_events(headers));
+        Ok(StartContext {
+            server,
+            start: StartOptions { user, idempotency_key: idempotency_key(headers), needs_events },
+        })
     }
 
     /// What this process does on behalf of `user`.

@@ -49,8 +49,8 @@ pub(super) fn convert_page(html: &str, url: &str) -> String {
 fn convert_body(html: &str) -> String {
     // Parsed twice on purpose. The converter's own tree searches all siblings for each element that a broken table
     // moves out of it. This tree does not, and its output has no such elements.
-    let mended = scraper::Html::parse_document(html).root_element().inner_html();
-    markdown_converter().convert(&mended).unwrap_or_default().replace('\0', "").trim().to_owned()
+    let repaired = scraper::Html::parse_document(html).root_element().inner_html();
+    markdown_converter().convert(&repaired).unwrap_or_default().replace('\0', "").trim().to_owned()
 }
 
 fn markdown_converter() -> HtmlToMarkdown {

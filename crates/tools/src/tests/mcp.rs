@@ -81,7 +81,7 @@ async fn a_tool_that_says_it_failed_fails_with_its_words() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_told_of_and_started_again() {
+async fn a_server_that_dies_is_reported_and_started_again() {
     let server = new_server(test_config());
     let first = call_tool(&server, "pid").await.expect("it answers");
     assert_eq!(call_tool(&server, "pid").await.expect("it answers"), first, "one process for all calls");
@@ -93,7 +93,7 @@ async fn a_server_that_dies_is_told_of_and_started_again() {
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_is_given_up_and_the_server_told() {
+async fn a_call_that_hangs_is_given_up_and_the_server_is_notified() {
     let server = new_server(McpConfig {
         call_timeout: Duration::from_millis(300),
         effects: [("hang".to_owned(), EffectClass::AtLeastOnce)].into(),
@@ -121,7 +121,7 @@ async fn a_server_gets_only_the_environment_that_is_listed() {
 }
 
 #[tokio::test]
-async fn a_secret_that_a_server_tells_is_taken_out() {
+async fn a_secret_that_a_server_sends_is_taken_out() {
     let server = new_server(test_config());
     let prompt =
         Payload { prompt: Some(rich_text("the key is ${secret.KEY}")), ..Payload::from_arguments(Default::default()) };

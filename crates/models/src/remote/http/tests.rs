@@ -221,7 +221,7 @@ async fn a_body_that_breaks_off_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_server_may_refuse_before_it_has_heard_everything() {
+async fn a_server_may_refuse_before_it_has_read_everything() {
     let (server, url) = TestServer::start_server().await;
     let http = HttpClient::new(None);
     let refused = async {

@@ -167,7 +167,8 @@ pub(crate) async fn start_authoring(
     body: &str,
 ) -> ApiResult<ActiveRun> {
     let definition = compile_built_in(call, BuiltInWorkflow::Planner).await?;
-    let starting = StartRunRequest { is_heard: true, ..start_options(call.server, build_job(call, request).await?) };
+    let starting =
+        StartRunRequest { needs_events: true, ..start_options(call.server, build_job(call, request).await?) };
     call.start_once(body, async |id| call.start_run(&definition, StartRunRequest { id, ..starting }).await).await
 }
 

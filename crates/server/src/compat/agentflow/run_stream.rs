@@ -114,7 +114,7 @@ pub(crate) async fn start_run(
     definition: &CatalogEntry,
     request: &str,
 ) -> ApiResult<(ActiveRun, Arc<Plan>)> {
-    let starting = StartRunRequest { is_heard: true, ..StartRunRequest::with_inputs(Map::new().into()) };
+    let starting = StartRunRequest { needs_events: true, ..StartRunRequest::with_inputs(Map::new().into()) };
     let request = format!("{}\n{request}", definition.id);
     let active = call
         .start_once(&request, async |id| call.start_run(definition, StartRunRequest { id, ..starting }).await)

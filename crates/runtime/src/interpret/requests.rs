@@ -1,0 +1,83 @@
+//! The requests of leaves: templates and data resolved to values.
+
+use std::sync::Arc;
+
+use flowloom_core::chat::GenerateOptions;
+use flowloom_core::code::Code;
+use flowloom_core::effect::{CallRequest, Payload, Request};
+use flowloom_core::error::StepError;
+use flowloom_core::expr::{Lookup, Template};
+use flowloom_core::plan::{Env, FunctionCall, Generate, MemoryOperation, MemoryStep};
+use flowloom_core::render::{self, TextStyle};
+use flowloom_core::rich::Rich;
+
+use super::StepContext;
+
+pub(super) fn call_request(call: &FunctionCall, env: &Env, place: &StepContext) -> Result<CallRequest, StepError> {
+    if let Some(arguments) = &call.arguments {
+        let mut map = flowloom_core::value::Map::new();
+        for (name, value) in arguments {
+            if let Some(value) = value.evaluate(env, None)? {
+                map.insert(name.clone(), value);
+            }
+        }
+        return Ok(CallRequest { function: call.function.clone(), payload: Payload::from_arguments(map) });
+    }
+    Ok(CallRequest { function: call.function.clone(), payload: build_payload(&call.prompt, &call.extra, env, place)? })
+}
+
+pub(super) fn build_payload(
+    prompt: &Template,
+    extra: &[(Arc<str>, Arc<str>)],
+    env: &Env,
+    place: &StepContext,
+) -> Result<Payload, StepError> {
+    let mut entries = env.locals.clone();
+    let named = extra.iter().filter_map(|(name, variable)| Some((name.clone(), env.lookup_name(variable)?.clone())));
+    entries.extend(named);
+    let prompt = prompt.resolve(env, place.text)?;
+    Ok(Payload { vars: env.vars.shared_map(), digest: env.vars.digest(), extra: entries, prompt: Some(prompt) })
+}
+
+/// The options of a call; computed options override fixed ones.
+pub(super) fn merge_options(generate: &Generate, env: &Env) -> Result<GenerateOptions, StepError> {
+    let Some(computed) = &generate.computed else { return Ok(generate.options.clone()) };
+    let mut whole = serde_json::to_value(&generate.options).unwrap_or_default();
+    let computed = serde_json::to_value(computed.evaluate_or_null(env, None)?).unwrap_or_default();
+    if let (Some(whole), serde_json::Value::Object(computed)) = (whole.as_object_mut(), computed) {
+        whole.extend(computed);
+    }
+    serde_json::from_value(whole).map_err(|error| {
+        StepError::new(Code::StepRefused, format!("the options of the model call are not valid: {error}"))
+    })
+}
+
+pub(super) fn memory_request(step: &MemoryStep, env: &Env, place: &StepContext) -> Result<Request, StepError> {
+    match step.operation {
+        MemoryOperation::All => return Ok(Request::Memories),
+        MemoryOperation::Profile => return Ok(Request::Profile),
+        MemoryOperation::Get | MemoryOperation::Set => {}
+    }
+    let arguments = build_payload(&step.prompt, &[], env, place)?.read_arguments("key").to_redacted_map();
+    let argument = |name: &str| {
+        arguments.get(name).cloned().ok_or_else(|| {
+            StepError::new(Code::ArgumentMissing, format!("the argument {name} is missing; give it in the input"))
+        })
+    };
+    let key = render::render_text(&argument("key")?, TextStyle::Json);
+    Ok(match step.operation {
+        MemoryOperation::Set => Request::MemorySet { key, value: argument("value")? },
+        MemoryOperation::Get | MemoryOperation::All | MemoryOperation::Profile => Request::MemoryGet { key },
+    })
+}
+
+/// The text for a model or a person. Fails with `FL0113` if it contains a secret.
+pub(super) fn reject_secrets(rich: Rich) -> Result<String, StepError> {
+    match rich.first_secret() {
+        None => Ok(rich.to_redacted_text()),
+        Some(name) => {
+            let message = format!("the secret {name} cannot be used here: it would reach a model or a person");
+            Err(StepError::new(Code::SecretInPrompt, message))
+        }
+    }
+}
