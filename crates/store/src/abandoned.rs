@@ -11,8 +11,8 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::{AppendResult, Journal, Lease};
 
-use crate::Store;
 use crate::db::{DbConnection, DbError, DbRow, params};
+use crate::store::Store;
 
 /// Number of claims without progress after which a run is no longer reclaimed.
 const MAX_FAILED_CLAIMS: u64 = 3;

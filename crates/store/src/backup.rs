@@ -7,8 +7,9 @@ use flowloom_core::error::StepError;
 
 use crate::db::DbConnection;
 use crate::db::sqlite::Sqlite;
+use crate::settings::DATABASE_FILE;
+use crate::store::Store;
 use crate::worker::locks;
-use crate::{DATABASE_FILE, Store};
 
 impl Store {
     /// Writes a copy of the whole database to `file` while runs continue. Fails with `UsageInvalid` if `file` exists or

@@ -10,7 +10,8 @@ use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 
 use crate::db::{DbConnection, DbError, DbRow, params};
-use crate::{Store, search};
+use crate::search;
+use crate::store::Store;
 
 /// User name under which definitions are stored that every user may use.
 pub const SHARED_USER: &str = "local";

@@ -2,6 +2,7 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_core::id::RunId;
 use rusqlite::ErrorCode;
 use tokio_postgres::error::SqlState;
 
@@ -46,4 +47,14 @@ pub(crate) fn from_postgres(error: &tokio_postgres::Error) -> StepError {
         (None, None) => error.to_string(),
     };
     StepError::new_retryable(code, format!("{}: {why}; {advice}", code.title()))
+}
+
+/// Error of a process that no longer holds the lease of a run.
+pub(crate) fn ownership_lost() -> StepError {
+    StepError::new(Code::OwnershipLost, "another process has taken over the run; this one stops without writing")
+}
+
+/// Error for a run that does not exist.
+pub(crate) fn run_not_found(run: RunId) -> StepError {
+    StepError::new(Code::RunNotFound, format!("there is no run {run}"))
 }

@@ -3,8 +3,8 @@
 use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
 
-use crate::Store;
 use crate::db::{DbConnection, params};
+use crate::store::Store;
 
 /// What an idempotency key is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,11 +13,12 @@ use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Journal, Lease, Signal, thread_namespace};
 
-use crate::Store;
 use crate::abandoned::is_progress;
 use crate::db::{DbConnection, DbError, DbRow, params};
+use crate::failure::{ownership_lost, run_not_found};
 use crate::memory_runs::MemoryRuns;
 use crate::rows::{self, EventRow};
+use crate::store::Store;
 use crate::worker::{LocalWorker, run_in_use};
 
 impl Journal for Store {
@@ -160,11 +161,6 @@ fn memory_writes_of(user: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
     }
 }
 
-/// Error of a process that no longer holds the lease of a run.
-pub(crate) fn ownership_lost() -> StepError {
-    StepError::new(Code::OwnershipLost, "another process has taken over the run; this one stops without writing")
-}
-
 struct RunLease {
     epoch: i64,
     worker: Option<String>,
@@ -174,7 +170,7 @@ fn read_run_lease(connection: &DbConnection, run: RunId) -> Result<RunLease, DbE
     let sql = "select epoch, worker from run where id = $1";
     let read = |row: &DbRow<'_>| Ok(RunLease { epoch: row.get(0)?, worker: row.get(1)? });
     let found = connection.query_first(sql, params![&run.to_string()], read)?;
-    found.ok_or_else(|| rows::run_not_found(run).into())
+    found.ok_or_else(|| run_not_found(run).into())
 }
 
 /// One append, ready to be written.

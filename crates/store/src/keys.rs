@@ -3,8 +3,8 @@
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 
-use crate::Store;
 use crate::db::{DbConnection, DbError, DbRow, params};
+use crate::store::Store;
 
 /// An API key as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,8 @@ use flowloom_core::event::{Event, Record, RunCreated};
 use flowloom_core::id::RunId;
 use flowloom_runtime::journal::Lease;
 
-use crate::catalog::{RunFilter, RunRow};
-use crate::journal::ownership_lost;
-use crate::rows::run_not_found;
+use crate::failure::{ownership_lost, run_not_found};
+use crate::run_row::{RunFilter, RunRow};
 
 /// Maximum number of finished runs to retain; the oldest are removed first.
 const MAX_FINISHED_RUNS: usize = 1000;

@@ -3,9 +3,9 @@
 use flowloom_core::error::StepError;
 use flowloom_core::status::Status;
 
-use crate::Store;
 use crate::db::{DbConnection, DbError, params};
 use crate::rows::MAX_EVENTS_PER_RUN;
+use crate::store::Store;
 
 /// Runs deleted in one commit; small, so that other writers get their turn.
 const PRUNE_BATCH_RUNS: u32 = 200;

@@ -14,6 +14,7 @@ use flowloom_core::render;
 use flowloom_core::value::Value;
 
 use crate::db::{DbConnection, DbError, DbRow, params};
+use crate::failure::run_not_found;
 
 /// Size in bytes from which an output is stored by its hash in a table of its own, so that equal outputs are stored
 /// once.
@@ -123,9 +124,4 @@ pub(crate) fn read_run_number(connection: &DbConnection, run: RunId) -> Result<i
     let found =
         connection.query_first("select number from run where id = $1", params![&run.to_string()], |row| row.get(0))?;
     found.ok_or_else(|| run_not_found(run).into())
-}
-
-/// Error for a run that does not exist.
-pub(crate) fn run_not_found(run: RunId) -> StepError {
-    StepError::new(Code::RunNotFound, format!("there is no run {run}"))
 }

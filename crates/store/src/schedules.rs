@@ -5,8 +5,8 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
 
-use crate::Store;
 use crate::db::{DbConnection, DbError, DbRow, params};
+use crate::store::Store;
 
 /// A schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use flowloom_core::error::StepError;
 use rusqlite::{CachedStatement, ErrorCode, params_from_iter};
 
 use super::{DbError, DbRow, Param};
-use crate::Durability;
+use crate::settings::Durability;
 
 /// Version of the schema; a database with a higher version is rejected.
 const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;

@@ -10,7 +10,8 @@ use flowloom_core::json::parse_value;
 
 use super::BUILTIN_USER;
 use crate::db::{DbConnection, DbError, WriteJob, params};
-use crate::{DefinitionKey, DefinitionKind, Store};
+use crate::definitions::{DefinitionKey, DefinitionKind};
+use crate::store::Store;
 
 /// SQL condition: the text of `card` has no embedding by the model `$1`.
 const LACKS_EMBEDDING_SQL: &str =

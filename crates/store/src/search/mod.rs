@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use flowloom_core::block::significant_words;
 use flowloom_core::error::StepError;
 
-use crate::Store;
 use crate::db::{DbConnection, DbError, params};
 use crate::definitions::SHARED_USER;
+use crate::store::Store;
 
 pub use index::UnembeddedText;
 pub(crate) use index::{index_block, index_missing_blocks, remove_block};

@@ -1,0 +1,67 @@
+//! Where a store keeps its data, and what an acknowledged write survives.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::db::postgres::Database;
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// A crash of the machine: one fsync per commit.
+    Full,
+    /// A crash of the process. A power failure may lose the last commits, but never tears one.
+    Normal,
+    /// A crash of the process; no promise about a crash of the machine.
+    Off,
+    /// Nothing: runs stay in this process's memory, and only the last thousand finished runs are retained.
+    Memory,
+}
+
+impl Durability {
+    /// Parses a setting: `full`, `normal`, `off` or `memory`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_store::Durability;
+    ///
+    /// assert_eq!(Durability::parse("full"), Some(Durability::Full));
+    /// assert_eq!(Durability::parse("safe"), None);
+    /// ```
+    pub fn parse(name: &str) -> Option<Durability> {
+        match name {
+            "full" => Some(Durability::Full),
+            "normal" => Some(Durability::Normal),
+            "off" => Some(Durability::Off),
+            "memory" => Some(Durability::Memory),
+            _ => None,
+        }
+    }
+}
+
+/// Settings of a store.
+#[derive(Clone, Debug)]
+pub struct StoreSettings {
+    /// The data folder: SQLite's file, and other files of the program.
+    pub folder: PathBuf,
+    /// What an acknowledged write survives. SQLite only: Postgres commits as its server is configured.
+    pub durability: Durability,
+    /// The Postgres database to use instead of SQLite.
+    pub database: Option<Database>,
+    /// How long a process that shares a Postgres database may be silent before others reclaim its runs.
+    pub lease: Duration,
+}
+
+impl StoreSettings {
+    /// Settings for SQLite in a data folder.
+    pub fn for_folder(folder: &Path, durability: Durability) -> StoreSettings {
+        StoreSettings { folder: folder.to_owned(), durability, database: None, lease: DEFAULT_LEASE }
+    }
+}
+
+/// Default duration of a lease.
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
+
+/// Name of SQLite's file in the data folder.
+pub(crate) const DATABASE_FILE: &str = "flowloom.db";

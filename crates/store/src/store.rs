@@ -1,0 +1,181 @@
+//! [`Store`]: opening, closing and reading the database. The files next to this one add the methods for each table.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
+
+use crate::db::postgres::{self, Database, Postgres, WorkerIdentity, run_blocking};
+use crate::db::sqlite::Sqlite;
+use crate::db::{DbConnection, DbError, DbSource};
+use crate::memory_runs::MemoryRuns;
+use crate::readers::Readers;
+use crate::search;
+use crate::settings::{DATABASE_FILE, Durability, StoreSettings};
+use crate::signals::Mailboxes;
+use crate::worker::{self, LocalWorker, ServerLock};
+use crate::writer::Writer;
+
+/// A database with all its runs, definitions and users' data.
+pub struct Store {
+    pub(crate) folder: PathBuf,
+    pub(crate) writer: Writer,
+    pub(crate) readers: Readers,
+    pub(crate) worker: Arc<LocalWorker>,
+    pub(crate) is_leaving: AtomicBool,
+    pub(crate) mailboxes: Arc<Mailboxes>,
+    pub(crate) vectors: search::VectorCache,
+    /// The runs, if they are stored in memory.
+    pub(crate) runs: Option<MemoryRuns>,
+    /// Bundles waiting to be stored in the transaction of their run's first event. Bundles of runs in memory stay here.
+    pub(crate) bundles: Mutex<HashMap<Hash, Arc<str>>>,
+}
+
+impl Store {
+    /// Opens SQLite in the data folder, creating both if necessary.
+    pub fn open(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
+        Store::open_with(&StoreSettings::for_folder(folder, durability))
+    }
+
+    /// Opens the configured database and migrates its schema. Fails with `StoreReadOnly`, `StoreNewer` or
+    /// `StoreFailed`.
+    pub fn open_with(settings: &StoreSettings) -> Result<Arc<Store>, StepError> {
+        let folder = &settings.folder;
+        let made = std::fs::create_dir_all(folder);
+        match (&settings.database, made) {
+            // Postgres does not need the data folder.
+            (Some(database), _) => Store::open_postgres(folder, database, settings.lease),
+            (None, Ok(())) => Store::open_sqlite(folder, settings.durability),
+            (None, Err(error)) => {
+                let message = format!("cannot create the data folder {}: {error}", folder.display());
+                Err(StepError::new(Code::StoreReadOnly, message))
+            }
+        }
+    }
+
+    fn open_sqlite(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
+        let file = folder.join(DATABASE_FILE);
+        let connection = Sqlite::open(&file)?;
+        connection.migrate_schema(&file)?;
+        connection.set_durability(durability)?;
+        connection.disable_auto_checkpoints()?;
+        let connection = DbConnection::Sqlite(connection);
+        search::index_missing_blocks(&connection)?;
+        let background = Sqlite::open(&file)?;
+        background.set_durability(durability)?;
+        let is_quick = durability != Durability::Full;
+        let writer = Writer::start_thread(connection, Some(background), is_quick)?;
+        let runs = (durability == Durability::Memory).then(MemoryRuns::default);
+        Ok(Store::from_parts(folder, writer, DbSource::Sqlite(file), LocalWorker::with_lock(folder), runs))
+    }
+
+    fn open_postgres(folder: &Path, database: &Database, lease: Duration) -> Result<Arc<Store>, StepError> {
+        run_blocking(|| postgres::migrate_schema(database))?;
+        let process = WorkerIdentity { name: worker::new_worker_name(), lease };
+        let writer = DbConnection::Postgres(Box::new(Postgres::for_worker(database, Some(process.clone()))));
+        let writer = Writer::start_thread(writer, None, false)?;
+        Ok(Store::from_parts(
+            folder,
+            writer,
+            DbSource::Postgres(database.clone()),
+            LocalWorker::with_lease(database, process),
+            None,
+        ))
+    }
+
+    fn from_parts(
+        folder: &Path,
+        writer: Writer,
+        source: DbSource,
+        worker: LocalWorker,
+        runs: Option<MemoryRuns>,
+    ) -> Arc<Store> {
+        Arc::new(Store {
+            folder: folder.to_owned(),
+            writer,
+            readers: Readers::new(source.clone()),
+            worker: Arc::new(worker),
+            is_leaving: AtomicBool::new(false),
+            runs,
+            mailboxes: Arc::new(Mailboxes::new(source)),
+            vectors: search::VectorCache::default(),
+            bundles: Mutex::default(),
+        })
+    }
+
+    /// Locks the data folder for one server; the lock is held as long as the returned value lives. Fails with
+    /// `StoreLocked` if another server holds it. Returns `None` on Postgres, which servers may share.
+    pub fn lock_for_server(&self) -> Result<Option<ServerLock>, StepError> {
+        if self.worker.is_leased() { Ok(None) } else { ServerLock::acquire_in(&self.folder).map(Some) }
+    }
+
+    /// The data folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Number of commits so far, for benchmarks. Each is one fsync under [`Durability::Full`].
+    pub fn commit_count(&self) -> u64 {
+        self.writer.commit_count()
+    }
+
+    /// Marks this process as shutting down, so that others can reclaim its runs at once.
+    pub async fn announce_shutdown(&self) -> Result<(), StepError> {
+        self.is_leaving.store(true, Ordering::Relaxed);
+        match self.worker.shutdown_job() {
+            Some(job) => self.writer.submit_job(job).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Whether this process is shutting down; its runs will continue in other processes.
+    pub fn is_shutting_down(&self) -> bool {
+        self.is_leaving.load(Ordering::Relaxed)
+    }
+
+    /// Name and version of the database, for people.
+    pub fn describe_database(&self) -> Result<String, StepError> {
+        self.read_with(DbConnection::describe_database)
+    }
+
+    /// Size of the database in bytes.
+    pub fn size_bytes(&self) -> Result<u64, StepError> {
+        self.read_with(DbConnection::size_bytes)
+    }
+
+    /// Limits SQLite's file to a number of pages, to simulate a full disk in tests.
+    pub fn limit_pages(&self, pages: u32) -> Result<(), StepError> {
+        let set = format!("PRAGMA max_page_count={pages}");
+        Ok(self.writer.with_connection(|connection| match connection {
+            DbConnection::Sqlite(sqlite) => sqlite.run_script(&set),
+            DbConnection::Postgres(_) => {
+                Err(StepError::new(Code::StoreFailed, "the page limit is supported on SQLite only").into())
+            }
+        })?)
+    }
+
+    pub(crate) fn read_with<T: Send>(
+        &self,
+        read: impl Fn(&DbConnection) -> Result<T, DbError> + Send,
+    ) -> Result<T, StepError> {
+        self.readers.run_read(read)
+    }
+
+    pub(crate) fn lock_bundles(&self) -> MutexGuard<'_, HashMap<Hash, Arc<str>>> {
+        self.bundles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Some(job) = self.worker.shutdown_job() {
+            // The writer finishes its queue before it ends.
+            drop(self.writer.submit_job(job));
+        }
+    }
+}
