@@ -11,24 +11,23 @@ use crate::shape::Shape;
 
 /// A detected format, with the parsed tree if the detection needed one.
 pub(crate) struct Detected<'r> {
-    pub(crate) front_end: &'r dyn FrontEnd,
+    pub(crate) front_end: &'r FrontEnd,
     pub(crate) tree: Option<Node>,
 }
 
 /// The format of `text` from the file `file`; `None`, with an error, if it has none.
 pub(crate) fn detect_format<'r>(
-    front_ends: &'r [Box<dyn FrontEnd>],
+    front_ends: &'r [FrontEnd],
     file: &str,
     text: &str,
     problems: &mut Problems,
 ) -> Option<Detected<'r>> {
-    let known = || front_ends.iter().map(|front_end| &**front_end);
-    if let Some(front_end) = known().find(|front_end| front_end.recognises(file, text)) {
+    if let Some(front_end) = front_ends.iter().find(|front_end| (front_end.recognises)(file, text)) {
         return Some(Detected { front_end, tree: None });
     }
     let tree = read_json(text, parse_node(text), problems)?;
     let shape = Shape::of(&tree);
-    let likely = known().map(|front_end| (front_end.score_shape(&shape), front_end));
+    let likely = front_ends.iter().map(|front_end| ((front_end.score_shape)(&shape), front_end));
     let Some((_, front_end)) = likely.filter(|(score, _)| *score > 0).max_by_key(|(score, _)| *score) else {
         let span = Span { start: tree.span.start, length: 1 };
         let message = "this is JSON, but not in any known format";

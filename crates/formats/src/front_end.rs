@@ -1,4 +1,4 @@
-//! What a format is to the program: the interface that every front end implements, what it is given and what it gives.
+//! What a format is to the program: the functions of its front end, what they are given and what they give.
 
 use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::json::Node;
@@ -11,54 +11,54 @@ use crate::problems::Problems;
 use crate::shape::Shape;
 use crate::sources::Sources;
 
+/// Compiles a definition. `None`, with an error in the problems, if that fails; files that the definition names and the
+/// sources lack are added to the list.
+pub type Compile = fn(DefinitionSource<'_>, &Sources, &mut Problems, &mut Vec<String>) -> Option<Plan>;
+
+/// Builds the result of a run from its plan, its state and its final variables.
+pub type RenderResult = fn(&Plan, &RunState, &Env) -> RenderedResult;
+
 /// A format: how its definitions are recognised and compiled, and how its runs are presented.
 ///
 /// A front end is pure. Everything that the engine knows of a format is in the plans that it makes.
-pub trait FrontEnd: Send + Sync {
+#[derive(Clone, Copy)]
+pub struct FrontEnd {
     /// The format's id.
-    fn format(&self) -> Format;
-
+    pub format: Format,
     /// JSON Schema of a definition, or of its head, for editors.
-    fn schema(&self) -> &'static str;
+    pub schema: &'static str,
+    /// Files next to a definition that belong to it, as patterns; `*` stands for a name.
+    pub related_file_patterns: &'static [&'static str],
+    /// Whether the name of a file or the start of its text shows that it is of this format.
+    pub recognises: fn(file: &str, text: &str) -> bool,
+    /// How much a JSON document looks like a definition of this format: 0 for not at all; the format with the highest
+    /// score wins.
+    pub score_shape: fn(&Shape<'_>) -> u8,
+    /// Compiles a definition.
+    pub compile: Compile,
+    /// Builds the result of a run.
+    pub render_result: RenderResult,
+    /// The step whose text is the output of every successful run of a plan with these inputs; `None` if that depends on
+    /// the course of the run.
+    pub find_answer_source: fn(&Plan, inputs: &Value) -> Option<AnswerSource>,
+    /// The functions that a plan offers to models.
+    pub offered_functions: fn(&Plan) -> Vec<&str>,
+}
 
-    /// Files beside a definition that belong to it, as patterns; `*` stands for a name.
-    fn related_file_patterns(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Whether a definition is of this format by the name of its file or the first look of its text.
-    fn recognises(&self, _file: &str, _text: &str) -> bool {
-        false
-    }
-
-    /// How much a JSON document looks like a definition of this format: 0 for not at all; of several formats the one
-    /// with the most counts.
-    fn score_shape(&self, _shape: &Shape<'_>) -> u8 {
-        0
-    }
-
-    /// Compiles a definition. `None`, with an error in `problems`, if that fails; files that it names and `sources` does
-    /// not have are added to `needs`.
-    fn compile(
-        &self,
-        source: DefinitionSource<'_>,
-        sources: &Sources,
-        problems: &mut Problems,
-        needs: &mut Vec<String>,
-    ) -> Option<Plan>;
-
-    /// The result of a run of `plan`. `env` holds the run's final variables.
-    fn render_result(&self, plan: &Plan, state: &RunState, env: &Env) -> RenderedResult;
-
-    /// The step whose text is the output of every run of `plan` with these inputs that ends well; `None` if that depends
-    /// on how the run goes.
-    fn find_answer_source(&self, _plan: &Plan, _inputs: &Value) -> Option<AnswerSource> {
-        None
-    }
-
-    /// The functions that `plan` offers to models.
-    fn offered_functions<'p>(&self, _plan: &'p Plan) -> Vec<&'p str> {
-        Vec::new()
+impl FrontEnd {
+    /// A front end that recognises nothing by itself and offers no functions.
+    pub const fn new(format: Format, schema: &'static str, compile: Compile, render_result: RenderResult) -> FrontEnd {
+        FrontEnd {
+            format,
+            schema,
+            related_file_patterns: &[],
+            recognises: |_, _| false,
+            score_shape: |_| 0,
+            compile,
+            render_result,
+            find_answer_source: |_, _| None,
+            offered_functions: |_| Vec::new(),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{agent, flow, graph, markdown, pipeline, steps};
 
 /// Front ends, each for a format of its own.
 pub struct Registry {
-    front_ends: Vec<Box<dyn FrontEnd>>,
+    front_ends: Vec<FrontEnd>,
 }
 
 impl Registry {
@@ -26,31 +26,31 @@ impl Registry {
     pub fn built_in() -> Registry {
         Registry {
             front_ends: vec![
-                Box::new(markdown::MarkdownFormat),
-                Box::new(flow::FlowFormat),
-                Box::new(pipeline::PipelineFormat),
-                Box::new(graph::GraphFormat),
-                Box::new(steps::StepsFormat),
-                Box::new(agent::AgentFormat),
+                markdown::FRONT_END,
+                flow::FRONT_END,
+                pipeline::FRONT_END,
+                graph::FRONT_END,
+                steps::FRONT_END,
+                agent::FRONT_END,
             ],
         }
     }
 
     /// Adds a format. A front end that is there already for the same format is replaced.
-    pub fn with(mut self, front_end: impl FrontEnd + 'static) -> Registry {
-        self.front_ends.retain(|known| known.format() != front_end.format());
-        self.front_ends.push(Box::new(front_end));
+    pub fn with(mut self, front_end: FrontEnd) -> Registry {
+        self.front_ends.retain(|known| known.format != front_end.format);
+        self.front_ends.push(front_end);
         self
     }
 
     /// The front ends, in the order in which they were added.
-    pub fn front_ends(&self) -> impl Iterator<Item = &dyn FrontEnd> {
-        self.front_ends.iter().map(|front_end| &**front_end)
+    pub fn front_ends(&self) -> impl Iterator<Item = &FrontEnd> {
+        self.front_ends.iter()
     }
 
     /// The front end of a format; `None` if there is none.
-    pub fn find(&self, format: Format) -> Option<&dyn FrontEnd> {
-        self.front_ends().find(|front_end| front_end.format() == format)
+    pub fn find(&self, format: Format) -> Option<&FrontEnd> {
+        self.front_ends().find(|front_end| front_end.format == format)
     }
 
     /// Compiles the file `entry` of `sources` in the given format; `None` detects the format.
@@ -80,18 +80,18 @@ impl Registry {
         };
         let source = DefinitionSource { file: entry, text, tree };
         let mut needs = Vec::new();
-        let plan = front_end.compile(source, sources, &mut problems, &mut needs);
+        let plan = (front_end.compile)(source, sources, &mut problems, &mut needs);
         let plan = plan.filter(|_| !problems.has_errors());
         let asks =
-            plan.as_ref().map(|plan| sources.required_servers(front_end.offered_functions(plan))).unwrap_or_default();
-        let format = Some(front_end.format());
+            plan.as_ref().map(|plan| sources.required_servers((front_end.offered_functions)(plan))).unwrap_or_default();
+        let format = Some(front_end.format);
         Compiled { plan, format, diagnostics: problems.into_list(), missing_files: needs, required_servers: asks }
     }
 
     /// The result of a run of `plan` that left `env` behind; empty for a format that is not there.
     pub fn render_result(&self, plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
         match self.find(plan.format) {
-            Some(front_end) => front_end.render_result(plan, state, env),
+            Some(front_end) => (front_end.render_result)(plan, state, env),
             None => RenderedResult { result: Value::Null, output: Value::Null },
         }
     }
@@ -101,7 +101,7 @@ static BUILT_IN_FORMATS: LazyLock<Registry> = LazyLock::new(Registry::built_in);
 
 /// The formats of this crate, in the order of their registration.
 pub fn formats() -> impl Iterator<Item = Format> {
-    BUILT_IN_FORMATS.front_ends().map(FrontEnd::format)
+    BUILT_IN_FORMATS.front_ends().map(|front_end| front_end.format)
 }
 
 /// The format of this crate that is called `name`.
@@ -111,12 +111,12 @@ pub fn find_format(name: &str) -> Option<Format> {
 
 /// The JSON Schema of a format of this crate; of Markdown, that of the frontmatter.
 pub fn format_schema(format: Format) -> Option<&'static str> {
-    BUILT_IN_FORMATS.find(format).map(FrontEnd::schema)
+    BUILT_IN_FORMATS.find(format).map(|front_end| front_end.schema)
 }
 
 /// Files next to a definition of this format that belong to it, as patterns; `*` matches a name.
 pub fn related_file_patterns(format: Format) -> &'static [&'static str] {
-    BUILT_IN_FORMATS.find(format).map(FrontEnd::related_file_patterns).unwrap_or_default()
+    BUILT_IN_FORMATS.find(format).map(|front_end| front_end.related_file_patterns).unwrap_or_default()
 }
 
 /// Compiles the file `entry` of `sources` in the given format; `None` detects the format.
@@ -132,5 +132,6 @@ pub fn render_result(plan: &Plan, state: &RunState, env: &Env) -> RenderedResult
 /// The step whose text is the output of every successful run of `plan` with these inputs; `None` if that depends on the
 /// course of the run.
 pub fn find_answer_source(plan: &Plan, inputs: &Value) -> Option<AnswerSource> {
-    BUILT_IN_FORMATS.find(plan.format)?.find_answer_source(plan, inputs)
+    let front_end = BUILT_IN_FORMATS.find(plan.format)?;
+    (front_end.find_answer_source)(plan, inputs)
 }

@@ -21,8 +21,15 @@ pub const FORMAT: Format = Format::new("toy");
 /// The reference to the answer before.
 const LAST: &str = "{last}";
 
+/// JSON Schema of a definition.
+const SCHEMA: &str = r#"{"type": "object", "required": ["name", "prompts"],
+    "properties": {"name": {"type": "string"}, "prompts": {"type": "array", "items": {"type": "string"}}}}"#;
+
 /// The front end.
-pub struct ToyFormat;
+pub const FRONT_END: FrontEnd = FrontEnd {
+    recognises: |file, _| file.ends_with(".toy.yaml"),
+    ..FrontEnd::new(FORMAT, SCHEMA, compile, render_result)
+};
 
 /// A definition.
 #[derive(Deserialize)]
@@ -32,64 +39,38 @@ struct Definition {
     prompts: Vec<String>,
 }
 
-impl FrontEnd for ToyFormat {
-    fn format(&self) -> Format {
-        FORMAT
-    }
+fn compile(source: DefinitionSource<'_>, _: &Sources, problems: &mut Problems, _: &mut Vec<String>) -> Option<Plan> {
+    let definition: Definition = match serde_saphyr::from_str(source.text) {
+        Ok(definition) => definition,
+        Err(error) => {
+            problems.add_error(Code::WrongKind, Span::default(), format!("this is no list of prompts: {error}"));
+            return None;
+        }
+    };
+    let mut siblings = Siblings::default();
+    let steps = definition.prompts.iter().map(|prompt| {
+        let step = Step::new(siblings.next_key(None, "prompt"), Leaf::Generate(generate(prompt)));
+        Step { title: prompt.clone(), writes: vec![Write::to_variable("last")], ..step }
+    });
+    let steps = Composite::Sequence(steps.collect());
+    Some(Plan {
+        format: FORMAT,
+        id: None,
+        name: definition.name,
+        description: String::new(),
+        inputs: Inputs::Whole("last".into()),
+        text: TextRules { missing: Missing::Empty, null_is_missing: true, style: TextStyle::Json, keeps_type: false },
+        limits: Limits::default(),
+        functions: Vec::new(),
+        thread: None,
+        root: Step::new(Siblings::default().next_key(None, "prompts"), steps),
+    })
+}
 
-    fn schema(&self) -> &'static str {
-        r#"{"type": "object", "required": ["name", "prompts"],
-            "properties": {"name": {"type": "string"}, "prompts": {"type": "array", "items": {"type": "string"}}}}"#
-    }
-
-    fn recognises(&self, file: &str, _text: &str) -> bool {
-        file.ends_with(".toy.yaml")
-    }
-
-    fn compile(
-        &self,
-        source: DefinitionSource<'_>,
-        _sources: &Sources,
-        problems: &mut Problems,
-        _needs: &mut Vec<String>,
-    ) -> Option<Plan> {
-        let definition: Definition = match serde_saphyr::from_str(source.text) {
-            Ok(definition) => definition,
-            Err(error) => {
-                problems.add_error(Code::WrongKind, Span::default(), format!("this is no list of prompts: {error}"));
-                return None;
-            }
-        };
-        let mut siblings = Siblings::default();
-        let steps = definition.prompts.iter().map(|prompt| {
-            let step = Step::new(siblings.next_key(None, "prompt"), Leaf::Generate(generate(prompt)));
-            Step { title: prompt.clone(), writes: vec![Write::to_variable("last")], ..step }
-        });
-        let steps = Composite::Sequence(steps.collect());
-        Some(Plan {
-            format: FORMAT,
-            id: None,
-            name: definition.name,
-            description: String::new(),
-            inputs: Inputs::Whole("last".into()),
-            text: TextRules {
-                missing: Missing::Empty,
-                null_is_missing: true,
-                style: TextStyle::Json,
-                keeps_type: false,
-            },
-            limits: Limits::default(),
-            functions: Vec::new(),
-            thread: None,
-            root: Step::new(Siblings::default().next_key(None, "prompts"), steps),
-        })
-    }
-
-    fn render_result(&self, _plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
-        let output = env.vars.get("last").cloned().unwrap_or_default();
-        let answers = state.steps().iter().filter_map(|step| step.output.clone()).collect();
-        RenderedResult { result: Value::map([("answers", Value::list(answers))]), output }
-    }
+fn render_result(_plan: &Plan, state: &RunState, env: &Env) -> RenderedResult {
+    let output = env.vars.get("last").cloned().unwrap_or_default();
+    let answers = state.steps().iter().filter_map(|step| step.output.clone()).collect();
+    RenderedResult { result: Value::map([("answers", Value::list(answers))]), output }
 }
 
 fn generate(prompt: &str) -> Generate {

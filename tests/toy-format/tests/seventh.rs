@@ -14,13 +14,13 @@ use flowloom_formats::{Compiled, Registry, Sources};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::sim::SimClock;
 use flowloom_runtime::{Engine, StartOptions};
-use toy_format::{FORMAT, ToyFormat};
+use toy_format::{FORMAT, FRONT_END};
 use world::effects;
 
 const DEFINITION: &str = "name: greeting\nprompts:\n  - Name a city.\n  - Greet the people of {last}.\n";
 
 fn registry() -> Registry {
-    Registry::built_in().with(ToyFormat)
+    Registry::built_in().with(FRONT_END)
 }
 
 fn compile(file: &str, text: &str) -> Compiled {

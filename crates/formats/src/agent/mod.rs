@@ -25,7 +25,7 @@ use crate::sources::Sources;
 use tools::ToolCollector;
 
 pub use crate::sources::AvailableFlow;
-pub(crate) use front_end::AgentFormat;
+pub(crate) use front_end::FRONT_END;
 
 /// The supported keys, including those of agent records in graphs.
 const KNOWN_KEYS: [&str; 14] = [

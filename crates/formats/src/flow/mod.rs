@@ -23,7 +23,7 @@ use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::reader::{Fields, read_json};
 
-pub(crate) use front_end::FlowFormat;
+pub(crate) use front_end::FRONT_END;
 pub use tool::{ToolReply, flow_tool, is_active, tool_reply};
 
 /// The text rules of a flow: unknown and null references stay as text; everything else is rendered as in JavaScript.

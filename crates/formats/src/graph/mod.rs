@@ -27,7 +27,7 @@ use crate::reader::{Fields, read_json, related_path};
 use crate::sources::Sources;
 use agents::AgentCatalog;
 
-pub(crate) use front_end::GraphFormat;
+pub(crate) use front_end::FRONT_END;
 
 /// The text rules of a graph; only requests of tools contain references.
 pub const TEXT_RULES: TextRules =

@@ -43,7 +43,7 @@ use frontmatter::Frontmatter;
 use parse::TextPiece;
 use scope::{Meaning, ScopeNames};
 
-pub(crate) use front_end::MarkdownFormat;
+pub(crate) use front_end::FRONT_END;
 
 /// The text between the instructions and a role.
 pub const ROLE_PREFIX: &str = "\n\nYour role in this step: ";

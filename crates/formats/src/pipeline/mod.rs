@@ -30,7 +30,7 @@ use crate::sources::Sources;
 use blocks::{BlockCatalog, BlockDefinition};
 
 pub use blocks::{built_in_blocks, check_block};
-pub(crate) use front_end::PipelineFormat;
+pub(crate) use front_end::FRONT_END;
 pub use memory::memory_keys;
 pub use present::{PlanNode, find_dag, log_order, node_results, plan_nodes};
 

@@ -28,7 +28,7 @@ use crate::problems::Problems;
 use crate::reader::{Fields, find_span, read_json};
 use crate::sources::Sources;
 
-pub(crate) use front_end::StepsFormat;
+pub(crate) use front_end::FRONT_END;
 pub use functions::BUILT_IN_FUNCTIONS;
 pub use present::{not_found_message, run_record, status_word};
 
