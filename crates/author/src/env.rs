@@ -23,11 +23,11 @@ pub trait PlannerEnv: Send + Sync {
     fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>>;
 
     /// Runs a block once in the sandbox, without network access, the user's memory or secrets, like
-    /// [`Rehearser::attempt`](crate::dry_run::Rehearser::attempt).
+    /// [`DryRunner::try_block`](crate::dry_run::DryRunner::try_block).
     fn try_block<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> EffectFuture<'a, TrialOutcome>;
 
     /// Executes a pipeline that passed its check as a dry run, with prompts and functions mocked, like
-    /// [`Rehearser::rehearse`](crate::dry_run::Rehearser::rehearse) with its [`definition`](crate::wire::definition).
+    /// [`DryRunner::dry_run`](crate::dry_run::DryRunner::dry_run) with its [`build_definition`](crate::wire::build_definition).
     fn dry_run<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> EffectFuture<'a, DryRun>;
 
     /// Receives events as they happen.

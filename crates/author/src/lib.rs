@@ -1,8 +1,8 @@
 //! The planner: from a goal in plain language to a pipeline that passes its check.
 //!
-//! [`clarify`] asks questions until the goal is clear. [`think`] then runs the stages decompose, search, create and
-//! wire. Each stage is a function of its arguments; everything it does outside goes through [`World`]: no clock, no
-//! randomness, no storage. [`rehearse`] implements trials and dry runs. Saving and running the result is up to the
+//! [`clarify`] asks questions until the goal is clear. [`run_planner`] then runs the stages decompose, search, create and
+//! wire. Each stage is a function of its arguments; everything it does outside goes through [`PlannerEnv`]: no clock, no
+//! randomness, no storage. [`dry_run`] implements trials and dry runs. Saving and running the result is up to the
 //! caller.
 #![warn(missing_docs)]
 

@@ -59,7 +59,7 @@ pub const STATUS_TABLE: [StatusRow; 10] = [
 ];
 
 impl Status {
-    /// The row of [`TABLE`] for this status.
+    /// The row of [`STATUS_TABLE`] for this status.
     pub fn table_row(self) -> &'static StatusRow {
         STATUS_TABLE.iter().find(|row| row.status == self).unwrap_or(&STATUS_TABLE[1])
     }

@@ -30,7 +30,7 @@ impl Store {
         hash
     }
 
-    /// Same as [`Store::keep_bundle`], for a bundle whose hash is already known.
+    /// Same as [`Store::hold_bundle`], for a bundle whose hash is already known.
     pub fn hold_hashed_bundle(&self, hash: Hash, content: &Arc<str>) {
         self.lock_bundles().insert(hash, content.clone());
     }

@@ -78,7 +78,7 @@ impl Origin {
 /// Key of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DefinitionKey {
-    /// User that owns it; [`SHARED`] if every user may use it.
+    /// User that owns it; [`SHARED_USER`] if every user may use it.
     pub user: String,
     /// Kind of the definition.
     pub kind: DefinitionKind,

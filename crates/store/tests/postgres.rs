@@ -209,7 +209,7 @@ async fn a_run_that_could_not_be_written_continues_when_the_server_is_back() {
     append_records(&*store, lease, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await.expect("stored");
 }
 
-/// A store whose connections pass through a [`Middle`].
+/// A store whose connections pass through a [`DroppingProxy`].
 fn open_through_proxy(place: &TestDatabase) -> (DroppingProxy, Arc<Store>) {
     let database = place.postgres.as_ref().expect("a database");
     let middle = DroppingProxy::start_proxy(database.socket_path());

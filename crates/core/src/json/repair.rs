@@ -16,7 +16,7 @@ pub fn read_lenient(text: &str) -> Option<Value> {
     repaired.or_else(|| extract_json(text))
 }
 
-/// Number of opening brackets that [`extract`] tries; bounds the work on text full of brackets.
+/// Number of opening brackets that [`extract_json`] tries; bounds the work on text full of brackets.
 const MAX_EXTRACT_STARTS: usize = 1000;
 
 /// The first part between matching brackets that parses as JSON, either unchanged or with its keys and quotes repaired.

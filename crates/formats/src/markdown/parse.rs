@@ -57,7 +57,7 @@ impl<'a> TextPiece<'a> {
 #[derive(Default)]
 pub(super) struct Lines {
     file: String,
-    /// Line and column at every [`STEP`] bytes.
+    /// Line and column at every [`MARK_DISTANCE_BYTES`] bytes.
     marks: Vec<(usize, usize)>,
 }
 

@@ -139,7 +139,7 @@ fn truncate_text(text: &str, most: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// `retry-after-ms`, or `Retry-After` in seconds or as a date; at most [`MOST_PATIENCE`].
+/// `retry-after-ms`, or `Retry-After` in seconds or as a date; at most [`MAX_RETRY_WAIT`].
 fn parse_retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let seconds = |text: &str, unit: f64| {

@@ -75,7 +75,7 @@ pub async fn evaluate_source(sandbox: &Sandbox, source: &str) -> Result<String, 
     evaluate_with(sandbox, source, &[]).await
 }
 
-/// Same as [`evaluate`], with names.
+/// Same as [`evaluate_source`], with names.
 pub async fn evaluate_with(
     sandbox: &Sandbox,
     source: &str,

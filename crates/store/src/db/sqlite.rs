@@ -53,7 +53,7 @@ impl Sqlite {
         self.run_script(&format!("PRAGMA synchronous={synchronous}"))
     }
 
-    /// Turns off automatic checkpoints; [`Sqlite::checkpoint`] runs them instead.
+    /// Turns off automatic checkpoints; [`Sqlite::run_checkpoint`] runs them instead.
     pub(crate) fn disable_auto_checkpoints(&self) -> Result<(), DbError> {
         self.run_script("PRAGMA wal_autocheckpoint=0")
     }
@@ -172,7 +172,7 @@ impl Sqlite {
         committed
     }
 
-    /// Same as [`Sqlite::transact`]; `None` if another process holds the write lock.
+    /// Same as [`Sqlite::run_transaction`]; `None` if another process holds the write lock.
     pub(crate) fn try_transaction_now(
         &self,
         work: impl FnOnce() -> Result<(), DbError>,

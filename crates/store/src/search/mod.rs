@@ -48,7 +48,7 @@ pub struct BlockQuery<'a> {
 /// A search result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundBlock {
-    /// User that owns the block; [`BROUGHT`] for built-in blocks.
+    /// User that owns the block; [`BUILTIN_USER`] for built-in blocks.
     pub user: String,
     /// Id of the block.
     pub id: String,
