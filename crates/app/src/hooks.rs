@@ -18,5 +18,5 @@ pub fn new_hook_row(
 ) -> (HookRow, Option<String>) {
     let secret = secret_name.is_none().then(|| format!("{PREFIX}{}", random_hex()));
     let secret_hash = secret.as_deref().map(hash_secret);
-    (HookRow { id, user: user, workflow, secret_hash, secret_name, created_at: SystemClock.now_ms() }, secret)
+    (HookRow { id, user, workflow, secret_hash, secret_name, created_at: SystemClock.now_ms() }, secret)
 }

@@ -60,7 +60,7 @@ pub fn create_key(name: &str, scopes: &[Scope], user: Option<String>, now_ms: u6
         hash: hash_secret(&secret),
         name: name.to_owned(),
         scopes: scopes.join(","),
-        user: user,
+        user,
         created_at: now_ms,
         revoked_at: None,
     };

@@ -13,10 +13,10 @@ use crate::sources::Sources;
 
 /// Compiles a definition. `None`, with an error in the problems, if that fails; files that the definition names and the
 /// sources lack are added to the list.
-pub type Compile = fn(DefinitionSource<'_>, &Sources, &mut Problems, &mut Vec<String>) -> Option<Plan>;
+pub(crate) type Compile = fn(DefinitionSource<'_>, &Sources, &mut Problems, &mut Vec<String>) -> Option<Plan>;
 
 /// Builds the result of a run from its plan, its state and its final variables.
-pub type RenderResult = fn(&Plan, &RunState, &Env) -> RenderedResult;
+pub(crate) type RenderResult = fn(&Plan, &RunState, &Env) -> RenderedResult;
 
 /// A format: how its definitions are recognised and compiled, and how its runs are presented.
 ///

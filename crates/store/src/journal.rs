@@ -17,7 +17,7 @@ use crate::abandoned::is_progress;
 use crate::db::{DbConnection, DbError, DbRow, params};
 use crate::failure::{ownership_lost, run_not_found};
 use crate::memory_runs::MemoryRuns;
-use crate::rows::{self, EventRow};
+use crate::rows::EventRow;
 use crate::store::Store;
 use crate::worker::{LocalWorker, run_in_use};
 

@@ -171,8 +171,7 @@ async fn what_the_program_brings_is_found_by_everyone_who_has_no_other(place: &T
     .await;
     embed_missing(&store, &[("Alpha", [1.0, 0.0]), ("Beta", [0.0, 1.0])]).await;
     let found = |user: &str, vector| {
-        let found =
-            store.search_blocks(BlockQuery { user: user, words: "alpha", vector, limit: 10 }).expect("readable");
+        let found = store.search_blocks(BlockQuery { user, words: "alpha", vector, limit: 10 }).expect("readable");
         found.into_iter().map(|found| (found.user, found.id)).collect::<Vec<_>>()
     };
     let name = |user: &str, id: &str| (user.to_owned(), id.to_owned());

@@ -66,7 +66,7 @@ fn query_store(
 ) -> Result<Vec<BlockMatch>, StepError> {
     let words = wanted.search_text();
     let vector = vector.map(|made| (made.model.as_str(), &*made.vector));
-    let near = store.search_blocks(BlockQuery { user: user, words: &words, vector, limit })?;
+    let near = store.search_blocks(BlockQuery { user, words: &words, vector, limit })?;
     let mut all = Vec::new();
     for one in near.into_iter().filter(is_similar) {
         // The block may have been deleted since, or may belong to another release.

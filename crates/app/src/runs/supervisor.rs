@@ -104,7 +104,7 @@ impl RunSupervisor {
     pub async fn start_run(self: &Arc<RunSupervisor>, started: StartedRun, needs_events: bool) -> ActiveRun {
         let StartedRun { run, plan } = started;
         let (id, subscription) = (run.id(), needs_events.then(|| run.subscribe()));
-        ActiveRun { id, subscription: subscription, completion: Some(self.drive_run(run, plan).await) }
+        ActiveRun { id, subscription, completion: Some(self.drive_run(run, plan).await) }
     }
 
     /// A run that was started before.

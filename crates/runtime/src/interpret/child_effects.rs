@@ -32,14 +32,7 @@ pub(super) struct ChildEffectRunner<'a> {
 impl<'a> ChildEffectRunner<'a> {
     pub(super) fn new(interpreter: &'a Interpreter, place: &'a StepContext, attempt: u32) -> ChildEffectRunner<'a> {
         let (request_count, progress_count, halt) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
-        ChildEffectRunner {
-            interpreter,
-            place,
-            attempt,
-            request_count: request_count,
-            progress_count: progress_count,
-            interrupt: halt,
-        }
+        ChildEffectRunner { interpreter, place, attempt, request_count, progress_count, interrupt: halt }
     }
 
     /// The interrupt of the run, if one occurred during a child effect.

@@ -146,7 +146,7 @@ impl WorkerPool {
             from.next_frame().await
         });
         match ready.await {
-            Ok(Ok(Some(missing))) if missing.is_empty() => Ok(ScriptWorker { user: user, to, from, _child: child }),
+            Ok(Ok(Some(missing))) if missing.is_empty() => Ok(ScriptWorker { user, to, from, _child: child }),
             Ok(Ok(Some(missing))) => Err(no_sandbox(&String::from_utf8_lossy(&missing))),
             Ok(Ok(None)) => Err(unstarted("the worker ended before it was ready".to_owned())),
             Ok(Err(error)) => Err(unstarted(error.to_string())),

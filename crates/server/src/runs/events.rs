@@ -99,7 +99,7 @@ pub(crate) fn encode_stream(
         run,
         encoder: teller,
         seq,
-        subscription: subscription,
+        subscription,
         is_behind: true,
         end: StreamEnd::Open,
         _counted: counted,
