@@ -88,9 +88,7 @@ pub fn build_models(config: &Config, default: Option<String>, aliases: &[(String
         proxy: config.proxy.clone(),
         ..ModelSettings::default()
     };
-    Models::new(settings, Arc::new(ProcessEnvironment))
-        .with_local(Arc::new(LocalEngine::new()))
-        .with_local(Arc::new(LocalEngine::new()))
+    Models::new(settings, Arc::new(ProcessEnvironment)).with_local(Arc::new(LocalEngine::new()))
 }
 
 /// The configured providers and the local models as JSON.
