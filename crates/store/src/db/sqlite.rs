@@ -63,27 +63,34 @@ impl Sqlite {
         Ok(self.0.execute_batch(sql)?)
     }
 
-    /// Migrates an empty or older database to [`SCHEMA_VERSION`]. Fails with `StoreNewer` if the database has a higher version.
+    /// Migrates an empty or older database to [`SCHEMA_VERSION`]. Fails with `StoreNewer` if the database has a higher
+    /// version.
     pub(crate) fn migrate_schema(&self, file: &Path) -> Result<(), DbError> {
-        let version = || self.0.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
-        let found = version()?;
-        if found > SCHEMA_VERSION {
-            let message = format!(
-                "{} has schema version {found}, but this program supports at most {SCHEMA_VERSION}; use a newer flowloom or \
-                 another --data-dir",
-                file.display()
-            );
-            return Err(StepError::new(Code::StoreNewer, message).into());
-        }
+        let found = self.read_supported_version(file)?;
         if found == SCHEMA_VERSION {
             return Ok(());
         }
         // An empty database has nothing to lose in a power failure, so creating it need not wait for the disk.
         let synchronous = if found == 0 { "OFF" } else { "FULL" };
         self.run_script(&format!("PRAGMA synchronous={synchronous}; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE"))?;
-        let left = MIGRATION_SCRIPTS.iter().skip(usize::try_from(version()?).unwrap_or(0));
+        // Another process may have migrated it in the meantime.
+        let found = self.read_supported_version(file)?;
+        let left = MIGRATION_SCRIPTS.iter().skip(usize::try_from(found).unwrap_or(0));
         left.copied().try_for_each(|migration| self.run_script(migration))?;
         self.run_script(&format!("PRAGMA user_version={SCHEMA_VERSION}; COMMIT"))
+    }
+
+    fn read_supported_version(&self, file: &Path) -> Result<i64, DbError> {
+        let found: i64 = self.0.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        if found <= SCHEMA_VERSION {
+            return Ok(found);
+        }
+        let message = format!(
+            "{} has schema version {found}, but this program supports at most {SCHEMA_VERSION}; use a newer flowloom or \
+             another --data-dir",
+            file.display()
+        );
+        Err(StepError::new(Code::StoreNewer, message).into())
     }
 
     /// Writes a copy of the current database to a new file.
