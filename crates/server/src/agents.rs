@@ -28,7 +28,7 @@ use crate::runs::start::StartContext;
 use crate::state::Server;
 use crate::threads::{DEFAULT_THREAD, UserMessage, run_turn};
 
-/// The routes of the OpenAI-compatible API.
+/// The routes of agents.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(post_chat))
 }

@@ -10,7 +10,7 @@ use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
-/// The routes of the OpenAI-compatible API.
+/// The routes of the documentation page.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(get_page)).routes(routes!(get_file))
 }

@@ -30,7 +30,7 @@ use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::start::StartContext;
 use crate::state::Server;
 
-/// The routes of the OpenAI-compatible API.
+/// The routes of webhooks.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(list_hooks)).routes(routes!(put_hook, delete_hook)).routes(routes!(call_hook))
 }

@@ -16,7 +16,7 @@ use crate::caller::Caller;
 use crate::problem::ApiResult;
 use crate::state::Server;
 
-/// The routes of the OpenAI-compatible API.
+/// The route that lists the models.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(list_models))
 }

@@ -35,7 +35,7 @@ use crate::problem::{ApiResult, ProblemDocument};
 use crate::runs::start::StartContext;
 use crate::state::Server;
 
-/// The routes of the OpenAI-compatible API.
+/// The routes of schedules.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(list_schedules)).routes(routes!(put_schedule, delete_schedule))
 }

@@ -39,7 +39,7 @@ use crate::runs::answer::{WaitQuery, respond_with_run};
 use crate::runs::start::StartContext;
 use crate::state::Server;
 
-/// The routes of the OpenAI-compatible API.
+/// The routes of conversations.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(list_threads)).routes(routes!(get_thread, send_message, delete_thread))
 }

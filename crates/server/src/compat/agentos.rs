@@ -34,7 +34,7 @@ use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::start::StartContext;
 use crate::state::Server;
 
-/// The routes of the OpenAI-compatible API.
+/// The routes of AgentOS' API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
         .routes(routes!(create_workflow, list_workflows))

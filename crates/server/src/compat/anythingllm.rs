@@ -34,7 +34,7 @@ use crate::problem::Problem;
 use crate::runs::start::StartContext;
 use crate::state::Server;
 
-/// The routes of the OpenAI-compatible API.
+/// The routes of AnythingLLM's API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
         .routes(routes!(save_flow))

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use crate::state::Server;
 
-/// The routes of the OpenAI-compatible API.
+/// The routes of definitions.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
         .routes(routes!(workflows::list_workflows, sync::sync_workflows))

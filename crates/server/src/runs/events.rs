@@ -80,30 +80,22 @@ pub(crate) fn stream_run(server: Server, run: RunId, seq: u64, with_text: bool) 
 pub(crate) fn stream_encoded(
     server: Server,
     run: RunId,
-    (seq, teller): (u64, Box<dyn EventEncoder>),
+    (seq, encoder): (u64, Box<dyn EventEncoder>),
     subscription: Option<Subscription>,
 ) -> axum::response::Response {
-    stream_response(seq == 0, encode_stream(server, run, (seq, teller), subscription))
+    stream_response(seq == 0, encode_stream(server, run, (seq, encoder), subscription))
 }
 
 /// The events as a stream that can be extended.
 pub(crate) fn encode_stream(
     server: Server,
     run: RunId,
-    (seq, teller): (u64, Box<dyn EventEncoder>),
+    (seq, encoder): (u64, Box<dyn EventEncoder>),
     subscription: Option<Subscription>,
 ) -> impl futures_util::Stream<Item = Sse> + Send + 'static {
     let counted = server.followers.clone();
-    let follower = Follower {
-        server,
-        run,
-        encoder: teller,
-        seq,
-        subscription,
-        is_behind: true,
-        end: StreamEnd::Open,
-        _counted: counted,
-    };
+    let follower =
+        Follower { server, run, encoder, seq, subscription, is_behind: true, end: StreamEnd::Open, _counted: counted };
     let batches =
         stream::unfold(follower, |mut follower| async move { Some((follower.next_batch().await?, follower)) });
     batches.flat_map(stream::iter)

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use crate::state::Server;
 
-/// The routes of the OpenAI-compatible API.
+/// The routes of runs.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
         .routes(routes!(read::list_runs, start::post_run))

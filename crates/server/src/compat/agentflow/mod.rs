@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use crate::state::Server;
 
-/// The routes of the OpenAI-compatible API.
+/// The routes of AgentFlow's API.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
         .routes(routes!(author::clarify_goal))
