@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use flowloom_core::code::Code as ErrorCode;
+use flowloom_core::code::Code;
 use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::{Code, Context, Host, Reply};
+use flowloom_runtime::effects::{CodeRunner, EffectContext, EffectFuture, SandboxHost};
 
-use crate::config::{Available, SandboxConfig};
+use crate::config::{Availability, SandboxConfig};
 
 const UNSUPPORTED_MESSAGE: &str = "the sandbox needs Linux on x86_64 or aarch64";
 
@@ -23,8 +23,9 @@ impl Sandbox {
     }
 
     /// No kind of code can run.
-    pub async fn check_availability(&self) -> Available {
-        Available { script: Err(MISSING.to_owned()), python: Err(MISSING.to_owned()) }
+    pub async fn check_availability(&self) -> Availability {
+        let missing = || Err(UNSUPPORTED_MESSAGE.to_owned());
+        Availability { script: missing(), python: missing() }
     }
 }
 
@@ -33,17 +34,21 @@ pub fn worker_main(_arguments: impl IntoIterator<Item = OsString>) -> Option<Exi
     None
 }
 
-impl Code for Sandbox {
+impl CodeRunner for Sandbox {
     fn run_python<'a>(
         &'a self,
         _request: &'a PythonRequest,
-        _host: &'a dyn Host,
-        _context: &'a Context,
-    ) -> Reply<'a, PythonReply> {
-        Box::pin(async { Err(StepError::new(ErrorCode::NoSandbox, MISSING)) })
+        _host: &'a dyn SandboxHost,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, PythonReply> {
+        Box::pin(async { Err(StepError::new(Code::NoSandbox, UNSUPPORTED_MESSAGE)) })
     }
 
-    fn evaluate_script<'a>(&'a self, _request: &'a ScriptRequest, _context: &'a Context) -> Reply<'a, Option<Value>> {
-        Box::pin(async { Err(StepError::new(ErrorCode::NoSandbox, MISSING)) })
+    fn evaluate_script<'a>(
+        &'a self,
+        _request: &'a ScriptRequest,
+        _context: &'a EffectContext,
+    ) -> EffectFuture<'a, Option<Value>> {
+        Box::pin(async { Err(StepError::new(Code::NoSandbox, UNSUPPORTED_MESSAGE)) })
     }
 }
