@@ -101,7 +101,7 @@ pub fn model_list(config: &Config) -> serde_json::Value {
             "name": provider.name,
             "base_url": provider.base_url,
             "key_env": provider.key_env,
-            "problem": provider.problem.as_ref().map(|problem| problem.message.clone()),
+            "problem": provider.problem.as_ref().map(ToString::to_string),
         })
     };
     let providers: Vec<_> = models.list_providers().iter().map(provider).collect();
