@@ -8,7 +8,7 @@ use flowloom_core::error::StepError;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings, ProviderStatus};
 use flowloom_models_local::LocalEngine;
 use flowloom_sandbox::{Sandbox, SandboxConfig};
-use flowloom_tools::{EgressPolicy, HttpClient, HttpLimits, Secrets};
+use flowloom_tools::{EgressPolicy, HttpClient, HttpLimits, Secrets, ToolError};
 use serde_json::json;
 
 use crate::config::Config;
@@ -27,7 +27,7 @@ pub(crate) fn build_egress_policy(config: &Config) -> Result<EgressPolicy, StepE
     // Hosts named in [tools] and [search] are allowed implicitly.
     let named = config.tools.base_url.as_deref().into_iter().chain(config.search.as_ref().map(|it| it.url.as_str()));
     allowed.extend(named.filter_map(parse_host_and_port));
-    let mut policy = EgressPolicy::with_allow_list(&allowed)?;
+    let mut policy = EgressPolicy::with_allow_list(&allowed).map_err(ToolError::from)?;
     if let Some(ports) = &config.egress.ports {
         policy.ports.clone_from(ports);
     }
@@ -99,7 +99,7 @@ pub fn model_list(config: &Config) -> serde_json::Value {
             "name": provider.name,
             "base_url": provider.base_url,
             "key_env": provider.key_env,
-            "problem": provider.problem.as_ref().map(|problem| problem.message.clone()),
+            "problem": provider.problem.as_ref().map(ToString::to_string),
         })
     };
     let providers: Vec<_> = models.list_providers().iter().map(provider).collect();

@@ -15,7 +15,7 @@ fn main() -> Result<(), String> {
         .map_or_else(|| cache_dir(&ProcessEnvironment).join("smollm2-135m.gguf"), std::path::PathBuf::from);
     println!("{}", file.display());
     for (words, answer) in [(40, 128), (400, 128), (1500, 64)] {
-        let speed = measure_speed(&file, words, answer)?;
+        let speed = measure_speed(&file, words, answer).map_err(|error| error.to_string())?;
         println!(
             "load {:.0} ms · prompt of {} tokens {:.0}/s · answer of {} tokens {:.1}/s",
             speed.load_ms, speed.prompt_tokens, speed.prompt_rate, speed.answer_tokens, speed.answer_rate

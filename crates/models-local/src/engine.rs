@@ -41,7 +41,7 @@ impl InferenceEngine for LocalEngine {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots.entry(file.to_owned()).or_default().clone()
         };
-        Box::pin(language::generate(slot, file.to_owned(), request, context))
+        Box::pin(async move { Ok(language::generate(slot, file.to_owned(), request, context).await?) })
     }
 
     fn open_embedder(&self, folder: &Path) -> Result<Box<dyn Embed>, StepError> {

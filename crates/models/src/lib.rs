@@ -4,6 +4,7 @@
 
 mod catalog;
 pub mod embed;
+mod error;
 mod estimate;
 mod local;
 mod models;
@@ -13,6 +14,9 @@ mod scripted;
 mod settings;
 mod structured;
 
-pub use local::{InferenceEngine, LOCAL_EMBEDDING_MODEL, LOCAL_MAX_ANSWER_TOKENS, LOCAL_MODEL};
+pub use catalog::{LOCAL_EMBEDDING_MODEL, LOCAL_MODEL};
+pub use error::{ModelError, ResolveError, SchemaError, ScriptError};
+pub use local::{InferenceEngine, LOCAL_MAX_ANSWER_TOKENS};
 pub use models::{Models, ProviderStatus};
+pub use remote::ProviderCallError;
 pub use settings::{Environment, ModelSettings, ProcessEnvironment, ProviderSettings, cache_dir};

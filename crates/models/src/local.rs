@@ -5,16 +5,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flowloom_core::StepError;
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
-use flowloom_core::{Code, StepError};
 use flowloom_runtime::effects::{EffectContext, EffectFuture};
 
+use crate::catalog::LOCAL_MODEL;
 use crate::embed::Embed;
+use crate::error::{ModelError, ResolveError};
 
-/// The language model that needs no key: `local:` and this name.
-pub const LOCAL_MODEL: &str = "smollm2-135m";
-/// The embedding model that needs no key: `local:` and this name.
-pub const LOCAL_EMBEDDING_MODEL: &str = "all-minilm-l6-v2";
 /// Largest answer, in tokens, when the request does not bound it.
 pub const LOCAL_MAX_ANSWER_TOKENS: u64 = 512;
 /// Window of the default model, in tokens.
@@ -34,7 +32,7 @@ pub trait InferenceEngine: Send + Sync {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply>;
 
-    /// The embedding model [`LOCAL_EMBEDDING_MODEL`] from the files in `folder`; `ModelFileMissing` if one is missing.
+    /// The embedding model [`LOCAL_EMBEDDING_MODEL`](crate::LOCAL_EMBEDDING_MODEL) from the files in `folder`; `ModelFileMissing` if one is missing.
     fn open_embedder(&self, folder: &Path) -> Result<Box<dyn Embed>, StepError>;
 }
 
@@ -56,25 +54,19 @@ impl LocalModels {
         &self.folder
     }
 
-    /// What runs the models; `ModelFailed` where this program has no inference engine.
-    pub(crate) fn engine(&self) -> Result<&dyn InferenceEngine, StepError> {
-        self.engine.as_deref().ok_or_else(|| {
-            StepError::new(Code::ModelFailed, "this program was built without local models; name another provider")
-        })
+    /// What runs the models.
+    pub(crate) fn engine(&self) -> Result<&dyn InferenceEngine, ResolveError> {
+        self.engine.as_deref().ok_or(ResolveError::NoInferenceEngine)
     }
 
-    /// The file of `local:NAME`, or of `local:/path/to/file.gguf`; `ModelFileMissing` if there is none.
-    pub(crate) fn find_file(&self, name: &str) -> Result<PathBuf, StepError> {
+    /// The file of `local:NAME`, or of `local:/path/to/file.gguf`.
+    pub(crate) fn find_file(&self, name: &str) -> Result<PathBuf, ResolveError> {
         let is_path = name.contains(['/', '\\']) || name.ends_with(".gguf");
         let file = if is_path { PathBuf::from(name) } else { self.folder.join(format!("{name}.gguf")) };
         if file.is_file() {
             return Ok(file);
         }
-        let advice = match name {
-            LOCAL_MODEL => "; fetch it with `flowloom models pull`",
-            _ => "",
-        };
-        Err(StepError::new(Code::ModelFileMissing, format!("the model file {} is missing{advice}", file.display())))
+        Err(ResolveError::FileMissing { file, can_be_pulled: name == LOCAL_MODEL })
     }
 
     /// Tokens that a prompt and its answer may have together.
@@ -92,9 +84,9 @@ impl LocalModels {
         name: &str,
         request: &GenerateRequest,
         context: &EffectContext,
-    ) -> Result<GenerateReply, StepError> {
+    ) -> Result<GenerateReply, ModelError> {
         let file = self.find_file(name)?;
-        self.engine()?.generate(&file, request, context).await
+        Ok(self.engine()?.generate(&file, request, context).await?)
     }
 }
 
@@ -107,8 +99,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("bad.gguf"), "GGUF but not really").unwrap();
         let local = LocalModels::new(folder.path().into(), None);
-        assert_eq!(local.find_file("../etc/passwd").unwrap_err().code, Code::ModelFileMissing);
+        assert!(matches!(local.find_file("../etc/passwd"), Err(ResolveError::FileMissing { .. })));
         assert!(local.find_file("bad").is_ok());
-        assert_eq!(local.engine().map(|_| ()).unwrap_err().code, Code::ModelFailed);
+        assert_eq!(local.engine().map(|_| ()), Err(ResolveError::NoInferenceEngine));
     }
 }

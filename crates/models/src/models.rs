@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use flowloom_core::chat::{Message, Usage};
 use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose};
-use flowloom_core::{Code, StepError, Value};
+use flowloom_core::{StepError, Value};
 use flowloom_runtime::effects::{EffectContext, EffectFuture, Model, Price};
+use futures_util::TryFutureExt as _;
 
 use crate::catalog::{self, Figures};
+use crate::error::{ModelError, ResolveError};
 use crate::estimate::estimate_tokens;
 use crate::local::{InferenceEngine, LOCAL_MAX_ANSWER_TOKENS, LocalModels};
 use crate::remote::{ProviderAnswer, RemoteModels};
@@ -43,7 +45,7 @@ pub struct ProviderStatus {
     /// Environment variable of the key.
     pub key_env: Option<String>,
     /// Why it cannot be used; `None` if it can.
-    pub problem: Option<StepError>,
+    pub problem: Option<ResolveError>,
 }
 
 impl Models {
@@ -104,11 +106,11 @@ impl Models {
         request: &GenerateRequest,
         context: &EffectContext,
         key: &str,
-    ) -> Result<GenerateReply, StepError> {
+    ) -> Result<GenerateReply, ModelError> {
         let (provider, name) = split_model_name(&request.model)?;
         match provider {
             "local" => self.local.generate_answer(name, request, context).await,
-            "scripted" => self.scripted.generate_answer(&self.script_path(name)?, request, context),
+            "scripted" => Ok(self.scripted.generate_answer(&self.script_path(name)?, request, context)?),
             _ => {
                 let target = resolve::resolve_target(&self.settings, &*self.environment, provider, name)?;
                 let most = u32::try_from(self.default_max_tokens(&request.model)).unwrap_or(u32::MAX);
@@ -123,7 +125,7 @@ impl Models {
         request: &GenerateRequest,
         schema: &Value,
         context: &EffectContext,
-    ) -> Result<GenerateReply, StepError> {
+    ) -> Result<GenerateReply, ModelError> {
         let schema = Schema::new(schema)?;
         let request = schema.add_instruction(request);
         let mut answer = self.ask_model(&request, context, &context.idempotency_key()).await?;
@@ -141,7 +143,7 @@ impl Models {
         answer.usage.add(&first);
         match schema.validate_answer(&answer) {
             Ok(text) => Ok(GenerateReply { text: Some(text), ..answer }),
-            Err(complaint) => Err(structured::not_json_error(&answer, &complaint)),
+            Err(complaint) => Err(structured::not_json_error(&answer, complaint)),
         }
     }
 
@@ -163,22 +165,15 @@ impl Models {
         GenerateReply { text, tool_calls: answer.calls, usage }
     }
 
-    fn script_path(&self, name: &str) -> Result<String, StepError> {
+    fn script_path(&self, name: &str) -> Result<String, ResolveError> {
         match (name, &self.settings.script) {
             ("", Some(path)) => Ok(path.to_string_lossy().into_owned()),
-            ("", None) => Err(StepError::new(Code::ModelUnknown, "`scripted:` needs a file; write scripted:PATH")),
+            ("", None) => Err(ResolveError::NoScriptPath),
             (name, _) => Ok(name.to_owned()),
         }
     }
 
-    fn find_figures(&self, model: &str) -> Option<Figures> {
-        let (provider, name) = model.split_once(':')?;
-        catalog::find_figures(provider, name)
-    }
-}
-
-impl Model for Models {
-    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+    fn resolve_model(&self, named: Option<&str>) -> Result<String, ModelError> {
         let model = resolve::choose_model(&self.settings, &self.local, named)?;
         let (provider, name) = split_model_name(&model)?;
         match provider {
@@ -192,14 +187,25 @@ impl Model for Models {
         Ok(model)
     }
 
+    fn find_figures(&self, model: &str) -> Option<Figures> {
+        let (provider, name) = model.split_once(':')?;
+        catalog::find_figures(provider, name)
+    }
+}
+
+impl Model for Models {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+        Ok(self.resolve_model(named)?)
+    }
+
     fn generate_reply<'a>(
         &'a self,
         request: &'a GenerateRequest,
         context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply> {
         match &request.schema {
-            Some(schema) => Box::pin(self.ask_for_json(request, schema, context)),
-            None => Box::pin(async move { self.ask_model(request, context, &context.idempotency_key()).await }),
+            Some(schema) => Box::pin(self.ask_for_json(request, schema, context).map_err(StepError::from)),
+            None => Box::pin(async move { Ok(self.ask_model(request, context, &context.idempotency_key()).await?) }),
         }
     }
 
@@ -231,10 +237,8 @@ impl Model for Models {
 }
 
 /// Splits `provider:model`.
-pub(crate) fn split_model_name(model: &str) -> Result<(&str, &str), StepError> {
-    model.split_once(':').ok_or_else(|| {
-        StepError::new(Code::ModelUnknown, format!("the model `{model}` has no provider; write provider:model"))
-    })
+pub(crate) fn split_model_name(model: &str) -> Result<(&str, &str), ResolveError> {
+    model.split_once(':').ok_or_else(|| ResolveError::NoProviderInName { model: model.to_owned() })
 }
 
 fn message_tokens(message: &Message) -> u64 {

@@ -1,9 +1,8 @@
 //! Selects the model of a step: aliases, defaults, and whether the provider can be used. Sends nothing.
 
-use flowloom_core::{Code, StepError};
-
-use crate::catalog::{self, Protocol, Provider};
-use crate::local::{LOCAL_MODEL, LocalModels};
+use crate::catalog::{self, LOCAL_MODEL, Protocol, Provider};
+use crate::error::ResolveError;
+use crate::local::LocalModels;
 use crate::remote::{Target, is_loopback};
 use crate::settings::{Environment, ModelSettings};
 
@@ -15,7 +14,7 @@ pub(crate) fn choose_model(
     settings: &ModelSettings,
     local: &LocalModels,
     named: Option<&str>,
-) -> Result<String, StepError> {
+) -> Result<String, ResolveError> {
     let named = named.map(str::trim).filter(|name| !name.is_empty());
     let wanted = named.or(settings.default.as_deref()).map(str::trim).filter(|name| !name.is_empty());
     if let Some(target) = find_alias(settings, wanted) {
@@ -24,11 +23,7 @@ pub(crate) fn choose_model(
     match wanted {
         Some(name) => complete_name(settings, name),
         None if local.find_file(LOCAL_MODEL).is_ok() => Ok(format!("local:{}", LOCAL_MODEL)),
-        None => Err(StepError::new(
-            Code::ModelNone,
-            "no model was chosen: name one with --model provider:model, set default_model in flowloom.toml, or fetch \
-            the small local one with `flowloom models pull`",
-        )),
+        None => Err(ResolveError::NoModelChosen),
     }
 }
 
@@ -47,20 +42,20 @@ fn find_alias<'a>(settings: &'a ModelSettings, wanted: Option<&str>) -> Option<&
     exact.or_else(same).or_else(|| find(&|name| name == "*"))
 }
 
-/// `provider:model` for a name with or without a provider. Fails with `ModelUnknown`.
-pub(crate) fn complete_name(settings: &ModelSettings, name: &str) -> Result<String, StepError> {
+/// `provider:model` for a name with or without a provider.
+pub(crate) fn complete_name(settings: &ModelSettings, name: &str) -> Result<String, ResolveError> {
     if let Some((provider, model)) = name.split_once(':') {
         if is_known_provider(settings, provider) {
             return match (provider, model.trim()) {
                 ("scripted", model) => Ok(format!("scripted:{model}")),
-                (_, "") => Err(unknown_model(format!("`{name}` names no model; write {provider}:MODEL"))),
+                (_, "") => Err(ResolveError::NoModelInName { name: name.to_owned(), provider: provider.to_owned() }),
                 (_, model) => Ok(format!("{provider}:{model}")),
             };
         }
         // Ollama writes a model with its size as `llama3:8b`.
         let guess = closest_provider(settings, provider)
             .map_or_else(|| format!("ollama:{name}"), |near| format!("{near}:{model}"));
-        return Err(unknown_model(format!("unknown model provider `{provider}`; did you mean `{guess}`?")));
+        return Err(ResolveError::MisspelledProvider { provider: provider.to_owned(), guess });
     }
     match catalog::find_family(name) {
         Some(provider) => Ok(format!("{provider}:{name}")),
@@ -70,13 +65,9 @@ pub(crate) fn complete_name(settings: &ModelSettings, name: &str) -> Result<Stri
                 _ => closest_provider(settings, name)
                     .map_or_else(|| format!("ollama:{name}"), |near| format!("{near}:MODEL")),
             };
-            Err(unknown_model(format!("cannot tell the provider of the model `{name}`; did you mean `{guess}`?")))
+            Err(ResolveError::UnclearProvider { name: name.to_owned(), guess })
         }
     }
-}
-
-fn unknown_model(message: String) -> StepError {
-    StepError::new(Code::ModelUnknown, message)
 }
 
 fn provider_names(settings: &ModelSettings) -> impl Iterator<Item = &str> {
@@ -121,24 +112,22 @@ fn edit_distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Address, key and protocol of a provider over the network. Fails with `ModelUnknown`, `ModelKeyMissing` or
-/// `ConfigInvalid`.
+/// Address, key and protocol of a provider over the network.
 pub(crate) fn resolve_target(
     settings: &ModelSettings,
     environment: &dyn Environment,
     provider: &str,
     model: &str,
-) -> Result<Target, StepError> {
+) -> Result<Target, ResolveError> {
     let provider = find_provider(settings, provider)
-        .ok_or_else(|| unknown_model(format!("unknown model provider `{provider}`")))?;
+        .ok_or_else(|| ResolveError::UnknownProvider { provider: provider.to_owned() })?;
     let configured = provider.base_env.iter().find_map(|name| environment.get_var(name));
     let base_url = complete_base_url(&provider, configured.as_deref().unwrap_or(&provider.base_url))?;
     let key = provider.key_env.as_ref().and_then(|name| environment.get_var(name)).map(|key| key.trim().to_owned());
     let key = key.filter(|key| !key.is_empty());
     match (&provider.key_env, &key) {
         (Some(name), None) if !is_loopback(&base_url) => {
-            let message = format!("{} needs a key: set the environment variable {name}", provider.name);
-            return Err(StepError::new(Code::ModelKeyMissing, message));
+            return Err(ResolveError::KeyMissing { provider: provider.name, variable: name.clone() });
         }
         _ => {}
     }
@@ -161,7 +150,7 @@ fn find_provider(settings: &ModelSettings, name: &str) -> Option<Provider> {
 }
 
 /// The address without a trailing slash, completed as the provider's own tools do it.
-fn complete_base_url(provider: &Provider, text: &str) -> Result<String, StepError> {
+fn complete_base_url(provider: &Provider, text: &str) -> Result<String, ResolveError> {
     let mut text = text.trim().trim_end_matches('/').to_owned();
     if provider.name == "ollama" {
         if !text.contains("://") {
@@ -177,8 +166,7 @@ fn complete_base_url(provider: &Provider, text: &str) -> Result<String, StepErro
     }
     let url = reqwest::Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let Some(url) = url else {
-        let message = format!("the base URL of {} is not an http or https URL", provider.name);
-        return Err(StepError::new(Code::ConfigInvalid, message));
+        return Err(ResolveError::InvalidBaseUrl { provider: provider.name.clone() });
     };
     if provider.protocol == Protocol::Anthropic && url.path() == "/" {
         text.push_str("/v1");

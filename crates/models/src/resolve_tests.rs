@@ -144,7 +144,7 @@ fn providers_are_listed_with_what_they_lack() {
     let models = Models::new(ModelSettings { providers: vec![own], ..settings_with(None, &[]) }, test_environment(&[]));
     let listed = models.list_providers();
     let of = |name: &str| listed.iter().find(|status| status.name == name).unwrap();
-    assert_eq!(of("openai").problem.as_ref().map(|problem| problem.code), Some(Code::ModelKeyMissing));
+    assert_eq!(of("openai").problem.as_ref().map(|problem| problem.code()), Some(Code::ModelKeyMissing));
     assert_eq!(of("mine").problem, None);
     assert!(!of("mine").base_url.contains("u:p"));
 }

@@ -11,8 +11,13 @@ use std::sync::{Mutex, PoisonError};
 
 use flowloom_core::chat::{Role, ToolCall, Usage};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
-use flowloom_core::{Code, StepError, Value, json};
+use flowloom_core::{Value, json};
 use flowloom_runtime::effects::EffectContext;
+
+use crate::error::ScriptError;
+
+/// Length of a question in an error message, in characters.
+const MAX_SHOWN_CHARS: usize = 80;
 
 /// Number of answers of each list that have been used.
 #[derive(Default)]
@@ -21,14 +26,13 @@ pub(crate) struct ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// Answers from the file `path`, or with the last user message if `path` is `echo`. Fails with `ScriptExhausted` if
-    /// there is no answer.
+    /// Answers from the file `path`, or with the last user message if `path` is `echo`.
     pub(crate) fn generate_answer(
         &self,
         path: &str,
         request: &GenerateRequest,
         context: &EffectContext,
-    ) -> Result<GenerateReply, StepError> {
+    ) -> Result<GenerateReply, ScriptError> {
         let asked = request.messages.iter().rev().find(|message| message.role == Role::User);
         let asked = asked.map_or("", |message| message.content.as_str());
         let answer = match path {
@@ -48,15 +52,12 @@ impl ScriptedModel {
         Ok(generated)
     }
 
-    fn find_answer(&self, path: &str, asked: &str, request: &GenerateRequest) -> Result<Value, StepError> {
+    fn find_answer(&self, path: &str, asked: &str, request: &GenerateRequest) -> Result<Value, ScriptError> {
         let script = load_script(Path::new(path))?;
         if let Some(answers) = script.as_list() {
             let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
             let next = used.entry(path.to_owned()).or_default();
-            let exhausted = || {
-                let message = format!("the script {path} has only {} answers", answers.len());
-                StepError::new(Code::ScriptExhausted, message)
-            };
+            let exhausted = || ScriptError::Exhausted { path: path.to_owned(), count: answers.len() };
             let answer = answers.get(*next).cloned().ok_or_else(exhausted)?;
             *next += 1;
             return Ok(answer);
@@ -68,25 +69,25 @@ impl ScriptedModel {
         };
         let found = rules.iter().find(fits).and_then(|rule| rule.get("answer")).or_else(|| script.get("default"));
         found.cloned().ok_or_else(|| {
-            let start: String = asked.chars().take(80).collect();
-            StepError::new(Code::ScriptExhausted, format!("the script {path} has no answer to: {start}"))
+            let question_start = asked.chars().take(MAX_SHOWN_CHARS).collect();
+            ScriptError::NoMatch { path: path.to_owned(), question_start }
         })
     }
 }
 
-/// Reads and checks a script. Fails with `ModelFailed`.
-pub(crate) fn load_script(path: &Path) -> Result<Value, StepError> {
-    let failed = |why: String| StepError::new(Code::ModelFailed, format!("the script {} {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
-    let script = json::parse_value(&text).map_err(|_| failed("is not JSON".to_owned()))?;
+/// Reads and checks a script.
+pub(crate) fn load_script(path: &Path) -> Result<Value, ScriptError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ScriptError::Unreadable { path: path.to_owned(), source })?;
+    let script = json::parse_value(&text).map_err(|source| ScriptError::NotJson { path: path.to_owned(), source })?;
     match &script {
         Value::List(_) => Ok(script),
         Value::Map(map) if map.contains_key("match") || map.contains_key("default") => Ok(script),
-        _ => Err(failed("is neither a list of answers nor an object with `match` or `default`".to_owned())),
+        _ => Err(ScriptError::WrongShape { path: path.to_owned() }),
     }
 }
 
-fn parse_answer(answer: &Value) -> Result<GenerateReply, StepError> {
+fn parse_answer(answer: &Value) -> Result<GenerateReply, ScriptError> {
     let text = |text: &str| GenerateReply { text: Some(text.to_owned()), ..GenerateReply::default() };
     let Some(map) = answer.as_map() else {
         return match answer {
@@ -97,7 +98,7 @@ fn parse_answer(answer: &Value) -> Result<GenerateReply, StepError> {
     };
     if let Some(message) = map.get("error") {
         let message = message.as_str().map_or_else(|| json::write_json(message), str::to_owned);
-        return Err(StepError::new(Code::ModelFailed, message));
+        return Err(ScriptError::ScriptedFailure { message });
     }
     if let Some(value) = map.get("json") {
         return Ok(text(&json::write_json(value)));
@@ -118,7 +119,7 @@ mod tests {
 
     use flowloom_core::chat::{GenerateOptions, Message};
     use flowloom_core::effect::Purpose;
-    use flowloom_core::{Path as StepPath, RunId};
+    use flowloom_core::{Code, Path as StepPath, RunId};
     use flowloom_runtime::effects::Deltas;
 
     use super::*;
@@ -129,7 +130,7 @@ mod tests {
         fn push(&self, _: &StepPath, _: u32, _: &str) {}
     }
 
-    fn ask_script(scripted: &ScriptedModel, path: &str, text: &str) -> Result<GenerateReply, StepError> {
+    fn ask_script(scripted: &ScriptedModel, path: &str, text: &str) -> Result<GenerateReply, ScriptError> {
         let context = EffectContext {
             run: RunId::new(0, [0; 10]),
             path: StepPath::root(),
@@ -163,15 +164,16 @@ mod tests {
             r#"["one", {"json": {"a": 1.0}}, null, {"error": "boom"}, {"text": "t", "tool_calls": [{"name": "n", "arguments": {"k": 2}}]}]"#,
         );
         let (scripted, path) = (ScriptedModel::default(), file.path().to_str().unwrap());
-        let text = |result: Result<GenerateReply, StepError>| result.unwrap().text;
+        let text = |result: Result<GenerateReply, ScriptError>| result.unwrap().text;
         assert_eq!(text(ask_script(&scripted, path, "x")).as_deref(), Some("one"));
         assert_eq!(text(ask_script(&scripted, path, "x")).as_deref(), Some("{\"a\":1.0}"));
         assert_eq!(text(ask_script(&scripted, path, "x")), None);
         let error = ask_script(&scripted, path, "x").unwrap_err();
-        assert_eq!((error.code, error.message.as_str()), (Code::ModelFailed, "boom"));
+        assert!(matches!(error, ScriptError::ScriptedFailure { message } if message == "boom"));
         let calls = ask_script(&scripted, path, "x").unwrap().tool_calls;
         assert_eq!((calls[0].name.as_str(), calls[0].arguments.get("k")), ("n", Some(&2.into())));
-        assert_eq!(ask_script(&scripted, path, "x").unwrap_err().code, Code::ScriptExhausted);
+        let error = ask_script(&scripted, path, "x").unwrap_err();
+        assert_eq!(error.code(), Code::ScriptExhausted);
     }
 
     #[test]
@@ -184,7 +186,7 @@ mod tests {
         }
         let file = write_script(r#"{"match": [{"contains": "cat", "answer": "meow"}]}"#);
         let error = ask_script(&ScriptedModel::default(), file.path().to_str().unwrap(), "a dog").unwrap_err();
-        assert_eq!(error.code, Code::ScriptExhausted);
+        assert_eq!(error.code(), Code::ScriptExhausted);
     }
 
     #[test]
@@ -193,7 +195,7 @@ mod tests {
         for text in ["", "{", "3", "{\"matches\": []}"] {
             let file = write_script(text);
             let error = ask_script(&ScriptedModel::default(), file.path().to_str().unwrap(), "x").unwrap_err();
-            assert_eq!(error.code, Code::ModelFailed, "{text}");
+            assert_eq!(error.code(), Code::ModelFailed, "{text}");
         }
     }
 }

@@ -55,7 +55,7 @@ impl CodeRunner for Sandbox {
         host: &'a dyn SandboxHost,
         context: &'a EffectContext,
     ) -> EffectFuture<'a, PythonReply> {
-        Box::pin(self.blocks.run_block(request, host, context))
+        Box::pin(async move { Ok(self.blocks.run_block(request, host, context).await?) })
     }
 
     fn evaluate_script<'a>(
@@ -63,6 +63,6 @@ impl CodeRunner for Sandbox {
         request: &'a ScriptRequest,
         context: &'a EffectContext,
     ) -> EffectFuture<'a, Option<Value>> {
-        Box::pin(self.scripts.evaluate_expression(request, &context.user))
+        Box::pin(async move { Ok(self.scripts.evaluate_expression(request, &context.user).await?) })
     }
 }

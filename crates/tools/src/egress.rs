@@ -4,14 +4,12 @@
 //! resolver, so the checked address is the one that is dialled. Redirects and sending are in [`crate::http`]; the list
 //! of special addresses is in [`crate::address`].
 
-use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_runtime::effects::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
@@ -29,7 +27,21 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Parses `host:port`, for example `127.0.0.1:9001`, `localhost:9001` or `[::1]:9001`. Fails with `ConfigInvalid`.
+    pub(crate) fn new(host: String, port: u16) -> HostPort {
+        HostPort { host, port }
+    }
+
+    /// The host, with brackets if it is an IPv6 address.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Parses `host:port`, for example `127.0.0.1:9001`, `localhost:9001` or `[::1]:9001`.
     ///
     /// # Examples
     ///
@@ -40,11 +52,8 @@ impl HostPort {
     /// assert_eq!(entry.to_string(), "localhost:9001");
     /// assert!(HostPort::parse("localhost").is_err());
     /// ```
-    pub fn parse(text: &str) -> Result<HostPort, StepError> {
-        let invalid = || {
-            let message = format!("egress.allow: {text:?} is not host:port, for example \"127.0.0.1:9001\"");
-            StepError::new(Code::ConfigInvalid, message)
-        };
+    pub fn parse(text: &str) -> Result<HostPort, EgressError> {
+        let invalid = || EgressError::InvalidEntry { entry: text.to_owned() };
         let (host, port) = text.trim().rsplit_once(':').ok_or_else(invalid)?;
         let port: u16 = port.parse().map_err(|_| invalid())?;
         // `Host` formats addresses like `Url`, so both sides of a comparison have the same spelling.
@@ -57,6 +66,87 @@ impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
+}
+
+/// Why a host may not be reached. The text contains the host and the port, never the path.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EgressError {
+    /// An entry of the configuration.
+    #[error("egress.allow: {entry:?} is not host:port, for example \"127.0.0.1:9001\"")]
+    InvalidEntry {
+        /// The entry.
+        entry: String,
+    },
+    /// A scheme other than http and https.
+    #[error("{origin}: only http and https URLs are supported")]
+    UnsupportedScheme {
+        /// Scheme, host and port.
+        origin: String,
+    },
+    /// The URL contains credentials.
+    #[error("{origin}: a URL may not contain a user name or password")]
+    UserInUrl {
+        /// Scheme, host and port.
+        origin: String,
+    },
+    /// The URL has no host.
+    #[error("{origin}: the URL has no host")]
+    NoHost {
+        /// Scheme, host and port.
+        origin: String,
+    },
+    /// The name or address refers to this machine or to a private network.
+    #[error("{place} may not be reached: {reason}; {}", allow_hint(place))]
+    SpecialHost {
+        /// Host and port.
+        place: HostPort,
+        /// Description of the host.
+        reason: String,
+    },
+    /// The port is not one of the permitted ones.
+    #[error(
+        "{place} may not be reached: port {} is not one of {}; {}", place.port(), join_ports(ports), allow_hint(place)
+    )]
+    PortNotAllowed {
+        /// Host and port.
+        place: HostPort,
+        /// The permitted ports.
+        ports: Vec<u16>,
+    },
+    /// The name resolves to an address of this machine or of a private network.
+    #[error("{} (address {address}) may not be reached: {reason}; {}", place.host(), allow_hint(place))]
+    SpecialAddress {
+        /// Host and port.
+        place: HostPort,
+        /// The address.
+        address: IpAddr,
+        /// Description of the address.
+        reason: String,
+    },
+}
+
+impl EgressError {
+    /// The error code.
+    pub fn code(&self) -> Code {
+        match self {
+            EgressError::InvalidEntry { .. } => Code::ConfigInvalid,
+            EgressError::UnsupportedScheme { .. }
+            | EgressError::UserInUrl { .. }
+            | EgressError::NoHost { .. }
+            | EgressError::SpecialHost { .. }
+            | EgressError::PortNotAllowed { .. }
+            | EgressError::SpecialAddress { .. } => Code::EgressDenied,
+        }
+    }
+}
+
+/// The setting that would permit a host.
+fn allow_hint(place: &HostPort) -> String {
+    format!("to allow it, set egress.allow = [\"{place}\"]")
+}
+
+fn join_ports(ports: &[u16]) -> String {
+    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Which hosts and ports may be reached.
@@ -84,37 +174,33 @@ pub enum Route {
 }
 
 impl EgressPolicy {
-    /// The default policy with `allow` entries as they are written in the configuration. Fails with `ConfigInvalid`.
-    pub fn with_allow_list<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<EgressPolicy, StepError> {
+    /// The default policy with `allow` entries as they are written in the configuration.
+    pub fn with_allow_list<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<EgressPolicy, EgressError> {
         let allow = entries.into_iter().map(|entry| HostPort::parse(entry.as_ref())).collect::<Result<_, _>>()?;
         Ok(EgressPolicy { allow, ..EgressPolicy::default() })
     }
 
-    /// Checks whether a URL may be requested, and how. Fails with `EgressDenied`. Names are not resolved here, but
-    /// once, when connecting.
-    pub fn check_url(&self, url: &Url) -> Result<Route, StepError> {
+    /// Checks whether a URL may be requested, and how. Names are not resolved here, but once, when
+    /// connecting.
+    pub fn check_url(&self, url: &Url) -> Result<Route, EgressError> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(egress_denied(format!("{}: only http and https URLs are supported", display_origin(url))));
+            return Err(EgressError::UnsupportedScheme { origin: display_origin(url) });
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(egress_denied(format!(
-                "{}: a URL may not contain a user name or password",
-                display_origin(url)
-            )));
+            return Err(EgressError::UserInUrl { origin: display_origin(url) });
         }
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
-            return Err(egress_denied(format!("{}: the URL has no host", display_origin(url))));
+            return Err(EgressError::NoHost { origin: display_origin(url) });
         };
         let place = HostPort { host: host.to_string(), port };
         if self.allow.contains(&place) {
             return Ok(Route::Allowed);
         }
-        if let Some(why) = describe_special_host(&host) {
-            return Err(refuse_host(&place.to_string(), &why, Some(&place)));
+        if let Some(reason) = describe_special_host(&host) {
+            return Err(EgressError::SpecialHost { place, reason });
         }
         if !self.ports.contains(&port) {
-            let why = format!("port {port} is not one of {}", join_ports(&self.ports));
-            return Err(refuse_host(&place.to_string(), &why, Some(&place)));
+            return Err(EgressError::PortNotAllowed { place, ports: self.ports.clone() });
         }
         Ok(Route::Public)
     }
@@ -144,23 +230,6 @@ pub(crate) fn display_origin(url: &Url) -> String {
     }
 }
 
-fn join_ports(ports: &[u16]) -> String {
-    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
-}
-
-fn egress_denied(message: String) -> StepError {
-    StepError::new(Code::EgressDenied, message)
-}
-
-/// The error for a refused host, with the configuration that would allow it.
-fn refuse_host(what: &str, why: &str, place: Option<&HostPort>) -> StepError {
-    let hint = match place {
-        Some(place) => format!("; to allow it, set egress.allow = [\"{place}\"]"),
-        None => String::new(),
-    };
-    egress_denied(format!("{what} may not be reached: {why}{hint}"))
-}
-
 /// Resolves host names.
 pub trait HostResolver: Send + Sync {
     /// All addresses of `host`.
@@ -187,35 +256,21 @@ pub(crate) struct GuardedResolver {
 }
 
 /// Why the resolver returned no address. It is recovered from the connector's error.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
     /// Every address of the name is refused.
-    Refused { host: String, address: IpAddr, why: String },
+    #[error("{host} resolves to {address}: {reason}")]
+    Refused { host: String, address: IpAddr, reason: String },
     /// The name has no address.
-    NoAddress { host: String, why: String },
+    #[error("{}", describe_missing_address(host, source.as_deref()))]
+    NoAddress { host: String, source: Option<Arc<io::Error>> },
 }
 
-impl fmt::Display for ResolveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ResolveError::Refused { host, address, why } => write!(f, "{host} resolves to {address}: {why}"),
-            ResolveError::NoAddress { host, why } => write!(f, "no address found for {host} ({why})"),
-        }
-    }
-}
-
-impl Error for ResolveError {}
-
-impl ResolveError {
-    /// The step's error. `url` is the requested URL, because a resolver does not see the port.
-    pub(crate) fn to_step_error(&self, url: &Url) -> StepError {
-        match self {
-            ResolveError::Refused { host, address, why } => {
-                let place = url.port_or_known_default().map(|port| HostPort { host: host.clone(), port });
-                refuse_host(&format!("{host} (address {address})"), why, place.as_ref())
-            }
-            ResolveError::NoAddress { .. } => StepError::new_retryable(Code::HttpFailed, self.to_string()),
-        }
+/// The message for a name without an address, with the resolver's error if there is one.
+pub(crate) fn describe_missing_address(host: &str, error: Option<&io::Error>) -> String {
+    match error {
+        Some(error) => format!("no address found for {host} ({error})"),
+        None => format!("no address found for {host} (the name has no address)"),
     }
 }
 
@@ -226,13 +281,13 @@ impl GuardedResolver {
         route: Route,
         host: &str,
     ) -> Result<Vec<IpAddr>, ResolveError> {
-        let nothing = |why: String| ResolveError::NoAddress { host: host.to_owned(), why };
-        let mut found = lookup.lookup_host(host).await.map_err(|error| nothing(error.to_string()))?;
+        let nothing = |source| ResolveError::NoAddress { host: host.to_owned(), source };
+        let mut found = lookup.lookup_host(host).await.map_err(|error| nothing(Some(Arc::new(error))))?;
         let mut refused = None;
         if route == Route::Public {
             found.retain(|address| match address::describe_special(*address) {
-                Some(why) => {
-                    refused.get_or_insert((*address, why));
+                Some(reason) => {
+                    refused.get_or_insert((*address, reason));
                     false
                 }
                 None => true,
@@ -240,8 +295,8 @@ impl GuardedResolver {
         }
         match refused {
             _ if !found.is_empty() => Ok(found),
-            Some((address, why)) => Err(ResolveError::Refused { host: host.to_owned(), address, why }),
-            None => Err(nothing("the name has no address".to_owned())),
+            Some((address, reason)) => Err(ResolveError::Refused { host: host.to_owned(), address, reason }),
+            None => Err(nothing(None)),
         }
     }
 }

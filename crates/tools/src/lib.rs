@@ -7,6 +7,7 @@
 
 pub mod address;
 pub mod egress;
+mod error;
 pub mod functions;
 pub mod http;
 pub mod mcp;
@@ -16,11 +17,12 @@ pub mod secrets;
 #[cfg(test)]
 mod tests;
 
-pub use egress::{EgressPolicy, HostPort, HostResolver, SystemResolver};
+pub use egress::{EgressError, EgressPolicy, HostPort, HostResolver, SystemResolver};
+pub use error::ToolError;
 pub use functions::{
     Capabilities, FunctionConfig, FunctionRegistry, HttpFunction, NativeFunction, SearchProvider, WebSearch,
 };
 pub use http::{HttpClient, HttpLimits};
 pub use mcp::{McpConfig, McpServer, RemoteServer};
 pub use scrape::PageScraper;
-pub use secrets::Secrets;
+pub use secrets::{Secrets, UnknownSecret};

@@ -3,10 +3,11 @@
 //! The [`Secrets`] trait supplies the values; this module does not know where they are stored.
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::rich::{Rich, RichPiece};
+use flowloom_runtime::causes::format_chain;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A source of secret values.
@@ -19,6 +20,14 @@ impl Secrets for BTreeMap<String, String> {
     fn secret_value(&self, name: &str) -> Option<String> {
         self.get(name).cloned()
     }
+}
+
+/// A secret that is not set.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the secret {name} is not set; set FLOWLOOM_SECRET_{name}")]
+pub struct UnknownSecret {
+    /// Its name.
+    pub name: String,
 }
 
 /// How a value is encoded at its place.
@@ -65,13 +74,13 @@ impl<'a> UsedSecrets<'a> {
         UsedSecrets { source, values: BTreeMap::new() }
     }
 
-    /// Replaces the secrets in a text with their values. Fails with `SecretUnknown`.
-    pub(crate) fn fill_text(&mut self, text: &Rich, writing: SecretEncoding) -> Result<String, StepError> {
+    /// Replaces the secrets in a text with their values.
+    pub(crate) fn fill_text(&mut self, text: &Rich, writing: SecretEncoding) -> Result<String, UnknownSecret> {
         for piece in text.pieces() {
             if let RichPiece::Secret(name) = piece
                 && !self.values.contains_key(&**name)
             {
-                let value = self.source.secret_value(name).ok_or_else(|| secret_unknown(name))?;
+                let value = self.source.secret_value(name).ok_or_else(|| UnknownSecret { name: name.to_string() })?;
                 self.values.insert(name.to_string(), value);
             }
         }
@@ -83,9 +92,11 @@ impl<'a> UsedSecrets<'a> {
         self.values.get(name).map(String::as_str)
     }
 
-    /// Redacts all secret values from `text`, for messages.
-    pub(crate) fn redact_text(&self, text: &str) -> String {
-        self.replace_values(text, 1)
+    /// Redacts all secret values from the text and the causes of an error.
+    pub(crate) fn redact_error<E: Error>(&self, inner: E) -> Box<Redacted<E>> {
+        let text = self.replace_values(&inner.to_string(), 1);
+        let causes = inner.source().map(|cause| RedactedCauses(self.replace_values(&format_chain(cause), 1)));
+        Box::new(Redacted { inner, text, causes })
     }
 
     /// Redacts secret values from `text` that are long enough not to occur by chance. For responses: servers echo
@@ -111,9 +122,41 @@ impl<'a> UsedSecrets<'a> {
     }
 }
 
-fn secret_unknown(name: &str) -> StepError {
-    let message = format!("the secret {name} is not set; set FLOWLOOM_SECRET_{name}");
-    StepError::new(Code::SecretUnknown, message)
+/// An error whose own text may contain secrets, with its text and its causes without them.
+pub struct Redacted<E> {
+    inner: E,
+    text: String,
+    causes: Option<RedactedCauses>,
+}
+
+/// The texts of the causes of an error, without secrets.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct RedactedCauses(String);
+
+impl<E> Redacted<E> {
+    /// The error itself. Its text must not be shown.
+    pub fn inner(&self) -> &E {
+        &self.inner
+    }
+}
+
+impl<E> fmt::Display for Redacted<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<E> fmt::Debug for Redacted<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Redacted").field(&self.text).finish()
+    }
+}
+
+impl<E> Error for Redacted<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.causes.as_ref().map(|causes| causes as _)
+    }
 }
 
 /// Parses configured text in which `${secret.NAME}` stands for a secret.

@@ -130,7 +130,7 @@ fn check_parts(config: &Config) -> Vec<DoctorCheck> {
         Ok(embedder) => passed_check("embeddings", embedder.model_name(), ""),
         // The default model was never requested, so its absence is not a problem.
         Err(error) => {
-            let message = format!("none: block search uses full text only; {}", error.message);
+            let message = format!("none: block search uses full text only; {error}");
             DoctorCheck { is_fine: named.is_none(), ..passed_check("embeddings", message, "") }
         }
     };

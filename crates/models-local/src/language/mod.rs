@@ -1,6 +1,7 @@
 //! The local language model: from a request to an answer. `engine` computes tokens.
 
 mod engine;
+pub(crate) mod error;
 mod grammar;
 mod llama;
 mod matrix;
@@ -15,13 +16,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flowloom_core::chat::{ToolCall, Usage};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
-use flowloom_core::{Code, StepError, json};
+use flowloom_core::json;
 use flowloom_models::LOCAL_MAX_ANSWER_TOKENS;
 use flowloom_runtime::effects::EffectContext;
 
-use engine::{GeneratedText, GenerationError, GenerationParams, LanguageModel};
+use engine::{GeneratedText, GenerationParams, LanguageModel};
+use error::GenerationError;
 use sampler::Sampler;
 
+use crate::error::LocalModelError;
 use crate::stop::StopOnDrop;
 
 /// Default of `top_p` for requests with a temperature.
@@ -41,26 +44,23 @@ pub(crate) async fn generate(
     file: PathBuf,
     request: &GenerateRequest,
     context: &EffectContext,
-) -> Result<GenerateReply, StepError> {
+) -> Result<GenerateReply, LocalModelError> {
     // Waiting for the lock here, not on a thread, lets a dropped call leave the queue.
     let mut engine = slot.lock_owned().await;
     let stop = StopOnDrop(Arc::default());
     let flag = stop.0.clone();
     let (request, context) = (request.clone(), context.clone());
     let work = tokio::task::spawn_blocking(move || {
-        if engine.is_none() {
-            let load = LanguageModel::load_model(&file);
-            *engine = Some(load.map_err(|why| {
-                let message = format!("cannot load the model file {}: {why}", file.display());
-                StepError::new(Code::ModelFailed, message)
-            })?);
-        }
-        let Some(engine) = engine.as_ref() else {
-            return Err(StepError::new(Code::ModelFailed, "the local model was not loaded"));
+        let engine = match &mut *engine {
+            Some(engine) => engine,
+            empty => empty.insert(
+                LanguageModel::load_model(&file)
+                    .map_err(|source| LocalModelError::NotLoaded { file, source: Box::new(source) })?,
+            ),
         };
-        generate_answer(engine, &request, &context, &flag)
+        Ok(generate_answer(engine, &request, &context, &flag)?)
     });
-    work.await.map_err(|_| StepError::new(Code::ModelFailed, "the local model crashed"))?
+    work.await.map_err(LocalModelError::Crashed)?
 }
 
 fn generate_answer(
@@ -68,7 +68,7 @@ fn generate_answer(
     request: &GenerateRequest,
     context: &EffectContext,
     stop: &AtomicBool,
-) -> Result<GenerateReply, StepError> {
+) -> Result<GenerateReply, GenerationError> {
     let options = &request.options;
     // Without a seed, each attempt of each step has its own random numbers, and the same ones after a crash.
     let seed = options.seed.unwrap_or_else(|| hash_text(&context.idempotency_key()));
@@ -85,13 +85,8 @@ fn generate_answer(
             context.deltas.push(&context.path, context.attempt, text);
         }
     };
-    let generated = engine
-        .encode_prompt(&request.messages, &request.tools)
-        .and_then(|prompt| engine.generate_text(&prompt, params, stop, &mut show))
-        .map_err(|silence| match silence {
-            GenerationError::Stopped => StepError::new(Code::Cancelled, "the call was cancelled"),
-            GenerationError::Failed(message) => StepError::new(Code::ModelFailed, message),
-        })?;
+    let prompt = engine.encode_prompt(&request.messages, &request.tools)?;
+    let generated = engine.generate_text(&prompt, params, stop, &mut show)?;
     Ok(to_generated(generated, !request.tools.is_empty()))
 }
 
@@ -144,15 +139,15 @@ pub struct SpeedReport {
 }
 
 /// Loads `file`, processes a prompt of about `words` words and generates up to `max_tokens` tokens.
-pub fn measure_speed(file: &Path, words: usize, max_tokens: usize) -> Result<SpeedReport, String> {
-    let silent = |silence: GenerationError| format!("{silence:?}");
+pub fn measure_speed(file: &Path, words: usize, max_tokens: usize) -> Result<SpeedReport, LocalModelError> {
     let start = std::time::Instant::now();
-    let engine = LanguageModel::load_model(file)?;
+    let engine = LanguageModel::load_model(file)
+        .map_err(|source| LocalModelError::NotLoaded { file: file.to_owned(), source: Box::new(source) })?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let text = "The weaver sets up the loom before the first thread runs. ".repeat(words.div_ceil(11));
     let question = format!("{text}\nTell a long story about the weaver.");
     let messages = vec![flowloom_core::chat::Message::new(flowloom_core::chat::Role::User, question)].into();
-    let prompt = engine.encode_prompt(&messages, &[]).map_err(silent)?;
+    let prompt = engine.encode_prompt(&messages, &[])?;
     let stop = AtomicBool::new(false);
     let sampler = Sampler::new(0.0, 1.0, 0);
     let params =
@@ -162,7 +157,7 @@ pub fn measure_speed(file: &Path, words: usize, max_tokens: usize) -> Result<Spe
     let mut show = |_: &str| {
         first.get_or_insert_with(|| start.elapsed().as_secs_f64());
     };
-    let generated = engine.generate_text(&prompt, params, &stop, &mut show).map_err(silent)?;
+    let generated = engine.generate_text(&prompt, params, &stop, &mut show)?;
     let whole = start.elapsed().as_secs_f64();
     let reading = first.unwrap_or(whole);
     let answering = (whole - reading).max(1e-9);

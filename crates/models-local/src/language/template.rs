@@ -20,35 +20,31 @@ pub(crate) struct ChatTemplate {
 
 impl ChatTemplate {
     /// Compiles `source`, or the ChatML template if there is none.
-    pub(crate) fn new(source: Option<&str>, bos: &str, eos: &str) -> Result<ChatTemplate, String> {
+    pub(crate) fn new(source: Option<&str>, bos: &str, eos: &str) -> Result<ChatTemplate, Error> {
         let mut environment = Environment::new();
         // Settings of the library that such templates are written for.
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|error| error.to_string())?);
+        environment.set_syntax(syntax?);
         environment.set_unknown_method_callback(call_python_method);
         environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });
-        environment
-            .add_template_owned("chat", source.unwrap_or(CHATML_TEMPLATE).to_owned())
-            .map_err(|error| format!("cannot parse its chat template: {error}"))?;
+        environment.add_template_owned("chat", source.unwrap_or(CHATML_TEMPLATE).to_owned())?;
         Ok(ChatTemplate { environment, bos: bos.to_owned(), eos: eos.to_owned() })
     }
 
     /// The prompt that asks for the assistant's next message.
-    pub(crate) fn render_prompt(&self, messages: &[Message], tools: &[ToolDeclaration]) -> Result<String, String> {
+    pub(crate) fn render_prompt(&self, messages: &[Message], tools: &[ToolDeclaration]) -> Result<String, Error> {
         let messages: Vec<Value> = plain_messages(messages, tools)
             .into_iter()
             .map(|(role, content)| context! { role => role, content => content })
             .collect();
-        let chat = self.environment.get_template("chat").map_err(|error| error.to_string())?;
-        chat.render(context! {
+        self.environment.get_template("chat")?.render(context! {
             messages => messages,
             add_generation_prompt => true,
             bos_token => &self.bos,
             eos_token => &self.eos,
         })
-        .map_err(|error| format!("cannot render the conversation with the model's chat template: {error}"))
     }
 }
 
@@ -159,7 +155,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(template.render_prompt(&[Message::new(Role::User, " a ")], &[]).unwrap(), "a;");
-        assert!(template.render_prompt(&[Message::new(Role::User, "!")], &[]).unwrap_err().contains("no"));
+        assert!(template.render_prompt(&[Message::new(Role::User, "!")], &[]).unwrap_err().to_string().contains("no"));
         assert!(ChatTemplate::new(Some("{% if %}"), "", "").is_err());
     }
 

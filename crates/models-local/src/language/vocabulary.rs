@@ -11,6 +11,8 @@ use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::tokenizer::SplitDelimiterBehavior;
 use tokenizers::{AddedToken, PreTokenizerWrapper, Tokenizer};
 
+use super::error::LoadError;
+
 /// `tokenizer.ggml.token_type` of control tokens, such as `<|im_start|>`.
 const CONTROL_TOKEN_TYPE: u32 = 3;
 /// `tokenizer.ggml.token_type` of tokens added after training.
@@ -36,28 +38,25 @@ pub(crate) struct Vocabulary {
 
 impl Vocabulary {
     /// Reads the vocabulary of a file.
-    pub(crate) fn new(file: &Content) -> Result<Vocabulary, String> {
-        let kind = get_text(file, "tokenizer.ggml.model").unwrap_or_default();
-        if kind != "gpt2" {
-            return Err(format!("its tokenizer `{kind}` is not supported, only byte-level BPE (`gpt2`)"));
+    pub(crate) fn new(file: &Content) -> Result<Vocabulary, LoadError> {
+        let tokenizer = get_text(file, "tokenizer.ggml.model").unwrap_or_default();
+        if tokenizer != "gpt2" {
+            return Err(LoadError::UnsupportedTokenizer { tokenizer });
         }
         let tokens = get_texts(file, "tokenizer.ggml.tokens")?;
         let merges = get_texts(file, "tokenizer.ggml.merges")?
             .iter()
             .map(|merge| merge.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())))
             .collect::<Option<Vec<_>>>()
-            .ok_or("its list of merges is invalid")?;
+            .ok_or(LoadError::InvalidMerges)?;
         let vocabulary: Vocab = tokens.iter().cloned().zip(0..).collect();
-        let bpe = BPE::builder()
-            .vocab_and_merges(vocabulary, merges)
-            .build()
-            .map_err(|error| format!("cannot build its tokenizer: {error}"))?;
+        let bpe = BPE::builder().vocab_and_merges(vocabulary, merges).build().map_err(LoadError::Tokenizer)?;
         let mut tokenizer = Tokenizer::new(bpe);
         tokenizer.with_pre_tokenizer(Some(word_splitter(&get_text(file, "tokenizer.ggml.pre").unwrap_or_default())?));
         let control = control_tokens(file, &tokens);
         tokenizer
             .add_special_tokens(control.iter().map(|token| AddedToken::from(token.clone(), true)))
-            .map_err(|error| format!("cannot add its special tokens: {error}"))?;
+            .map_err(LoadError::SpecialTokens)?;
         let named = |key: &str| {
             let id = get_number(file, key)?;
             Some((id, tokens.get(id as usize)?.clone()))
@@ -74,8 +73,8 @@ impl Vocabulary {
     }
 
     /// The tokens of a prompt; special tokens in it become single tokens.
-    pub(crate) fn encode_text(&self, text: &str) -> Result<Vec<u32>, String> {
-        let encoding = self.tokenizer.encode_fast(text, false).map_err(|error| error.to_string())?;
+    pub(crate) fn encode_text(&self, text: &str) -> tokenizers::Result<Vec<u32>> {
+        let encoding = self.tokenizer.encode_fast(text, false)?;
         Ok(encoding.get_ids().to_vec())
     }
 
@@ -105,12 +104,12 @@ impl Vocabulary {
     }
 }
 
-fn word_splitter(kind: &str) -> Result<PreTokenizerWrapper, String> {
+fn word_splitter(kind: &str) -> Result<PreTokenizerWrapper, LoadError> {
     let split = |pattern: &str| {
         let pattern = SplitPattern::Regex(pattern.to_owned());
         Split::new(pattern, SplitDelimiterBehavior::Isolated, false)
             .map(PreTokenizerWrapper::from)
-            .map_err(|error| error.to_string())
+            .map_err(LoadError::WordPattern)
     };
     Ok(match kind {
         "smollm" => to_sequence([Digits::new(true).into(), ByteLevel::new(false, true, true).into()]),
@@ -182,11 +181,11 @@ fn to_integer(value: &Value) -> Option<u32> {
     }
 }
 
-fn get_texts(file: &Content, key: &str) -> Result<Vec<String>, String> {
+fn get_texts(file: &Content, key: &'static str) -> Result<Vec<String>, LoadError> {
     let list =
-        file.metadata.get(key).and_then(|value| value.to_vec().ok()).ok_or(format!("its metadata has no `{key}`"))?;
+        file.metadata.get(key).and_then(|value| value.to_vec().ok()).ok_or(LoadError::MetadataMissing { key })?;
     list.iter()
         .map(|value| value.to_string().cloned())
         .collect::<Result<_, _>>()
-        .map_err(|_| format!("the `{key}` of its metadata is not a list of texts"))
+        .map_err(|_| LoadError::MetadataNotTexts { key })
 }

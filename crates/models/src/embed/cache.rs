@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use flowloom_core::{Code, Hash, StepError};
+use flowloom_core::{Hash, StepError};
 use flowloom_runtime::effects::BoxFuture;
 
 use super::{Embed, Vector};
+use crate::error::ModelError;
 
 /// Maximum number of embeddings in one generation. Two generations of the local model's take 12 MB.
 const MAX_VECTORS_PER_GENERATION: usize = 4096;
@@ -53,7 +54,7 @@ impl Cached {
         self.generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn embed_all(&self, texts: &[String]) -> Result<Vec<Vector>, StepError> {
+    async fn embed_all(&self, texts: &[String]) -> Result<Vec<Vector>, ModelError> {
         let hashes: Vec<Hash> = texts.iter().map(|text| Hash::of_bytes(text.as_bytes())).collect();
         let mut known: HashMap<Hash, Vector> = HashMap::new();
         let (mut missing, mut wanted) = (Vec::new(), Vec::new());
@@ -79,9 +80,7 @@ impl Cached {
             }
         }
         let found: Option<Vec<Vector>> = hashes.iter().map(|hash| known.get(hash).cloned()).collect();
-        found.ok_or_else(|| {
-            StepError::new(Code::ModelFailed, "the model returned fewer embeddings than there were texts")
-        })
+        found.ok_or(ModelError::FewerEmbeddings)
     }
 }
 
@@ -91,7 +90,7 @@ impl Embed for Cached {
     }
 
     fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>> {
-        Box::pin(self.embed_all(texts))
+        Box::pin(async move { Ok(self.embed_all(texts).await?) })
     }
 }
 

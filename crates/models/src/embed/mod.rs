@@ -5,11 +5,11 @@ mod cache;
 
 use std::sync::Arc;
 
-use flowloom_core::{Code, StepError};
+use flowloom_core::StepError;
 use flowloom_runtime::effects::BoxFuture;
 
-use crate::catalog::Protocol;
-use crate::local::LOCAL_EMBEDDING_MODEL;
+use crate::catalog::{LOCAL_EMBEDDING_MODEL, Protocol};
+use crate::error::{ModelError, ResolveError};
 use crate::models::split_model_name;
 use crate::remote::{RemoteModels, Target};
 use crate::{Models, resolve};
@@ -28,9 +28,8 @@ pub trait Embed: Send + Sync {
 }
 
 impl Models {
-    /// The embedding model called `named`, or the local one, with a cache in front. Loads and sends nothing. Fails with
-    /// `ModelUnknown`, `ModelFileMissing` or `ModelKeyMissing` if the model cannot be used.
-    pub fn open_embedder(&self, named: Option<&str>) -> Result<Arc<dyn Embed>, StepError> {
+    /// The embedding model called `named`, or the local one, with a cache in front. Loads and sends nothing.
+    pub fn open_embedder(&self, named: Option<&str>) -> Result<Arc<dyn Embed>, ModelError> {
         let model = match named.map(str::trim).filter(|name| !name.is_empty()) {
             Some(name) => resolve::complete_name(&self.settings, name)?,
             None => format!("local:{LOCAL_EMBEDDING_MODEL}"),
@@ -38,25 +37,18 @@ impl Models {
         let (provider, name) = split_model_name(&model)?;
         let embedder: Box<dyn Embed> = match provider {
             "local" if name == LOCAL_EMBEDDING_MODEL => self.local.engine()?.open_embedder(self.local_dir())?,
-            "local" => return Err(cannot_embed_error(&model)),
-            "scripted" => return Err(cannot_embed_error(&model)),
+            "local" => return Err(ResolveError::CannotEmbed { model }.into()),
+            "scripted" => return Err(ResolveError::CannotEmbed { model }.into()),
             _ => {
                 let target = resolve::resolve_target(&self.settings, &*self.environment, provider, name)?;
                 if target.protocol != Protocol::OpenAi {
-                    return Err(cannot_embed_error(&model));
+                    return Err(ResolveError::CannotEmbed { model }.into());
                 }
                 Box::new(RemoteEmbedder { remote: RemoteModels::new(&self.settings), target, model })
             }
         };
         Ok(Arc::new(Cached::new(embedder)))
     }
-}
-
-fn cannot_embed_error(model: &str) -> StepError {
-    let message = format!(
-        "{model} cannot embed texts: name a model of a provider that speaks OpenAI's protocol, or local:{LOCAL_EMBEDDING_MODEL}"
-    );
-    StepError::new(Code::ModelUnknown, message)
 }
 
 /// An embedding model of a provider.

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use flowloom_core::Code;
 use flowloom_core::error::Retry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -24,10 +25,10 @@ fn who_cannot_embed_is_refused_by_name() {
     let environment = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| "k".to_owned());
     let models = Models::new(settings, Arc::new(environment));
     let refused = |named: Option<&str>| models.open_embedder(named).map(|_| ()).unwrap_err();
-    assert_eq!(refused(None).code, Code::ModelFailed, "there is no inference engine here");
-    assert_eq!(refused(Some("openai:text-embedding-3-small")).code, Code::ModelKeyMissing);
+    assert_eq!(refused(None).code(), Code::ModelFailed, "there is no inference engine here");
+    assert_eq!(refused(Some("openai:text-embedding-3-small")).code(), Code::ModelKeyMissing);
     for named in ["local:smollm2-135m", "scripted:x", "anthropic:claude-sonnet-4-5", "nobody:m"] {
-        assert_eq!(refused(Some(named)).code, Code::ModelUnknown, "{named}");
+        assert_eq!(refused(Some(named)).code(), Code::ModelUnknown, "{named}");
     }
     assert!(models.open_embedder(Some("ollama:nomic-embed-text")).is_ok());
 }

@@ -1,9 +1,8 @@
 //! A provider's answer in our own terms, before its price is computed.
 
-use flowloom_core::Code;
 use flowloom_core::chat::ToolCall;
 
-use super::failure::ProviderFailure;
+use super::error::ProviderError;
 
 /// Maximum size of an answer in bytes, more than any model generates; keeps a broken server from filling the memory.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
@@ -21,7 +20,7 @@ pub(crate) struct ProviderAnswer {
 
 impl ProviderAnswer {
     /// Appends text and shows it.
-    pub(crate) fn push_text(&mut self, text: &str, show: &mut dyn FnMut(&str)) -> Result<(), ProviderFailure> {
+    pub(crate) fn push_text(&mut self, text: &str, show: &mut dyn FnMut(&str)) -> Result<(), ProviderError> {
         if text.is_empty() {
             return Ok(());
         }
@@ -31,10 +30,10 @@ impl ProviderAnswer {
         Ok(())
     }
 
-    /// Fails with `ReplyTooLarge` if `more` bytes would exceed the maximum size.
-    pub(crate) fn check_size(&self, more: usize) -> Result<(), ProviderFailure> {
+    /// Fails if `more` bytes would exceed the maximum size.
+    pub(crate) fn check_size(&self, more: usize) -> Result<(), ProviderError> {
         if self.text.len() + more > MAX_ANSWER_BYTES {
-            return Err(ProviderFailure::new(Code::ReplyTooLarge, "the answer is too large"));
+            return Err(ProviderError::AnswerTooLarge);
         }
         Ok(())
     }

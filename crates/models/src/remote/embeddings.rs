@@ -1,11 +1,12 @@
 //! `POST …/embeddings`, which almost every provider supports: texts in batches, embeddings in the order of the texts.
 
-use flowloom_core::{Code, Hash, StepError};
+use flowloom_core::Hash;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::failure::ProviderFailure;
+use super::error::ProviderError;
 use super::{MAX_ATTEMPTS, MAX_BODY_BYTES, RemoteModels, Target, read_body, with_idle_timeout};
+use crate::error::ModelError;
 
 /// Number of texts in one request.
 const BATCH_TEXTS: usize = 128;
@@ -23,7 +24,7 @@ struct Embedding {
 
 impl RemoteModels {
     /// Computes the embeddings of texts, not normalised.
-    pub(crate) async fn embed_texts(&self, target: &Target, texts: &[String]) -> Result<Vec<Vec<f32>>, StepError> {
+    pub(crate) async fn embed_texts(&self, target: &Target, texts: &[String]) -> Result<Vec<Vec<f32>>, ModelError> {
         let mut vectors: Vec<Vec<f32>> = Vec::with_capacity(texts.len());
         for batch in texts.chunks(BATCH_TEXTS) {
             vectors.append(&mut self.with_timeout(target, self.embed_batch(target, batch)).await?);
@@ -31,20 +32,20 @@ impl RemoteModels {
         Ok(vectors)
     }
 
-    async fn embed_batch(&self, target: &Target, texts: &[String]) -> Result<Vec<Vec<f32>>, ProviderFailure> {
+    async fn embed_batch(&self, target: &Target, texts: &[String]) -> Result<Vec<Vec<f32>>, ProviderError> {
         let body = json!({ "model": target.model, "input": texts, "encoding_format": "float" }).to_string();
         let key = Hash::of_bytes(body.as_bytes()).to_string();
         let mut tries = 0;
         loop {
             tries += 1;
-            let failure = match self.embed_once(target, &key, &body, texts.len()).await {
+            let error = match self.embed_once(target, &key, &body, texts.len()).await {
                 Ok(vectors) => return Ok(vectors),
-                Err(failure) => failure,
+                Err(error) => error,
             };
-            if !failure.can_retry || tries >= MAX_ATTEMPTS {
-                return Err(failure);
+            if !error.can_retry() || tries >= MAX_ATTEMPTS {
+                return Err(error);
             }
-            self.pause_after(&failure, tries).await;
+            self.pause_after(&error, tries).await;
         }
     }
 
@@ -54,20 +55,19 @@ impl RemoteModels {
         key: &str,
         body: &str,
         count: usize,
-    ) -> Result<Vec<Vec<f32>>, ProviderFailure> {
+    ) -> Result<Vec<Vec<f32>>, ProviderError> {
         let reply = self.post_json(target, "embeddings", key, body.to_owned()).await?;
         let (body, is_whole) = with_idle_timeout(self.idle, read_body(reply, MAX_BODY_BYTES)).await?;
         if !is_whole {
-            return Err(ProviderFailure::cut_off("the connection was lost in the middle of the answer"));
+            return Err(ProviderError::ConnectionLost(None));
         }
-        let answer = serde_json::from_slice(&body)
-            .map_err(|error| ProviderFailure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
+        let answer = serde_json::from_slice(&body).map_err(ProviderError::AnswerNotJson)?;
         order_vectors(answer, count)
     }
 }
 
 /// Orders embeddings by their index. Every text must have one, and all must have the same width.
-fn order_vectors(answer: EmbeddingsReply, count: usize) -> Result<Vec<Vec<f32>>, ProviderFailure> {
+fn order_vectors(answer: EmbeddingsReply, count: usize) -> Result<Vec<Vec<f32>>, ProviderError> {
     let mut vectors = vec![Vec::new(); count];
     for Embedding { index, embedding } in answer.data {
         if let Some(place) = vectors.get_mut(index) {
@@ -82,9 +82,6 @@ fn order_vectors(answer: EmbeddingsReply, count: usize) -> Result<Vec<Vec<f32>>,
     };
     match vectors.iter().position(|vector| !is_good(vector)) {
         None => Ok(vectors),
-        Some(place) => Err(ProviderFailure::new(
-            Code::ModelFailed,
-            format!("the provider returned no usable embedding for text {}", place + 1),
-        )),
+        Some(place) => Err(ProviderError::EmbeddingMissing { number: place + 1 }),
     }
 }

@@ -3,11 +3,12 @@
 
 mod answer;
 mod embeddings;
-mod failure;
+mod error;
 mod http;
 mod native;
 mod openai;
 mod sse;
+mod status;
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
@@ -15,16 +16,17 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use flowloom_core::effect::GenerateRequest;
-use flowloom_core::{Code, StepError};
 use flowloom_runtime::effects::{BoxFuture, EffectContext};
 use futures_util::{FutureExt as _, TryFutureExt as _};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) use answer::ProviderAnswer;
-use failure::ProviderFailure;
+pub use error::ProviderCallError;
+use error::ProviderError;
 use http::{HttpClient, HttpReply};
 
 use crate::catalog::Protocol;
+use crate::error::ModelError;
 use crate::settings::ModelSettings;
 
 /// Maximum number of attempts of one call, including the first.
@@ -102,28 +104,25 @@ impl RemoteModels {
         context: &EffectContext,
         key: &str,
         max_tokens: u32,
-    ) -> Result<ProviderAnswer, StepError> {
+    ) -> Result<ProviderAnswer, ModelError> {
         let call =
             ProviderCall { target, request, key, max_tokens, native_schema: request.schema.is_some(), idle: self.idle };
         self.with_timeout(target, self.call_with_retries(call, context)).await
     }
 
-    /// Applies the total timeout to a call and converts its failure without secrets.
+    /// Applies the total timeout to a call and redacts the secrets of its error.
     ///
-    /// Neither this nor [`idle`] is an `async fn`: such a future has room for its argument twice, and many calls wait
+    /// Neither this nor [`with_idle_timeout`] is an `async fn`: such a future has room for its argument twice, and many calls wait
     /// in it.
     fn with_timeout<T>(
         &self,
         target: &Target,
-        work: impl Future<Output = Result<T, ProviderFailure>>,
-    ) -> impl Future<Output = Result<T, StepError>> {
+        work: impl Future<Output = Result<T, ProviderError>>,
+    ) -> impl Future<Output = Result<T, ModelError>> {
         tokio::time::timeout(self.total, work).map(move |result| {
-            let result = result.unwrap_or_else(|_| {
-                let message = format!("no complete answer within {} s", self.total.as_secs_f64());
-                Err(ProviderFailure::transient(Code::ModelFailed, message))
-            });
+            let result = result.unwrap_or_else(|_| Err(ProviderError::TotalTimeout { limit: self.total }));
             let secrets: Vec<&str> = target.key.as_deref().into_iter().collect();
-            result.map_err(|failure| failure.into_error(&target.provider, &secrets))
+            result.map_err(|error| Box::new(ProviderCallError::new(&target.provider, &error, &secrets)).into())
         })
     }
 
@@ -131,7 +130,7 @@ impl RemoteModels {
         &self,
         mut call: ProviderCall<'_>,
         context: &EffectContext,
-    ) -> Result<ProviderAnswer, ProviderFailure> {
+    ) -> Result<ProviderAnswer, ProviderError> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -146,32 +145,32 @@ impl RemoteModels {
                     Box::pin(native::call_once(self.http.web_client()?, &call, self.pause.now(), &mut show)).await
                 }
             };
-            let failure = match result {
+            let error = match result {
                 Ok(answer) => return Ok(answer),
-                Err(failure) => failure,
+                Err(error) => error,
             };
-            if call.native_schema && failure.refuses_schema() {
+            if call.native_schema && error.refuses_schema() {
                 // The answer is validated anyway, and the prompt contains the schema.
                 call.native_schema = false;
                 continue;
             }
             // Once text has been shown, a second answer would follow half of the first one.
-            if !failure.can_retry || shown || tries >= MAX_ATTEMPTS {
-                return Err(failure);
+            if !error.can_retry() || shown || tries >= MAX_ATTEMPTS {
+                return Err(error);
             }
-            self.pause_after(&failure, tries).await;
+            self.pause_after(&error, tries).await;
         }
     }
 
-    async fn pause_after(&self, failure: &ProviderFailure, tries: u32) {
-        self.pause.wait_for(failure.wait.unwrap_or_else(|| retry_delay(tries))).await;
+    async fn pause_after(&self, error: &ProviderError, tries: u32) {
+        self.pause.wait_for(error.wait().unwrap_or_else(|| retry_delay(tries))).await;
     }
 
     async fn call_openai(
         &self,
         call: &ProviderCall<'_>,
         show: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<ProviderAnswer, ProviderFailure> {
+    ) -> Result<ProviderAnswer, ProviderError> {
         let body = openai::request_body(&call.target.model, call.request, call.native_schema).to_string();
         let mut reply = self.post_json(call.target, "chat/completions", call.key, body).await?;
         if reply.get_header("content-type").starts_with("application/json") {
@@ -180,10 +179,7 @@ impl RemoteModels {
         let mut stream = openai::AnswerAssembler::default();
         let mut parser = sse::SseParser::default();
         while let Some(piece) = with_idle_timeout(call.idle, reply.next_piece()).await?? {
-            let events = parser
-                .push_bytes(&piece)
-                .map_err(|why| ProviderFailure::new(Code::ModelFailed, format!("cannot read the answer: {why:?}")))?;
-            for event in &events {
+            for event in &parser.push_bytes(&piece).map_err(ProviderError::UnreadableStream)? {
                 stream.push_event(event, show)?;
             }
             if stream.done {
@@ -203,7 +199,7 @@ impl RemoteModels {
         path: &str,
         key: &str,
         body: String,
-    ) -> Result<HttpReply, ProviderFailure> {
+    ) -> Result<HttpReply, ProviderError> {
         let mut headers = HeaderMap::with_capacity(3);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(HeaderName::from_static("idempotency-key"), http::secret_header(key)?);
@@ -217,7 +213,7 @@ impl RemoteModels {
         }
         let (status, headers) = (reply.status, reply.headers.clone());
         let body = with_idle_timeout(self.idle, read_body(reply, MAX_ERROR_BODY_BYTES)).await?.0;
-        Err(ProviderFailure::from_status(status, &headers, &String::from_utf8_lossy(&body), self.pause.now()))
+        Err(status::status_error(status, &headers, &String::from_utf8_lossy(&body), self.pause.now()))
     }
 }
 
@@ -225,12 +221,11 @@ impl RemoteModels {
 fn parse_whole_answer(
     (body, complete): (Vec<u8>, bool),
     show: &mut dyn FnMut(&str),
-) -> Result<ProviderAnswer, ProviderFailure> {
+) -> Result<ProviderAnswer, ProviderError> {
     if !complete {
-        return Err(ProviderFailure::cut_off("the connection was lost in the middle of the answer"));
+        return Err(ProviderError::ConnectionLost(None));
     }
-    let chunk = serde_json::from_slice(&body)
-        .map_err(|error| ProviderFailure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
+    let chunk = serde_json::from_slice(&body).map_err(ProviderError::AnswerNotJson)?;
     let mut stream = openai::AnswerAssembler::default();
     stream.push_chunk(&chunk, show)?;
     stream.finish_answer()
@@ -255,12 +250,8 @@ async fn read_body(mut reply: HttpReply, most: usize) -> (Vec<u8>, bool) {
 pub(crate) fn with_idle_timeout<T>(
     most: Duration,
     work: impl Future<Output = T>,
-) -> impl Future<Output = Result<T, ProviderFailure>> {
-    let silent = move |_| {
-        // The provider may still be working, so the call is not repeated here.
-        ProviderFailure::transient(Code::ModelTruncated, format!("received no data for {} s", most.as_secs_f64()))
-    };
-    tokio::time::timeout(most, work).map_err(silent)
+) -> impl Future<Output = Result<T, ProviderError>> {
+    tokio::time::timeout(most, work).map_err(move |_| ProviderError::IdleTimeout { limit: most })
 }
 
 /// Exponential backoff from half a second, with random jitter so that many callers do not retry at once.

@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use flowloom_core::Code;
 use flowloom_core::chat::{Message, MessagePart, Role, ToolCall};
 use flowloom_core::effect::GenerateRequest;
 use futures_util::StreamExt;
@@ -15,8 +14,9 @@ use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
 
 use super::answer::ProviderAnswer;
-use super::failure::ProviderFailure;
-use super::openai::{parse_arguments, to_json};
+use super::error::ProviderError;
+use super::openai::{parse_arguments, stream_failure, to_json};
+use super::status::status_error;
 use super::{ProviderCall, Target, with_idle_timeout};
 use crate::catalog::Protocol;
 
@@ -26,21 +26,21 @@ pub(crate) async fn call_once(
     call: &ProviderCall<'_>,
     now: SystemTime,
     show: &mut (dyn FnMut(&str) + Send),
-) -> Result<ProviderAnswer, ProviderFailure> {
-    let client = genai::Client::builder().with_reqwest(http).build().map_err(|error| to_failure(&error, now))?;
+) -> Result<ProviderAnswer, ProviderError> {
+    let client = genai::Client::builder().with_reqwest(http).build().map_err(|error| convert_error(error, now))?;
     let request = chat_request(call.request);
     let options = chat_options(call);
     let opened = client.exec_chat_stream(service_target(call.target), request, Some(&options));
-    let mut stream = with_idle_timeout(call.idle, opened).await?.map_err(|error| to_failure(&error, now))?.stream;
+    let mut stream = with_idle_timeout(call.idle, opened).await?.map_err(|error| convert_error(error, now))?.stream;
     let mut answer = ProviderAnswer::default();
     while let Some(event) = with_idle_timeout(call.idle, stream.next()).await? {
-        match event.map_err(|error| to_failure(&error, now))? {
+        match event.map_err(|error| convert_error(error, now))? {
             ChatStreamEvent::Chunk(chunk) => answer.push_text(&chunk.content, show)?,
             ChatStreamEvent::End(end) => return finish_answer(answer, end),
             _ => {}
         }
     }
-    Err(ProviderFailure::cut_off("the answer was cut off"))
+    Err(ProviderError::AnswerCutOff)
 }
 
 fn service_target(target: &Target) -> ServiceTarget {
@@ -125,12 +125,11 @@ fn assistant_content(message: &Message) -> MessageContent {
     content
 }
 
-fn finish_answer(mut answer: ProviderAnswer, end: StreamEnd) -> Result<ProviderAnswer, ProviderFailure> {
+fn finish_answer(mut answer: ProviderAnswer, end: StreamEnd) -> Result<ProviderAnswer, ProviderError> {
     match &end.captured_stop_reason {
-        None => return Err(ProviderFailure::cut_off("the answer was cut off")),
+        None => return Err(ProviderError::AnswerCutOff),
         Some(StopReason::ContentFilter(reason)) => {
-            let message = format!("the provider's content filter stopped the answer ({reason})");
-            return Err(ProviderFailure::new(Code::ModelFailed, message));
+            return Err(ProviderError::ContentFilter { reason: Some(reason.clone()) });
         }
         Some(_) => {}
     }
@@ -149,27 +148,24 @@ fn finish_answer(mut answer: ProviderAnswer, end: StreamEnd) -> Result<ProviderA
     Ok(answer)
 }
 
-fn to_failure(error: &genai::Error, now: SystemTime) -> ProviderFailure {
+fn convert_error(error: genai::Error, now: SystemTime) -> ProviderError {
     use genai::Error as E;
-    if let E::HttpError { status, body, headers, .. } = error {
-        return ProviderFailure::from_status(status.as_u16(), headers, body, now);
+    match error {
+        E::HttpError { status, body, headers, .. } => status_error(status.as_u16(), &headers, &body, now),
+        E::ChatResponse { body, .. } => stream_failure(&body.to_string()),
+        E::WebStream { model_iden, cause, error } => match error.downcast::<E>() {
+            Ok(inner) => convert_error(*inner, now),
+            Err(error) => match error.downcast::<reqwest::Error>() {
+                Ok(inner) if inner.is_body() || inner.is_decode() => {
+                    ProviderError::ConnectionLost(Some(inner.without_url().into()))
+                }
+                Ok(inner) => ProviderError::from_request(*inner),
+                Err(error) => ProviderError::Library(Box::new(E::WebStream { model_iden, cause, error })),
+            },
+        },
+        error => match (error.status(), error.headers()) {
+            (Some(status), Some(headers)) => status_error(status.as_u16(), headers, &error.to_string(), now),
+            _ => ProviderError::Library(Box::new(error)),
+        },
     }
-    if let E::WebStream { error, .. } = error {
-        if let Some(inner) = error.downcast_ref::<E>() {
-            return to_failure(inner, now);
-        }
-        if let Some(inner) = error.downcast_ref::<reqwest::Error>() {
-            return match inner.is_body() || inner.is_decode() {
-                true => ProviderFailure::cut_off("the connection was lost in the middle of the answer"),
-                false => ProviderFailure::unreachable(inner),
-            };
-        }
-    }
-    if let E::ChatResponse { body, .. } = error {
-        return super::openai::stream_failure(&body.to_string());
-    }
-    if let (Some(status), Some(headers)) = (error.status(), error.headers()) {
-        return ProviderFailure::from_status(status.as_u16(), headers, &error.to_string(), now);
-    }
-    ProviderFailure::new(Code::ModelFailed, error.to_string())
 }

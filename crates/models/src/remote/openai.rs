@@ -4,12 +4,13 @@
 
 use flowloom_core::chat::{Message, MessagePart, Role, ToolCall};
 use flowloom_core::effect::GenerateRequest;
-use flowloom_core::{Code, Value, json};
+use flowloom_core::{Value, json};
 use serde_json::{Value as Json, json};
 
 use super::answer::ProviderAnswer;
-use super::failure::{ProviderFailure, find_provider_message};
+use super::error::ProviderError;
 use super::sse::SseEvent;
+use super::status::find_provider_message;
 
 /// Maximum number of tool calls in one answer, more than any model makes.
 const MAX_TOOL_CALLS: usize = 128;
@@ -130,7 +131,7 @@ pub(crate) struct AnswerAssembler {
 
 impl AnswerAssembler {
     /// Processes an event; passes text to `show`.
-    pub(crate) fn push_event(&mut self, event: &SseEvent, show: &mut dyn FnMut(&str)) -> Result<(), ProviderFailure> {
+    pub(crate) fn push_event(&mut self, event: &SseEvent, show: &mut dyn FnMut(&str)) -> Result<(), ProviderError> {
         if event.data.trim() == "[DONE]" {
             self.done = true;
             return Ok(());
@@ -141,13 +142,12 @@ impl AnswerAssembler {
         if event.data.trim().is_empty() {
             return Ok(());
         }
-        let chunk: Json = serde_json::from_str(&event.data)
-            .map_err(|error| ProviderFailure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
+        let chunk: Json = serde_json::from_str(&event.data).map_err(ProviderError::AnswerNotJson)?;
         self.push_chunk(&chunk, show)
     }
 
     /// Processes a chunk, or the whole answer of a server that does not stream.
-    pub(crate) fn push_chunk(&mut self, chunk: &Json, show: &mut dyn FnMut(&str)) -> Result<(), ProviderFailure> {
+    pub(crate) fn push_chunk(&mut self, chunk: &Json, show: &mut dyn FnMut(&str)) -> Result<(), ProviderError> {
         if chunk.get("error").is_some_and(|error| !error.is_null()) {
             return Err(stream_failure(&chunk.to_string()));
         }
@@ -179,7 +179,7 @@ impl AnswerAssembler {
         Ok(())
     }
 
-    fn push_tool_call(&mut self, piece: &Json) -> Result<(), ProviderFailure> {
+    fn push_tool_call(&mut self, piece: &Json) -> Result<(), ProviderError> {
         let id = piece.get("id").and_then(Json::as_str).unwrap_or_default();
         let open = match piece.get("index").and_then(Json::as_u64) {
             Some(index) => self.calls.iter().position(|call| call.index == index).ok_or(index),
@@ -190,10 +190,7 @@ impl AnswerAssembler {
         let at = match open {
             Ok(at) => at,
             Err(_) if self.calls.len() == MAX_TOOL_CALLS => {
-                return Err(ProviderFailure::new(
-                    Code::ModelFailed,
-                    format!("the answer has more than {MAX_TOOL_CALLS} tool calls"),
-                ));
+                return Err(ProviderError::TooManyToolCalls { limit: MAX_TOOL_CALLS });
             }
             Err(index) => {
                 self.calls.push(Pieces { index, ..Pieces::default() });
@@ -216,19 +213,12 @@ impl AnswerAssembler {
         self.answer.check_size(call.arguments.len())
     }
 
-    /// Returns the finished answer. Fails with `ModelTruncated` if it is incomplete.
-    pub(crate) fn finish_answer(mut self) -> Result<ProviderAnswer, ProviderFailure> {
+    /// Returns the finished answer. Fails if it is incomplete.
+    pub(crate) fn finish_answer(mut self) -> Result<ProviderAnswer, ProviderError> {
         match self.finish.as_deref() {
-            None => return Err(ProviderFailure::cut_off("the answer was cut off")),
-            Some("error") => {
-                return Err(ProviderFailure::new(Code::ModelFailed, "the provider ended the answer with an error"));
-            }
-            Some("content_filter") => {
-                return Err(ProviderFailure::new(
-                    Code::ModelFailed,
-                    "the provider's content filter stopped the answer",
-                ));
-            }
+            None => return Err(ProviderError::AnswerCutOff),
+            Some("error") => return Err(ProviderError::EndedWithError),
+            Some("content_filter") => return Err(ProviderError::ContentFilter { reason: None }),
             // `stop`, `length`, `tool_calls`, and other names of a regular end.
             Some(_) => {}
         }
@@ -249,14 +239,12 @@ pub(crate) fn parse_arguments(text: &str) -> Value {
 }
 
 /// An error that the provider sent in place of the rest of an answer.
-pub(crate) fn stream_failure(data: &str) -> ProviderFailure {
-    let mut failure = ProviderFailure::new(
-        Code::ModelFailed,
-        format!("the provider ended the answer with an error: {}", find_provider_message(data)),
-    );
+pub(crate) fn stream_failure(data: &str) -> ProviderError {
     let passing = ["overloaded", "rate_limit", "server_error", "timeout", "unavailable"];
-    failure.can_retry = passing.iter().any(|word| data.contains(word));
-    failure
+    ProviderError::StreamFailed {
+        message: find_provider_message(data),
+        is_transient: passing.iter().any(|word| data.contains(word)),
+    }
 }
 
 #[cfg(test)]

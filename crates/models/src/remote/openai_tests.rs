@@ -16,7 +16,7 @@ fn new_request() -> GenerateRequest {
     }
 }
 
-fn assemble_events(events: &[&str]) -> Result<(ProviderAnswer, String), ProviderFailure> {
+fn assemble_events(events: &[&str]) -> Result<(ProviderAnswer, String), ProviderError> {
     let mut stream = AnswerAssembler::default();
     let mut shown = String::new();
     for data in events {

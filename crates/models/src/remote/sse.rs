@@ -13,9 +13,13 @@ pub(crate) struct SseEvent {
 }
 
 /// Why a stream cannot be read.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreadable {
+    /// An event is larger than any real one.
+    #[error("an event is too large")]
     TooLarge,
+    /// The stream is not text.
+    #[error("it is not UTF-8 text")]
     NotUtf8,
 }
 

@@ -7,7 +7,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
-use super::MissingFeature;
+use super::error::LockError;
 
 /// Requests every restriction; those that the kernel does not support are left out, and the rest applies.
 fn full_ruleset() -> Result<RulesetCreated, RulesetError> {
@@ -20,36 +20,37 @@ fn full_ruleset() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-fn enforce_rules(rules: RulesetCreated) -> Result<(), MissingFeature> {
-    let status = rules.restrict_self().map_err(|error| format!("Landlock: {error}"))?;
+fn enforce_rules(rules: RulesetCreated) -> Result<(), LockError> {
+    let status = rules.restrict_self()?;
     if status.ruleset == RulesetStatus::NotEnforced {
-        return Err("Landlock (Linux 5.13, and `landlock` among the kernel's security modules)".to_owned());
+        return Err(LockError::LandlockNotEnforced);
     }
     Ok(())
 }
 
 /// Permits no file.
-pub(crate) fn allow_nothing() -> Result<(), MissingFeature> {
-    enforce_rules(full_ruleset().map_err(|error| format!("Landlock: {error}"))?)
+pub(crate) fn allow_nothing() -> Result<(), LockError> {
+    enforce_rules(full_ruleset()?)
 }
 
 /// Permits reading `read`, and reading and executing `run`.
 pub(crate) fn allow_only<'a>(
     read: impl Iterator<Item = &'a Path>,
     run: impl Iterator<Item = &'a Path>,
-) -> Result<(), MissingFeature> {
-    let mut rules = full_ruleset().map_err(|error| format!("Landlock: {error}"))?;
+) -> Result<(), LockError> {
+    let mut rules = full_ruleset()?;
     let look = AccessFs::ReadFile | AccessFs::ReadDir;
     let of = |path, access| (path, access);
     for (path, access) in read.map(|path| of(path, look)).chain(run.map(|path| of(path, look | AccessFs::Execute))) {
-        rules = add_path_rule(rules, path, access).map_err(|error| format!("Landlock: {}: {error}", path.display()))?;
+        rules = add_path_rule(rules, path, access)?;
     }
     enforce_rules(rules)
 }
 
-fn add_path_rule(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
-    let opened = PathFd::new(path).map_err(|error| error.to_string())?;
+fn add_path_rule(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, LockError> {
+    let opened = PathFd::new(path).map_err(|source| LockError::LandlockPath { path: path.to_owned(), source })?;
     // A file has no entries to list.
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(ABI::V6) };
-    rules.add_rule(PathBeneath::new(opened, access)).map_err(|error| error.to_string())
+    let added = rules.add_rule(PathBeneath::new(opened, access));
+    added.map_err(|source| LockError::LandlockRule { path: path.to_owned(), source })
 }

@@ -11,7 +11,8 @@ use rustix::process::{getegid, geteuid, pivot_root};
 use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
 
-use super::{MissingFeature, limits, raw};
+use super::error::{LockError, LockStep};
+use super::{limits, raw};
 
 /// Content of the minimal file system, by the paths outside.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -33,15 +34,8 @@ pub(crate) struct JailView {
 /// Mount point of the minimal file system: a folder that every Linux has, and that contains nothing of the view.
 const MOUNT_POINT: &str = "/proc";
 
-fn describe_error<T, E: std::fmt::Display>(
-    what: impl FnOnce() -> String,
-    result: Result<T, E>,
-) -> Result<T, MissingFeature> {
-    result.map_err(|error| format!("{}: {error}", what()))
-}
-
 /// Leaves every namespace that can be left. Child processes get their own process namespace.
-pub(crate) fn leave_namespaces() -> Result<(), MissingFeature> {
+pub(crate) fn leave_namespaces() -> Result<(), LockError> {
     let own =
         UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
@@ -49,10 +43,10 @@ pub(crate) fn leave_namespaces() -> Result<(), MissingFeature> {
     if uid == 0 && raw::unshare_namespaces(own).is_ok() {
         return Ok(());
     }
-    describe_error(|| "user namespaces".to_owned(), raw::unshare_namespaces(own | UnshareFlags::NEWUSER))?;
+    LockStep::LeaveNamespaces.check(raw::unshare_namespaces(own | UnshareFlags::NEWUSER))?;
     let _ = fs::write("/proc/self/setgroups", "deny");
-    describe_error(|| "user namespaces: uid_map".to_owned(), fs::write("/proc/self/uid_map", id_mapping(uid)))?;
-    describe_error(|| "user namespaces: gid_map".to_owned(), fs::write("/proc/self/gid_map", id_mapping(gid)))
+    LockStep::MapUser.check(fs::write("/proc/self/uid_map", id_mapping(uid)))?;
+    LockStep::MapGroup.check(fs::write("/proc/self/gid_map", id_mapping(gid)))
 }
 
 /// Inside, the user is `nobody`, whoever it is outside.
@@ -61,21 +55,19 @@ fn id_mapping(outside: u32) -> String {
 }
 
 /// Makes the view the root of this process.
-pub(crate) fn enter_jail(view: &JailView) -> Result<(), MissingFeature> {
+pub(crate) fn enter_jail(view: &JailView) -> Result<(), LockError> {
     let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
-    describe_error(|| "mounts of its own".to_owned(), mount_change("/", private))?;
+    LockStep::OwnMounts.check(mount_change("/", private))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    describe_error(
-        || "a tmpfs".to_owned(),
-        mount("tmpfs", MOUNT_POINT, "tmpfs", flags, Some(c"size=1m,nr_inodes=4096,mode=755")),
-    )?;
+    let options = c"size=1m,nr_inodes=4096,mode=755";
+    LockStep::MountTmpfs.check(mount("tmpfs", MOUNT_POINT, "tmpfs", flags, Some(options)))?;
     for folder in &view.folders {
         mount_read_only(folder, true)?;
     }
     for folder in &view.masked {
         let bare = path_inside(Path::new("/.empty"));
-        describe_error(|| "a folder".to_owned(), fs::create_dir_all(&bare))?;
-        describe_error(|| format!("hiding {}", folder.display()), mount_bind_recursive(&bare, path_inside(folder)))?;
+        LockStep::CreateFolder.check(fs::create_dir_all(&bare))?;
+        LockStep::Hide(folder.clone()).check(mount_bind_recursive(&bare, path_inside(folder)))?;
     }
     for file in view.files.iter().chain([&view.interpreter]) {
         mount_read_only(file, false)?;
@@ -84,19 +76,19 @@ pub(crate) fn enter_jail(view: &JailView) -> Result<(), MissingFeature> {
     for (link, target) in view.links.iter().map(|(link, target)| (link, target.clone())).chain(loader) {
         let at = path_inside(link);
         if let Some(folder) = at.parent() {
-            describe_error(|| "a folder".to_owned(), fs::create_dir_all(folder))?;
+            LockStep::CreateFolder.check(fs::create_dir_all(folder))?;
         }
         // The name exists already if it is in a folder of the view.
         if fs::symlink_metadata(&at).is_err() {
-            describe_error(|| format!("a link at {}", link.display()), std::os::unix::fs::symlink(target, &at))?;
+            LockStep::Link(link.clone()).check(std::os::unix::fs::symlink(target, &at))?;
         }
     }
-    describe_error(|| "a new root".to_owned(), std::env::set_current_dir(MOUNT_POINT))?;
-    describe_error(|| "pivot_root".to_owned(), pivot_root(".", "."))?;
-    describe_error(|| "the old root".to_owned(), unmount(".", UnmountFlags::DETACH))?;
-    describe_error(|| "the new root".to_owned(), std::env::set_current_dir("/"))?;
+    LockStep::EnterNewRoot.check(std::env::set_current_dir(MOUNT_POINT))?;
+    LockStep::PivotRoot.check(pivot_root(".", "."))?;
+    LockStep::UnmountOldRoot.check(unmount(".", UnmountFlags::DETACH))?;
+    LockStep::EnterRoot.check(std::env::set_current_dir("/"))?;
     let bare = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    describe_error(|| "a read-only root".to_owned(), mount_remount("/", bare, c""))
+    LockStep::RemountRoot.check(mount_remount("/", bare, c""))
 }
 
 fn path_inside(path: &Path) -> PathBuf {
@@ -104,7 +96,7 @@ fn path_inside(path: &Path) -> PathBuf {
 }
 
 /// Mounts a file or folder of the machine read-only.
-fn mount_read_only(path: &Path, folder: bool) -> Result<(), MissingFeature> {
+fn mount_read_only(path: &Path, folder: bool) -> Result<(), LockError> {
     let at = path_inside(path);
     // A file within a mounted folder exists already.
     if fs::symlink_metadata(&at).is_ok() {
@@ -112,15 +104,15 @@ fn mount_read_only(path: &Path, folder: bool) -> Result<(), MissingFeature> {
     }
     let around = if folder { Some(at.as_path()) } else { at.parent() };
     if let Some(around) = around {
-        describe_error(|| "a folder".to_owned(), fs::create_dir_all(around))?;
+        LockStep::CreateFolder.check(fs::create_dir_all(around))?;
     }
     if !folder {
-        describe_error(|| "a file".to_owned(), fs::write(&at, ""))?;
+        LockStep::CreateFile.check(fs::write(&at, ""))?;
     }
-    describe_error(|| format!("showing {}", path.display()), mount_bind_recursive(path, &at))?;
+    LockStep::Show(path.to_owned()).check(mount_bind_recursive(path, &at))?;
     // In a user namespace, flags of the machine's own mount cannot be removed.
     let kept = statvfs(&at).is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::NOEXEC));
     let mut flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
     flags.set(MountFlags::NOEXEC, kept);
-    describe_error(|| format!("showing {} read only", path.display()), mount_remount(&at, flags, c""))
+    LockStep::ShowReadOnly(path.to_owned()).check(mount_remount(&at, flags, c""))
 }

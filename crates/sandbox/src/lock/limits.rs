@@ -5,7 +5,7 @@ use std::io;
 use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use super::MissingFeature;
+use super::error::{LockError, LockStep};
 
 /// Id of the unprivileged user `nobody`.
 pub(crate) const NOBODY_ID: u32 = 65534;
@@ -22,14 +22,14 @@ pub(crate) fn leave_root() -> io::Result<()> {
     Ok(())
 }
 
-fn set_limit(resource: Resource, name: &str, value: u64) -> Result<(), MissingFeature> {
+fn set_limit(resource: Resource, name: &'static str, value: u64) -> Result<(), LockError> {
     // A limit that is lower already is kept.
     let old = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let limit = Some(value.min(old));
-    setrlimit(resource, Rlimit { current: limit, maximum: limit }).map_err(|error| format!("the limit {name}: {error}"))
+    LockStep::SetLimit(name).check(setrlimit(resource, Rlimit { current: limit, maximum: limit }))
 }
 
-fn set_common_limits() -> Result<(), MissingFeature> {
+fn set_common_limits() -> Result<(), LockError> {
     set_limit(Resource::Core, "CORE", 0)?;
     set_limit(Resource::Fsize, "FSIZE", 0)?;
     set_limit(Resource::Memlock, "MEMLOCK", 0)?;
@@ -37,19 +37,18 @@ fn set_common_limits() -> Result<(), MissingFeature> {
 }
 
 /// Limits of an interpreter: one process without threads, whatever the filter permits.
-pub(crate) fn set_interpreter_limits(memory_bytes: u64, cpu_seconds: u64) -> Result<(), MissingFeature> {
+pub(crate) fn set_interpreter_limits(memory_bytes: u64, cpu_seconds: u64) -> Result<(), LockError> {
     set_common_limits()?;
     set_limit(Resource::As, "AS", memory_bytes)?;
     // A signal at the limit, which explains the end, and a kill one second later.
     let (soft, hard) = (Some(cpu_seconds), Some(cpu_seconds + 1));
-    setrlimit(Resource::Cpu, Rlimit { current: soft, maximum: hard })
-        .map_err(|error| format!("the limit CPU: {error}"))?;
+    LockStep::SetLimit("CPU").check(setrlimit(Resource::Cpu, Rlimit { current: soft, maximum: hard }))?;
     set_limit(Resource::Nofile, "NOFILE", 64)?;
     set_limit(Resource::Nproc, "NPROC", 1)
 }
 
 /// Limits of a worker that evaluates expressions. The engine limits its memory itself; this is a second barrier.
-pub(crate) fn set_expression_limits(memory_bytes: usize) -> Result<(), MissingFeature> {
+pub(crate) fn set_expression_limits(memory_bytes: usize) -> Result<(), LockError> {
     set_common_limits()?;
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = pages.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(256 << 8);

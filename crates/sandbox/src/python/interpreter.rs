@@ -11,8 +11,10 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
+use super::error::{InterpreterError, InterpreterSearchError};
 use super::process::BlockProcess;
 use crate::config::SandboxConfig;
+use crate::error::UnavailableError;
 use crate::lock::jail::JailView;
 
 /// Timeout of the probe; the interpreter may be a wrapper script that searches for one.
@@ -39,7 +41,7 @@ struct ProbeReport {
 /// The interpreter to use, found once, and its started processes.
 pub(super) struct InterpreterPool {
     config: Arc<SandboxConfig>,
-    interpreter: OnceCell<Result<Arc<PythonInterpreter>, String>>,
+    interpreter: OnceCell<Result<Arc<PythonInterpreter>, Arc<InterpreterSearchError>>>,
     idle: Arc<Mutex<IdleProcesses>>,
 }
 
@@ -61,29 +63,26 @@ impl InterpreterPool {
     }
 
     /// The interpreter for blocks, or why there is none.
-    pub(super) async fn get_interpreter(&self) -> Result<&Arc<PythonInterpreter>, String> {
-        self.interpreter.get_or_init(|| self.find_interpreter()).await.as_ref().map_err(Clone::clone)
+    pub(super) async fn get_interpreter(&self) -> Result<&Arc<PythonInterpreter>, UnavailableError> {
+        let found = self.interpreter.get_or_init(|| self.find_interpreter()).await;
+        found.as_ref().map_err(|error| UnavailableError::NoInterpreter(error.clone()))
     }
 
-    async fn find_interpreter(&self) -> Result<Arc<PythonInterpreter>, String> {
+    async fn find_interpreter(&self) -> Result<Arc<PythonInterpreter>, Arc<InterpreterSearchError>> {
         let mut problems = Vec::new();
         for path in &self.config.interpreters {
             match self.try_interpreter(path).await {
                 Ok(interpreter) => return Ok(interpreter),
-                Err(error) => problems.push(format!("{}: {error}", path.display())),
+                Err(error) => problems.push((path.clone(), error)),
             }
         }
-        if problems.is_empty() {
-            return Err("python3 was not found; install it, or set python in [sandbox]".to_owned());
-        }
-        Err(problems.join("; "))
+        Err(Arc::new(InterpreterSearchError { problems }))
     }
 
     /// Tries one interpreter by starting it in the sandbox. The process is kept for the first block.
-    async fn try_interpreter(&self, path: &Path) -> Result<Arc<PythonInterpreter>, String> {
+    async fn try_interpreter(&self, path: &Path) -> Result<Arc<PythonInterpreter>, InterpreterError> {
         let mut interpreter = probe_interpreter(path).await?;
-        let mut process =
-            BlockProcess::start_interpreter(&self.config, &interpreter).map_err(|error| error.to_string())?;
+        let mut process = BlockProcess::start_interpreter(&self.config, &interpreter).map_err(InterpreterError::Io)?;
         process.wait_until_ready().await?;
         interpreter.isolation.clone_from(&process.isolation);
         lock_idle(&self.idle).waiting.push(process);
@@ -91,20 +90,18 @@ impl InterpreterPool {
     }
 
     /// Takes an interpreter that has not run a block, and whether it is ready.
-    pub(super) async fn take_process(&self) -> Result<(BlockProcess, bool), String> {
+    pub(super) async fn take_process(&self) -> Result<(BlockProcess, bool), UnavailableError> {
         let interpreter = self.get_interpreter().await?;
         let waiting = {
             let mut idle = lock_idle(&self.idle);
             idle.wanted = (idle.wanted + 1).min(self.config.python.warm);
             std::iter::from_fn(|| idle.waiting.pop()).find_map(|mut process| process.is_alive().then_some(process))
         };
-        let taken = match waiting {
-            Some(process) => (process, true),
-            None => {
-                (BlockProcess::start_interpreter(&self.config, interpreter).map_err(|error| error.to_string())?, false)
-            }
-        };
-        Ok(taken)
+        if let Some(process) = waiting {
+            return Ok((process, true));
+        }
+        let process = BlockProcess::start_interpreter(&self.config, interpreter).map_err(InterpreterError::Io)?;
+        Ok((process, false))
     }
 
     /// Starts interpreters for future blocks, as many as were needed concurrently so far.
@@ -134,27 +131,26 @@ impl InterpreterPool {
 }
 
 /// Queries the files and folders that an interpreter consists of. Only our own code runs here.
-async fn probe_interpreter(path: &Path) -> Result<PythonInterpreter, String> {
+async fn probe_interpreter(path: &Path) -> Result<PythonInterpreter, InterpreterError> {
     let mut command = Command::new(path);
     command.args(["-I", "-S", "-B", "-c", include_str!("probe.py")]).kill_on_drop(true).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let mut child = command.spawn().map_err(InterpreterError::Io)?;
     let sources = serde_json::json!({
         "runner": include_str!("runner.py"), "aio": include_str!("aio.py"), "web": include_str!("web.py"),
     });
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(sources.to_string().as_bytes()).await;
     }
-    let output =
-        timeout(PROBE_TIMEOUT, child.wait_with_output()).await.map_err(|_| "it does not respond".to_owned())?;
-    let output = output.map_err(|error| error.to_string())?;
+    let output = timeout(PROBE_TIMEOUT, child.wait_with_output()).await.map_err(|_| InterpreterError::ProbeTimeout)?;
+    let output = output.map_err(InterpreterError::Io)?;
     let last = |text: &[u8]| String::from_utf8_lossy(text).trim().lines().last().unwrap_or_default().to_owned();
     let probed: ProbeReport = serde_json::from_slice(&output.stdout)
-        .map_err(|_| format!("it is not a usable Python interpreter: {}", last(&output.stderr)))?;
+        .map_err(|source| InterpreterError::NotPython { last_line: last(&output.stderr), source })?;
     if !probed.supported {
-        return Err(format!("Python {} is too old; version 3.9 is required", probed.version));
+        return Err(InterpreterError::TooOld { version: probed.version });
     }
-    let codes = decode_hex(&probed.codes).ok_or_else(|| "it returned an invalid response".to_owned())?;
+    let codes = decode_hex(&probed.codes).ok_or(InterpreterError::InvalidReport)?;
     Ok(PythonInterpreter { version: probed.version, view: probed.view, isolation: String::new(), codes })
 }
 

@@ -23,9 +23,10 @@ use rustix::process::{
 
 use super::wire::LaunchMessage;
 use crate::frame::{self, PLAIN_MARK};
+use crate::lock::error::{LockError, LockStep};
 use crate::lock::filter::SyscallFilter;
 use crate::lock::raw::{self, ForkSide};
-use crate::lock::{MissingFeature, files, jail, limits};
+use crate::lock::{files, jail, limits};
 
 /// The exit code of an interpreter that was ended by a signal is this plus the signal's number.
 pub(super) const SIGNAL_EXIT_BASE: i32 = 128;
@@ -72,8 +73,8 @@ impl io::Write for PlainWriter<'_> {
 }
 
 /// Reports on the channel what is missing.
-fn report_missing(launch: &LaunchMessage, channel: BorrowedFd<'_>, missing: &str) {
-    send_message(launch, channel, "missing", missing);
+fn report_missing(launch: &LaunchMessage, channel: BorrowedFd<'_>, missing: &LockError) {
+    send_message(launch, channel, "missing", &missing.to_string());
 }
 
 fn send_message(launch: &LaunchMessage, channel: BorrowedFd<'_>, what: &str, text: &str) {
@@ -82,28 +83,26 @@ fn send_message(launch: &LaunchMessage, channel: BorrowedFd<'_>, what: &str, tex
 }
 
 /// Locks down and forks. Does not return in the child.
-fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), MissingFeature> {
+fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), LockError> {
     let _ = setsid();
     // Isolated by namespaces, or by Landlock if those are not permitted: one of them must work.
-    let mut missing = "switched off".to_owned();
-    let bare = launch.namespaces
-        && match jail::leave_namespaces().and_then(|()| jail::enter_jail(&launch.view)) {
-            Ok(()) => true,
-            Err(error) => {
-                missing = error;
-                false
-            }
-        };
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-        .map_err(|error| format!("a pair of sockets: {error}"))?;
+    let namespaces = match launch.namespaces {
+        true => jail::leave_namespaces().and_then(|()| jail::enter_jail(&launch.view)),
+        false => Err(LockError::NamespacesOff),
+    };
+    let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let (ours, theirs) = LockStep::SocketPair.check(pair)?;
     // A number above those that the interpreter uses.
-    let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 10).map_err(|error| format!("a pair of sockets: {error}"))?;
-    match raw::fork_process().map_err(|error| format!("fork: {error}"))? {
+    let theirs = LockStep::SocketPair.check(rustix::io::fcntl_dupfd_cloexec(&theirs, 10))?;
+    match LockStep::Fork.check(raw::fork_process())? {
         ForkSide::Parent(child) => {
             drop(theirs);
             match receive_listener(&ours) {
                 Some(listener) => {
-                    let held = if bare { "namespaces".to_owned() } else { format!("Landlock; namespaces: {missing}") };
+                    let held = match namespaces {
+                        Ok(()) => "namespaces".to_owned(),
+                        Err(missing) => format!("Landlock; namespaces: {missing}"),
+                    };
                     send_message(launch, rustix::stdio::stdout(), "held", &held);
                     Ok((child, listener))
                 }
@@ -113,7 +112,7 @@ fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), MissingFe
         }
         ForkSide::Child => {
             drop(ours);
-            let error = become_interpreter(launch, bare, &missing, theirs);
+            let error = become_interpreter(launch, namespaces, &theirs);
             // The standard streams still belong to the channel; nothing was executed.
             report_missing(launch, CHANNEL_OUT.get().map_or(rustix::stdio::stdout(), AsFd::as_fd), &error);
             std::process::exit(1)
@@ -125,22 +124,22 @@ fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), MissingFe
 static CHANNEL_OUT: std::sync::OnceLock<OwnedFd> = std::sync::OnceLock::new();
 
 /// Drops all privileges and executes the interpreter. Returns what is missing if that fails.
-fn become_interpreter(launch: &LaunchMessage, bare: bool, missing: &str, listener_to: OwnedFd) -> MissingFeature {
-    let Err(error) = lock_down(launch, bare, missing, &listener_to);
-    error
+fn become_interpreter(launch: &LaunchMessage, namespaces: Result<(), LockError>, listener_to: &OwnedFd) -> LockError {
+    if let Err(error) = lock_down(launch, namespaces, listener_to) {
+        return error;
+    }
+    LockStep::Start(launch.view.interpreter.clone()).into_error(interpreter_command(launch).exec())
 }
 
 fn lock_down(
     launch: &LaunchMessage,
-    bare: bool,
-    missing: &str,
+    namespaces: Result<(), LockError>,
     listener_to: &OwnedFd,
-) -> Result<std::convert::Infallible, MissingFeature> {
-    let said = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
-    redirect_streams().map_err(said("the channel"))?;
-    limits::leave_root().map_err(said("leaving root"))?;
+) -> Result<(), LockError> {
+    LockStep::RedirectStreams.check(redirect_streams())?;
+    LockStep::LeaveRoot.check(limits::leave_root())?;
     if geteuid().is_root() {
-        return Err("an unprivileged user: the process is root and cannot become another".to_owned());
+        return Err(LockError::StillRoot);
     }
     let _ = rustix::thread::set_capabilities(
         None,
@@ -152,25 +151,24 @@ fn lock_down(
     );
     // Set after changing the user, which resets it. The launcher has one thread. If the launcher is dead already,
     // nothing permits the exec below.
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| said("the death signal")(error.into()))?;
-    raw::set_no_new_privileges().map_err(said("no_new_privs"))?;
-    let view = &launch.view;
-    let held = if bare {
-        files::allow_only([std::path::Path::new("/")].into_iter(), executable_paths(view))
-    } else {
-        let read = view.files.iter().chain(&view.folders).map(std::path::PathBuf::as_path);
-        files::allow_only(read, executable_paths(view))
-    };
-    if let (Err(error), false) = (held, bare) {
-        return Err(format!("namespaces ({missing}), and instead of them {error}"));
-    }
+    LockStep::SetDeathSignal.check(set_parent_process_death_signal(Some(Signal::KILL)))?;
+    LockStep::SetNoNewPrivileges.check(raw::set_no_new_privileges())?;
+    restrict_files(&launch.view, namespaces)?;
     limits::set_interpreter_limits(launch.memory_bytes, launch.cpu_seconds)?;
-    let listener = SyscallFilter::for_interpreter()
-        .install_with_listener()
-        .map_err(said("seccomp with notification (Linux 5.5)"))?;
-    send_listener(listener_to, &listener).map_err(said("handing over the listener"))?;
-    drop(listener);
-    Err(format!("starting {}: {}", view.interpreter.display(), interpreter_command(launch).exec()))
+    let installed = SyscallFilter::for_interpreter().install_with_listener();
+    let listener = LockStep::InstallFilterWithListener.check(installed)?;
+    LockStep::SendListener.check(send_listener(listener_to, &listener))
+}
+
+/// Restricts the visible files with Landlock, which may fail only if the process is in namespaces of its own.
+fn restrict_files(view: &jail::JailView, namespaces: Result<(), LockError>) -> Result<(), LockError> {
+    let Err(namespaces) = namespaces else {
+        let _ = files::allow_only([std::path::Path::new("/")].into_iter(), executable_paths(view));
+        return Ok(());
+    };
+    let read = view.files.iter().chain(&view.folders).map(std::path::PathBuf::as_path);
+    files::allow_only(read, executable_paths(view))
+        .map_err(|landlock| LockError::NotIsolated { namespaces: Box::new(namespaces), landlock: Box::new(landlock) })
 }
 
 /// The executable files: the interpreter and its loader.

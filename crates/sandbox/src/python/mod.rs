@@ -1,9 +1,10 @@
 //! Python blocks on the system's CPython: one locked-down process per block, whose requests its run answers.
 //!
 //! `launch` is the worker that locks down; `boot.py` and `runner.py` (with `aio.py` and `web.py`) run inside.
-//! `interpreter` finds a Python and keeps some processes ready, `process` is one of them, and `ask` performs the
-//! requests of blocks.
+//! `interpreter` finds a Python and keeps some processes ready, `process` is one of them, and `requests` performs
+//! the requests of blocks.
 
+pub(crate) mod error;
 mod interpreter;
 mod launch;
 mod process;
@@ -11,18 +12,15 @@ mod requests;
 mod wire;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use flowloom_core::code::Code;
 use flowloom_core::effect::{PythonReply, PythonRequest};
-use flowloom_core::error::StepError;
 use flowloom_runtime::effects::{EffectContext, SandboxHost};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::config::SandboxConfig;
-use crate::refusal::no_sandbox;
+use crate::error::{SandboxError, UnavailableError};
 use interpreter::InterpreterPool;
 pub(crate) use launch::run_launcher;
 use process::{BlockProcess, ProcessMessage};
@@ -46,31 +44,29 @@ impl BlockRunner {
 
     /// Describes how blocks run on this machine, or what is missing.
     pub(crate) async fn describe_availability(&self) -> Result<String, String> {
-        let found = self.interpreters.get_interpreter().await?;
+        let found = self.interpreters.get_interpreter().await.map_err(|error| error.to_string())?;
         let bounds = &self.config.python;
         let (seconds, mebibytes) = (bounds.timeout.as_secs_f64(), bounds.memory_bytes >> 20);
         let (version, path, held) = (&found.version, found.view.interpreter.display(), &found.isolation);
         Ok(format!("works: Python {version} at {path}, {seconds} s, {mebibytes} MiB, seccomp, {held}"))
     }
 
-    /// Runs a block. Fails with `NoSandbox`, `BlockFailed`, `BlockResult` or `BlockLimit`.
+    /// Runs a block.
     pub(crate) async fn run_block(
         &self,
         request: &PythonRequest,
         host: &dyn SandboxHost,
         context: &EffectContext,
-    ) -> Result<PythonReply, StepError> {
-        let _turn = self.turns.acquire().await.map_err(|_| no_sandbox("the sandbox is closed"))?;
-        let (mut process, is_ready) = self.interpreters.take_process().await.map_err(|missing| no_sandbox(&missing))?;
+    ) -> Result<PythonReply, SandboxError> {
+        let _turn = self.turns.acquire().await.map_err(|_| UnavailableError::Closed)?;
+        let (mut process, is_ready) = self.interpreters.take_process().await?;
         let job = BlockMessage::from_request(request, &context.user, &self.config);
-        process
-            .send_block(&job)
-            .map_err(|error| block_error(Code::BlockFailed, format!("cannot pass the inputs to the block: {error}")))?;
+        process.send_block(&job).map_err(SandboxError::InputsNotSerialized)?;
         if is_ready {
             self.interpreters.refill_idle();
         } else {
             // Starting up does not count as the block's time. The block is in the pipe already, so it starts at once.
-            process.wait_until_ready().await.map_err(|missing| no_sandbox(&missing))?;
+            process.wait_until_ready().await.map_err(UnavailableError::from)?;
         }
         let done = self.serve_block(&mut process, host).await;
         // The next interpreter is started only after this one ends, because this may be the last block.
@@ -80,7 +76,11 @@ impl BlockRunner {
     }
 
     /// Performs the block's requests until it is done.
-    async fn serve_block(&self, process: &mut BlockProcess, host: &dyn SandboxHost) -> Result<PythonReply, StepError> {
+    async fn serve_block(
+        &self,
+        process: &mut BlockProcess,
+        host: &dyn SandboxHost,
+    ) -> Result<PythonReply, SandboxError> {
         let bounds = &self.config.python;
         let mut left = bounds.timeout;
         let mut count = 0;
@@ -95,7 +95,9 @@ impl BlockRunner {
                     None
                 }
                 came = process.next_message(), if asked.len() < MAX_CONCURRENT_REQUESTS => Some(came),
-                () = tokio::time::sleep(left), if waits_for_itself => return Err(time_limit_error(bounds.timeout)),
+                () = tokio::time::sleep(left), if waits_for_itself => {
+                    return Err(SandboxError::BlockTimeExceeded { limit_ms: bounds.timeout.as_millis() });
+                }
             };
             if waits_for_itself {
                 left = left.saturating_sub(since.elapsed());
@@ -109,50 +111,26 @@ impl BlockRunner {
                 Some(ProcessMessage::Message(InterpreterMessage::Request(id, question))) => {
                     count += 1;
                     if count > bounds.requests {
-                        let message = format!("the block made more than {} requests to its run", bounds.requests);
-                        return Err(block_error(Code::BlockLimit, message));
+                        return Err(SandboxError::BlockRequestsExceeded { limit: bounds.requests });
                     }
                     asked.push(requests::perform_request(host, id, question));
                 }
                 Some(ProcessMessage::Message(InterpreterMessage::Missing(missing))) => {
-                    return Err(no_sandbox(&missing));
+                    return Err(UnavailableError::NotLockedDown { missing }.into());
                 }
-                Some(ProcessMessage::Invalid(what)) => {
-                    return Err(block_error(
-                        Code::BlockResult,
-                        format!("the block's process sent an invalid message: {what}"),
-                    ));
-                }
-                Some(ProcessMessage::End) => return Err(ended_error(process).await),
+                Some(ProcessMessage::Invalid(error)) => return Err(SandboxError::InvalidMessage(error)),
+                Some(ProcessMessage::End) => return Err(SandboxError::BlockEnded(process.find_end().await)),
             }
         }
     }
 
-    fn block_failure(&self, why: BlockFailure, message: String) -> StepError {
+    fn block_failure(&self, why: BlockFailure, message: String) -> SandboxError {
         match why {
-            BlockFailure::Raised => block_error(Code::BlockFailed, message),
-            BlockFailure::Result => block_error(Code::BlockResult, message),
+            BlockFailure::Raised => SandboxError::BlockRaised { message },
+            BlockFailure::Result => SandboxError::BlockResultUnusable { message },
             BlockFailure::Memory => {
-                let mebibytes = self.config.python.memory_bytes >> 20;
-                block_error(
-                    Code::BlockLimit,
-                    format!("the block was stopped: it needs more than {mebibytes} MiB of memory"),
-                )
+                SandboxError::BlockMemoryExceeded { limit_mebibytes: self.config.python.memory_bytes >> 20 }
             }
         }
     }
-}
-
-async fn ended_error(process: &mut BlockProcess) -> StepError {
-    let how = process.describe_end().await;
-    let code = if how.starts_with("used up") { Code::BlockLimit } else { Code::BlockFailed };
-    block_error(code, format!("the block's process {how} before the block returned a result"))
-}
-
-fn time_limit_error(bound: Duration) -> StepError {
-    block_error(Code::BlockLimit, format!("the block was stopped: it ran longer than {} ms", bound.as_millis()))
-}
-
-fn block_error(code: Code, message: String) -> StepError {
-    StepError::new(code, message)
 }

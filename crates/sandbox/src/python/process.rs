@@ -13,8 +13,8 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::error::{InterpreterError, MessageError, ProcessEnd};
 use super::interpreter::PythonInterpreter;
-use super::launch::SIGNAL_EXIT_BASE;
 use super::wire::{BlockMessage, HelloMessage, InterpreterMessage, LaunchMessage};
 use crate::PYTHON_WORKER;
 use crate::config::{Isolation, SandboxConfig};
@@ -25,6 +25,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// CPU time beyond the block's limit, in seconds: for the start, and so that the limit in real time is reached first.
 const SPARE_CPU_SECONDS: u64 = 5;
+
+/// Length of the printed line in an error message, in characters.
+const MAX_SHOWN_CHARS: usize = 300;
 
 pub(super) struct BlockProcess {
     child: Child,
@@ -43,7 +46,7 @@ pub(super) struct BlockProcess {
 pub(super) enum ProcessMessage {
     Message(InterpreterMessage),
     /// A frame that is invalid or has unknown content.
-    Invalid(String),
+    Invalid(MessageError),
     /// The interpreter has ended.
     End,
 }
@@ -96,7 +99,7 @@ impl BlockProcess {
     }
 
     /// Sends its block.
-    pub(super) fn send_block(&mut self, job: &BlockMessage<'_>) -> io::Result<()> {
+    pub(super) fn send_block(&mut self, job: &BlockMessage<'_>) -> serde_json::Result<()> {
         self.push_frame(&serde_json::to_vec(job)?);
         Ok(())
     }
@@ -109,9 +112,9 @@ impl BlockProcess {
                 frame = self.from.next_frame() => match frame.map(|frame| frame.as_deref().map(InterpreterMessage::parse_frame)) {
                     Ok(Some(Ok(InterpreterMessage::Isolation(held)))) => self.isolation = held,
                     Ok(Some(Ok(said))) => return ProcessMessage::Message(said),
-                    Ok(Some(Err(what))) => return ProcessMessage::Invalid(what),
+                    Ok(Some(Err(error))) => return ProcessMessage::Invalid(error),
                     Ok(None) => return ProcessMessage::End,
-                    Err(error) => return ProcessMessage::Invalid(error.to_string()),
+                    Err(error) => return ProcessMessage::Invalid(MessageError::Frame(error)),
                 },
                 written = write_some(&mut self.to, pending), if !pending.is_empty() => match written {
                     Ok(count) => drop(self.out.drain(..count)),
@@ -122,15 +125,17 @@ impl BlockProcess {
         }
     }
 
-    /// Waits until it has imported everything and waits for a block. The error describes what is missing.
-    pub(super) async fn wait_until_ready(&mut self) -> Result<(), String> {
+    /// Waits until it has imported everything and waits for a block.
+    pub(super) async fn wait_until_ready(&mut self) -> Result<(), InterpreterError> {
         match timeout(START_TIMEOUT, self.next_message()).await {
             Ok(ProcessMessage::Message(InterpreterMessage::Ready)) => Ok(()),
-            Ok(ProcessMessage::Message(InterpreterMessage::Missing(missing))) => Err(missing),
-            Ok(ProcessMessage::Message(_)) => Err("the interpreter sent an unexpected message".to_owned()),
-            Ok(ProcessMessage::Invalid(error)) => Err(format!("the interpreter: {error}")),
-            Ok(ProcessMessage::End) => Err(format!("the interpreter {}", self.describe_end().await)),
-            Err(_) => Err("the interpreter did not become ready in time".to_owned()),
+            Ok(ProcessMessage::Message(InterpreterMessage::Missing(missing))) => {
+                Err(InterpreterError::NotLockedDown { missing })
+            }
+            Ok(ProcessMessage::Message(_)) => Err(InterpreterError::UnexpectedMessage),
+            Ok(ProcessMessage::Invalid(error)) => Err(InterpreterError::InvalidMessage(error)),
+            Ok(ProcessMessage::End) => Err(InterpreterError::Ended(self.find_end().await)),
+            Err(_) => Err(InterpreterError::ReadyTimeout),
         }
     }
 
@@ -139,25 +144,20 @@ impl BlockProcess {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Describes how it ended, with the end of its printed text.
-    pub(super) async fn describe_end(&mut self) -> String {
+    /// How it ended, with the end of its printed text.
+    pub(super) async fn find_end(&mut self) -> ProcessEnd {
         // The channel is closed, so the process has ended or is ending. A block that closed the channel itself is
         // killed.
-        let status = match timeout(Duration::from_millis(200), self.child.wait()).await {
+        let exit_code = match timeout(Duration::from_millis(200), self.child.wait()).await {
             Ok(Ok(status)) => status.code(),
             _ => None,
         };
         self.to = None;
         let log = timeout(Duration::from_secs(1), &mut self.log).await;
         let log = log.ok().and_then(Result::ok).unwrap_or_default();
-        let last = String::from_utf8_lossy(&log).trim().lines().last().unwrap_or_default().to_owned();
-        let how = match status {
-            Some(code) if code == SIGNAL_EXIT_BASE + libc::SIGXCPU => "used up its processor time".to_owned(),
-            Some(code) if code > SIGNAL_EXIT_BASE => format!("was ended by signal {}", code - SIGNAL_EXIT_BASE),
-            Some(code) => format!("ended with exit code {code}"),
-            None => "closed its channel".to_owned(),
-        };
-        if last.is_empty() { how } else { format!("{how}: {}", last.chars().take(300).collect::<String>()) }
+        let log = String::from_utf8_lossy(&log);
+        let last_line = log.trim().lines().last().unwrap_or_default().chars().take(MAX_SHOWN_CHARS).collect();
+        ProcessEnd { exit_code, last_line }
     }
 }
 

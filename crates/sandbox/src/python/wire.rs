@@ -6,6 +6,7 @@ use flowloom_core::json;
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
+use super::error::MessageError;
 use crate::frame::FrameMark;
 use crate::lock::jail::JailView;
 
@@ -71,12 +72,12 @@ pub(super) enum BlockRequest {
 }
 
 impl InterpreterMessage {
-    /// Parses a frame; the error describes what is wrong with it. Nothing in it is trusted.
-    pub(super) fn parse_frame(frame: &[u8]) -> Result<InterpreterMessage, String> {
-        let text = std::str::from_utf8(frame).map_err(|_| "it is not UTF-8 text".to_owned())?;
-        let said = json::parse_value(text).map_err(|error| error.message)?;
+    /// Parses a frame. Nothing in it is trusted.
+    pub(super) fn parse_frame(frame: &[u8]) -> Result<InterpreterMessage, MessageError> {
+        let text = std::str::from_utf8(frame).map_err(|_| MessageError::NotUtf8)?;
+        let said = json::parse_value(text).map_err(MessageError::NotJson)?;
         if let Some(done) = said.get("done") {
-            return parse_reply(done).map(InterpreterMessage::Done).ok_or_else(|| "it is not a result".to_owned());
+            return parse_reply(done).map(InterpreterMessage::Done).ok_or(MessageError::NotAResult);
         }
         if let Some(missing) = said.get("missing").and_then(Value::as_str) {
             return Ok(InterpreterMessage::Missing(missing.to_owned()));
@@ -97,9 +98,7 @@ impl InterpreterMessage {
         }
         let id = said.get("id").and_then(Value::as_i64);
         let question = said.get("http").and_then(parse_http).or_else(|| said.get("llm").and_then(parse_messages));
-        id.zip(question)
-            .map(|(id, question)| InterpreterMessage::Request(id, question))
-            .ok_or_else(|| "it is not a known message".to_owned())
+        id.zip(question).map(|(id, question)| InterpreterMessage::Request(id, question)).ok_or(MessageError::Unknown)
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Persistent, Runtime, Value as JsValue};
 
+use super::error::ExceededLimit;
 use super::wire::{ReceivedExpression, ScriptAnswer, ScriptSetup};
 
 /// Globals in addition to the bare language.
@@ -75,10 +76,10 @@ impl ScriptEngine {
         let answer = context.with(|ctx| match evaluate_value(&ctx, date, asked).catch(&ctx) {
             Ok(None) => ScriptAnswer::Undefined,
             Ok(Some(text)) if text.len() > output_bytes => {
-                ScriptAnswer::Limit(format!("its value is larger than {} MiB", output_bytes >> 20))
+                ScriptAnswer::Limit(ExceededLimit::Output { limit_mebibytes: output_bytes >> 20 })
             }
             Ok(Some(text)) => ScriptAnswer::Value(text),
-            Err(_) if interrupted.get() => ScriptAnswer::Limit(time_limit_message(bound)),
+            Err(_) if interrupted.get() => ScriptAnswer::Limit(ExceededLimit::from_timeout(bound)),
             Err(error) => error_answer(&error, memory_bytes),
         });
         drop((context, runtime));
@@ -90,10 +91,6 @@ impl ScriptEngine {
 fn thread_cpu_time() -> Duration {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(used.tv_sec).unwrap_or_default(), u32::try_from(used.tv_nsec).unwrap_or_default())
-}
-
-pub(super) fn time_limit_message(bound: Duration) -> String {
-    format!("it ran longer than {} ms", bound.as_millis())
 }
 
 fn evaluate_value<'js>(
@@ -186,5 +183,5 @@ fn error_answer(error: &CaughtError<'_>, memory_bytes: usize) -> ScriptAnswer {
 }
 
 fn memory_limit_answer(memory_bytes: usize) -> ScriptAnswer {
-    ScriptAnswer::Limit(format!("it needs more than {} MiB of memory", memory_bytes >> 20))
+    ScriptAnswer::Limit(ExceededLimit::Memory { limit_mebibytes: memory_bytes >> 20 })
 }

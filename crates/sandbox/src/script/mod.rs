@@ -4,6 +4,7 @@
 //! kills workers.
 
 mod engine;
+pub(crate) mod error;
 mod wire;
 mod worker;
 
@@ -11,9 +12,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use flowloom_core::code::Code;
 use flowloom_core::effect::ScriptRequest;
-use flowloom_core::error::StepError;
 use flowloom_core::json;
 use flowloom_core::value::Value;
 use tokio::io::AsyncWriteExt;
@@ -23,13 +22,17 @@ use tokio::time::timeout;
 
 use crate::SCRIPT_WORKER;
 use crate::config::{REAL_TIME_FACTOR, SandboxConfig};
+use crate::error::{SandboxError, UnavailableError};
 use crate::frame::{self, FrameReader, PLAIN_MARK};
-use crate::refusal::no_sandbox;
+use error::{ExceededLimit, WorkerError};
 use wire::{ScriptAnswer, ScriptSetup, SentExpression};
 pub(crate) use worker::run_worker;
 
 /// Timeout for starting a worker, on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Length of an expression in an error message, in characters.
+const MAX_SHOWN_CHARS: usize = 80;
 
 /// The pool of workers.
 pub(crate) struct WorkerPool {
@@ -54,24 +57,23 @@ impl WorkerPool {
 
     /// Describes how expressions are evaluated on this machine, or what is missing.
     pub(crate) async fn describe_availability(&self) -> Result<String, String> {
-        let worker = self.start_worker("".into()).await.map_err(|error| error.message)?;
+        let started = self.start_worker("".into()).await;
+        let worker = started.map_err(|error| SandboxError::from(error).to_string())?;
         self.return_worker(worker);
         let bounds = &self.config.script;
         Ok(format!("works: {} ms, {} MiB, seccomp", bounds.timeout.as_millis(), bounds.memory_bytes >> 20))
     }
 
-    /// Evaluates an expression for a run of the user `user`; `None` for `undefined`. Fails with `NoSandbox`,
-    /// `ExpressionFailed` or `ScriptLimit`.
+    /// Evaluates an expression for a run of the user `user`; `None` for `undefined`.
     pub(crate) async fn evaluate_expression(
         &self,
         request: &ScriptRequest,
         user: &Arc<str>,
-    ) -> Result<Option<Value>, StepError> {
+    ) -> Result<Option<Value>, SandboxError> {
         let names = request.names.iter().map(|(name, value)| (&**name, value.iter().collect())).collect();
         let ask = SentExpression { source: &request.source, names, now_ms: request.now_ms, seed: request.seed };
-        let question = serde_json::to_vec(&ask)
-            .map_err(|error| expression_error(format!("cannot serialise the expression: {error}")))?;
-        let _turn = self.turns.acquire().await.map_err(|_| expression_error("the sandbox is closed".to_owned()))?;
+        let question = serde_json::to_vec(&ask).map_err(SandboxError::ExpressionNotSerialized)?;
+        let _turn = self.turns.acquire().await.map_err(|_| UnavailableError::Closed)?;
         let mut worker = match self.take_worker(user) {
             Some(worker) => worker,
             None => self.start_worker(user.clone()).await?,
@@ -80,13 +82,12 @@ impl WorkerPool {
         let answer = match timeout(within * REAL_TIME_FACTOR, worker.send_expression(&question)).await {
             Ok(answer) => answer,
             // Dropping the worker kills it, whatever it is doing.
-            Err(_) => Some(ScriptAnswer::Limit(engine::time_limit_message(within))),
+            Err(_) => Some(ScriptAnswer::Limit(ExceededLimit::from_timeout(within))),
         };
         match answer {
             Some(ScriptAnswer::Value(text)) => {
                 self.return_worker(worker);
-                let value = json::parse_value(&text);
-                value.map(Some).map_err(|error| expression_error(format!("cannot parse the value: {}", error.message)))
+                json::parse_value(&text).map(Some).map_err(SandboxError::ValueNotJson)
             }
             Some(ScriptAnswer::Undefined) => {
                 self.return_worker(worker);
@@ -94,13 +95,13 @@ impl WorkerPool {
             }
             Some(ScriptAnswer::Threw(message)) => {
                 self.return_worker(worker);
-                Err(expression_error(message))
+                Err(SandboxError::ExpressionThrew { message })
             }
-            Some(ScriptAnswer::Limit(bound)) => {
-                let source: String = request.source.chars().take(80).collect();
-                Err(StepError::new(Code::ScriptLimit, format!("the expression was stopped: {bound}: {source}")))
+            Some(ScriptAnswer::Limit(limit)) => {
+                let expression = request.source.chars().take(MAX_SHOWN_CHARS).collect();
+                Err(SandboxError::ExpressionStopped { limit, expression })
             }
-            None => Err(expression_error("the worker that evaluated the expression died".to_owned())),
+            None => Err(SandboxError::WorkerDied),
         }
     }
 
@@ -122,7 +123,7 @@ impl WorkerPool {
         }
     }
 
-    async fn start_worker(&self, user: Arc<str>) -> Result<ScriptWorker, StepError> {
+    async fn start_worker(&self, user: Arc<str>) -> Result<ScriptWorker, UnavailableError> {
         let bounds = &self.config.script;
         let setup = ScriptSetup {
             timeout_ms: bounds.timeout.as_millis() as u64,
@@ -132,10 +133,10 @@ impl WorkerPool {
         let mut command = Command::new(&self.config.worker);
         command.arg(SCRIPT_WORKER).env_clear().current_dir("/").process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let unstarted = |error: String| no_sandbox(&format!("{}: {error}", self.config.worker.display()));
-        let mut child = command.spawn().map_err(|error| unstarted(error.to_string()))?;
+        let unstarted = |source| UnavailableError::WorkerNotStarted { program: self.config.worker.clone(), source };
+        let mut child = command.spawn().map_err(|error| unstarted(WorkerError::Io(error)))?;
         let (Some(mut to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(unstarted("it has no pipes".to_owned()));
+            return Err(unstarted(WorkerError::NoPipes));
         };
         let mut first = Vec::new();
         frame::push_frame(&mut first, &PLAIN_MARK, &serde_json::to_vec(&setup).unwrap_or_default());
@@ -147,10 +148,12 @@ impl WorkerPool {
         });
         match ready.await {
             Ok(Ok(Some(missing))) if missing.is_empty() => Ok(ScriptWorker { user, to, from, _child: child }),
-            Ok(Ok(Some(missing))) => Err(no_sandbox(&String::from_utf8_lossy(&missing))),
-            Ok(Ok(None)) => Err(unstarted("the worker ended before it was ready".to_owned())),
-            Ok(Err(error)) => Err(unstarted(error.to_string())),
-            Err(_) => Err(unstarted("the worker did not become ready in time".to_owned())),
+            Ok(Ok(Some(missing))) => {
+                Err(UnavailableError::NotLockedDown { missing: String::from_utf8_lossy(&missing).into_owned() })
+            }
+            Ok(Ok(None)) => Err(unstarted(WorkerError::Ended)),
+            Ok(Err(error)) => Err(unstarted(WorkerError::Io(error))),
+            Err(_) => Err(unstarted(WorkerError::Timeout)),
         }
     }
 }
@@ -163,10 +166,6 @@ impl ScriptWorker {
         self.to.write_all(&out).await.ok()?;
         ScriptAnswer::from_frame(self.from.next_frame().await.ok()??)
     }
-}
-
-fn expression_error(message: String) -> StepError {
-    StepError::new(Code::ExpressionFailed, message)
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::error::ExceededLimit;
+
 /// The first frame: limits of an evaluation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ScriptSetup {
@@ -41,17 +43,21 @@ pub(super) enum ScriptAnswer {
     Undefined,
     /// The expression threw.
     Threw(String),
-    /// A limit was exceeded; the text names it.
-    Limit(String),
+    /// A limit was exceeded.
+    Limit(ExceededLimit),
 }
 
 impl ScriptAnswer {
     pub(super) fn to_frame(&self) -> Vec<u8> {
+        let limit;
         let (tag, text) = match self {
             ScriptAnswer::Value(text) => (b'v', text.as_str()),
             ScriptAnswer::Undefined => (b'n', ""),
             ScriptAnswer::Threw(text) => (b't', text.as_str()),
-            ScriptAnswer::Limit(text) => (b'l', text.as_str()),
+            ScriptAnswer::Limit(exceeded) => {
+                limit = serde_json::to_string(exceeded).unwrap_or_default();
+                (b'l', limit.as_str())
+            }
         };
         let mut out = Vec::with_capacity(1 + text.len());
         out.push(tag);
@@ -69,7 +75,7 @@ impl ScriptAnswer {
             "v" => Some(ScriptAnswer::Value(rest)),
             "n" => Some(ScriptAnswer::Undefined),
             "t" => Some(ScriptAnswer::Threw(rest)),
-            "l" => Some(ScriptAnswer::Limit(rest)),
+            "l" => serde_json::from_str(&rest).ok().map(ScriptAnswer::Limit),
             _ => None,
         }
     }

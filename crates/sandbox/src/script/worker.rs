@@ -27,7 +27,11 @@ fn serve_expressions() -> io::Result<()> {
     let setup: ScriptSetup = serde_json::from_slice(&setup)?;
     // An expression of any size must fit in memory in addition to the engine's limit.
     let locked = lock::lock_down_expressions(setup.memory_bytes);
-    frame::write_frame(&mut to, &PLAIN_MARK, locked.as_ref().err().map_or("", String::as_str).as_bytes())?;
+    frame::write_frame(
+        &mut to,
+        &PLAIN_MARK,
+        locked.as_ref().err().map(ToString::to_string).unwrap_or_default().as_bytes(),
+    )?;
     if locked.is_err() {
         return Ok(());
     }

@@ -5,12 +5,12 @@
 
 use std::cell::RefCell;
 
-use flowloom_core::code::Code;
 use flowloom_core::effect::{Arguments, Payload};
-use flowloom_core::error::StepError;
 use flowloom_core::render;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
+
+use super::error::FunctionError;
 
 /// Number of digits after a mark: the index of the secret.
 const MARK_DIGITS: usize = 6;
@@ -97,10 +97,13 @@ impl CallArguments {
         }
     }
 
-    /// A required argument. Fails with `ArgumentMissing`.
-    pub(super) fn required_argument(&self, function: &str, name: &str) -> Result<Rich, StepError> {
-        self.text_argument(name)
-            .ok_or_else(|| StepError::new(Code::ArgumentMissing, format!("{function} needs the argument {name:?}")))
+    /// A required argument.
+    pub(super) fn required_argument(
+        &self,
+        function: &'static str,
+        argument: &'static str,
+    ) -> Result<Rich, FunctionError> {
+        self.text_argument(argument).ok_or(FunctionError::ArgumentMissing { function, argument })
     }
 
     /// An argument's value; its strings may contain marks.

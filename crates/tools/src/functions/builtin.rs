@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, HttpRequest, normalize_url};
-use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::{Capture, EffectClass};
 use flowloom_core::rich::Rich;
@@ -14,8 +12,11 @@ use flowloom_runtime::effects::EffectContext;
 
 use super::FunctionRegistry;
 use super::arguments::CallArguments;
+use super::error::{FileError, FunctionError};
 use super::files::FileFolder;
+use crate::error::ToolError;
 use crate::http::HttpResponse;
+use crate::http::error::RequestError;
 use crate::secrets::{SecretEncoding, UsedSecrets};
 
 /// A built-in function.
@@ -77,7 +78,7 @@ impl BuiltinFunction {
         registry: &FunctionRegistry,
         request: &CallRequest,
         context: &EffectContext,
-    ) -> Result<Value, StepError> {
+    ) -> Result<Value, ToolError> {
         let args = CallArguments::from_payload(&request.payload, self.main_argument());
         let main = args.required_argument(self.id(), self.main_argument())?;
         match self {
@@ -86,8 +87,7 @@ impl BuiltinFunction {
             }
             BuiltinFunction::WebSearch => {
                 let Some(search) = &registry.search else {
-                    let message = "tool::web_search needs a search provider; set one in [search] of the configuration";
-                    return Err(StepError::new(Code::FunctionFailed, message));
+                    return Err(FunctionError::NoSearchProvider.into());
                 };
                 let count = args.value_argument("count").and_then(Value::as_i64);
                 search.search_web(&registry.client, &main.to_redacted_text(), count, &context.idempotency_key()).await
@@ -111,23 +111,18 @@ impl BuiltinFunction {
         registry: &FunctionRegistry,
         path: &Rich,
         content: Option<Rich>,
-    ) -> Result<Value, StepError> {
-        let files = registry.files.clone().ok_or_else(|| {
-            let message = format!("{} needs a folder; set files.root in the configuration", self.id());
-            StepError::new(Code::FileDenied, message)
-        })?;
+    ) -> Result<Value, ToolError> {
+        let files = registry.files.clone().ok_or(FunctionError::NoFileFolder { function: self.id() })?;
         let mut used = UsedSecrets::new(registry.client.secrets());
         let path = used.fill_text(path, SecretEncoding::Plain)?;
         let content = content.map(|content| used.fill_text(&content, SecretEncoding::Plain)).transpose()?;
         let work = move || read_or_write_file(&files, &path, content.as_deref());
-        let result = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-            Err(StepError::new(Code::FileFailed, format!("the file operation was aborted: {error}")))
-        });
-        result.map_err(|error| StepError { message: used.redact_text(&error.message), ..error })
+        let result = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(FileError::Aborted(error)));
+        Ok(result.map_err(|error| used.redact_error(error))?)
     }
 }
 
-fn read_or_write_file(files: &FileFolder, path: &str, content: Option<&str>) -> Result<Value, StepError> {
+fn read_or_write_file(files: &FileFolder, path: &str, content: Option<&str>) -> Result<Value, FileError> {
     match content {
         None => files.read_text(path).map(Value::from),
         Some(content) => {
@@ -144,12 +139,11 @@ fn request_method(args: &CallArguments) -> String {
 }
 
 /// Builds the request that the arguments of `tool::http_request` describe.
-fn build_http_request(args: &CallArguments, url: &Rich) -> Result<HttpRequest, StepError> {
-    let invalid = |message: &str| StepError::new(Code::HttpRequestInvalid, message);
+fn build_http_request(args: &CallArguments, url: &Rich) -> Result<HttpRequest, RequestError> {
     let method = request_method(args);
     let mut headers = match args.value_argument("headers") {
         None => Vec::new(),
-        Some(_) => args.object_entries("headers").ok_or_else(|| invalid("the argument headers must be an object"))?,
+        Some(_) => args.object_entries("headers").ok_or(RequestError::HeadersNotAnObject)?,
     };
     for (name, _) in &mut headers {
         name.make_ascii_lowercase();
@@ -157,7 +151,7 @@ fn build_http_request(args: &CallArguments, url: &Rich) -> Result<HttpRequest, S
     let body = args.text_argument("body").filter(|body| !body.pieces().is_empty());
     if let Some(body) = &body {
         if matches!(method.as_str(), "GET" | "HEAD") {
-            return Err(invalid(&format!("a {method} request cannot have a body; use another method or omit body")));
+            return Err(RequestError::BodyNotAllowed { method });
         }
         if !headers.iter().any(|(name, _)| name == "content-type") {
             let is_text = args.value_argument("body").is_some_and(|value| value.as_str().is_some());

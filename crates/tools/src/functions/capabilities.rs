@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use super::error::FunctionError;
 
 /// The grants of all agents.
 #[derive(Clone, Debug, Default)]
@@ -15,13 +14,13 @@ impl Capabilities {
         Capabilities(grants)
     }
 
-    /// Checks whether `agent` may call `function`. An unknown agent may call nothing. Fails with `CapabilityDenied`.
-    pub fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepError> {
+    /// Checks whether `agent` may call `function`. An unknown agent may call nothing.
+    pub fn check_permission(&self, agent: &str, function: &str) -> Result<(), FunctionError> {
         // An empty grant is a mistake and grants nothing, although it is a prefix of every id.
         let grants = |grant: &String| grant == "*" || (!grant.is_empty() && function.starts_with(grant.as_str()));
         if self.0.get(agent).is_some_and(|list| list.iter().any(grants)) {
             return Ok(());
         }
-        Err(StepError::new(Code::CapabilityDenied, format!("Agent {agent} denied: {function}")))
+        Err(FunctionError::Denied { agent: agent.to_owned(), function: function.to_owned() })
     }
 }

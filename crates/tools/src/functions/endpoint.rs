@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, HttpRequest, is_retryable_status, normalize_url};
-use flowloom_core::error::{Retry, StepError};
+use flowloom_core::error::Retry;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
@@ -12,6 +11,9 @@ use flowloom_runtime::effects::EffectContext;
 
 use super::arguments::payload_json;
 use super::builtin::parse_json_or_text;
+use super::error::FunctionError;
+use crate::error::ToolError;
+use crate::http::error::RequestError;
 use crate::http::{HttpClient, HttpResponse};
 
 /// Maximum number of characters of an error response in a message.
@@ -21,22 +23,27 @@ const MAX_EXCERPT_CHARS: usize = 300;
 const MAX_RETRY_AFTER_SECONDS: u64 = 3600;
 
 /// The error for a response whose status is not a success.
-pub(super) fn error_from_response(who: &str, received: &HttpResponse) -> StepError {
-    let excerpt: String = received.text.trim().chars().take(MAX_EXCERPT_CHARS).collect();
-    let detail = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
-    let message = format!("{who} answered with status {}{detail}", received.status);
-    let mut error = StepError::new(Code::FunctionFailed, message);
-    if is_retryable_status(received.status) {
-        let wait = received.get_header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());
-        error.retry = wait.map_or(Retry::Maybe, |seconds| Retry::After(seconds.min(MAX_RETRY_AFTER_SECONDS) * 1000));
+pub(super) fn error_from_response(endpoint: String, received: &HttpResponse) -> FunctionError {
+    FunctionError::ErrorStatus {
+        endpoint,
+        status: received.status,
+        excerpt: received.text.trim().chars().take(MAX_EXCERPT_CHARS).collect(),
+        retry: find_retry(received),
     }
-    error
+}
+
+fn find_retry(received: &HttpResponse) -> Retry {
+    if !is_retryable_status(received.status) {
+        return Retry::Never;
+    }
+    let wait = received.get_header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());
+    wait.map_or(Retry::Maybe, |seconds| Retry::After(seconds.min(MAX_RETRY_AFTER_SECONDS) * 1000))
 }
 
 /// An endpoint that receives the payload as JSON and responds with the result.
 #[derive(Clone, Debug)]
 pub struct HttpFunction {
-    /// URL; [`crate::secrets::read_text`] parses secrets in configured text.
+    /// URL; [`crate::secrets::parse_secret_text`] parses secrets in configured text.
     pub url: Rich,
     /// Method in upper case; `POST` is usual. `GET` and `HEAD` send no payload.
     pub method: String,
@@ -59,7 +66,7 @@ impl HttpFunction {
         client: &HttpClient,
         call: &CallRequest,
         context: &EffectContext,
-    ) -> Result<Value, StepError> {
+    ) -> Result<Value, ToolError> {
         let id = &call.function;
         let request = self.build_request(call)?;
         let key = context.idempotency_key();
@@ -69,18 +76,17 @@ impl HttpFunction {
             Some(limit) => match tokio::time::timeout(Duration::from_millis(limit), exchange).await {
                 Ok(result) => result?,
                 Err(_) => {
-                    let message = format!("the function {id} did not answer within {limit} ms");
-                    return Err(StepError::new_retryable(Code::FunctionFailed, message));
+                    return Err(FunctionError::EndpointTimeout { function: id.to_string(), limit_ms: limit }.into());
                 }
             },
         };
         if (200..300).contains(&received.status) {
             return Ok(if received.text.is_empty() { Value::Null } else { parse_json_or_text(&received) });
         }
-        Err(error_from_response(&format!("the function {id}"), &received))
+        Err(error_from_response(format!("the function {id}"), &received).into())
     }
 
-    fn build_request(&self, call: &CallRequest) -> Result<HttpRequest, StepError> {
+    fn build_request(&self, call: &CallRequest) -> Result<HttpRequest, RequestError> {
         let method = self.method.to_ascii_uppercase();
         let mut headers = self.headers.clone();
         let body = (!matches!(method.as_str(), "GET" | "HEAD")).then(|| payload_json(&call.payload));

@@ -10,10 +10,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
+
+use super::error::FileError;
 
 /// Maximum size of a file that is read or written, in bytes.
 const MAX_FILE_BYTES: usize = 10 << 20;
@@ -32,8 +32,8 @@ impl FileFolder {
         FileFolder { root }
     }
 
-    /// Reads a file as UTF-8 text. Fails with `FileDenied` outside the folder, and with `FileFailed` otherwise.
-    pub(super) fn read_text(&self, path: &str) -> Result<String, StepError> {
+    /// Reads a file as UTF-8 text.
+    pub(super) fn read_text(&self, path: &str) -> Result<String, FileError> {
         let (parents, name) = self.split_path(path)?;
         let folder = self.open_folder(path, &parents, false)?;
         // Non-blocking, because opening a pipe without a writer would wait forever.
@@ -41,20 +41,19 @@ impl FileFolder {
         let file = rustix::fs::openat(&folder, name, flags, Mode::empty()).map_err(|error| open_error(path, error))?;
         let stat = rustix::fs::fstat(&file).map_err(|error| open_error(path, error))?;
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
-            return Err(StepError::new(Code::FileFailed, format!("{path} is not a file")));
+            return Err(FileError::NotAFile { path: path.to_owned() });
         }
         let mut bytes = Vec::new();
         let read = File::from(file).take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes);
-        read.map_err(|error| StepError::new(Code::FileFailed, format!("cannot read {path}: {error}")))?;
+        read.map_err(|source| FileError::NotRead { path: path.to_owned(), source })?;
         if bytes.len() > MAX_FILE_BYTES {
             return Err(file_too_large(path));
         }
-        String::from_utf8(bytes).map_err(|_| StepError::new(Code::FileFailed, format!("{path} is not UTF-8 text")))
+        String::from_utf8(bytes).map_err(|_| FileError::NotUtf8 { path: path.to_owned() })
     }
 
-    /// Writes `content` to a file atomically, creating missing folders. Returns the number of bytes. Fails like
-    /// [`Files::read`].
-    pub(super) fn write_text(&self, path: &str, content: &str) -> Result<usize, StepError> {
+    /// Writes `content` to a file atomically, creating missing folders. Returns the number of bytes.
+    pub(super) fn write_text(&self, path: &str, content: &str) -> Result<usize, FileError> {
         if content.len() > MAX_FILE_BYTES {
             return Err(file_too_large(path));
         }
@@ -64,7 +63,7 @@ impl FileFolder {
             Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => Mode::from_raw_mode(stat.st_mode & 0o777),
                 FileType::Symlink => return Err(open_error(path, Errno::LOOP)),
-                _ => return Err(StepError::new(Code::FileFailed, format!("{path} is not a file"))),
+                _ => return Err(FileError::NotAFile { path: path.to_owned() }),
             },
             Err(Errno::NOENT) => Mode::from_raw_mode(0o644),
             Err(error) => return Err(open_error(path, error)),
@@ -74,20 +73,17 @@ impl FileFolder {
         let result = write_new_file(&folder, &draft, mode, content)
             .and_then(|()| rustix::fs::renameat(&folder, &draft, &folder, name).map_err(Into::into))
             .and_then(|()| rustix::fs::fsync(&folder).map_err(Into::into));
-        result.map_err(|error| {
+        result.map_err(|source| {
             // Nothing can be done about a temporary file that cannot be removed.
             let _ = rustix::fs::unlinkat(&folder, &draft, AtFlags::empty());
-            StepError::new(Code::FileFailed, format!("cannot write {path}: {error}"))
+            FileError::NotWritten { path: path.to_owned(), source }
         })?;
         Ok(content.len())
     }
 
     /// Splits a path into its folders and its last component.
-    fn split_path<'a>(&self, path: &'a str) -> Result<(Vec<&'a OsStr>, &'a OsStr), StepError> {
-        let outside = || {
-            let message = format!("{path:?} is outside the folder of files.root, {}", self.root.display());
-            StepError::new(Code::FileDenied, message)
-        };
+    fn split_path<'a>(&self, path: &'a str) -> Result<(Vec<&'a OsStr>, &'a OsStr), FileError> {
+        let outside = || FileError::Outside { path: path.to_owned(), root: self.root.clone() };
         if path.contains('\0') {
             return Err(outside());
         }
@@ -101,18 +97,14 @@ impl FileFolder {
                 Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(outside()),
             }
         }
-        let name = parts.pop().ok_or_else(|| {
-            StepError::new(Code::FileFailed, format!("{path:?} is not a file name in the folder of files.root"))
-        })?;
+        let name = parts.pop().ok_or_else(|| FileError::NoFileName { path: path.to_owned() })?;
         Ok((parts, name))
     }
 
-    fn open_folder(&self, path: &str, parents: &[&OsStr], create: bool) -> Result<OwnedFd, StepError> {
+    fn open_folder(&self, path: &str, parents: &[&OsStr], create: bool) -> Result<OwnedFd, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut folder = rustix::fs::open(&self.root, flags, Mode::empty()).map_err(|error| {
-            let message = format!("cannot open the folder of files.root, {}: {error}", self.root.display());
-            StepError::new(Code::FileFailed, message)
-        })?;
+        let mut folder = rustix::fs::open(&self.root, flags, Mode::empty())
+            .map_err(|error| FileError::RootNotOpened { root: self.root.clone(), source: error.into() })?;
         for part in parents {
             let flags = flags | OFlags::NOFOLLOW;
             let mut next = rustix::fs::openat(&folder, *part, flags, Mode::empty());
@@ -146,17 +138,15 @@ fn is_link(folder: &OwnedFd, name: &OsStr) -> bool {
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }
 
-fn open_error(path: &str, error: Errno) -> StepError {
+fn open_error(path: &str, error: Errno) -> FileError {
+    let path = path.to_owned();
     match error {
-        Errno::LOOP => {
-            let message = format!("{path} contains a symbolic link; symbolic links are not followed");
-            StepError::new(Code::FileDenied, message)
-        }
-        Errno::NOENT => StepError::new(Code::FileFailed, format!("{path} does not exist")),
-        _ => StepError::new(Code::FileFailed, format!("cannot open {path}: {error}")),
+        Errno::LOOP => FileError::SymbolicLink { path },
+        Errno::NOENT => FileError::Missing { path },
+        _ => FileError::NotOpened { path, source: error.into() },
     }
 }
 
-fn file_too_large(path: &str) -> StepError {
-    StepError::new(Code::FileFailed, format!("{path} is too large; a file may have at most {MAX_FILE_BYTES} bytes"))
+fn file_too_large(path: &str) -> FileError {
+    FileError::TooLarge { path: path.to_owned(), limit_bytes: MAX_FILE_BYTES }
 }

@@ -7,6 +7,7 @@ mod arguments;
 mod builtin;
 mod capabilities;
 mod endpoint;
+pub(crate) mod error;
 mod files;
 mod search;
 
@@ -14,7 +15,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::effect::CallRequest;
 use flowloom_core::error::StepError;
@@ -26,10 +26,12 @@ pub use capabilities::Capabilities;
 pub use endpoint::HttpFunction;
 pub use search::{SearchProvider, WebSearch};
 
+use crate::error::ToolError;
 use crate::http::HttpClient;
 use crate::mcp::McpServer;
 use crate::scrape::PageScraper;
 use builtin::BuiltinFunction;
+use error::FunctionError;
 use files::FileFolder;
 
 /// A function implemented in Rust, here or by the program that uses this crate.
@@ -127,12 +129,26 @@ impl FunctionRegistry {
         self.configured.contains_key(function) || BuiltinFunction::from_id(function).is_some()
     }
 
-    fn unknown_function(&self, function: &str) -> StepError {
-        let hint = match find_similar_name(function, self.function_ids()) {
-            Some(near) => format!("; did you mean {near}?"),
-            None => format!("; known functions: {}", self.function_ids().join(", ")),
-        };
-        StepError::new(Code::FunctionUnknown, format!("there is no function {function}{hint}"))
+    fn unknown_function(&self, function: &str) -> FunctionError {
+        FunctionError::Unknown {
+            function: function.to_owned(),
+            similar: find_similar_name(function, self.function_ids()).map(str::to_owned),
+            known: self.function_ids().into_iter().map(str::to_owned).collect(),
+        }
+    }
+
+    /// Calls a function that is not native.
+    async fn call_tool(&self, request: &CallRequest, context: &EffectContext) -> Result<Value, ToolError> {
+        if let Some(FunctionConfig::Http(http)) = self.configured.get(&*request.function) {
+            return http.call_endpoint(&self.client, request, context).await;
+        }
+        if let Some((server, tool)) = self.find_tool(&request.function) {
+            return server.call_tool(tool, &request.payload).await;
+        }
+        match BuiltinFunction::from_id(&request.function) {
+            Some(builtin) => builtin.call_function(self, request, context).await,
+            None => Err(self.unknown_function(&request.function).into()),
+        }
     }
 }
 
@@ -150,7 +166,7 @@ impl Functions for FunctionRegistry {
     }
 
     fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepError> {
-        self.capabilities.check_permission(agent, function)
+        Ok(self.capabilities.check_permission(agent, function).map_err(ToolError::from)?)
     }
 
     fn call_function<'a>(
@@ -161,12 +177,7 @@ impl Functions for FunctionRegistry {
     ) -> EffectFuture<'a, Value> {
         match self.configured.get(&*request.function) {
             Some(FunctionConfig::Native(native)) => native.call_function(request, context, below),
-            Some(FunctionConfig::Http(http)) => Box::pin(http.call_endpoint(&self.client, request, context)),
-            None => match (self.find_tool(&request.function), BuiltinFunction::from_id(&request.function)) {
-                (Some((server, tool)), _) => Box::pin(server.call_tool(tool, &request.payload)),
-                (None, Some(builtin)) => Box::pin(builtin.call_function(self, request, context)),
-                (None, None) => Box::pin(std::future::ready(Err(self.unknown_function(&request.function)))),
-            },
+            Some(FunctionConfig::Http(_)) | None => Box::pin(async { Ok(self.call_tool(request, context).await?) }),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! `tool::web_search`: queries the configured search engine and converts its results to a common shape.
 
-use flowloom_core::code::Code;
 use flowloom_core::effect::HttpRequest;
-use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
 
 use super::endpoint::error_from_response;
+use super::error::FunctionError;
+use crate::error::ToolError;
 use crate::http::HttpClient;
 
 /// Default and maximum number of results.
@@ -92,25 +92,27 @@ pub struct WebSearch {
 }
 
 impl WebSearch {
-    /// Searches and returns `{query_used, results: [{title, url, snippet}], count}`. Fails with `FunctionFailed`.
+    /// Searches and returns `{query_used, results: [{title, url, snippet}], count}`.
     pub(super) async fn search_web(
         &self,
         client: &HttpClient,
         query: &str,
         count: Option<i64>,
         key: &str,
-    ) -> Result<Value, StepError> {
+    ) -> Result<Value, ToolError> {
+        let provider = self.provider.name();
         let count = count.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS);
         let received = client.exchange(&self.build_request(query, count)?, key).await?;
         if !(200..300).contains(&received.status) {
-            return Err(error_from_response(&format!("the search provider {}", self.provider.name()), &received));
+            return Err(error_from_response(format!("the search provider {provider}"), &received).into());
         }
-        let answer = parse_value(&received.text).map_err(|error| self.unreadable_response(&error.message))?;
+        let answer =
+            parse_value(&received.text).map_err(|source| FunctionError::SearchResponseNotJson { provider, source })?;
         let (way, link, text) = self.provider.response_shape();
         // Providers may omit the list if there are no results.
         let list = way.iter().try_fold(&answer, |at, name| at.get(name)).and_then(Value::as_list).unwrap_or_default();
         if answer.as_map().is_none() {
-            return Err(self.unreadable_response("it is not a JSON object"));
+            return Err(FunctionError::SearchResponseNotAnObject { provider }.into());
         }
         let row = |found: &Value| {
             let field = |name: &str| Value::from(found.get(name).and_then(Value::as_str).unwrap_or_default().trim());
@@ -121,18 +123,12 @@ impl WebSearch {
         Ok(Value::map([("results", Value::list(results)), ("query_used", query.into()), ("count", count)]))
     }
 
-    fn unreadable_response(&self, why: &str) -> StepError {
-        let message = format!("cannot read the response of the search provider {}: {why}", self.provider.name());
-        StepError::new(Code::FunctionFailed, message)
-    }
-
-    fn build_request(&self, query: &str, count: i64) -> Result<HttpRequest, StepError> {
+    fn build_request(&self, query: &str, count: i64) -> Result<HttpRequest, FunctionError> {
         let mut headers: Vec<(String, Rich)> = vec![("accept".to_owned(), "application/json".into())];
         headers.extend(self.key.iter().map(|key| self.provider.key_header(key)));
         let with = |pairs: &[(&str, &str)]| {
             let url = url::Url::parse_with_params(&self.url, pairs);
-            let invalid = |error| format!("the url of [search] is not valid: {error}");
-            url.map(|url| url.to_string()).map_err(|error| StepError::new(Code::ConfigInvalid, invalid(error)))
+            url.map(|url| url.to_string()).map_err(FunctionError::InvalidSearchUrl)
         };
         let number = count.to_string();
         let body = |asked: &str, most: &str| {

@@ -4,13 +4,12 @@ use std::io::{self, Write};
 
 use encoding_rs::{Encoding, UTF_8};
 use flate2::write::GzDecoder;
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use reqwest::Response;
 use reqwest::header::{CONTENT_ENCODING, HeaderMap};
 use url::Url;
 
-use super::{HttpLimits, HttpResponse, failure};
+use super::error::{ExchangeError, HttpError, TooLargeError};
+use super::{HttpLimits, HttpResponse};
 use crate::egress::display_origin;
 
 /// Size in bytes up to which the ratio is not checked: small bodies are often repetitive.
@@ -19,29 +18,28 @@ const MIN_RATIO_CHECK_BYTES: usize = 1 << 20;
 /// Number of bytes of a page that are searched for its declared encoding (HTML's rule).
 const META_SCAN_BYTES: usize = 1024;
 
-/// Reads a response to its end. Fails with `ReplyTooLarge` or `HttpFailed`.
+/// Reads a response to its end.
 pub(super) async fn read_response(
     mut response: Response,
     url: Url,
     limits: &HttpLimits,
-) -> Result<HttpResponse, StepError> {
+) -> Result<HttpResponse, HttpError> {
     check_headers(response.headers(), &url, limits)?;
     let mut sink = BodySink::new(response.headers(), &url, limits)?;
     loop {
         let chunk = match tokio::time::timeout(limits.idle, response.chunk()).await {
-            Ok(chunk) => chunk.map_err(|error| failure::to_step_error(&error, &url, limits))?,
+            Ok(chunk) => chunk.map_err(|error| HttpError::from_request(error, &url, limits))?,
             Err(_) => {
-                let message =
-                    format!("{} sent nothing for {}", display_origin(&url), failure::format_duration(limits.idle));
-                return Err(StepError::new_retryable(Code::HttpFailed, message));
+                let origin = display_origin(&url);
+                return Err(ExchangeError::IdleTimeout { origin, limit: limits.idle }.into());
             }
         };
         match chunk {
-            Some(bytes) => sink.push_bytes(&bytes).map_err(|error| body_error(&error, &url, limits))?,
+            Some(bytes) => sink.push_bytes(&bytes).map_err(|error| body_error(error, &url, limits))?,
             None => break,
         }
     }
-    let bytes = sink.finish_body().map_err(|error| body_error(&error, &url, limits))?;
+    let bytes = sink.finish_body().map_err(|error| body_error(error, &url, limits))?;
     let headers: Vec<(String, String)> = response
         .headers()
         .iter()
@@ -52,10 +50,10 @@ pub(super) async fn read_response(
     Ok(HttpResponse { status: response.status().as_u16(), headers, text, url: url.into() })
 }
 
-fn check_headers(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<(), StepError> {
+fn check_headers(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<(), TooLargeError> {
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if headers.len() > limits.headers || bytes > limits.header_bytes {
-        return Err(failure::headers_too_large(url, limits));
+        return Err(TooLargeError::for_headers(url, limits));
     }
     Ok(())
 }
@@ -76,19 +74,13 @@ struct CappedBuffer {
 }
 
 /// The exceeded limit; passed through the decoder as an `io::Error`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 enum ExceededLimit {
+    #[error("the body is too large")]
     Size,
+    #[error("the body was compressed too much")]
     Ratio,
 }
-
-impl std::fmt::Display for ExceededLimit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{self:?}")
-    }
-}
-
-impl std::error::Error for ExceededLimit {}
 
 impl Write for CappedBuffer {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
@@ -109,7 +101,7 @@ impl Write for CappedBuffer {
 }
 
 impl BodySink {
-    fn new(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<BodySink, StepError> {
+    fn new(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<BodySink, ExchangeError> {
         let capped = CappedBuffer { bytes: Vec::new(), cap: limits.reply_bytes, received: 0, ratio: limits.ratio };
         let codings: Vec<String> = headers
             .get_all(CONTENT_ENCODING)
@@ -126,14 +118,7 @@ impl BodySink {
         match codings.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             [] => Ok(BodySink::Plain(capped)),
             ["gzip" | "x-gzip"] => Ok(BodySink::Gzip(Box::new(GzDecoder::new(capped)))),
-            _ => {
-                let message = format!(
-                    "{} compressed its response as {}, which was not requested; only gzip is supported",
-                    display_origin(url),
-                    codings.join(", ")
-                );
-                Err(StepError::new(Code::HttpFailed, message))
-            }
+            _ => Err(ExchangeError::UnsupportedCoding { origin: display_origin(url), codings: codings.join(", ") }),
         }
     }
 
@@ -160,23 +145,12 @@ impl BodySink {
     }
 }
 
-fn body_error(error: &io::Error, url: &Url, limits: &HttpLimits) -> StepError {
-    let over = error.get_ref().and_then(|inner| inner.downcast_ref::<ExceededLimit>());
-    match over {
-        Some(ExceededLimit::Size) => {
-            let message =
-                format!("the response of {} is larger than {} bytes", display_origin(url), limits.reply_bytes);
-            StepError::new(Code::ReplyTooLarge, message)
-        }
-        Some(ExceededLimit::Ratio) => {
-            let message = format!(
-                "the response of {} decompresses to more than {} times its size",
-                display_origin(url),
-                limits.ratio
-            );
-            StepError::new(Code::ReplyTooLarge, message)
-        }
-        None => StepError::new(Code::HttpFailed, format!("the response of {} is not valid gzip", display_origin(url))),
+fn body_error(source: io::Error, url: &Url, limits: &HttpLimits) -> HttpError {
+    let origin = display_origin(url);
+    match source.get_ref().and_then(|inner| inner.downcast_ref::<ExceededLimit>()) {
+        Some(ExceededLimit::Size) => TooLargeError::Body { origin, limit_bytes: limits.reply_bytes }.into(),
+        Some(ExceededLimit::Ratio) => TooLargeError::Ratio { origin, limit: limits.ratio }.into(),
+        None => ExchangeError::InvalidGzip { origin, source }.into(),
     }
 }
 

@@ -1,17 +1,17 @@
 //! One request from the first hop to the last: secrets are filled in, every hop is checked, and redirects are followed
 //! as in `fetch`.
 
-use flowloom_core::code::Code;
 use flowloom_core::effect::HttpRequest;
-use flowloom_core::error::StepError;
 use flowloom_core::rich::{Rich, RichPiece};
 use reqwest::header::LOCATION;
 use reqwest::{Method, Response, StatusCode};
 use url::Url;
 
+use super::error::{ExchangeError, HttpError, RequestError};
 use super::headers::RequestHeaders;
-use super::{HttpClient, HttpLimits, body, failure};
+use super::{HttpClient, HttpLimits, body};
 use crate::egress::display_origin;
+use crate::error::ToolError;
 use crate::secrets::{SecretEncoding, UsedSecrets};
 
 /// A complete response; secrets are replaced by their names.
@@ -47,23 +47,21 @@ struct OutgoingRequest {
 
 impl HttpClient {
     /// Sends a request and reads the response, whatever its status. `key` is the idempotency key of requests that
-    /// change something. Fails with `EgressDenied`, `HttpFailed`, `HttpRequestInvalid`, `ReplyTooLarge` or
-    /// `SecretUnknown`.
-    pub(crate) async fn exchange(&self, request: &HttpRequest, key: &str) -> Result<HttpResponse, StepError> {
+    /// change something.
+    pub(crate) async fn exchange(&self, request: &HttpRequest, key: &str) -> Result<HttpResponse, ToolError> {
         let mut used = UsedSecrets::new(self.secrets());
         let limit = self.limits.total;
         let result = match tokio::time::timeout(limit, self.follow_hops(request, key, &mut used)).await {
             Ok(result) => result,
             Err(_) => {
-                let place =
-                    Url::parse(&request.url.to_redacted_text()).map(|url| display_origin(&url)).unwrap_or_default();
-                let message = format!("no complete response from {place} within {}", failure::format_duration(limit));
-                Err(StepError::new_retryable(Code::HttpFailed, message))
+                let url = Url::parse(&request.url.to_redacted_text());
+                let origin = url.map(|url| display_origin(&url)).unwrap_or_default();
+                Err(ExchangeError::TotalTimeout { origin, limit }.into())
             }
         };
         match result {
             Ok(received) => Ok(redact_response(received, &used)),
-            Err(error) => Err(StepError { message: used.redact_text(&error.message), ..error }),
+            Err(error) => Err(used.redact_error(error).into()),
         }
     }
 
@@ -72,7 +70,7 @@ impl HttpClient {
         request: &HttpRequest,
         key: &str,
         used: &mut UsedSecrets<'_>,
-    ) -> Result<HttpResponse, StepError> {
+    ) -> Result<HttpResponse, HttpError> {
         let mut hop = OutgoingRequest::new(request, key, used, &self.limits)?;
         for _ in 0..=self.limits.redirects {
             let route = self.policy.check_url(&hop.url)?;
@@ -82,14 +80,14 @@ impl HttpClient {
                 Some(body) => send.body(body.clone()),
                 None => send,
             };
-            let response = send.send().await.map_err(|error| failure::to_step_error(&error, &hop.url, &self.limits))?;
+            let response = send.send().await.map_err(|error| HttpError::from_request(error, &hop.url, &self.limits))?;
             match redirect_target(&response) {
                 Some(next) => hop.follow_redirect(response.status(), &next)?,
                 None => return body::read_response(response, hop.url, &self.limits).await,
             }
         }
-        let message = format!("{}: more than {} redirects", display_origin(&hop.url), self.limits.redirects);
-        Err(StepError::new(Code::HttpFailed, message))
+        let origin = display_origin(&hop.url);
+        Err(ExchangeError::TooManyRedirects { origin, limit: self.limits.redirects }.into())
     }
 }
 
@@ -106,7 +104,7 @@ impl OutgoingRequest {
         key: &str,
         used: &mut UsedSecrets<'_>,
         limits: &HttpLimits,
-    ) -> Result<OutgoingRequest, StepError> {
+    ) -> Result<OutgoingRequest, HttpError> {
         let method = parse_method(&request.method)?;
         let url = fill_url(&request.url, used)?;
         let mut rows = RequestHeaders::new(&request.headers, used, limits)?;
@@ -119,12 +117,12 @@ impl OutgoingRequest {
     }
 
     /// Changes this hop into the one that a redirect requests.
-    fn follow_redirect(&mut self, status: StatusCode, location: &str) -> Result<(), StepError> {
-        let from = display_origin(&self.url);
-        let mut next = self
-            .url
-            .join(location)
-            .map_err(|_| StepError::new(Code::HttpFailed, format!("{from} redirects to an invalid URL")))?;
+    fn follow_redirect(&mut self, status: StatusCode, location: &str) -> Result<(), ExchangeError> {
+        let origin = display_origin(&self.url);
+        let mut next = match self.url.join(location) {
+            Ok(next) => next,
+            Err(source) => return Err(ExchangeError::InvalidRedirect { origin, source }),
+        };
         next.set_fragment(None);
         let to_get = match status.as_u16() {
             301 | 302 => self.method == Method::POST,
@@ -138,11 +136,7 @@ impl OutgoingRequest {
         }
         if next.origin() != self.url.origin() {
             if self.body.is_some() && self.body_is_private {
-                let message = format!(
-                    "{from} redirects to {}; the secret in the body is not sent to another origin",
-                    display_origin(&next)
-                );
-                return Err(StepError::new(Code::HttpFailed, message));
+                return Err(ExchangeError::SecretRedirected { origin, target: display_origin(&next) });
             }
             self.rows.drop_private();
         }
@@ -151,7 +145,7 @@ impl OutgoingRequest {
     }
 }
 
-fn parse_method(name: &str) -> Result<Method, StepError> {
+fn parse_method(name: &str) -> Result<Method, RequestError> {
     match name {
         "GET" => Ok(Method::GET),
         "HEAD" => Ok(Method::HEAD),
@@ -160,17 +154,13 @@ fn parse_method(name: &str) -> Result<Method, StepError> {
         "PATCH" => Ok(Method::PATCH),
         "DELETE" => Ok(Method::DELETE),
         "OPTIONS" => Ok(Method::OPTIONS),
-        _ => {
-            let message = format!("{name:?} is not an HTTP method; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS");
-            Err(StepError::new(Code::HttpRequestInvalid, message))
-        }
+        _ => Err(RequestError::UnknownMethod { method: name.to_owned() }),
     }
 }
 
 /// The URL with its secrets filled in. They are allowed in the path and the query only: a secret in the host would be
 /// sent to the name server.
-fn fill_url(url: &Rich, used: &mut UsedSecrets<'_>) -> Result<Url, StepError> {
-    let invalid = |message: String| StepError::new(Code::HttpRequestInvalid, message);
+fn fill_url(url: &Rich, used: &mut UsedSecrets<'_>) -> Result<Url, HttpError> {
     if let Some(name) = url.first_secret() {
         let before = match url.pieces().first() {
             Some(RichPiece::Text(text)) => text.as_str(),
@@ -178,14 +168,11 @@ fn fill_url(url: &Rich, used: &mut UsedSecrets<'_>) -> Result<Url, StepError> {
         };
         let past_host = before.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?']));
         if !past_host {
-            return Err(invalid(format!(
-                "the secret {name} is in the host of the URL; secrets are allowed after the host only"
-            )));
+            return Err(RequestError::SecretInHost { name: name.to_string() }.into());
         }
     }
     let text = used.fill_text(url, SecretEncoding::Url)?;
-    let mut parsed =
-        Url::parse(&text).map_err(|_| invalid(format!("Failed to parse URL from {}", url.to_redacted_text())))?;
+    let mut parsed = Url::parse(&text).map_err(|_| RequestError::InvalidUrl { url: url.to_redacted_text() })?;
     parsed.set_fragment(None);
     Ok(parsed)
 }

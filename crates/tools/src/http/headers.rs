@@ -1,11 +1,10 @@
 //! Headers of a request: which may be sent, which are added, and which must not follow a redirect to another origin.
 
-use flowloom_core::code::Code;
 use flowloom_core::effect::check_header_name;
-use flowloom_core::error::StepError;
 use flowloom_core::rich::Rich;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
+use super::error::{HttpError, RequestError};
 use super::{HttpLimits, USER_AGENT};
 use crate::secrets::{SecretEncoding, UsedSecrets};
 
@@ -28,18 +27,14 @@ pub(super) struct RequestHeader {
 pub(super) struct RequestHeaders(Vec<RequestHeader>);
 
 impl RequestHeaders {
-    /// Checks the author's headers and fills in secrets. Fails with `HttpRequestInvalid` or `SecretUnknown`.
+    /// Checks the author's headers and fills in secrets.
     pub(super) fn new(
         rows: &[(String, Rich)],
         used: &mut UsedSecrets<'_>,
         limits: &HttpLimits,
-    ) -> Result<RequestHeaders, StepError> {
+    ) -> Result<RequestHeaders, HttpError> {
         if rows.len() > limits.headers {
-            return Err(invalid_request(format!(
-                "the request has {} headers; at most {} are allowed",
-                rows.len(),
-                limits.headers
-            )));
+            return Err(RequestError::TooManyHeaders { count: rows.len(), limit: limits.headers }.into());
         }
         let mut bytes = 0;
         let mut out = Vec::with_capacity(rows.len() + 3);
@@ -50,10 +45,7 @@ impl RequestHeaders {
             out.push(RequestHeader { name: check_name(name)?, value: check_value(name, &text)?, private });
         }
         if bytes > limits.header_bytes {
-            return Err(invalid_request(format!(
-                "the headers take {bytes} bytes; at most {} are allowed",
-                limits.header_bytes
-            )));
+            return Err(RequestError::HeadersTooLarge { bytes, limit_bytes: limits.header_bytes }.into());
         }
         Ok(RequestHeaders(out))
     }
@@ -105,20 +97,13 @@ fn is_credential(name: &str) -> bool {
     name != "idempotency-key" && CREDENTIAL_NAME_PARTS.iter().any(|part| name.contains(part))
 }
 
-fn check_name(name: &str) -> Result<HeaderName, StepError> {
+fn check_name(name: &str) -> Result<HeaderName, RequestError> {
     let parsed = HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| invalid_request(format!("{name:?} is not a header name")))?;
+        .map_err(|_| RequestError::InvalidHeaderName { name: name.to_owned() })?;
     check_header_name(name)?;
     Ok(parsed)
 }
 
-fn check_value(name: &str, text: &str) -> Result<HeaderValue, StepError> {
-    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
-        let what = "contains a line break or another control character, which is not allowed";
-        invalid_request(format!("the value of header {name} {what}"))
-    })
-}
-
-fn invalid_request(message: String) -> StepError {
-    StepError::new(Code::HttpRequestInvalid, message)
+fn check_value(name: &str, text: &str) -> Result<HeaderValue, RequestError> {
+    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| RequestError::InvalidHeaderValue { name: name.to_owned() })
 }

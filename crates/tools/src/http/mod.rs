@@ -1,25 +1,23 @@
 //! The HTTP client that this crate sends everything with.
 //!
 //! This file defines the client and its limits. Request headers are in `headers`, hops and redirects in `exchange`,
-//! reading responses in `body`, and error messages in `failure`. Permitted addresses: [`crate::egress`].
+//! reading responses in `body`, and errors in `error`. Permitted addresses: [`crate::egress`].
 
 mod body;
+pub(crate) mod error;
 mod exchange;
-mod failure;
 mod headers;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use flowloom_core::code::Code;
 use flowloom_core::effect::{HttpReply, HttpRequest};
-use flowloom_core::error::StepError;
 use flowloom_runtime::effects::{EffectContext, EffectFuture, HttpSender};
 use url::Url;
 
 use crate::egress::{EgressPolicy, GuardedResolver, HostResolver, Route, SystemResolver};
 use crate::secrets::Secrets;
-
+use error::{ExchangeError, HttpError};
 pub(crate) use exchange::HttpResponse;
 
 /// Default value of the `User-Agent` header.
@@ -68,8 +66,8 @@ pub struct HttpClient {
     limits: HttpLimits,
     lookup: Arc<dyn HostResolver>,
     // Built at the first request: reading the machine's certificates takes longer than a small run.
-    public: OnceLock<Result<reqwest::Client, String>>,
-    allowed: OnceLock<Result<reqwest::Client, String>>,
+    public: OnceLock<Result<reqwest::Client, Arc<reqwest::Error>>>,
+    allowed: OnceLock<Result<reqwest::Client, Arc<reqwest::Error>>>,
 }
 
 impl HttpClient {
@@ -96,7 +94,7 @@ impl HttpClient {
 
     /// The client for a route. There are two connection pools, so that a connection made under `egress.allow` never
     /// serves another host and port.
-    fn client_for(&self, route: Route) -> Result<&reqwest::Client, StepError> {
+    fn client_for(&self, route: Route) -> Result<&reqwest::Client, ExchangeError> {
         let slot = match route {
             Route::Public => &self.public,
             Route::Allowed => &self.allowed,
@@ -106,14 +104,13 @@ impl HttpClient {
                 .build()
                 // A machine without certificates can still use plain HTTP.
                 .or_else(|_| self.client_builder(route).tls_certs_only([]).build())
-                .map_err(|error| error.to_string())
+                .map_err(Arc::new)
         });
-        built.as_ref().map_err(|why| StepError::new(Code::HttpFailed, format!("cannot create the HTTP client: {why}")))
+        built.as_ref().map_err(|error| ExchangeError::ClientNotCreated(error.clone()))
     }
 
-    /// A client for one permitted URL, for protocols on top of HTTP. It follows no redirects. Fails with
-    /// `EgressDenied`.
-    pub(crate) fn guarded_client(&self, url: &Url) -> Result<reqwest::Client, StepError> {
+    /// A client for one permitted URL, for protocols on top of HTTP. It follows no redirects.
+    pub(crate) fn guarded_client(&self, url: &Url) -> Result<reqwest::Client, HttpError> {
         Ok(self.client_for(self.policy.check_url(url)?)?.clone())
     }
 

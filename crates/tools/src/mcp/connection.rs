@@ -1,11 +1,8 @@
 //! A connection to an MCP server: handshake, list of tools, and calls.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use flowloom_core::chat::ToolDeclaration;
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
@@ -17,6 +14,7 @@ use rmcp::service::{ClientLifecycleMode, RoleClient, RunningService, ServiceErro
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
+use super::error::{CallError, ConnectError};
 use super::process::{ProcessPipes, ServerProcess};
 
 /// Maximum number of tools of a server, over all pages.
@@ -31,30 +29,32 @@ pub(super) struct McpConnection {
 }
 
 impl McpConnection {
-    /// Performs the handshake with a process and lists its tools. An error describes what is wrong.
+    /// Performs the handshake with a process and lists its tools.
     pub(super) async fn connect_process(
         process: Arc<ServerProcess>,
         pipes: ProcessPipes,
-    ) -> Result<McpConnection, String> {
+    ) -> Result<McpConnection, ConnectError> {
         let live = match rmcp::serve_client(client_info(), pipes).await {
             Ok(service) => McpConnection::list_tools(service, Some(process.clone())).await,
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(ConnectError::ProgramHandshake(Box::new(error))),
         };
-        live.map_err(|why| format!("{why}{}", process.last_stderr_line()))
+        live.map_err(|error| error.with_last_line(process.last_stderr_line()))
     }
 
     /// Connects to a server at a URL.
     pub(super) async fn connect_remote(
         client: reqwest::Client,
         at: StreamableHttpClientTransportConfig,
-    ) -> Result<McpConnection, String> {
+    ) -> Result<McpConnection, ConnectError> {
         let versions = vec![ProtocolVersion::V_2026_07_28];
         let either = ClientLifecycleMode::Auto { preferred_versions: versions, legacy_version: None };
         let transport = || StreamableHttpClientTransport::with_client(client.clone(), at.clone());
         let service = match rmcp::service::serve_client_with_lifecycle(client_info(), transport(), either).await {
             Ok(service) => Ok(service),
             // Older servers respond to unknown requests in many ways.
-            Err(_) => rmcp::serve_client(client_info(), transport()).await.map_err(|error| format_causes(&error)),
+            Err(_) => rmcp::serve_client(client_info(), transport())
+                .await
+                .map_err(|error| ConnectError::Handshake(Box::new(error))),
         };
         McpConnection::list_tools(service?, None).await
     }
@@ -62,15 +62,16 @@ impl McpConnection {
     async fn list_tools(
         service: RunningService<RoleClient, ClientConfig>,
         process: Option<Arc<ServerProcess>>,
-    ) -> Result<McpConnection, String> {
+    ) -> Result<McpConnection, ConnectError> {
         let mut tools = Vec::new();
         let mut cursor = None;
         loop {
             let page = PaginatedRequestParams::default().with_cursor(cursor);
-            let page = service.list_tools(Some(page)).await.map_err(|error| format_causes(&error))?;
+            let page =
+                service.list_tools(Some(page)).await.map_err(|error| ConnectError::ListTools(Box::new(error)))?;
             tools.extend(page.tools.into_iter().map(to_declaration));
             if tools.len() > MAX_TOOLS {
-                return Err(format!("it has more than {MAX_TOOLS} tools"));
+                return Err(ConnectError::TooManyTools { limit: MAX_TOOLS });
             }
             cursor = page.next_cursor;
             if cursor.is_none() {
@@ -88,22 +89,20 @@ impl McpConnection {
     }
 
     /// Calls a tool. Dropping the future cancels the call on the server.
-    pub(super) async fn call_tool(&self, tool: &str, arguments: Map) -> Result<CallToolResult, StepError> {
+    pub(super) async fn call_tool(&self, tool: &str, arguments: Map) -> Result<CallToolResult, CallError> {
         let arguments = serde_json::from_str(&render::to_json(&arguments.into())).unwrap_or_default();
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let failed = |message: String| StepError::new(Code::McpFailed, message);
         match self.service.peer().call_tool_once(request).await {
             Ok(CallToolResponse::Complete(result)) => Ok(result),
-            Ok(_) => Err(failed("the tool requests further input, which is not supported".to_owned())),
+            Ok(_) => Err(CallError::InputRequested),
             Err(ServiceError::McpError(error)) => {
-                Err(StepError::new(Code::FunctionFailed, format!("{} ({})", error.message, error.code.0)))
+                Err(CallError::ErrorResponse { message: error.message.into_owned(), code: error.code.0 })
             }
             Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {
-                let words = self.process.as_ref().map(|process| process.last_stderr_line()).unwrap_or_default();
-                let message = format!("the MCP server ended during the call{words}");
-                Err(StepError::new_retryable(Code::McpFailed, message))
+                let last_line = self.process.as_ref().and_then(|process| process.last_stderr_line());
+                Err(CallError::ServerEnded { last_line })
             }
-            Err(error) => Err(failed(format_causes(&error))),
+            Err(error) => Err(CallError::Service(Box::new(error))),
         }
     }
 }
@@ -111,20 +110,6 @@ impl McpConnection {
 fn client_info() -> ClientConfig {
     let us = Implementation::new("flowloom", env!("CARGO_PKG_VERSION"));
     ClientConfig::new(ClientCapabilities::default(), us)
-}
-
-/// The text of an error and its causes, which contain the egress policy's message.
-fn format_causes(error: &dyn Error) -> String {
-    let (mut text, mut behind) = (error.to_string(), error.source());
-    while let Some(cause) = behind {
-        let why = cause.to_string();
-        if !text.contains(&why) {
-            text += &format!(": {why}");
-        }
-        behind = cause.source();
-    }
-    // It is preceded by a type name.
-    text.split_once("] error: ").map_or(text.clone(), |(_, rest)| rest.to_owned())
 }
 
 fn to_declaration(tool: Tool) -> ToolDeclaration {

@@ -5,6 +5,7 @@
 //! an instruction.
 
 mod connection;
+pub(crate) mod error;
 mod process;
 mod remote;
 mod result;
@@ -15,16 +16,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flowloom_core::chat::ToolDeclaration;
-use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::effect::{Arguments, Payload};
-use flowloom_core::error::StepError;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
 
-use crate::secrets::{SecretEncoding, Secrets, UsedSecrets};
+use crate::error::ToolError;
+use crate::secrets::{SecretEncoding, Secrets, UnknownSecret, UsedSecrets};
 use connection::McpConnection;
+use error::{CallError, ConnectError, McpError};
 use process::ServerProcess;
 pub use remote::RemoteServer;
 
@@ -104,8 +105,8 @@ impl McpServer {
         &self.name
     }
 
-    /// The tools that may be used, as the server declares them. Starts the server if necessary. Fails with `McpFailed`.
-    pub async fn list_tools(&self) -> Result<Vec<ToolDeclaration>, StepError> {
+    /// The tools that may be used, as the server declares them. Starts the server if necessary.
+    pub async fn list_tools(&self) -> Result<Vec<ToolDeclaration>, ToolError> {
         let live = self.ensure_connected().await?;
         Ok(live.tools.iter().filter(|tool| self.config.is_allowed(&tool.name)).cloned().collect())
     }
@@ -122,82 +123,75 @@ impl McpServer {
         self.config.effects.get(tool).copied().unwrap_or(self.config.effect)
     }
 
-    /// Calls a tool. Dropping the future cancels the call on the server. Fails with `FunctionUnknown`, `McpFailed`, or
-    /// the tool's own `FunctionFailed`.
-    pub async fn call_tool(&self, tool: &str, payload: &Payload) -> Result<Value, StepError> {
+    /// Calls a tool. Dropping the future cancels the call on the server.
+    pub async fn call_tool(&self, tool: &str, payload: &Payload) -> Result<Value, ToolError> {
         let live = self.ensure_connected().await?;
         let declared = live.tools.iter().find(|known| known.name == tool && self.config.is_allowed(tool));
         let declared = declared.ok_or_else(|| self.unknown_tool(tool, &live))?;
         let mut used = UsedSecrets::new(&*self.secrets);
         let arguments = resolve_arguments(payload, declared, &mut used)?;
         let called = tokio::time::timeout(self.config.call_timeout, live.call_tool(tool, arguments)).await;
-        let called = called.unwrap_or_else(|_| {
-            let limit = self.config.call_timeout.as_millis();
-            Err(StepError::new_retryable(Code::McpFailed, format!("it did not answer within {limit} ms")))
-        });
-        let tell = |error: StepError| StepError {
-            message: used.redact_text(&format!("{}::{tool}: {}", self.name, error.message)),
-            // A call that may have taken effect is not retried automatically.
-            retry: if self.effect_class(tool) == EffectClass::AtLeastOnce { error.retry } else { Default::default() },
-            ..error
-        };
-        called.and_then(|called| result::result_to_value(called, |text| used.redact_reply(text))).map_err(tell)
+        let called =
+            called.unwrap_or_else(|_| Err(CallError::Timeout { limit_ms: self.config.call_timeout.as_millis() }));
+        let value = called.and_then(|called| result::result_to_value(called, |text| used.redact_reply(text)));
+        Ok(value.map_err(|error| McpError::CallFailed {
+            server: self.name.clone(),
+            tool: tool.to_owned(),
+            error: used.redact_error(error),
+            can_repeat: self.effect_class(tool) == EffectClass::AtLeastOnce,
+        })?)
     }
 
-    fn unknown_tool(&self, tool: &str, live: &McpConnection) -> StepError {
+    fn unknown_tool(&self, tool: &str, live: &McpConnection) -> McpError {
         let names: Vec<&str> =
             live.tools.iter().map(|tool| tool.name.as_str()).filter(|name| self.config.is_allowed(name)).collect();
-        let name = &self.name;
-        let hint = match find_similar_name(tool, names.iter().copied()) {
-            Some(near) => format!("did you mean {name}::{near}?"),
-            None => format!("its tools are {}", names.join(", ")),
-        };
-        let is_there = live.tools.iter().any(|known| known.name == tool);
-        let problem = if is_there { "is not in the configured list of tools" } else { "does not exist" };
-        let message = format!("the tool {tool} of the MCP server {name} {problem}; {hint}");
-        StepError::new(Code::FunctionUnknown, message)
+        McpError::UnknownTool {
+            server: self.name.clone(),
+            tool: tool.to_owned(),
+            is_declared: live.tools.iter().any(|known| known.name == tool),
+            similar: find_similar_name(tool, names.iter().copied()).map(str::to_owned),
+            allowed: names.into_iter().map(str::to_owned).collect(),
+        }
     }
 
     /// The running server; it is started or connected if necessary.
-    async fn ensure_connected(&self) -> Result<Arc<McpConnection>, StepError> {
+    async fn ensure_connected(&self) -> Result<Arc<McpConnection>, McpError> {
         let mut slot = self.live.lock().await;
         if let Some(live) = slot.as_ref().filter(|live| live.is_up()) {
             return Ok(live.clone());
         }
         *slot = None;
         let mut used = UsedSecrets::new(&*self.secrets);
-        let tell = |used: &UsedSecrets<'_>, message: String| {
-            let message = format!("the MCP server {} cannot be used: {message}", self.name);
-            StepError::new_retryable(Code::McpFailed, used.redact_text(&message))
+        let connected = match &self.config.remote {
+            Some(remote) => remote.open_connection(&mut used, self.config.start_timeout).await,
+            None => {
+                let fill =
+                    |(name, value): &(String, Rich)| Ok((name.clone(), used.fill_text(value, SecretEncoding::Plain)?));
+                let env: Vec<_> = self.config.env.iter().map(fill).collect::<Result<_, UnknownSecret>>()?;
+                self.start_process(&env).await
+            }
         };
-        if let Some(remote) = &self.config.remote {
-            let live = remote.open_connection(&mut used, self.config.start_timeout).await;
-            return match live {
-                Ok(live) => Ok(slot.insert(Arc::new(live)).clone()),
-                Err(error) => Err(StepError { code: error.code, ..tell(&used, error.message) }),
-            };
+        match connected {
+            Ok(live) => Ok(slot.insert(Arc::new(live)).clone()),
+            Err(error) => Err(McpError::CannotConnect { server: self.name.clone(), error: used.redact_error(error) }),
         }
-        let fill = |(name, value): &(String, Rich)| Ok((name.clone(), used.fill_text(value, SecretEncoding::Plain)?));
-        let env: Vec<(String, String)> = self.config.env.iter().map(fill).collect::<Result<_, StepError>>()?;
-        let (process, pipes) =
-            ServerProcess::start_program(&self.config, &env).map_err(|message| tell(&used, message))?;
+    }
+
+    /// Starts the program and connects to it. A previous process is killed.
+    async fn start_process(&self, env: &[(String, String)]) -> Result<McpConnection, ConnectError> {
+        let (process, pipes) = ServerProcess::start_program(&self.config, env)?;
         let process = Arc::new(process);
         let before = self.process.lock().unwrap_or_else(PoisonError::into_inner).replace(process.clone());
         if let Some(before) = before {
             before.kill_group();
         }
-        let connected =
-            tokio::time::timeout(self.config.start_timeout, McpConnection::connect_process(process.clone(), pipes))
-                .await;
-        let limit = self.config.start_timeout.as_millis();
-        let late = || Err(format!("it was not ready within {limit} ms{}", process.last_stderr_line()));
-        match connected.unwrap_or_else(|_| late()) {
-            Ok(live) => Ok(slot.insert(Arc::new(live)).clone()),
-            Err(message) => {
-                process.kill_group();
-                Err(tell(&used, message))
-            }
-        }
+        let limit = self.config.start_timeout;
+        let connected = tokio::time::timeout(limit, McpConnection::connect_process(process.clone(), pipes)).await;
+        let late = || {
+            let timeout = ConnectError::Timeout { limit_ms: limit.as_millis() };
+            Err(timeout.with_last_line(process.last_stderr_line()))
+        };
+        connected.unwrap_or_else(|_| late()).inspect_err(|_| process.kill_group())
     }
 }
 
@@ -208,7 +202,11 @@ impl Drop for McpServer {
 }
 
 /// The arguments of a call. A prompt without other arguments becomes the first argument that the tool requires.
-fn resolve_arguments(payload: &Payload, tool: &ToolDeclaration, used: &mut UsedSecrets<'_>) -> Result<Map, StepError> {
+fn resolve_arguments(
+    payload: &Payload,
+    tool: &ToolDeclaration,
+    used: &mut UsedSecrets<'_>,
+) -> Result<Map, UnknownSecret> {
     let required = tool.parameters.get("required").and_then(Value::as_list).unwrap_or_default();
     let arguments = payload.read_arguments(required.first().and_then(Value::as_str).unwrap_or("input"));
     if let Arguments::Object(text) | Arguments::Single(_, text) = &arguments {

@@ -10,6 +10,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::McpConfig;
+use super::error::ConnectError;
 
 /// Number of bytes of stderr to keep.
 const MAX_STDERR_BYTES: usize = 4096;
@@ -30,11 +31,11 @@ pub(super) struct ServerProcess {
 pub(super) type ProcessPipes = (ChildStdout, ChildStdin);
 
 impl ServerProcess {
-    /// Starts the program. An error describes what is wrong.
+    /// Starts the program.
     pub(super) fn start_program(
         config: &McpConfig,
         env: &[(String, String)],
-    ) -> Result<(ServerProcess, ProcessPipes), String> {
+    ) -> Result<(ServerProcess, ProcessPipes), ConnectError> {
         let mut command = Command::new(program_path(config));
         command.args(&config.args).env_clear();
         command.envs(env.iter().map(|(name, value)| (name, value)));
@@ -44,10 +45,12 @@ impl ServerProcess {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C in a terminal reaches only Flowloom, which then stops its servers.
         command.process_group(0).kill_on_drop(true);
-        let mut child = command.spawn().map_err(|error| format!("cannot start {}: {error}", command_line(config)))?;
+        let mut child = command
+            .spawn()
+            .map_err(|source| ConnectError::NotStarted { command_line: command_line(config), source })?;
         let (Some(stdout), Some(stdin), Some(stderr)) = (child.stdout.take(), child.stdin.take(), child.stderr.take())
         else {
-            return Err("its pipes are missing".to_owned());
+            return Err(ConnectError::NoPipes);
         };
         let complaints = Arc::new(Mutex::new(Vec::new()));
         tokio::spawn(collect_stderr(stderr, complaints.clone()));
@@ -68,13 +71,12 @@ impl ServerProcess {
         lock_mutex(&self.child).is_none()
     }
 
-    /// The last line on stderr, as the end of a message; empty if there is none.
-    pub(super) fn last_stderr_line(&self) -> String {
+    /// The last line on stderr.
+    pub(super) fn last_stderr_line(&self) -> Option<String> {
         let kept = lock_mutex(&self.stderr_tail);
         let text = String::from_utf8_lossy(&kept);
         let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        last.map(|line| format!("; it said: {}", line.chars().take(MAX_STDERR_CHARS).collect::<String>()))
-            .unwrap_or_default()
+        last.map(|line| line.chars().take(MAX_STDERR_CHARS).collect())
     }
 }
 

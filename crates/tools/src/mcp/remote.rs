@@ -5,15 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::rich::Rich;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use url::Url;
 
 use super::connection::McpConnection;
+use super::error::ConnectError;
 use crate::http::HttpClient;
+use crate::http::error::HttpError;
 use crate::secrets::{SecretEncoding, UsedSecrets};
 
 /// URL and headers of a server.
@@ -39,20 +39,19 @@ impl RemoteServer {
         &self,
         used: &mut UsedSecrets<'_>,
         limit: Duration,
-    ) -> Result<McpConnection, StepError> {
-        let failed = |message: String| StepError::new_retryable(Code::McpFailed, message);
-        let url = Url::parse(&self.url).map_err(|_| failed(format!("{} is not a URL", self.url)))?;
+    ) -> Result<McpConnection, ConnectError> {
+        let url = Url::parse(&self.url).map_err(|_| ConnectError::NotAUrl { url: self.url.clone() })?;
         let client = self.client.guarded_client(&url)?;
         let header = |(name, value): &(String, Rich)| {
-            let unfit = || failed(format!("the header {name} has an invalid name or value"));
-            let mut value =
-                HeaderValue::from_str(&used.fill_text(value, SecretEncoding::Plain)?).map_err(|_| unfit())?;
+            let unfit = || ConnectError::InvalidHeader { name: name.clone() };
+            let value = used.fill_text(value, SecretEncoding::Plain).map_err(HttpError::from)?;
+            let mut value = HeaderValue::from_str(&value).map_err(|_| unfit())?;
             value.set_sensitive(true);
             Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| unfit())?, value))
         };
-        let headers = self.headers.iter().map(header).collect::<Result<HashMap<_, _>, StepError>>()?;
+        let headers = self.headers.iter().map(header).collect::<Result<HashMap<_, _>, ConnectError>>()?;
         let at = StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(headers);
-        let late = |_| failed(format!("it was not ready within {} ms", limit.as_millis()));
-        tokio::time::timeout(limit, McpConnection::connect_remote(client, at)).await.map_err(late)?.map_err(failed)
+        let connected = tokio::time::timeout(limit, McpConnection::connect_remote(client, at)).await;
+        connected.unwrap_or_else(|_| Err(ConnectError::Timeout { limit_ms: limit.as_millis() }))
     }
 }

@@ -1,24 +1,25 @@
 //! Converts the result of an MCP tool to a value: its structured content, or else its text.
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
+use super::error::CallError;
+
 /// The value of a result; fails if the result is marked as an error. `redact` removes secrets from text.
-pub(super) fn result_to_value(result: CallToolResult, redact: impl Fn(String) -> String) -> Result<Value, StepError> {
+pub(super) fn result_to_value(result: CallToolResult, redact: impl Fn(String) -> String) -> Result<Value, CallError> {
     let text = || redact(result.content.iter().map(content_to_text).collect::<Vec<_>>().join("\n"));
     if result.is_error == Some(true) {
-        let text = text();
-        let message = if text.is_empty() { "it failed without a message".to_owned() } else { text };
-        return Err(StepError::new(Code::FunctionFailed, message));
+        let message = text();
+        return Err(match message.is_empty() {
+            true => CallError::ToolFailedSilently,
+            false => CallError::ToolFailed { message },
+        });
     }
     match &result.structured_content {
         Some(structured) => {
             let json = redact(structured.to_string());
-            parse_value(&json)
-                .map_err(|error| StepError::new(Code::McpFailed, format!("cannot read its result: {}", error.message)))
+            parse_value(&json).map_err(CallError::ResultNotJson)
         }
         None => Ok(text().into()),
     }

@@ -1,11 +1,10 @@
 //! Converts a page from HTML to Markdown: the article if there is one, else the whole body, else its bare text.
 
 use dom_smoothie::{Config, Readability};
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use htmd::HtmlToMarkdown;
 use tokio::sync::oneshot;
 
+use super::error::ScrapeError;
 use super::shape::PageShape;
 use super::table;
 
@@ -23,17 +22,16 @@ const MAX_ARTICLE_ELEMENTS: usize = 50_000;
 /// Elements without text for a reader.
 const SKIPPED_TAGS: [&str; 9] = ["head", "title", "script", "style", "noscript", "template", "svg", "iframe", "object"];
 
-/// Converts a page on a thread of its own. Fails with `ScrapeFailed`.
-pub(super) async fn page_to_markdown(html: String, url: String) -> Result<String, StepError> {
+/// Converts a page on a thread of its own.
+pub(super) async fn page_to_markdown(html: String, url: String) -> Result<String, ScrapeError> {
     let (send, receive) = oneshot::channel();
-    let failed = |why: String| StepError::new(Code::ScrapeFailed, format!("the page could not be converted: {why}"));
     std::thread::Builder::new()
         .name("page".to_owned())
         .stack_size(PARSER_STACK_BYTES)
         // A page is limited in size and shape, so the thread ends soon even if the caller is gone.
         .spawn(move || send.send(convert_page(&html, &url)))
-        .map_err(|error| failed(error.to_string()))?;
-    receive.await.map_err(|_| failed("the parser failed on its HTML".to_owned()))
+        .map_err(ScrapeError::ThreadNotStarted)?;
+    receive.await.map_err(|_| ScrapeError::ParserFailed)
 }
 
 /// Converts a page.

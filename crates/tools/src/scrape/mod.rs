@@ -3,20 +3,23 @@
 //! A page is read as it is served: no scripts run, nothing it refers to is loaded, and a requested refresh is ignored.
 //! `shape` checks whether a page is safe to parse; `markdown` and `table` convert it.
 
+pub(crate) mod error;
 mod markdown;
 mod shape;
 mod table;
 
 use std::sync::Arc;
 
-use flowloom_core::code::Code;
-use flowloom_core::effect::{HttpRequest, ScrapeRequest, is_retryable_status, normalize_url};
+use flowloom_core::effect::{HttpRequest, ScrapeRequest, normalize_url};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::Capture;
 use flowloom_core::rich::Rich;
 use flowloom_runtime::effects::{EffectContext, EffectFuture, Scraper};
 
+use crate::error::ToolError;
+use crate::http::error::{HttpError, RequestError};
 use crate::http::{HttpClient, HttpResponse};
+use error::ScrapeError;
 
 /// Media types other than `text/*` whose body is text.
 const TEXT_TYPES: [&str; 6] = [
@@ -39,42 +42,37 @@ impl PageScraper {
         PageScraper { client }
     }
 
-    /// Reads a page. Its URL may contain secrets. Fails with `ScrapeFailed`, or with the errors of the HTTP client.
-    pub(crate) async fn load_page(&self, url: &Rich, capture: Capture, key: &str) -> Result<String, StepError> {
+    /// Reads a page. Its URL may contain secrets.
+    pub(crate) async fn load_page(&self, url: &Rich, capture: Capture, key: &str) -> Result<String, ToolError> {
         if url.pieces().is_empty() {
-            return Err(StepError::new(Code::ScrapeFailed, "URL is required for web scraping"));
+            return Err(ScrapeError::NoUrl.into());
         }
         let accept = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5";
         let request = HttpRequest {
             method: "GET".to_owned(),
-            url: url.map_text(|text| normalize_url(text.trim()))?,
+            url: url.map_text(|text| normalize_url(text.trim())).map_err(RequestError::Refused)?,
             headers: vec![("accept".to_owned(), accept.into())],
             body: None,
         };
-        let received = self.client.exchange(&request, key).await.map_err(|error| match error.code {
-            Code::HttpFailed => StepError { code: Code::ScrapeFailed, message: nothing_found(&error.message), ..error },
-            _ => error,
+        let received = self.client.exchange(&request, key).await.map_err(|error| match error {
+            ToolError::Http(error) if matches!(error.inner(), HttpError::Exchange(_)) => {
+                ScrapeError::NotFetched(error).into()
+            }
+            error => error,
         })?;
         if !(200..300).contains(&received.status) {
-            let message = nothing_found(&format!("the server answered with status {}", received.status));
-            let passing = is_retryable_status(received.status);
-            let error = if passing { StepError::new_retryable } else { StepError::new };
-            return Err(error(Code::ScrapeFailed, message));
+            return Err(ScrapeError::ErrorStatus { status: received.status }.into());
         }
         let text = read_content(received, capture).await?;
         if text.trim().is_empty() {
-            return Err(StepError::new(Code::ScrapeFailed, "There was no content to be collected or read."));
+            return Err(ScrapeError::Empty.into());
         }
         Ok(text)
     }
 }
 
-fn nothing_found(why: &str) -> String {
-    format!("URL could not be scraped and no content was found ({why}).")
-}
-
 /// The content of a response in the requested form.
-async fn read_content(received: HttpResponse, capture: Capture) -> Result<String, StepError> {
+async fn read_content(received: HttpResponse, capture: Capture) -> Result<String, ScrapeError> {
     let media = received.media_type();
     let is_html = match media.as_str() {
         "text/html" | "application/xhtml+xml" => true,
@@ -93,7 +91,7 @@ async fn read_content(received: HttpResponse, capture: Capture) -> Result<String
             if is_text {
                 return Ok(received.text);
             }
-            Err(StepError::new(Code::ScrapeFailed, nothing_found(&format!("it is {media}, which is not text"))))
+            Err(ScrapeError::NotText { media_type: media })
         }
     }
 }
@@ -101,22 +99,25 @@ async fn read_content(received: HttpResponse, capture: Capture) -> Result<String
 impl Scraper for PageScraper {
     fn fetch_page<'a>(&'a self, request: &'a ScrapeRequest, context: &'a EffectContext) -> EffectFuture<'a, String> {
         Box::pin(async move {
-            self.load_page(&request.url.as_str().trim().into(), request.capture, &context.idempotency_key()).await
+            let url = request.url.as_str().trim().into();
+            Ok(self.load_page(&url, request.capture, &context.idempotency_key()).await?)
         })
     }
 
     fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError> {
-        if selector.trim().is_empty() {
-            return Ok(vec![html.to_owned()]);
-        }
-        let parsed = scraper::Selector::parse(selector).map_err(|error| {
-            StepError::new(Code::NoSelector, format!("{selector:?} is not a CSS selector: {error}"))
-        })?;
-        if shape::PageShape::scan_html(html).is_excessive() {
-            let message = "the page is nested too deeply for a CSS selector; capture its text instead";
-            return Err(StepError::new(Code::ScrapeFailed, message));
-        }
-        let page = scraper::Html::parse_document(html);
-        Ok(page.select(&parsed).map(|element| element.inner_html()).collect())
+        Ok(select_inner_html(html, selector).map_err(ToolError::from)?)
     }
+}
+
+fn select_inner_html(html: &str, selector: &str) -> Result<Vec<String>, ScrapeError> {
+    if selector.trim().is_empty() {
+        return Ok(vec![html.to_owned()]);
+    }
+    let parsed = scraper::Selector::parse(selector)
+        .map_err(|error| ScrapeError::InvalidSelector { selector: selector.to_owned(), problem: error.to_string() })?;
+    if shape::PageShape::scan_html(html).is_excessive() {
+        return Err(ScrapeError::TooDeep);
+    }
+    let page = scraper::Html::parse_document(html);
+    Ok(page.select(&parsed).map(|element| element.inner_html()).collect())
 }

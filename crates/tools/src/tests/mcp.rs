@@ -41,7 +41,7 @@ fn to_payload<const N: usize>(arguments: [(&str, Value); N]) -> Payload {
 }
 
 async fn call_tool(server: &McpServer, tool: &str) -> Result<Value, StepError> {
-    server.call_tool(tool, &to_payload([])).await
+    Ok(server.call_tool(tool, &to_payload([])).await?)
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn a_secret_that_a_server_sends_is_taken_out() {
     let answer = server.call_tool("echo", &prompt).await.expect("it answers");
     assert_eq!(answer, "the key is ${secret.KEY}".into());
     let prompt = Payload { prompt: Some(rich_text("${secret.NONE}")), ..Payload::from_arguments(Default::default()) };
-    assert_eq!(server.call_tool("echo", &prompt).await.expect_err("an error").code, Code::SecretUnknown);
+    assert_eq!(server.call_tool("echo", &prompt).await.expect_err("an error").code(), Code::SecretUnknown);
 }
 
 #[tokio::test]
@@ -145,13 +145,13 @@ async fn an_unknown_tool_names_the_nearest_and_only_allowed_ones_can_be_called()
 #[tokio::test]
 async fn a_server_that_cannot_start_says_why() {
     let missing = new_server(McpConfig::new("no-such-program-here")).list_tools().await.expect_err("an error");
-    assert_eq!(missing.code, Code::McpFailed);
-    assert!(missing.message.contains("cannot start no-such-program-here"), "{}", missing.message);
+    assert_eq!(missing.code(), Code::McpFailed);
+    assert!(missing.to_string().contains("cannot start no-such-program-here"), "{missing}");
     let refused = new_server(config_with_mode("refuse")).list_tools().await.expect_err("an error");
-    assert!(refused.message.contains("the MCP server test cannot be used"), "{}", refused.message);
+    assert!(refused.to_string().contains("the MCP server test cannot be used"), "{refused}");
     let mute = McpConfig { start_timeout: Duration::from_millis(300), ..config_with_mode("mute") };
     let mute = new_server(mute).list_tools().await.expect_err("an error");
-    assert!(mute.message.contains("was not ready within 300 ms"), "{}", mute.message);
+    assert!(mute.to_string().contains("was not ready within 300 ms"), "{mute}");
 }
 
 /// Whether a process runs; a zombie does not.

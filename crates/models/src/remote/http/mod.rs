@@ -11,11 +11,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flowloom_core::Code;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderValue};
 
-use super::failure::ProviderFailure;
+use super::error::ProviderError;
 
 /// Timeout for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,7 +28,7 @@ pub(super) struct HttpClient {
     plain: OnceLock<plain::PlainClient>,
 }
 
-/// The head of a response; its body is read with [`Reply::piece`].
+/// The head of a response; its body is read with [`HttpReply::next_piece`].
 pub(super) struct HttpReply {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
@@ -53,27 +52,24 @@ impl HttpClient {
         url: &str,
         headers: HeaderMap,
         body: String,
-    ) -> Result<HttpReply, ProviderFailure> {
-        let url = Url::parse(url)
-            .map_err(|error| ProviderFailure::new(Code::ModelFailed, format!("invalid base URL: {error}")))?;
+    ) -> Result<HttpReply, ProviderError> {
+        let url = Url::parse(url).map_err(|error| ProviderError::InvalidBaseUrl(error.into()))?;
         if self.proxy.is_none() && url.scheme() == "http" && url.username().is_empty() && url.password().is_none() {
             return self.plain.get_or_init(plain::PlainClient::new).post_json(&url, headers, body).await;
         }
         // Boxed, so that the future of a plain call has no room for it.
         let sent = Box::pin(self.web_client()?.post(url).headers(headers).body(body).send()).await;
-        let reply = sent.map_err(|error| ProviderFailure::unreachable(&error))?;
+        let reply = sent.map_err(ProviderError::from_request)?;
         let (status, headers) = (reply.status().as_u16(), reply.headers().clone());
         Ok(HttpReply { status, headers, body: ReplyBody::Web(Box::new(reply)) })
     }
 
     /// The reqwest client.
-    pub(super) fn web_client(&self) -> Result<reqwest::Client, ProviderFailure> {
+    pub(super) fn web_client(&self) -> Result<reqwest::Client, ProviderError> {
         if let Some(client) = self.web.get() {
             return Ok(client.clone());
         }
-        let failed = |error: reqwest::Error| {
-            ProviderFailure::new(Code::ModelFailed, format!("cannot create the HTTP client: {}", error.without_url()))
-        };
+        let failed = |error: reqwest::Error| ProviderError::ClientNotCreated(error.without_url());
         // No redirects: they would send the prompt, and with some protocols the key, to another host.
         let mut builder = reqwest::Client::builder()
             .no_proxy()
@@ -90,12 +86,16 @@ impl HttpClient {
 
 impl HttpReply {
     /// The next bytes of the body; `None` after its end. Fails if the body is cut off.
-    pub(super) async fn next_piece(&mut self) -> Result<Option<Bytes>, ProviderFailure> {
-        let piece = match &mut self.body {
-            ReplyBody::Web(reply) => reply.chunk().await.ok(),
-            ReplyBody::Plain(body) => body.next_piece().await.ok(),
-        };
-        piece.ok_or_else(|| ProviderFailure::cut_off("the connection was lost in the middle of the answer"))
+    pub(super) async fn next_piece(&mut self) -> Result<Option<Bytes>, ProviderError> {
+        match &mut self.body {
+            ReplyBody::Web(reply) => {
+                let piece = reply.chunk().await;
+                piece.map_err(|error| ProviderError::ConnectionLost(Some(error.without_url().into())))
+            }
+            ReplyBody::Plain(body) => {
+                body.next_piece().await.map_err(|error| ProviderError::ConnectionLost(Some(error.into())))
+            }
+        }
     }
 
     /// A header as text, by its name in lower case; empty if it is missing.
@@ -105,10 +105,8 @@ impl HttpReply {
 }
 
 /// A header value that is not logged.
-pub(super) fn secret_header(value: &str) -> Result<HeaderValue, ProviderFailure> {
-    let mut value = HeaderValue::from_str(value).map_err(|_| {
-        ProviderFailure::new(Code::ModelKeyMissing, "the key contains characters that are not allowed in a header")
-    })?;
+pub(super) fn secret_header(value: &str) -> Result<HeaderValue, ProviderError> {
+    let mut value = HeaderValue::from_str(value).map_err(|_| ProviderError::KeyNotAHeader)?;
     value.set_sensitive(true);
     Ok(value)
 }

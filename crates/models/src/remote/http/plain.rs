@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -16,7 +17,7 @@ use super::body::{self, PlainBody};
 use super::head::{self, ResponseHead};
 use super::pool::ConnectionPool;
 use super::{CONNECT_TIMEOUT, HttpReply};
-use crate::remote::failure::ProviderFailure;
+use crate::remote::error::ProviderError;
 
 /// Interval of keep-alive probes on an idle connection, so that devices in between do not drop it.
 const KEEPALIVE_INTERVAL: std::time::Duration = std::time::Duration::from_secs(15);
@@ -41,7 +42,7 @@ impl PlainClient {
         url: &Url,
         headers: HeaderMap,
         body: String,
-    ) -> Result<HttpReply, ProviderFailure> {
+    ) -> Result<HttpReply, ProviderError> {
         let request = head::write_request(url, &headers, &body);
         drop((headers, body));
         let server = head::host_header(url);
@@ -50,18 +51,22 @@ impl PlainClient {
             None => Box::pin(self.open_connection(url)).await?,
         };
         let (stream, read, head) =
-            exchange_head(stream, request).await.map_err(|error| ProviderFailure::connection_lost(&error))?;
+            exchange_head(stream, request).await.map_err(|error| ProviderError::ConnectionFailed(error.into()))?;
         let ResponseHead { status, headers, framing, is_reusable } = head;
         let home = is_reusable.then(|| (self.pool.clone(), server));
         let body = super::ReplyBody::Plain(PlainBody::new(stream, read, framing, home));
         Ok(HttpReply { status, headers, body })
     }
 
-    async fn open_connection(&self, url: &Url) -> Result<TcpStream, ProviderFailure> {
-        let address = url.as_str().parse().map_err(|error| ProviderFailure::connection_lost(&error))?;
-        let connected = self.connector.clone().call(address).await;
-        Ok(connected.map_err(|error| ProviderFailure::connection_lost(&error))?.into_inner())
+    async fn open_connection(&self, url: &Url) -> Result<TcpStream, ProviderError> {
+        let connected = self.connector.clone().call(parse_address(url)?).await;
+        Ok(connected.map_err(|error| ProviderError::ConnectionFailed(error.into()))?.into_inner())
     }
+}
+
+/// The URL in the type that the connector takes.
+fn parse_address<T: FromStr<Err: Error + Send + Sync + 'static>>(url: &Url) -> Result<T, ProviderError> {
+    url.as_str().parse().map_err(|error: T::Err| ProviderError::ConnectionFailed(error.into()))
 }
 
 /// Sends a request and reads the head of its response. Also returns the bytes read after the head.

@@ -1,0 +1,52 @@
+//! The causes of an error: a chain of errors, of which a run records only the first.
+
+use std::error::Error;
+
+use flowloom_core::code::Code;
+
+/// The text of an error and of its causes, outermost first, without repetitions.
+pub fn format_chain(error: &dyn Error) -> String {
+    let mut texts = vec![error.to_string()];
+    texts.extend(std::iter::successors(error.source(), |cause| (*cause).source()).map(ToString::to_string));
+    texts.dedup();
+    texts.join(": ")
+}
+
+/// Writes an error that becomes a step's error to the log, with its causes. An error without a cause is not logged: the
+/// run records all of it. Neither the error nor a cause may contain a secret.
+pub fn log_causes(code: Code, error: &dyn Error) {
+    if let Some(cause) = error.source() {
+        tracing::info!(%code, cause = format_chain(cause), "{error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Layer(&'static str, Option<Box<Layer>>);
+
+    impl fmt::Display for Layer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Layer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            self.1.as_ref().map(|cause| &**cause as _)
+        }
+    }
+
+    #[test]
+    fn every_cause_is_listed_once() {
+        let stack = |names: &[&'static str]| {
+            names.iter().rev().fold(None, |cause, name| Some(Box::new(Layer(name, cause)))).unwrap()
+        };
+        assert_eq!(format_chain(&*stack(&["call", "connect", "connect", "refused"])), "call: connect: refused");
+        assert_eq!(format_chain(&*stack(&["call"])), "call");
+    }
+}
