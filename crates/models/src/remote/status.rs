@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_is_read_in_every_form_and_bounded() {
+    fn the_retry_delay_is_read_in_every_form_and_bounded() {
         assert_eq!(retry_wait_ms("retry-after", "2"), Some(2_000));
         assert_eq!(retry_wait_ms("retry-after", "0.5"), Some(500));
         assert_eq!(retry_wait_ms("retry-after-ms", "250"), Some(250));
