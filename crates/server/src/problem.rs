@@ -7,6 +7,7 @@ use flowloom_app::blocks::RejectedBlocks;
 use flowloom_app::runs::service::NotStarted;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_store::StoreError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -88,6 +89,12 @@ impl From<RejectedBlocks> for Problem {
 impl From<NotStarted> for Problem {
     fn from(refused: NotStarted) -> Problem {
         Problem::from(refused.error).with_errors(refused.problems)
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        StepError::from(error).into()
     }
 }
 

@@ -218,7 +218,7 @@ async fn claim_and_start(server: &Server, mut row: ScheduleRow, now: u64) -> Res
     let is_missed = now.saturating_sub(at) > MAX_DELAY_MS;
     let next_at = times.next_after(now)?;
     if is_missed && !row.catches_up {
-        return server.app.store.claim_schedule(&row, next_at, None).await;
+        return Ok(server.app.store.claim_schedule(&row, next_at, None).await?);
     }
     // The run id is derived from the schedule and the time, so that every server would start the same run.
     let run = derive_run_id(&format!("{}\n{}\n{at}", row.user, row.id), at);
@@ -231,7 +231,7 @@ async fn claim_and_start(server: &Server, mut row: ScheduleRow, now: u64) -> Res
 async fn start_claimed(server: &Server, row: &ScheduleRow, now: u64) -> Result<(), StepError> {
     let run = row.last_run.as_deref().and_then(RunId::parse);
     let Some(run) = run.filter(|run| !matches!(server.app.store.get_run(*run), Ok(Some(_)))) else {
-        return server.app.store.settle_claim(row).await;
+        return Ok(server.app.store.settle_claim(row).await?);
     };
     if server.supervisor.find_control(run).is_some() || now.saturating_sub(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS
     {
@@ -249,7 +249,7 @@ async fn start_run(server: &Server, row: &ScheduleRow, run: RunId) -> Result<(),
     };
     if let Err(problem) = started.await {
         tracing::warn!("the schedule {} cannot start {}: {}", row.id, row.workflow, problem.detail());
-        return server.app.store.settle_claim(row).await;
+        return Ok(server.app.store.settle_claim(row).await?);
     }
     Ok(())
 }

@@ -11,7 +11,8 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::{AppendResult, Journal, Lease};
 
-use crate::db::{DbConnection, DbError, DbRow, params};
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::StoreError;
 use crate::store::Store;
 
 /// Number of claims without progress after which a run is no longer reclaimed.
@@ -28,7 +29,7 @@ pub struct AbandonedRun {
 
 impl Store {
     /// Runs with the status `running` that no living process drives, oldest first per worker; at most `limit`.
-    pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StepError> {
+    pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {
         self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
             let mut found = Vec::new();
@@ -65,11 +66,11 @@ impl Store {
     }
 }
 
-fn running_workers(db: &DbConnection) -> Result<Vec<Option<String>>, DbError> {
+fn running_workers(db: &DbConnection) -> Result<Vec<Option<String>>, StoreError> {
     db.query_rows("select distinct worker from run where status = 'running'", &[], |row| row.get(0))
 }
 
-fn running_runs_of(db: &DbConnection, worker: Option<&str>) -> Result<Vec<AbandonedRun>, DbError> {
+fn running_runs_of(db: &DbConnection, worker: Option<&str>) -> Result<Vec<AbandonedRun>, StoreError> {
     let read = |row: &DbRow<'_>| {
         let id = RunId::parse(&row.get::<String>(0)?);
         Ok(id.map(|id| (id, row.get_count(1))))

@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
-
 use crate::db::DbConnection;
 use crate::db::sqlite::Sqlite;
+use crate::error::{BackupError, StoreError};
 use crate::settings::DATABASE_FILE;
 use crate::store::Store;
 use crate::worker::locks;
@@ -14,14 +12,13 @@ use crate::worker::locks;
 impl Store {
     /// Writes a copy of the whole database to `file` while runs continue. Fails with `UsageInvalid` if `file` exists or
     /// the database is Postgres.
-    pub fn back_up(&self, file: &Path) -> Result<(), StepError> {
+    pub fn back_up(&self, file: &Path) -> Result<(), StoreError> {
         if file.exists() {
-            let message = format!("{} already exists; a backup does not overwrite files", file.display());
-            return Err(StepError::new(Code::UsageInvalid, message));
+            return Err(BackupError::Exists(file.to_owned()).into());
         }
         self.read_with(|connection| match connection {
             DbConnection::Sqlite(sqlite) => sqlite.copy_to(file),
-            DbConnection::Postgres(_) => Err(postgres_error().into()),
+            DbConnection::Postgres(_) => Err(BackupError::Postgres.into()),
         })
     }
 }
@@ -29,20 +26,17 @@ impl Store {
 /// Restores a backup into a data folder. Fails with `StoreCorrupt` if the backup is damaged, with `StoreLocked` if a
 /// process drives runs in the folder, and with `UsageInvalid` if a database exists and `replaces` is `false`. The
 /// replaced database is kept as `flowloom.db.replaced`.
-pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<(), StepError> {
-    let failed =
-        |error: std::io::Error| StepError::new(Code::StoreFailed, format!("cannot restore the backup: {error}"));
+pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<(), StoreError> {
+    let failed = |error| StoreError::Backup(BackupError::Io(error));
     if !file.is_file() {
-        return Err(StepError::new(Code::UsageInvalid, format!("the backup {} does not exist", file.display())));
+        return Err(BackupError::Missing(file.to_owned()).into());
     }
     let target = folder.join(DATABASE_FILE);
     if target.exists() && !replaces {
-        let message = format!("{} already exists; pass --replace to replace it with the backup", target.display());
-        return Err(StepError::new(Code::UsageInvalid, message));
+        return Err(BackupError::DatabaseExists(target).into());
     }
     if locks::is_in_use(folder) {
-        let message = format!("{} is in use; stop the server and the runs first", folder.display());
-        return Err(StepError::new(Code::StoreLocked, message));
+        return Err(BackupError::InUse(folder.to_owned()).into());
     }
     std::fs::create_dir_all(folder).map_err(failed)?;
     // Copy next to the database, then rename: after an interruption either the old or the new database is there.
@@ -51,7 +45,7 @@ pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<(), 
     let checked = Sqlite::open(&restored).and_then(|sqlite| sqlite.check_integrity());
     if let Err(error) = checked {
         let _ = std::fs::remove_file(&restored);
-        return Err(error.into());
+        return Err(error);
     }
     if target.exists() {
         let old = folder.join("flowloom.db.replaced");
@@ -67,8 +61,4 @@ pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<(), 
         }
     }
     std::fs::rename(&restored, &target).map_err(failed)
-}
-
-fn postgres_error() -> StepError {
-    StepError::new(Code::UsageInvalid, "the database is Postgres; use pg_dump and pg_restore instead")
 }

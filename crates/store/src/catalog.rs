@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::event::{MemoryWrite, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_runtime::journal::Signal;
 
-use crate::db::{DbConnection, DbError, DbRow, Param, params};
+use crate::db::{DbConnection, DbRow, Param, params};
+use crate::error::{Corruption, StoreError};
 use crate::run_row::{RunFilter, RunRow};
 use crate::store::Store;
 use crate::worker::LivingWorkers;
@@ -36,25 +35,23 @@ impl Store {
     }
 
     /// Reads a bundle by its hash. Fails with `StoreCorrupt` if it is missing.
-    pub fn read_bundle(&self, hash: Hash) -> Result<Arc<str>, StepError> {
+    pub fn read_bundle(&self, hash: Hash) -> Result<Arc<str>, StoreError> {
         if let Some(waiting) = self.lock_bundles().get(&hash) {
             return Ok(waiting.clone());
         }
         let sql = "select content from bundle where hash = $1";
         let content: Option<String> =
             self.read_with(|db| db.query_first(sql, params![&hash.to_string()], |row| row.get(0)))?;
-        content.map(Into::into).ok_or_else(|| {
-            StepError::new(Code::StoreCorrupt, format!("the bundle {hash} is missing from the database"))
-        })
+        content.map(Into::into).ok_or(StoreError::Corrupt(Corruption::MissingBundle(hash)))
     }
 
     /// The `limit` newest runs, newest first.
-    pub fn list_runs(&self, limit: u32) -> Result<Vec<RunRow>, StepError> {
+    pub fn list_runs(&self, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.list_runs_matching(&RunFilter { limit, ..RunFilter::default() })
     }
 
     /// The runs that match a filter, newest first.
-    pub fn list_runs_matching(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StepError> {
+    pub fn list_runs_matching(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_runs_matching(filter).into_iter().map(|row| self.with_is_driven(row)).collect());
         }
@@ -65,7 +62,7 @@ impl Store {
     }
 
     /// Number of runs that match a filter, ignoring its `limit` and `offset`.
-    pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StepError> {
+    pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StoreError> {
         if let Some(runs) = &self.runs {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
             return Ok(runs.list_runs_matching(&all).len() as u64);
@@ -78,7 +75,7 @@ impl Store {
     }
 
     /// The run with this id, if it exists.
-    pub fn get_run(&self, id: RunId) -> Result<Option<RunRow>, StepError> {
+    pub fn get_run(&self, id: RunId) -> Result<Option<RunRow>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.get_run(id).map(|row| self.with_is_driven(row)));
         }
@@ -87,7 +84,7 @@ impl Store {
     }
 
     /// Creation time of the oldest unfinished run, in milliseconds since the Unix epoch.
-    pub fn oldest_unfinished_at(&self) -> Result<Option<u64>, StepError> {
+    pub fn oldest_unfinished_at(&self) -> Result<Option<u64>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.oldest_unfinished_at());
         }
@@ -96,7 +93,7 @@ impl Store {
     }
 
     /// Events of a run with a sequence number above `after`, at most `most`.
-    pub fn read_events(&self, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, StepError> {
+    pub fn read_events(&self, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, StoreError> {
         match &self.runs {
             // Records are shared, so returning all of them costs no more than returning one.
             Some(runs) => runs.read_records(run, after),
@@ -105,7 +102,7 @@ impl Store {
     }
 
     /// Number of runs by status.
-    pub fn count_by_status(&self) -> Result<Vec<(String, u64)>, StepError> {
+    pub fn count_by_status(&self) -> Result<Vec<(String, u64)>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.count_by_status());
         }
@@ -115,23 +112,19 @@ impl Store {
 
     /// Finds a run by id, by a unique prefix of an id, or by the word `last`. Fails with `RunNotFound` or
     /// `RunAmbiguous`.
-    pub fn find_run(&self, name: &str) -> Result<RunRow, StepError> {
+    pub fn find_run(&self, name: &str) -> Result<RunRow, StoreError> {
         let sql = match name {
             "last" => format!("select {RUN_COLUMNS} from run where $1 <> '' order by id desc limit 1"),
             _ => format!("select {RUN_COLUMNS} from run where substr(id, 1, length($1)) = $1 order by id limit 4"),
         };
         let found = self.select_runs(&sql, params![&name.to_lowercase()])?;
         match found.as_slice() {
-            [] if name == "last" => Err(StepError::new(Code::RunNotFound, "there are no runs yet")),
-            [] => Err(StepError::new(
-                Code::RunNotFound,
-                format!("there is no run {name}; list the runs with flowloom runs"),
-            )),
+            [] if name == "last" => Err(StoreError::NoRuns),
+            [] => Err(StoreError::NoRunMatches(name.to_owned())),
             [run] => Ok(run.clone()),
             several => {
-                let ids: Vec<_> = several.iter().map(|run| run.id.to_string()).collect();
-                let message = format!("{name} matches several runs: {}; give more of the id", ids.join(", "));
-                Err(StepError::new(Code::RunAmbiguous, message))
+                let runs = several.iter().map(|run| run.id.to_string()).collect();
+                Err(StoreError::RunAmbiguous { prefix: name.to_owned(), runs })
             }
         }
     }
@@ -141,7 +134,7 @@ impl Store {
         RunRow { is_driven: row.finished_at.is_none() && self.worker.is_driving(row.id), ..row }
     }
 
-    fn select_runs(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<RunRow>, StepError> {
+    fn select_runs(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<RunRow>, StoreError> {
         let rows = self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
             db.query_rows(sql, params, |row| self.parse_run_row(row, &living))
@@ -149,7 +142,7 @@ impl Store {
         Ok(rows.into_iter().flatten().collect())
     }
 
-    fn parse_run_row(&self, row: &DbRow<'_>, living: &LivingWorkers) -> Result<Option<RunRow>, DbError> {
+    fn parse_run_row(&self, row: &DbRow<'_>, living: &LivingWorkers) -> Result<Option<RunRow>, StoreError> {
         let Some(id) = RunId::parse(&row.get::<String>(0)?) else { return Ok(None) };
         let finished_at: Option<i64> = row.get(2)?;
         let worker: Option<String> = row.get(6)?;
@@ -170,9 +163,8 @@ impl Store {
     }
 
     /// Stores a signal for the process that drives the run.
-    pub async fn send_signal(&self, run: RunId, signal: Signal) -> Result<(), StepError> {
-        let body =
-            signals::encode_signal(signal).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?;
+    pub async fn send_signal(&self, run: RunId, signal: Signal) -> Result<(), StoreError> {
+        let body = signals::encode_signal(signal).map_err(StoreError::Unserializable)?;
         let leave = move |connection: &DbConnection| {
             connection
                 .execute_unchecked("insert into signal (run, body) values ($1, $2)", params![&run.to_string(), &body])
@@ -181,7 +173,7 @@ impl Store {
     }
 
     /// Writes to a user's memory, as a step with memory writes does.
-    pub async fn write_memory(&self, user: String, writes: Vec<MemoryWrite>) -> Result<(), StepError> {
+    pub async fn write_memory(&self, user: String, writes: Vec<MemoryWrite>) -> Result<(), StoreError> {
         let remember = move |connection: &DbConnection| {
             writes.iter().try_for_each(|write| crate::journal::write_memory(connection, &user, write))
         };

@@ -5,11 +5,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 
-use crate::db::{DbConnection, DbError, DbRow, params};
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::StoreError;
 use crate::search;
 use crate::store::Store;
 
@@ -181,7 +180,7 @@ impl Store {
         &self,
         changes: Vec<DefinitionChange>,
         at: u64,
-    ) -> Result<Vec<ChangeResult>, StepError> {
+    ) -> Result<Vec<ChangeResult>, StoreError> {
         let notified = Arc::new(Mutex::new(Vec::new()));
         let tell = notified.clone();
         let job = move |connection: &DbConnection| {
@@ -197,20 +196,20 @@ impl Store {
     }
 
     /// A definition, if it exists.
-    pub fn get_definition(&self, key: &DefinitionKey) -> Result<Option<DefinitionRow>, StepError> {
+    pub fn get_definition(&self, key: &DefinitionKey) -> Result<Option<DefinitionRow>, StoreError> {
         let sql = format!("select {DEFINITION_COLUMNS} from definition where user_id = $1 and kind = $2 and id = $3");
         let DefinitionKey { user, kind, id } = key;
         self.read_with(|db| db.query_first(&sql, params![user, kind.name(), id], parse_definition_row))
     }
 
     /// All definitions of one kind and user, ordered by id.
-    pub fn list_definitions(&self, user: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, StepError> {
+    pub fn list_definitions(&self, user: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, StoreError> {
         let sql = format!("select {DEFINITION_COLUMNS} from definition where user_id = $1 and kind = $2 order by id");
         self.read_with(|db| db.query_rows(&sql, params![user, kind.name()], parse_definition_row))
     }
 
     /// All versions of a definition, newest first; also of a deleted definition.
-    pub fn list_versions(&self, key: &DefinitionKey) -> Result<Vec<VersionRow>, StepError> {
+    pub fn list_versions(&self, key: &DefinitionKey) -> Result<Vec<VersionRow>, StoreError> {
         let sql = "select version, hash, at, content from definition_version \
                    where user_id = $1 and kind = $2 and id = $3 order by version desc";
         let DefinitionKey { user, kind, id } = key;
@@ -222,7 +221,7 @@ impl Store {
     }
 }
 
-fn parse_definition_row(row: &DbRow<'_>) -> Result<DefinitionRow, DbError> {
+fn parse_definition_row(row: &DbRow<'_>) -> Result<DefinitionRow, StoreError> {
     let kind = DefinitionKind::parse(&row.get::<String>(1)?);
     Ok(DefinitionRow {
         key: DefinitionKey { user: row.get(0)?, kind, id: row.get(2)? },
@@ -236,7 +235,7 @@ fn parse_definition_row(row: &DbRow<'_>) -> Result<DefinitionRow, DbError> {
     })
 }
 
-fn apply_change(connection: &DbConnection, change: &DefinitionChange, at: u64) -> Result<ChangeResult, DbError> {
+fn apply_change(connection: &DbConnection, change: &DefinitionChange, at: u64) -> Result<ChangeResult, StoreError> {
     match change {
         DefinitionChange::Put(new) => store_definition(connection, new, at),
         DefinitionChange::Delete(key) => {
@@ -249,7 +248,7 @@ fn apply_change(connection: &DbConnection, change: &DefinitionChange, at: u64) -
     }
 }
 
-fn store_definition(connection: &DbConnection, new: &NewDefinition, at: u64) -> Result<ChangeResult, DbError> {
+fn store_definition(connection: &DbConnection, new: &NewDefinition, at: u64) -> Result<ChangeResult, StoreError> {
     let DefinitionKey { user, kind, id } = &new.key;
     let (kind, hash) = (kind.name(), Hash::of_bytes(new.content.as_bytes()).to_string());
     let sql = "select hash from definition where user_id = $1 and kind = $2 and id = $3";
@@ -275,14 +274,14 @@ fn store_definition(connection: &DbConnection, new: &NewDefinition, at: u64) -> 
 }
 
 /// Stores which definitions a workflow uses. Other kinds use none.
-fn store_uses(connection: &DbConnection, new: &NewDefinition) -> Result<(), DbError> {
+fn store_uses(connection: &DbConnection, new: &NewDefinition) -> Result<(), StoreError> {
     delete_uses(connection, &new.key)?;
     let sql = "insert into definition_use values ($1, $2, $3, $4) on conflict do nothing";
     let DefinitionKey { user, id, .. } = &new.key;
     new.uses.iter().try_for_each(|(kind, used)| connection.execute_unchecked(sql, params![user, id, kind.name(), used]))
 }
 
-fn delete_uses(connection: &DbConnection, key: &DefinitionKey) -> Result<(), DbError> {
+fn delete_uses(connection: &DbConnection, key: &DefinitionKey) -> Result<(), StoreError> {
     if key.kind == DefinitionKind::Workflow {
         let sql = "delete from definition_use where user_id = $1 and id = $2";
         connection.execute_unchecked(sql, params![&key.user, &key.id])?;
@@ -292,7 +291,7 @@ fn delete_uses(connection: &DbConnection, key: &DefinitionKey) -> Result<(), DbE
 
 /// Fails with `StillUsed` if a deleted definition is used by a workflow, or a deleted workflow by a schedule or
 /// webhook. A shared definition may be used by any user.
-fn check_unused(connection: &DbConnection, changes: &[DefinitionChange]) -> Result<(), DbError> {
+fn check_unused(connection: &DbConnection, changes: &[DefinitionChange]) -> Result<(), StoreError> {
     for change in changes {
         let DefinitionChange::Delete(DefinitionKey { user, kind, id }) = change else { continue };
         let users: Vec<String> = if *kind == DefinitionKind::Workflow {
@@ -306,8 +305,7 @@ fn check_unused(connection: &DbConnection, changes: &[DefinitionChange]) -> Resu
             connection.query_rows(sql, params![kind.name(), id, user, SHARED_USER], |row| row.get(0))?
         };
         if !users.is_empty() {
-            let message = format!("the {} {id} is used by {}", kind.name(), users.join(", "));
-            return Err(StepError::new(Code::StillUsed, message).into());
+            return Err(StoreError::StillUsed { kind: kind.name(), id: id.clone(), users });
         }
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! Idempotency keys of calls that start a run: a call sent twice with the same key starts one run.
 
-use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
 
 use crate::db::{DbConnection, params};
+use crate::error::StoreError;
 use crate::store::Store;
 
 /// What an idempotency key is used for.
@@ -23,7 +23,7 @@ impl Store {
         request: &str,
         run: RunId,
         at: u64,
-    ) -> Result<IdempotentStart, StepError> {
+    ) -> Result<IdempotentStart, StoreError> {
         let (user, key, request) = (user.to_owned(), key.to_owned(), request.to_owned());
         let (by, taken) = (user.clone(), key.clone());
         let wanted = request.clone();
@@ -44,7 +44,7 @@ impl Store {
         })
     }
     /// Records that the call with `key` continued `run`, which existed already.
-    pub async fn record_resumed_run(&self, (user, key): (&str, &str), run: RunId) -> Result<(), StepError> {
+    pub async fn record_resumed_run(&self, (user, key): (&str, &str), run: RunId) -> Result<(), StoreError> {
         let (user, key) = (user.to_owned(), key.to_owned());
         let note = move |connection: &DbConnection| {
             let sql = "update idempotency_key set run = $1 where user_id = $2 and key = $3";

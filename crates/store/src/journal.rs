@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::hash::Hash;
@@ -14,12 +13,12 @@ use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Journal, Lease, Signal, thread_namespace};
 
 use crate::abandoned::is_progress;
-use crate::db::{DbConnection, DbError, DbRow, params};
-use crate::failure::{ownership_lost, run_not_found};
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::{Corruption, StoreError};
 use crate::memory_runs::MemoryRuns;
 use crate::rows::EventRow;
 use crate::store::Store;
-use crate::worker::{LocalWorker, run_in_use};
+use crate::worker::LocalWorker;
 
 impl Journal for Store {
     fn begin_run(&self, run: RunId) -> Result<Lease, StepError> {
@@ -35,12 +34,12 @@ impl Journal for Store {
                 if claimed.is_err() {
                     self.worker.unregister_run(run);
                 }
-                return claimed;
+                return claimed.map_err(StepError::from);
             }
             let (seen, living) =
                 self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
             if seen.worker.as_deref().is_some_and(|worker| self.worker.is_driven_by(worker, run, &living)) {
-                return Err(run_in_use(run));
+                return Err(StoreError::RunOwned(run).into());
             }
             self.worker.register_run(run)?;
             let (worker, epoch) = (self.worker.name().to_owned(), seen.epoch);
@@ -52,7 +51,7 @@ impl Journal for Store {
                                where id = $2 and epoch = $3";
                     match connection.execute_sql(sql, params![&worker, &run.to_string(), epoch])? {
                         1 => Ok(()),
-                        _ => Err(run_in_use(run).into()),
+                        _ => Err(StoreError::RunOwned(run)),
                     }
                 }))
                 .await;
@@ -60,7 +59,7 @@ impl Journal for Store {
                 Ok(()) => Ok(Lease { run, epoch: (epoch + 1) as u64 }),
                 Err(error) => {
                     self.worker.unregister_run(run);
-                    Err(error)
+                    Err(error.into())
                 }
             }
         })
@@ -82,11 +81,11 @@ impl Journal for Store {
         if let Some(runs) = &self.runs {
             return self.append_in_memory(runs, lease, &records);
         }
-        let rows: Result<Vec<EventRow>, StepError> =
+        let rows: Result<Vec<EventRow>, StoreError> =
             records.iter().map(|record| EventRow::from_record(record)).collect();
         let rows = match rows {
             Ok(rows) => rows,
-            Err(error) => return AppendResult::Done(Err(error)),
+            Err(error) => return AppendResult::Done(Err(error.into())),
         };
         let bundle = records.iter().find_map(|record| match &record.event {
             Event::RunCreated(created) => {
@@ -105,7 +104,7 @@ impl Journal for Store {
     }
 
     fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepError>> {
-        Box::pin(async move { self.read_events(run, after, u32::MAX) })
+        Box::pin(async move { Ok(self.read_events(run, after, u32::MAX)?) })
     }
 
     fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
@@ -125,9 +124,10 @@ impl Journal for Store {
     fn read_memory<'a>(&'a self, namespace: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
         Box::pin(async move {
             let sql = "select value from memory where namespace = $1 and key = $2";
-            self.read_with(|db| {
+            let value = self.read_with(|db| {
                 db.query_first(sql, params![namespace, key], |row| Ok(parse_memory_value(key, &row.get::<String>(0)?)?))
-            })
+            })?;
+            Ok(value)
         })
     }
 
@@ -144,7 +144,7 @@ impl Store {
         let user = runs.run_user(lease.run).unwrap_or_default();
         let writes: Vec<_> = records.iter().flat_map(|record| memory_writes_of(&user, &record.event)).collect();
         if kept.is_err() || writes.is_empty() {
-            return AppendResult::Done(kept);
+            return AppendResult::Done(kept.map_err(Into::into));
         }
         self.writer.append_job(Box::new(move |connection| {
             writes.iter().try_for_each(|(namespace, write)| write_memory(connection, namespace, write))
@@ -166,11 +166,11 @@ struct RunLease {
     worker: Option<String>,
 }
 
-fn read_run_lease(connection: &DbConnection, run: RunId) -> Result<RunLease, DbError> {
+fn read_run_lease(connection: &DbConnection, run: RunId) -> Result<RunLease, StoreError> {
     let sql = "select epoch, worker from run where id = $1";
     let read = |row: &DbRow<'_>| Ok(RunLease { epoch: row.get(0)?, worker: row.get(1)? });
     let found = connection.query_first(sql, params![&run.to_string()], read)?;
-    found.ok_or_else(|| run_not_found(run).into())
+    found.ok_or_else(|| StoreError::RunNotFound(run).into())
 }
 
 /// One append, ready to be written.
@@ -183,7 +183,7 @@ struct AppendBatch {
 }
 
 impl AppendBatch {
-    fn write(&self, connection: &DbConnection) -> Result<(), DbError> {
+    fn write(&self, connection: &DbConnection) -> Result<(), StoreError> {
         if let Some((hash, content)) = &self.bundle {
             let sql = "insert into bundle values ($1, $2) on conflict do nothing";
             connection.execute_unchecked(sql, params![&hash.to_string(), &**content])?;
@@ -204,7 +204,7 @@ impl AppendBatch {
         Ok(())
     }
 
-    fn insert_run(&self, connection: &DbConnection, record: &Record, created: &RunCreated) -> Result<(), DbError> {
+    fn insert_run(&self, connection: &DbConnection, record: &Record, created: &RunCreated) -> Result<(), StoreError> {
         let RunCreated { name, user, workflow, thread_key, .. } = created;
         if let Some(thread_key) = thread_key {
             self.check_turn(connection, user, thread_key)?;
@@ -219,7 +219,7 @@ impl AppendBatch {
 
     /// Rejects a second turn of a conversation while a living process drives one. A suspended turn does not block
     /// others.
-    fn check_turn(&self, connection: &DbConnection, user: &str, thread_key: &str) -> Result<(), DbError> {
+    fn check_turn(&self, connection: &DbConnection, user: &str, thread_key: &str) -> Result<(), StoreError> {
         connection.serialize_changes("turns")?;
         let sql = "select id, worker from run where user_id = $1 and thread_key = $2 and finished_at is null \
                    and status in ('queued', 'running') and worker is not null";
@@ -230,16 +230,12 @@ impl AppendBatch {
         };
         match others.into_iter().find_map(driven) {
             None => Ok(()),
-            Some(run) => {
-                let message =
-                    format!("the conversation already has a turn in progress (run {run}); wait until it ends");
-                Err(StepError::new(Code::RunOwned, message).into())
-            }
+            Some(run) => Err(StoreError::ThreadBusy(run)),
         }
     }
 
     /// Reads and locks the run's row. Fails with `OwnershipLost` if the lease is no longer valid.
-    fn lock_run(&self, connection: &DbConnection) -> Result<LockedRun, DbError> {
+    fn lock_run(&self, connection: &DbConnection) -> Result<LockedRun, StoreError> {
         let sql = "select number, user_id, failed_claims from run where id = $1 and epoch = $2 and worker = $3";
         let run = self.lease.run.to_string();
         let read = |row: &DbRow<'_>| {
@@ -247,7 +243,7 @@ impl AppendBatch {
         };
         let found =
             connection.query_first_for_update(sql, params![&run, self.lease.epoch, self.worker.name()], read)?;
-        found.ok_or_else(|| ownership_lost().into())
+        found.ok_or_else(|| StoreError::OwnershipLost.into())
     }
 }
 
@@ -259,13 +255,13 @@ struct LockedRun {
     has_failed_claims: bool,
 }
 
-fn parse_memory_value(key: &str, text: &str) -> Result<Value, StepError> {
+fn parse_memory_value(key: &str, text: &str) -> Result<Value, StoreError> {
     parse_value(text)
-        .map_err(|error| StepError::new(Code::StoreCorrupt, format!("the memory entry {key:?} is damaged: {error}")))
+        .map_err(|error| StoreError::Corrupt(Corruption::Memory { key: key.to_owned(), what: error.to_string() }))
 }
 
 /// Updates the other tables that an event affects.
-fn project_event(connection: &DbConnection, number: i64, user: &str, record: &Record) -> Result<(), DbError> {
+fn project_event(connection: &DbConnection, number: i64, user: &str, record: &Record) -> Result<(), StoreError> {
     match &record.event {
         Event::RunStarted { .. } => set_status(connection, number, "running", None),
         Event::RunSuspended { status } => set_status(connection, number, status.name(), None),
@@ -282,13 +278,13 @@ fn project_event(connection: &DbConnection, number: i64, user: &str, record: &Re
     }
 }
 
-fn set_status(connection: &DbConnection, number: i64, status: &str, finished: Option<i64>) -> Result<(), DbError> {
+fn set_status(connection: &DbConnection, number: i64, status: &str, finished: Option<i64>) -> Result<(), StoreError> {
     let sql =
         "update run set status = $1, finished_at = $2, worker = case when $2 is null then worker end where number = $3";
     connection.execute_unchecked(sql, params![status, finished, number])
 }
 
-pub(crate) fn write_memory(connection: &DbConnection, namespace: &str, write: &MemoryWrite) -> Result<(), DbError> {
+pub(crate) fn write_memory(connection: &DbConnection, namespace: &str, write: &MemoryWrite) -> Result<(), StoreError> {
     let set =
         "insert into memory values ($1, $2, $3) on conflict (namespace, key) do update set value = excluded.value";
     let forget = "delete from memory where namespace = $1 and key = $2";

@@ -1,9 +1,7 @@
 //! API keys. Only the hash of a key is stored, so read access to the database does not allow calling the server.
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
-
-use crate::db::{DbConnection, DbError, DbRow, params};
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::StoreError;
 use crate::store::Store;
 
 /// An API key as listed.
@@ -29,7 +27,7 @@ const KEY_COLUMNS: &str = "id, hash, name, scopes, user_id, created_at, revoked_
 
 impl Store {
     /// Stores a new key.
-    pub async fn put_key(&self, key: KeyRow) -> Result<(), StepError> {
+    pub async fn put_key(&self, key: KeyRow) -> Result<(), StoreError> {
         let insert = move |connection: &DbConnection| {
             let sql = "insert into api_key values ($1, $2, $3, $4, $5, $6, null)";
             let params = params![&key.id, &key.hash, &key.name, &key.scopes, &key.user, key.created_at];
@@ -39,30 +37,30 @@ impl Store {
     }
 
     /// All keys, oldest first, including revoked ones.
-    pub fn list_keys(&self) -> Result<Vec<KeyRow>, StepError> {
+    pub fn list_keys(&self) -> Result<Vec<KeyRow>, StoreError> {
         let sql = format!("select {KEY_COLUMNS} from api_key order by created_at, id");
         self.read_with(|db| db.query_rows(&sql, &[], parse_key_row))
     }
 
     /// The key with this hash, unless it was revoked.
-    pub fn get_key(&self, hash: &str) -> Result<Option<KeyRow>, StepError> {
+    pub fn get_key(&self, hash: &str) -> Result<Option<KeyRow>, StoreError> {
         let sql = format!("select {KEY_COLUMNS} from api_key where hash = $1 and revoked_at is null");
         self.read_with(|db| db.query_first(&sql, params![hash], parse_key_row))
     }
 
     /// Revokes a key. Fails with `KeyUnknown` if there is no unrevoked key with this id.
-    pub async fn revoke_key(&self, id: &str, at: u64) -> Result<(), StepError> {
+    pub async fn revoke_key(&self, id: &str, at: u64) -> Result<(), StoreError> {
         let id = id.to_owned();
         let revoke = move |connection: &DbConnection| {
             let sql = "update api_key set revoked_at = $1 where id = $2 and revoked_at is null";
-            let missing = StepError::new(Code::KeyUnknown, format!("there is no active key {id} to revoke"));
+            let missing = StoreError::KeyNotFound(id.clone());
             connection.execute_required(sql, params![at, &id], missing)
         };
         self.writer.submit_job(Box::new(revoke)).await
     }
 }
 
-fn parse_key_row(row: &DbRow<'_>) -> Result<KeyRow, DbError> {
+fn parse_key_row(row: &DbRow<'_>) -> Result<KeyRow, StoreError> {
     Ok(KeyRow {
         id: row.get(0)?,
         hash: row.get(1)?,

@@ -8,7 +8,7 @@ mod backup;
 mod catalog;
 mod db;
 mod definitions;
-mod failure;
+mod error;
 mod hooks;
 mod idempotency;
 mod journal;
@@ -34,6 +34,7 @@ pub use definitions::{
     ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, SHARED_USER,
     VersionRow,
 };
+pub use error::{BackupError, Corruption, StoreError};
 pub use hooks::HookRow;
 pub use idempotency::IdempotentStart;
 pub use keys::KeyRow;

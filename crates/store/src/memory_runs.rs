@@ -4,12 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, Record, RunCreated};
 use flowloom_core::id::RunId;
 use flowloom_runtime::journal::Lease;
 
-use crate::failure::{ownership_lost, run_not_found};
+use crate::error::StoreError;
 use crate::run_row::{RunFilter, RunRow};
 
 /// Maximum number of finished runs to retain; the oldest are removed first.
@@ -39,14 +38,14 @@ impl MemoryRuns {
     }
 
     /// Claims a run under a new epoch.
-    pub(crate) fn claim_run(&self, run: RunId) -> Result<Lease, StepError> {
+    pub(crate) fn claim_run(&self, run: RunId) -> Result<Lease, StoreError> {
         let mut state = self.lock_state();
-        let kept = state.runs.get_mut(&run).ok_or_else(|| run_not_found(run))?;
+        let kept = state.runs.get_mut(&run).ok_or_else(|| StoreError::RunNotFound(run))?;
         kept.epoch += 1;
         Ok(Lease { run, epoch: kept.epoch })
     }
 
-    pub(crate) fn append_records(&self, lease: Lease, records: &[Arc<Record>]) -> Result<(), StepError> {
+    pub(crate) fn append_records(&self, lease: Lease, records: &[Arc<Record>]) -> Result<(), StoreError> {
         let mut state = self.lock_state();
         let state = &mut *state;
         if let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) {
@@ -54,7 +53,7 @@ impl MemoryRuns {
             state.runs.insert(lease.run, StoredRun { row, epoch: lease.epoch, records: Vec::with_capacity(8) });
         }
         let kept =
-            state.runs.get_mut(&lease.run).filter(|kept| kept.epoch == lease.epoch).ok_or_else(ownership_lost)?;
+            state.runs.get_mut(&lease.run).filter(|kept| kept.epoch == lease.epoch).ok_or(StoreError::OwnershipLost)?;
         for record in records {
             match &record.event {
                 Event::RunStarted { .. } => "running".clone_into(&mut kept.row.status),
@@ -76,9 +75,9 @@ impl MemoryRuns {
         Ok(())
     }
 
-    pub(crate) fn read_records(&self, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StepError> {
+    pub(crate) fn read_records(&self, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StoreError> {
         let state = self.lock_state();
-        let kept = state.runs.get(&run).ok_or_else(|| run_not_found(run))?;
+        let kept = state.runs.get(&run).ok_or_else(|| StoreError::RunNotFound(run))?;
         // Sequence numbers start at 1 and have no gaps.
         Ok(kept.records.iter().skip(usize::try_from(after).unwrap_or(usize::MAX)).cloned().collect())
     }

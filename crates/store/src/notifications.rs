@@ -1,9 +1,7 @@
 //! Notifications that runs leave for their users.
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
-
-use crate::db::{DbConnection, DbError, DbRow, params};
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::StoreError;
 use crate::store::Store;
 
 /// A notification.
@@ -46,7 +44,7 @@ const NOTIFICATION_COLUMNS: &str = "id, user_id, title, body, metadata, at, read
 
 impl Store {
     /// Creates a notification, unless one with its key exists.
-    pub async fn create_notification(&self, new: NewNotification) -> Result<(), StepError> {
+    pub async fn create_notification(&self, new: NewNotification) -> Result<(), StoreError> {
         let sql = "insert into notification (key, user_id, title, body, metadata, at) values ($1, $2, $3, $4, $5, $6) \
                    on conflict do nothing";
         let job = move |connection: &DbConnection| {
@@ -57,7 +55,7 @@ impl Store {
     }
 
     /// Notifications of one user, or of all users, newest first.
-    pub fn list_notifications(&self, user: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StepError> {
+    pub fn list_notifications(&self, user: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StoreError> {
         let sql = format!(
             "select {NOTIFICATION_COLUMNS} from notification where (user_id = $1 or $1 is null) order by id desc limit $2"
         );
@@ -65,19 +63,19 @@ impl Store {
     }
 
     /// Marks a notification as read. Fails with `NotThere` if the user has no notification with this id.
-    pub async fn mark_notification_read(&self, user: Option<&str>, id: i64, at: u64) -> Result<(), StepError> {
+    pub async fn mark_notification_read(&self, user: Option<&str>, id: i64, at: u64) -> Result<(), StoreError> {
         let sql = "update notification set read_at = coalesce(read_at, $1) \
                    where id = $2 and (user_id = $3 or $3 is null)";
         let user = user.map(str::to_owned);
         let job = move |connection: &DbConnection| {
-            let missing = StepError::new(Code::NotThere, format!("there is no notification {id}"));
+            let missing = StoreError::NotFound { kind: "notification", id: id.to_string() };
             connection.execute_required(sql, params![at, id, &user], missing)
         };
         self.writer.submit_job(Box::new(job)).await
     }
 }
 
-fn parse_notification_row(row: &DbRow<'_>) -> Result<NotificationRow, DbError> {
+fn parse_notification_row(row: &DbRow<'_>) -> Result<NotificationRow, StoreError> {
     Ok(NotificationRow {
         id: row.get(0)?,
         user: row.get(1)?,

@@ -1,9 +1,9 @@
 //! Deletes old finished runs and the data that only they reference. Memory and threads belong to users and are kept.
 
-use flowloom_core::error::StepError;
 use flowloom_core::status::Status;
 
-use crate::db::{DbConnection, DbError, params};
+use crate::db::{DbConnection, params};
+use crate::error::StoreError;
 use crate::rows::MAX_EVENTS_PER_RUN;
 use crate::store::Store;
 
@@ -21,7 +21,7 @@ pub struct PruneFilter {
 
 impl Store {
     /// Number of matching runs.
-    pub fn count_prunable(&self, old: PruneFilter) -> Result<u64, StepError> {
+    pub fn count_prunable(&self, old: PruneFilter) -> Result<u64, StoreError> {
         let sql = "select count(*) from run where status = $1 and finished_at < $2";
         let found =
             self.read_with(|db| db.query_first(sql, params![old.status.name(), old.before], |row| row.get_count(0)));
@@ -29,7 +29,7 @@ impl Store {
     }
 
     /// Deletes the matching runs and returns their number.
-    pub async fn prune_runs(&self, old: PruneFilter) -> Result<u64, StepError> {
+    pub async fn prune_runs(&self, old: PruneFilter) -> Result<u64, StoreError> {
         let mut count = 0;
         loop {
             let sql = "select number, id, bundle from run where status = $1 and finished_at < $2 \
@@ -59,7 +59,7 @@ struct PrunableRun {
 }
 
 impl PrunableRun {
-    fn delete_run(&self, connection: &DbConnection) -> Result<(), DbError> {
+    fn delete_run(&self, connection: &DbConnection) -> Result<(), StoreError> {
         let bounds = params![self.number * MAX_EVENTS_PER_RUN, (self.number + 1) * MAX_EVENTS_PER_RUN];
         let sql = "select distinct output from event where id > $1 and id < $2 and output is not null";
         let outputs: Vec<String> = connection.query_rows(sql, bounds, |row| row.get(0))?;

@@ -2,9 +2,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use flowloom_core::error::StepError;
-
-use crate::db::{DbConnection, DbError, DbSource};
+use crate::db::{DbConnection, DbSource};
+use crate::error::StoreError;
 
 /// Read connections of one database.
 pub(crate) struct Readers {
@@ -33,9 +32,9 @@ impl Readers {
     /// Runs a read, and repeats it on a new connection if an idle one turns out to be lost.
     pub(crate) fn run_read<T: Send>(
         &self,
-        read: impl Fn(&DbConnection) -> Result<T, DbError> + Send,
-    ) -> Result<T, StepError> {
-        Ok(self.source.run_blocking(move || self.lend_connection().run_read(&self.source, &read))?)
+        read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,
+    ) -> Result<T, StoreError> {
+        self.source.run_blocking(move || self.lend_connection().run_read(&self.source, &read))
     }
 
     fn lock_state(&self) -> MutexGuard<'_, ReaderPool> {
@@ -56,11 +55,11 @@ impl LentConnection<'_> {
     fn run_read<T>(
         &mut self,
         source: &DbSource,
-        read: impl Fn(&DbConnection) -> Result<T, DbError>,
-    ) -> Result<T, DbError> {
+        read: impl Fn(&DbConnection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let is_new = self.connection.is_none();
         let answer = self.connect_if_needed(source).and_then(&read);
-        if !answer.as_ref().is_err_and(DbError::is_lost) {
+        if !answer.as_ref().is_err_and(StoreError::is_connection_lost) {
             return answer;
         }
         self.connection = None;
@@ -68,7 +67,7 @@ impl LentConnection<'_> {
         if is_new { answer } else { self.connect_if_needed(source).and_then(read) }
     }
 
-    fn connect_if_needed(&mut self, source: &DbSource) -> Result<&DbConnection, DbError> {
+    fn connect_if_needed(&mut self, source: &DbSource) -> Result<&DbConnection, StoreError> {
         match &mut self.connection {
             Some(connection) => Ok(connection),
             none => Ok(none.insert(source.connect()?)),

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -13,8 +11,8 @@ use flowloom_core::plan::EffectClass;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 
-use crate::db::{DbConnection, DbError, DbRow, params};
-use crate::failure::run_not_found;
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::{Corruption, StoreError};
 
 /// Size in bytes from which an output is stored by its hash in a table of its own, so that equal outputs are stored
 /// once.
@@ -36,8 +34,7 @@ pub(crate) struct EventRow {
 
 impl EventRow {
     /// Serialises an event. Done before the writer's turn, so that the writer only binds and executes.
-    pub(crate) fn from_record(record: &Record) -> Result<EventRow, StepError> {
-        let invalid = |error: serde_json::Error| StepError::new(Code::StoreFailed, error.to_string());
+    pub(crate) fn from_record(record: &Record) -> Result<EventRow, StoreError> {
         let mut stored = EventRow {
             seq: record.seq,
             at: record.at,
@@ -53,19 +50,20 @@ impl EventRow {
             {
                 let slim = Event::StepFinished { output: None, usage: *usage, memory: memory.clone() };
                 let content = render::to_json(output);
-                stored.data = slim.data_json().map_err(invalid)?;
+                stored.data = slim.data_json().map_err(StoreError::Unserializable)?;
                 stored.blob = Some((Hash::of_bytes(content.as_bytes()).to_string(), content));
             }
             // Half of all rows; field names would be a third of what a small step stores.
             Event::StepStarted { kind, target, hash, class } => {
-                stored.data = Some(serde_json::to_string(&(kind, target, hash, class)).map_err(invalid)?);
+                stored.data =
+                    Some(serde_json::to_string(&(kind, target, hash, class)).map_err(StoreError::Unserializable)?);
             }
-            event => stored.data = event.data_json().map_err(invalid)?,
+            event => stored.data = event.data_json().map_err(StoreError::Unserializable)?,
         }
         Ok(stored)
     }
 
-    pub(crate) fn insert_into(&self, connection: &DbConnection, run: i64) -> Result<(), DbError> {
+    pub(crate) fn insert_into(&self, connection: &DbConnection, run: i64) -> Result<(), StoreError> {
         if let Some((hash, content)) = &self.blob {
             connection
                 .execute_unchecked("insert into blob values ($1, $2) on conflict do nothing", params![hash, content])?;
@@ -84,7 +82,7 @@ pub(crate) fn read_events(
     run: RunId,
     after: u64,
     most: u32,
-) -> Result<Vec<Arc<Record>>, DbError> {
+) -> Result<Vec<Arc<Record>>, StoreError> {
     let number = read_run_number(connection, run)?;
     let sql = "select event.id, at, path, attempt, kind, data, blob.content from event \
                left join blob on blob.hash = event.output where event.id > $1 and event.id < $2 order by event.id limit $3";
@@ -92,12 +90,9 @@ pub(crate) fn read_events(
     connection.query_rows(sql, bounds, |row| parse_record(row, run).map(Arc::new))
 }
 
-fn parse_record(row: &DbRow<'_>, run: RunId) -> Result<Record, DbError> {
+fn parse_record(row: &DbRow<'_>, run: RunId) -> Result<Record, StoreError> {
     let seq = (row.get::<i64>(0)? % MAX_EVENTS_PER_RUN) as u64;
-    let corrupt = |what: String| {
-        let message = format!("event {seq} of run {run} is damaged: {what}; restore a backup");
-        StepError::new(Code::StoreCorrupt, message)
-    };
+    let corrupt = |what: String| StoreError::Corrupt(Corruption::Event { run, seq, what });
     let (path, kind): (String, String) = (row.get(2)?, row.get(4)?);
     let (data, blob): (Option<String>, Option<String>) = (row.get(5)?, row.get(6)?);
     let mut event = parse_event(&kind, data.as_deref()).map_err(|error| corrupt(error.to_string()))?;
@@ -120,8 +115,8 @@ fn parse_event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Erro
 }
 
 /// Number of a run. Fails with `RunNotFound`.
-pub(crate) fn read_run_number(connection: &DbConnection, run: RunId) -> Result<i64, DbError> {
+pub(crate) fn read_run_number(connection: &DbConnection, run: RunId) -> Result<i64, StoreError> {
     let found =
         connection.query_first("select number from run where id = $1", params![&run.to_string()], |row| row.get(0))?;
-    found.ok_or_else(|| run_not_found(run).into())
+    found.ok_or_else(|| StoreError::RunNotFound(run))
 }

@@ -1,11 +1,10 @@
 //! Schedules. A due schedule is claimed in the database, so that only one of several servers starts its run. The claim
 //! stores the id of the run: if the server dies before starting it, another one starts it under the same id.
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
 
-use crate::db::{DbConnection, DbError, DbRow, params};
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::StoreError;
 use crate::store::Store;
 
 /// A schedule.
@@ -42,7 +41,7 @@ const SCHEDULE_COLUMNS: &str = "id, user_id, workflow, cron, timezone, inputs, c
 
 impl Store {
     /// Creates or replaces the schedule with this id.
-    pub async fn put_schedule(&self, new: ScheduleRow) -> Result<(), StepError> {
+    pub async fn put_schedule(&self, new: ScheduleRow) -> Result<(), StoreError> {
         let put = move |connection: &DbConnection| {
             let sql = "insert into schedule (id, user_id, workflow, cron, timezone, inputs, catches_up, created_at, next_at) \
                        values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (user_id, id) do update set \
@@ -57,14 +56,14 @@ impl Store {
     }
 
     /// The schedules of one user, or of all users, ordered by id.
-    pub fn list_schedules(&self, user: Option<&str>) -> Result<Vec<ScheduleRow>, StepError> {
+    pub fn list_schedules(&self, user: Option<&str>) -> Result<Vec<ScheduleRow>, StoreError> {
         let sql =
             format!("select {SCHEDULE_COLUMNS} from schedule where (user_id = $1 or $1 is null) order by id, user_id");
         self.read_with(|db| db.query_rows(&sql, params![user], parse_schedule_row))
     }
 
     /// Schedules that are due at `now`, or whose claimed run has not started.
-    pub fn list_due_schedules(&self, now: u64) -> Result<Vec<ScheduleRow>, StepError> {
+    pub fn list_due_schedules(&self, now: u64) -> Result<Vec<ScheduleRow>, StoreError> {
         let sql =
             format!("select {SCHEDULE_COLUMNS} from schedule where next_at <= $1 or is_pending = 1 order by next_at");
         self.read_with(|db| db.query_rows(&sql, params![now], parse_schedule_row))
@@ -77,10 +76,10 @@ impl Store {
         seen: &ScheduleRow,
         next_at: u64,
         run: Option<(RunId, u64)>,
-    ) -> Result<(), StepError> {
+    ) -> Result<(), StoreError> {
         let (user, id, seen) = (seen.user.clone(), seen.id.clone(), seen.next_at);
         let claim = move |connection: &DbConnection| {
-            let quicker = StepError::new(Code::RunOwned, "another server has already claimed the schedule");
+            let quicker = StoreError::ScheduleClaimed;
             match run {
                 Some((run, at)) => {
                     let sql = "update schedule set next_at = $1, last_run = $2, last_at = $3, is_pending = 1 \
@@ -97,7 +96,7 @@ impl Store {
     }
 
     /// Records that the claimed run has started, or cannot start.
-    pub async fn settle_claim(&self, seen: &ScheduleRow) -> Result<(), StepError> {
+    pub async fn settle_claim(&self, seen: &ScheduleRow) -> Result<(), StoreError> {
         let (user, id, run) = (seen.user.clone(), seen.id.clone(), seen.last_run.clone());
         let settle = move |connection: &DbConnection| {
             let sql = "update schedule set is_pending = 0 where user_id = $1 and id = $2 and last_run = $3";
@@ -107,10 +106,10 @@ impl Store {
     }
 
     /// Deletes a schedule. Fails with `NotThere` if the user has no schedule with this id.
-    pub async fn delete_schedule(&self, user: &str, id: &str) -> Result<(), StepError> {
+    pub async fn delete_schedule(&self, user: &str, id: &str) -> Result<(), StoreError> {
         let (user, id) = (user.to_owned(), id.to_owned());
         let delete = move |connection: &DbConnection| {
-            let missing = StepError::new(Code::NotThere, format!("there is no schedule {id}"));
+            let missing = StoreError::NotFound { kind: "schedule", id: id.clone() };
             connection.execute_required(
                 "delete from schedule where user_id = $1 and id = $2",
                 params![&user, &id],
@@ -121,7 +120,7 @@ impl Store {
     }
 }
 
-fn parse_schedule_row(row: &DbRow<'_>) -> Result<ScheduleRow, DbError> {
+fn parse_schedule_row(row: &DbRow<'_>) -> Result<ScheduleRow, StoreError> {
     Ok(ScheduleRow {
         id: row.get(0)?,
         user: row.get(1)?,

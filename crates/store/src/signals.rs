@@ -15,7 +15,8 @@ use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::db::{DbConnection, DbError, DbSource};
+use crate::db::{DbConnection, DbSource};
+use crate::error::StoreError;
 
 /// Interval at which signals are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -113,7 +114,7 @@ fn poll_signals(mailboxes: &Weak<Mailboxes>) {
     }
 }
 
-fn read_signals(connection: &DbConnection) -> Result<Vec<(i64, RunId, Signal)>, DbError> {
+fn read_signals(connection: &DbConnection) -> Result<Vec<(i64, RunId, Signal)>, StoreError> {
     let rows = connection.query_rows("select id, run, body from signal order by id", &[], |row| {
         let (run, body): (String, String) = (row.get(1)?, row.get(2)?);
         let (run, signal) = (RunId::parse(&run), decode_signal(&body));

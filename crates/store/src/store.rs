@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 
 use crate::db::postgres::{self, Database, Postgres, WorkerIdentity, run_blocking};
 use crate::db::sqlite::Sqlite;
-use crate::db::{DbConnection, DbError, DbSource};
+use crate::db::{DbConnection, DbSource};
+use crate::error::StoreError;
 use crate::memory_runs::MemoryRuns;
 use crate::readers::Readers;
 use crate::search;
@@ -38,13 +37,13 @@ pub struct Store {
 
 impl Store {
     /// Opens SQLite in the data folder, creating both if necessary.
-    pub fn open(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
+    pub fn open(folder: &Path, durability: Durability) -> Result<Arc<Store>, StoreError> {
         Store::open_with(&StoreSettings::for_folder(folder, durability))
     }
 
     /// Opens the configured database and migrates its schema. Fails with `StoreReadOnly`, `StoreNewer` or
     /// `StoreFailed`.
-    pub fn open_with(settings: &StoreSettings) -> Result<Arc<Store>, StepError> {
+    pub fn open_with(settings: &StoreSettings) -> Result<Arc<Store>, StoreError> {
         let folder = &settings.folder;
         let made = std::fs::create_dir_all(folder);
         match (&settings.database, made) {
@@ -52,13 +51,12 @@ impl Store {
             (Some(database), _) => Store::open_postgres(folder, database, settings.lease),
             (None, Ok(())) => Store::open_sqlite(folder, settings.durability),
             (None, Err(error)) => {
-                let message = format!("cannot create the data folder {}: {error}", folder.display());
-                Err(StepError::new(Code::StoreReadOnly, message))
+                Err(StoreError::NotCreated { what: "the data folder", path: folder.clone(), source: error })
             }
         }
     }
 
-    fn open_sqlite(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
+    fn open_sqlite(folder: &Path, durability: Durability) -> Result<Arc<Store>, StoreError> {
         let file = folder.join(DATABASE_FILE);
         let connection = Sqlite::open(&file)?;
         connection.migrate_schema(&file)?;
@@ -74,7 +72,7 @@ impl Store {
         Ok(Store::from_parts(folder, writer, DbSource::Sqlite(file), LocalWorker::with_lock(folder), runs))
     }
 
-    fn open_postgres(folder: &Path, database: &Database, lease: Duration) -> Result<Arc<Store>, StepError> {
+    fn open_postgres(folder: &Path, database: &Database, lease: Duration) -> Result<Arc<Store>, StoreError> {
         run_blocking(|| postgres::migrate_schema(database))?;
         let process = WorkerIdentity { name: worker::new_worker_name(), lease };
         let writer = DbConnection::Postgres(Box::new(Postgres::for_worker(database, Some(process.clone()))));
@@ -110,7 +108,7 @@ impl Store {
 
     /// Locks the data folder for one server; the lock is held as long as the returned value lives. Fails with
     /// `StoreLocked` if another server holds it. Returns `None` on Postgres, which servers may share.
-    pub fn lock_for_server(&self) -> Result<Option<ServerLock>, StepError> {
+    pub fn lock_for_server(&self) -> Result<Option<ServerLock>, StoreError> {
         if self.worker.is_leased() { Ok(None) } else { ServerLock::acquire_in(&self.folder).map(Some) }
     }
 
@@ -125,7 +123,7 @@ impl Store {
     }
 
     /// Marks this process as shutting down, so that others can reclaim its runs at once.
-    pub async fn announce_shutdown(&self) -> Result<(), StepError> {
+    pub async fn announce_shutdown(&self) -> Result<(), StoreError> {
         self.is_leaving.store(true, Ordering::Relaxed);
         match self.worker.shutdown_job() {
             Some(job) => self.writer.submit_job(job).await,
@@ -139,30 +137,28 @@ impl Store {
     }
 
     /// Name and version of the database, for people.
-    pub fn describe_database(&self) -> Result<String, StepError> {
+    pub fn describe_database(&self) -> Result<String, StoreError> {
         self.read_with(DbConnection::describe_database)
     }
 
     /// Size of the database in bytes.
-    pub fn size_bytes(&self) -> Result<u64, StepError> {
+    pub fn size_bytes(&self) -> Result<u64, StoreError> {
         self.read_with(DbConnection::size_bytes)
     }
 
     /// Limits SQLite's file to a number of pages, to simulate a full disk in tests.
-    pub fn limit_pages(&self, pages: u32) -> Result<(), StepError> {
+    pub fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
         let set = format!("PRAGMA max_page_count={pages}");
         Ok(self.writer.with_connection(|connection| match connection {
             DbConnection::Sqlite(sqlite) => sqlite.run_script(&set),
-            DbConnection::Postgres(_) => {
-                Err(StepError::new(Code::StoreFailed, "the page limit is supported on SQLite only").into())
-            }
+            DbConnection::Postgres(_) => Err(StoreError::NoPageLimit),
         })?)
     }
 
     pub(crate) fn read_with<T: Send>(
         &self,
-        read: impl Fn(&DbConnection) -> Result<T, DbError> + Send,
-    ) -> Result<T, StepError> {
+        read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,
+    ) -> Result<T, StoreError> {
         self.readers.run_read(read)
     }
 

@@ -12,21 +12,20 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::AppendResult;
 use tokio::sync::oneshot;
 
 use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, WriteJob};
+use crate::error::StoreError;
 
 /// Number of commits between two checkpoints: a few megabytes of log.
 const COMMITS_PER_CHECKPOINT: u64 = 1000;
 
 struct QueuedJob {
     job: WriteJob,
-    done: oneshot::Sender<Result<(), StepError>>,
+    done: oneshot::Sender<Result<(), StoreError>>,
 }
 
 enum WriterCommand {
@@ -57,7 +56,7 @@ impl Writer {
         connection: DbConnection,
         background: Option<Sqlite>,
         is_quick: bool,
-    ) -> Result<Writer, StepError> {
+    ) -> Result<Writer, StoreError> {
         let (queue, orders) = channel();
         let connection = Mutex::new(connection);
         let desk = Arc::new(CommitDesk { connection, queued: AtomicUsize::new(0), commits: AtomicU64::new(0) });
@@ -65,12 +64,7 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || run_writer(&shared, background.as_ref(), &orders))
-            .map_err(|error| {
-                StepError::new(
-                    Code::StoreFailed,
-                    format!("cannot start the thread that writes to the database: {error}"),
-                )
-            })?;
+            .map_err(|source| StoreError::Thread { purpose: "writes to the database", source })?;
         Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick })
     }
 
@@ -93,24 +87,27 @@ impl Writer {
                     // If the thread is gone, the store is closed.
                     let _ = queue.send(WriterCommand::Checkpoint);
                 }
-                AppendResult::Done(result)
+                AppendResult::Done(result.map_err(Into::into))
             }
-            None => AppendResult::Later(self.submit_job(job)),
+            None => AppendResult::Later(self.queue_job(job)),
         }
     }
 
     /// Queues a job. The future completes when the job is committed or has failed.
-    pub(crate) fn submit_job(&self, job: WriteJob) -> BoxFuture<'static, Result<(), StepError>> {
+    pub(crate) fn submit_job(&self, job: WriteJob) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.queue_job(job)
+    }
+
+    fn queue_job<E: From<StoreError>>(&self, job: WriteJob) -> BoxFuture<'static, Result<(), E>> {
         let (done, committed) = oneshot::channel();
         self.desk.queued.fetch_add(1, Ordering::AcqRel);
         let sent =
             self.queue.as_ref().is_some_and(|queue| queue.send(WriterCommand::Commit(QueuedJob { job, done })).is_ok());
         Box::pin(async move {
-            let gone = || StepError::new(Code::StoreFailed, "the database is closed");
             if !sent {
-                return Err(gone());
+                return Err(StoreError::Closed.into());
             }
-            committed.await.unwrap_or_else(|_| Err(gone()))
+            committed.await.unwrap_or(Err(StoreError::Closed)).map_err(E::from)
         })
     }
 }
@@ -130,14 +127,14 @@ impl CommitDesk {
     }
 
     /// Commits a job on the caller's thread; `None` if it would have to wait for another job or process.
-    fn commit_now(&self, job: &mut WriteJob) -> Option<Result<(), StepError>> {
+    fn commit_now(&self, job: &mut WriteJob) -> Option<Result<(), StoreError>> {
         let connection = self.connection.try_lock().ok()?;
         if self.queued.load(Ordering::Acquire) > 0 {
             return None;
         }
         let committed = connection.try_transaction_now(job)?;
         self.commits.fetch_add(1, Ordering::Relaxed);
-        Some(committed.map_err(StepError::from))
+        Some(committed)
     }
 }
 
@@ -171,12 +168,12 @@ fn run_writer(desk: &CommitDesk, background: Option<&Sqlite>, orders: &Receiver<
 }
 
 /// Commits a batch and returns the result of each job.
-fn commit_batch(connection: &DbConnection, batch: &mut [QueuedJob]) -> Vec<Result<(), StepError>> {
+fn commit_batch(connection: &DbConnection, batch: &mut [QueuedJob]) -> Vec<Result<(), StoreError>> {
     let mut jobs: Vec<&mut WriteJob> = batch.iter_mut().map(|queued| &mut queued.job).collect();
     match connection.run_transaction(&mut jobs) {
         Ok(()) => jobs.iter().map(|_| Ok(())).collect(),
-        Err(error) if jobs.len() == 1 => vec![Err(error.into())],
+        Err(error) if jobs.len() == 1 => vec![Err(error)],
         // At least one job fails. Committed one by one, only those that fail are refused.
-        Err(_) => jobs.iter_mut().map(|job| Ok(connection.run_transaction(&mut [&mut **job])?)).collect(),
+        Err(_) => jobs.iter_mut().map(|job| connection.run_transaction(&mut [&mut **job])).collect(),
     }
 }

@@ -77,8 +77,8 @@ async fn runs_are_found_by_prefix(place: &TestDatabase) {
     let rows = store.list_runs(10).expect("a list");
     assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [run_id(2), run_id(1)]);
     assert_eq!(store.find_run(&run_id(1).to_string()).expect("whole").status, "succeeded");
-    assert_eq!(store.find_run("0000").expect_err("both").code, Code::RunAmbiguous);
-    assert_eq!(store.find_run("ffff").expect_err("none").code, Code::RunNotFound);
+    assert_eq!(store.find_run("0000").expect_err("both").code(), Code::RunAmbiguous);
+    assert_eq!(store.find_run("ffff").expect_err("none").code(), Code::RunNotFound);
 }
 
 async fn a_conversation_is_kept_in_the_transaction_of_the_runs_end(place: &TestDatabase) {
@@ -215,7 +215,7 @@ async fn keys_are_found_until_they_are_revoked(place: &TestDatabase) {
     store.revoke_key("k2", 9).await.expect("revoked");
     assert_eq!(store.get_key("hash 2").expect("readable"), None);
     assert_eq!(store.list_keys().expect("readable")[1].revoked_at, Some(9));
-    assert_eq!(store.revoke_key("k2", 10).await.expect_err("it is").code, Code::KeyUnknown);
+    assert_eq!(store.revoke_key("k2", 10).await.expect_err("it is").code(), Code::KeyUnknown);
 }
 
 async fn what_is_remembered_comes_in_the_order_of_its_bytes(place: &TestDatabase) {

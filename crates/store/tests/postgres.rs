@@ -100,7 +100,7 @@ fn refusal_of(url: &str) -> (Code, bool) {
     let settings =
         StoreSettings { database: Some(database), ..StoreSettings::for_folder(folder.path(), Durability::Normal) };
     let error = Store::open_with(&settings).map(|_| ()).expect_err("refused");
-    (error.code, error.message.contains("s3cret"))
+    (error.code(), error.to_string().contains("s3cret"))
 }
 
 /// A proxy between a store and its server that drops a commit, or its acknowledgement, on request.
@@ -200,7 +200,7 @@ async fn a_run_that_could_not_be_written_continues_when_the_server_is_back() {
     middle.loses.store(DROP_ALL, Ordering::Release);
     let failed = append_records(&*store, lease, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await;
     assert_eq!(failed.expect_err("there is no server").code, Code::StoreFailed);
-    assert_eq!(store.list_runs(9).expect_err("there is no server").code, Code::StoreFailed);
+    assert_eq!(store.list_runs(9).expect_err("there is no server").code(), Code::StoreFailed);
     // The row still names this process as the worker.
     store.release_run(lease);
     middle.loses.store(DROP_NOTHING, Ordering::Release);

@@ -16,7 +16,7 @@ fn open_store(folder: &FilePath) -> Arc<Store> {
 }
 
 fn refusal_of(folder: &FilePath) -> Code {
-    Store::open(folder, Durability::Normal).map(|_| ()).expect_err("refused").code
+    Store::open(folder, Durability::Normal).map(|_| ()).expect_err("refused").code()
 }
 
 #[test]

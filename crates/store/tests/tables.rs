@@ -75,7 +75,7 @@ async fn what_is_used_is_not_taken_away(place: &TestDatabase) {
         )
         .await;
     let refused = refused.expect_err("it is used");
-    assert_eq!((refused.code, &*refused.message), (Code::StillUsed, "the block x is used by w"));
+    assert_eq!((refused.code(), &*refused.to_string()), (Code::StillUsed, "the block x is used by w"));
     assert!(store.get_definition(&block(SHARED_USER)).expect("readable").is_some());
     // A block of another user with the same id is not the one in use.
     store.change_definitions(vec![DefinitionChange::Delete(block("bob"))], 2).await.expect("made");
@@ -100,7 +100,7 @@ async fn notifications_are_there_once_and_read_by_their_user(place: &TestDatabas
     let rows = store.list_notifications(Some("ann"), 10).expect("readable");
     assert_eq!((rows.len(), store.list_notifications(Some("bob"), 10).expect("readable").len()), (2, 0));
     let id = rows[0].id;
-    assert_eq!(store.mark_notification_read(Some("bob"), id, 2).await.expect_err("not theirs").code, Code::NotThere);
+    assert_eq!(store.mark_notification_read(Some("bob"), id, 2).await.expect_err("not theirs").code(), Code::NotThere);
     store.mark_notification_read(Some("ann"), id, 2).await.expect("read");
     let is_read: Vec<bool> =
         store.list_notifications(None, 10).expect("readable").iter().map(|row| row.is_read).collect();
@@ -155,7 +155,7 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
     assert_eq!(other.list_due_schedules(10).expect("readable"), std::slice::from_ref(&row));
     store.claim_schedule(&row, 20, Some((run_id(1), 10))).await.expect("claimed");
     let late = other.claim_schedule(&row, 20, Some((run_id(1), 10))).await;
-    assert_eq!(late.expect_err("claimed").code, Code::RunOwned);
+    assert_eq!(late.expect_err("claimed").code(), Code::RunOwned);
     // The schedule stays due until its run is known to have started.
     let pending = other.list_due_schedules(11).expect("readable");
     let run = run_id(1).to_string();
@@ -166,8 +166,8 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
     store.change_definitions(vec![put_change(workflow_key("w"), "{}", &[])], 1).await.expect("made");
     let gone =
         store.change_definitions(vec![DefinitionChange::Delete(workflow_key("w"))], 1).await.expect_err("it is used");
-    assert_eq!(&*gone.message, "the workflow w is used by the schedule s");
-    assert_eq!(store.delete_schedule("bob", "s").await.expect_err("not theirs").code, Code::NotThere);
+    assert_eq!(&*gone.to_string(), "the workflow w is used by the schedule s");
+    assert_eq!(store.delete_schedule("bob", "s").await.expect_err("not theirs").code(), Code::NotThere);
     store.delete_schedule("ann", "s").await.expect("deleted");
     store.change_definitions(vec![DefinitionChange::Delete(workflow_key("w"))], 1).await.expect("made");
 }

@@ -95,17 +95,18 @@ impl BlockRegistry {
             let blocks = built_in_blocks().iter().map(|block| (id_of(block).to_owned(), render::to_json(block)));
             self.store.index_builtin_blocks(blocks.collect())
         };
-        self.indexed_built_in.get_or_try_init(bring).await.copied()
+        Ok(*self.indexed_built_in.get_or_try_init(bring).await?)
     }
 
     /// Runs database work on a blocking thread.
-    async fn run_blocking<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static, E: Into<StepError> + Send + 'static>(
         &self,
-        work: impl FnOnce(&Store) -> Result<T, StepError> + Send + 'static,
+        work: impl FnOnce(&Store) -> Result<T, E> + Send + 'static,
     ) -> Result<T, StepError> {
         let store = self.store.clone();
         let done = tokio::task::spawn_blocking(move || work(&store)).await;
-        done.map_err(|error| StepError::new(Code::StoreFailed, format!("the database task failed: {error}")))?
+        let failed = |error| StepError::new(Code::StoreFailed, format!("the database task failed: {error}"));
+        done.map_err(failed)?.map_err(E::into)
     }
 }
 

@@ -47,7 +47,7 @@ impl BlockRegistry {
             DefinitionChange::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() })
         };
         let changes = blocks.iter().map(change).collect();
-        let changed = self.store.change_definitions(changes, SystemClock.now_ms()).await?;
+        let changed = self.store.change_definitions(changes, SystemClock.now_ms()).await.map_err(StepError::from)?;
         self.notify_changed();
         Ok(changed)
     }

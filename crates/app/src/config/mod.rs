@@ -439,7 +439,7 @@ fn parse_database(
         .value
         .map(|url| Database::parse(&url))
         .transpose()
-        .map_err(|error| StepError::new(error.code, format!("{} ({})", error.message, url.origin)))?;
+        .map_err(|error| StepError::new(error.code(), format!("{error} ({})", url.origin)))?;
     Ok(Setting { value, origin: url.origin })
 }
 

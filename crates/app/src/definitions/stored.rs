@@ -144,7 +144,7 @@ pub fn find_definition(
 ) -> Result<Option<DefinitionRow>, StepError> {
     let key = |user: &str| DefinitionKey { user: user.to_owned(), kind, id: id.to_owned() };
     match store.get_definition(&key(user))? {
-        None if user != SHARED_USER => store.get_definition(&key(SHARED_USER)),
+        None if user != SHARED_USER => Ok(store.get_definition(&key(SHARED_USER))?),
         found => Ok(found),
     }
 }

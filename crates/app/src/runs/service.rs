@@ -109,7 +109,8 @@ impl RunService {
         let Some(key) = &call.idempotency_key else { return begin(None).await };
         let request = Hash::of_bytes(request.as_bytes()).to_string();
         let id = RunId(uuid::Uuid::now_v7());
-        match self.app.store.reserve_start((&call.user, key), &request, id, SystemClock.now_ms()).await? {
+        let start = self.app.store.reserve_start((&call.user, key), &request, id, SystemClock.now_ms()).await;
+        match start.map_err(StepError::from)? {
             IdempotentStart::Run(id) if matches!(self.app.store.get_run(id), Ok(Some(_))) => {
                 Ok(self.live.find_started(id))
             }
@@ -123,7 +124,7 @@ impl RunService {
     /// Binds the idempotency key of a call to a run that was there before, so that what the call says to it is said once.
     pub async fn bind_key(&self, call: &StartOptions, run: RunId) -> Result<(), StepError> {
         match &call.idempotency_key {
-            Some(key) => self.app.store.record_resumed_run((&call.user, key), run).await,
+            Some(key) => Ok(self.app.store.record_resumed_run((&call.user, key), run).await?),
             None => Ok(()),
         }
     }

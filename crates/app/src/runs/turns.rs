@@ -100,7 +100,7 @@ impl ThreadTurn {
         let presented = render_result(&opened.plan, &past.state, &past.env);
         let Some(said) = presented.result.get("messages").cloned() else { return Ok(()) };
         let write = MemoryWrite { key: self.at.1.clone(), value: Some(said) };
-        app.store.write_memory(thread_namespace(&self.at.0), vec![write]).await
+        Ok(app.store.write_memory(thread_namespace(&self.at.0), vec![write]).await?)
     }
 }
 

@@ -2,69 +2,20 @@
 //! holds statement parameters, rows and connections; how each database commits, migrates and fails is in its own
 //! module.
 
+pub(crate) mod failure;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 
 use std::path::PathBuf;
 
-use flowloom_core::error::StepError;
 use rusqlite::types::{FromSql, ToSql, ToSqlOutput};
 
-use crate::failure;
+use crate::error::StoreError;
 use postgres::{Database, Postgres};
 use sqlite::Sqlite;
 
 /// A change to the database. If it fails, the transaction is rolled back and the other jobs of the batch are run again.
-pub(crate) type WriteJob = Box<dyn FnMut(&DbConnection) -> Result<(), DbError> + Send>;
-
-/// Error of a database operation.
-#[derive(Debug)]
-pub(crate) enum DbError {
-    Sqlite(rusqlite::Error),
-    Postgres(tokio_postgres::Error),
-    /// The statement succeeded, but its result is not acceptable.
-    Refused(StepError),
-}
-
-impl From<rusqlite::Error> for DbError {
-    fn from(error: rusqlite::Error) -> DbError {
-        DbError::Sqlite(error)
-    }
-}
-
-impl From<tokio_postgres::Error> for DbError {
-    fn from(error: tokio_postgres::Error) -> DbError {
-        DbError::Postgres(error)
-    }
-}
-
-impl From<StepError> for DbError {
-    fn from(error: StepError) -> DbError {
-        DbError::Refused(error)
-    }
-}
-
-impl DbError {
-    /// Whether the connection was lost; a new connection may succeed.
-    pub(crate) fn is_lost(&self) -> bool {
-        matches!(self, DbError::Postgres(error) if postgres::is_connection_lost(error))
-    }
-
-    /// Whether the same operation may succeed on a retry.
-    fn is_transient(&self) -> bool {
-        matches!(self, DbError::Postgres(error) if postgres::is_transient(error))
-    }
-}
-
-impl From<DbError> for StepError {
-    fn from(error: DbError) -> StepError {
-        match error {
-            DbError::Sqlite(error) => failure::from_sqlite(&error),
-            DbError::Postgres(error) => failure::from_postgres(&error),
-            DbError::Refused(error) => error,
-        }
-    }
-}
+pub(crate) type WriteJob = Box<dyn FnMut(&DbConnection) -> Result<(), StoreError> + Send>;
 
 /// A statement parameter. Integers have 64 bits in both databases.
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +109,7 @@ pub(crate) enum DbRow<'a> {
 
 impl DbRow<'_> {
     /// The value of a column, counted from 0.
-    pub(crate) fn get<T: ColumnType>(&self, column: usize) -> Result<T, DbError> {
+    pub(crate) fn get<T: ColumnType>(&self, column: usize) -> Result<T, StoreError> {
         match self {
             DbRow::Sqlite(row) => Ok(row.get(column)?),
             DbRow::Postgres(row) => Ok(row.try_get(column)?),
@@ -166,7 +117,7 @@ impl DbRow<'_> {
     }
 
     /// The value of an integer column that is never negative.
-    pub(crate) fn get_count(&self, column: usize) -> Result<u64, DbError> {
+    pub(crate) fn get_count(&self, column: usize) -> Result<u64, StoreError> {
         Ok(self.get::<i64>(column)? as u64)
     }
 }
@@ -180,7 +131,7 @@ pub(crate) enum DbConnection {
 impl DbConnection {
     /// Executes a statement without reading the number of affected rows. On Postgres the statement is pipelined with
     /// the following ones; if it fails, they fail too.
-    pub(crate) fn execute_unchecked(&self, sql: &str, params: &[Param<'_>]) -> Result<(), DbError> {
+    pub(crate) fn execute_unchecked(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError> {
         match self {
             DbConnection::Sqlite(sqlite) => sqlite.execute_sql(sql, params).map(drop),
             DbConnection::Postgres(postgres) => postgres.execute_unchecked(sql, params),
@@ -188,7 +139,7 @@ impl DbConnection {
     }
 
     /// Executes a statement and returns the number of affected rows.
-    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         match self {
             DbConnection::Sqlite(sqlite) => sqlite.execute_sql(sql, params),
             DbConnection::Postgres(postgres) => postgres.execute_sql(sql, params),
@@ -196,7 +147,12 @@ impl DbConnection {
     }
 
     /// Executes a statement that must affect a row; fails with `missing` otherwise.
-    pub(crate) fn execute_required(&self, sql: &str, params: &[Param<'_>], missing: StepError) -> Result<(), DbError> {
+    pub(crate) fn execute_required(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        missing: StoreError,
+    ) -> Result<(), StoreError> {
         match self.execute_sql(sql, params)? {
             0 => Err(missing.into()),
             _ => Ok(()),
@@ -208,8 +164,8 @@ impl DbConnection {
         &self,
         sql: &str,
         params: &[Param<'_>],
-        read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
-    ) -> Result<Vec<T>, DbError> {
+        read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
         match self {
             DbConnection::Sqlite(sqlite) => sqlite.query_rows(sql, params, read),
             DbConnection::Postgres(postgres) => postgres.query_rows(sql, params, read),
@@ -221,8 +177,8 @@ impl DbConnection {
         &self,
         sql: &str,
         params: &[Param<'_>],
-        read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
-    ) -> Result<Option<T>, DbError> {
+        read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         match self {
             DbConnection::Sqlite(sqlite) => sqlite.query_first(sql, params, read),
             DbConnection::Postgres(postgres) => postgres.query_first(sql, params, read),
@@ -235,8 +191,8 @@ impl DbConnection {
         &self,
         sql: &str,
         params: &[Param<'_>],
-        read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
-    ) -> Result<Option<T>, DbError> {
+        read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         match self {
             DbConnection::Sqlite(sqlite) => sqlite.query_first(sql, params, read),
             DbConnection::Postgres(postgres) => postgres.query_first(&format!("{sql} for update"), params, read),
@@ -245,7 +201,7 @@ impl DbConnection {
 
     /// Serialises changes of one sort across processes until the transaction commits. SQLite transactions are exclusive
     /// already.
-    pub(crate) fn serialize_changes(&self, sort: &str) -> Result<(), DbError> {
+    pub(crate) fn serialize_changes(&self, sort: &str) -> Result<(), StoreError> {
         match self {
             DbConnection::Sqlite(_) => Ok(()),
             DbConnection::Postgres(postgres) => {
@@ -256,7 +212,7 @@ impl DbConnection {
 
     /// Waits for all transactions that write to these tables and blocks new ones until this one commits. SQLite
     /// transactions are exclusive already.
-    pub(crate) fn lock_tables(&self, tables: &str) -> Result<(), DbError> {
+    pub(crate) fn lock_tables(&self, tables: &str) -> Result<(), StoreError> {
         match self {
             DbConnection::Sqlite(_) => Ok(()),
             DbConnection::Postgres(postgres) => {
@@ -266,7 +222,7 @@ impl DbConnection {
     }
 
     /// Name and version of the database, for people.
-    pub(crate) fn describe_database(&self) -> Result<String, DbError> {
+    pub(crate) fn describe_database(&self) -> Result<String, StoreError> {
         match self {
             DbConnection::Sqlite(_) => Ok(format!("SQLite {}", rusqlite::version())),
             DbConnection::Postgres(postgres) => postgres.describe_server(),
@@ -274,7 +230,7 @@ impl DbConnection {
     }
 
     /// Size of the database in bytes.
-    pub(crate) fn size_bytes(&self) -> Result<u64, DbError> {
+    pub(crate) fn size_bytes(&self) -> Result<u64, StoreError> {
         let sql = match self {
             DbConnection::Sqlite(_) => "select page_count * page_size from pragma_page_count, pragma_page_size",
             DbConnection::Postgres(_) => "select pg_database_size(current_database())",
@@ -283,7 +239,7 @@ impl DbConnection {
     }
 
     /// Runs jobs in one transaction.
-    pub(crate) fn run_transaction(&self, jobs: &mut [&mut WriteJob]) -> Result<(), DbError> {
+    pub(crate) fn run_transaction(&self, jobs: &mut [&mut WriteJob]) -> Result<(), StoreError> {
         let all = || jobs.iter_mut().try_for_each(|job| job(self));
         match self {
             DbConnection::Sqlite(sqlite) => sqlite.run_transaction(all),
@@ -292,7 +248,7 @@ impl DbConnection {
     }
 
     /// Runs a job in a transaction without waiting for other writers; `None` if that is not possible.
-    pub(crate) fn try_transaction_now(&self, job: &mut WriteJob) -> Option<Result<(), DbError>> {
+    pub(crate) fn try_transaction_now(&self, job: &mut WriteJob) -> Option<Result<(), StoreError>> {
         match self {
             DbConnection::Sqlite(sqlite) => sqlite.try_transaction_now(|| job(self)),
             DbConnection::Postgres(_) => None,
@@ -309,7 +265,7 @@ pub(crate) enum DbSource {
 
 impl DbSource {
     /// Opens a connection to a migrated database.
-    pub(crate) fn connect(&self) -> Result<DbConnection, DbError> {
+    pub(crate) fn connect(&self) -> Result<DbConnection, StoreError> {
         match self {
             DbSource::Sqlite(file) => Sqlite::open(file).map(DbConnection::Sqlite),
             DbSource::Postgres(database) => Ok(DbConnection::Postgres(Box::new(Postgres::open(database)?))),

@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use rusqlite::{CachedStatement, ErrorCode, params_from_iter};
 
-use super::{DbError, DbRow, Param};
+use super::{DbRow, Param};
+use crate::error::{Corruption, StoreError};
 use crate::settings::Durability;
 
 /// Version of the schema; a database with a higher version is rejected.
@@ -36,7 +35,7 @@ const MAX_LOG_PAGES: i64 = 8192;
 pub(crate) struct Sqlite(rusqlite::Connection);
 
 impl Sqlite {
-    pub(crate) fn open(file: &Path) -> Result<Sqlite, DbError> {
+    pub(crate) fn open(file: &Path) -> Result<Sqlite, StoreError> {
         let connection = rusqlite::Connection::open(file)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -44,7 +43,7 @@ impl Sqlite {
     }
 
     /// Sets how durable commits of this connection are.
-    pub(crate) fn set_durability(&self, durability: Durability) -> Result<(), DbError> {
+    pub(crate) fn set_durability(&self, durability: Durability) -> Result<(), StoreError> {
         let synchronous = match durability {
             Durability::Full => "FULL",
             Durability::Normal => "NORMAL",
@@ -54,18 +53,18 @@ impl Sqlite {
     }
 
     /// Turns off automatic checkpoints; [`Sqlite::run_checkpoint`] runs them instead.
-    pub(crate) fn disable_auto_checkpoints(&self) -> Result<(), DbError> {
+    pub(crate) fn disable_auto_checkpoints(&self) -> Result<(), StoreError> {
         self.run_script("PRAGMA wal_autocheckpoint=0")
     }
 
     /// Executes statements outside a transaction.
-    pub(crate) fn run_script(&self, sql: &str) -> Result<(), DbError> {
+    pub(crate) fn run_script(&self, sql: &str) -> Result<(), StoreError> {
         Ok(self.0.execute_batch(sql)?)
     }
 
     /// Migrates an empty or older database to [`SCHEMA_VERSION`]. Fails with `StoreNewer` if the database has a higher
     /// version.
-    pub(crate) fn migrate_schema(&self, file: &Path) -> Result<(), DbError> {
+    pub(crate) fn migrate_schema(&self, file: &Path) -> Result<(), StoreError> {
         let found = self.read_supported_version(file)?;
         if found == SCHEMA_VERSION {
             return Ok(());
@@ -80,43 +79,38 @@ impl Sqlite {
         self.run_script(&format!("PRAGMA user_version={SCHEMA_VERSION}; COMMIT"))
     }
 
-    fn read_supported_version(&self, file: &Path) -> Result<i64, DbError> {
+    fn read_supported_version(&self, file: &Path) -> Result<i64, StoreError> {
         let found: i64 = self.0.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if found <= SCHEMA_VERSION {
             return Ok(found);
         }
-        let message = format!(
-            "{} has schema version {found}, but this program supports at most {SCHEMA_VERSION}; use a newer flowloom or \
-             another --data-dir",
-            file.display()
-        );
-        Err(StepError::new(Code::StoreNewer, message).into())
+        let database = file.display().to_string();
+        Err(StoreError::Newer { database, found, supported: SCHEMA_VERSION, alternative: "--data-dir" })
     }
 
     /// Writes a copy of the current database to a new file.
-    pub(crate) fn copy_to(&self, file: &Path) -> Result<(), DbError> {
+    pub(crate) fn copy_to(&self, file: &Path) -> Result<(), StoreError> {
         self.0.execute("VACUUM INTO ?1", [file.to_string_lossy()])?;
         Ok(())
     }
 
     /// Checks that the file is an intact Flowloom database with a known schema. Fails with `StoreCorrupt`.
-    pub(crate) fn check_integrity(&self) -> Result<(), DbError> {
-        let refused = |message: String| Err(StepError::new(Code::StoreCorrupt, message).into());
+    pub(crate) fn check_integrity(&self) -> Result<(), StoreError> {
         let found: Result<String, _> = self.0.query_row("PRAGMA integrity_check", [], |row| row.get(0));
-        match found.as_deref() {
-            Ok("ok") => {}
-            Ok(problem) => return refused(format!("the file is damaged: {problem}")),
-            Err(error) => return refused(format!("the file is not a SQLite database: {error}")),
+        match found {
+            Ok(text) if text == "ok" => {}
+            Ok(problem) => return Err(StoreError::Corrupt(Corruption::File(problem))),
+            Err(error) => return Err(StoreError::Corrupt(Corruption::NotSqlite(error))),
         }
         let version: i64 = self.0.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if (1..=SCHEMA_VERSION).contains(&version) {
             Ok(())
         } else {
-            refused(format!("its schema version {version} is not supported"))
+            Err(StoreError::Corrupt(Corruption::SchemaVersion(version)))
         }
     }
 
-    fn prepare_statement(&self, sql: &str) -> Result<CachedStatement<'_>, DbError> {
+    fn prepare_statement(&self, sql: &str) -> Result<CachedStatement<'_>, StoreError> {
         let statement = self.0.prepare_cached(sql)?;
         // SQLite numbers parameters in order of appearance, whatever their names are.
         debug_assert!((1..=statement.parameter_count()).all(|n| {
@@ -126,7 +120,7 @@ impl Sqlite {
         Ok(statement)
     }
 
-    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         Ok(self.prepare_statement(sql)?.execute(params_from_iter(params))? as u64)
     }
 
@@ -134,8 +128,8 @@ impl Sqlite {
         &self,
         sql: &str,
         params: &[Param<'_>],
-        mut read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
-    ) -> Result<Vec<T>, DbError> {
+        mut read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
         let mut statement = self.prepare_statement(sql)?;
         let mut rows = statement.query(params_from_iter(params))?;
         let mut found = Vec::new();
@@ -149,8 +143,8 @@ impl Sqlite {
         &self,
         sql: &str,
         params: &[Param<'_>],
-        mut read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
-    ) -> Result<Option<T>, DbError> {
+        mut read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         let mut statement = self.prepare_statement(sql)?;
         let mut rows = statement.query(params_from_iter(params))?;
         rows.next()?.map(|row| read(&DbRow::Sqlite(row))).transpose()
@@ -169,7 +163,7 @@ impl Sqlite {
     }
 
     /// Runs `work` in a transaction.
-    pub(crate) fn run_transaction(&self, work: impl FnOnce() -> Result<(), DbError>) -> Result<(), DbError> {
+    pub(crate) fn run_transaction(&self, work: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let committed = self.execute_sql("BEGIN IMMEDIATE", &[]).and_then(|_| work());
         let committed = committed.and_then(|()| self.execute_sql("COMMIT", &[]).map(drop));
         if committed.is_err() {
@@ -182,12 +176,12 @@ impl Sqlite {
     /// Same as [`Sqlite::run_transaction`]; `None` if another process holds the write lock.
     pub(crate) fn try_transaction_now(
         &self,
-        work: impl FnOnce() -> Result<(), DbError>,
-    ) -> Option<Result<(), DbError>> {
+        work: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Option<Result<(), StoreError>> {
         let _ = self.0.busy_timeout(Duration::ZERO);
         let committed = self.run_transaction(work);
         let _ = self.0.busy_timeout(BUSY_TIMEOUT);
-        let is_busy = matches!(&committed, Err(DbError::Sqlite(error))
+        let is_busy = matches!(&committed, Err(StoreError::Sqlite(error))
             if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
         (!is_busy).then_some(committed)
     }

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use flowloom_core::block::Card;
-use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::json::parse_value;
 
 use super::BUILTIN_USER;
-use crate::db::{DbConnection, DbError, WriteJob, params};
+use crate::db::{DbConnection, WriteJob, params};
 use crate::definitions::{DefinitionKey, DefinitionKind};
+use crate::error::StoreError;
 use crate::store::Store;
 
 /// SQL condition: the text of `card` has no embedding by the model `$1`.
@@ -28,7 +28,7 @@ pub struct UnembeddedText {
 
 impl Store {
     /// Texts of blocks without an embedding by this model, at most `most`.
-    pub fn list_unembedded(&self, model: &str, most: usize) -> Result<Vec<UnembeddedText>, StepError> {
+    pub fn list_unembedded(&self, model: &str, most: usize) -> Result<Vec<UnembeddedText>, StoreError> {
         let sql = format!(
             "select distinct card.hash, card.content from block_card card where {LACKS_EMBEDDING_SQL} order by card.hash limit $2"
         );
@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// Whether a stored block of a user has no embedding by this model.
-    pub fn lacks_embedding(&self, model: &str) -> Result<bool, StepError> {
+    pub fn lacks_embedding(&self, model: &str) -> Result<bool, StoreError> {
         let sql =
             format!("select card.hash from block_card card where {LACKS_EMBEDDING_SQL} and card.user_id <> $2 limit 1");
         let found =
@@ -47,7 +47,7 @@ impl Store {
 
     /// Indexes the built-in blocks, given by id and content, and removes those of an earlier version of the program.
     /// Writes nothing if they are unchanged.
-    pub async fn index_builtin_blocks(&self, blocks: Vec<(String, String)>) -> Result<(), StepError> {
+    pub async fn index_builtin_blocks(&self, blocks: Vec<(String, String)>) -> Result<(), StoreError> {
         let entries: BTreeMap<String, IndexEntry> =
             blocks.iter().map(|(id, content)| (id.clone(), IndexEntry::from_block(id, content))).collect();
         if self.read_with(read_builtin_entries)? == entries {
@@ -66,7 +66,7 @@ impl Store {
 
     /// Stores embeddings by the hash of their text. Embeddings of blocks that were deleted or changed meanwhile are
     /// dropped.
-    pub async fn store_embeddings(&self, model: &str, vectors: Vec<(String, Vec<f32>)>) -> Result<(), StepError> {
+    pub async fn store_embeddings(&self, model: &str, vectors: Vec<(String, Vec<f32>)>) -> Result<(), StoreError> {
         let model = model.to_owned();
         let vectors: Vec<(String, Vec<u8>)> =
             vectors.into_iter().map(|(hash, vector)| (hash, super::vectors::encode_vector(&vector))).collect();
@@ -79,7 +79,7 @@ impl Store {
 }
 
 /// Index entries of the built-in blocks, by id.
-fn read_builtin_entries(connection: &DbConnection) -> Result<BTreeMap<String, IndexEntry>, DbError> {
+fn read_builtin_entries(connection: &DbConnection) -> Result<BTreeMap<String, IndexEntry>, StoreError> {
     let sql = "select id, name, purpose, tags, hash, content from block_card where user_id = $1";
     let rows = connection.query_rows(sql, params![BUILTIN_USER], |row| {
         let entry = IndexEntry {
@@ -94,7 +94,7 @@ fn read_builtin_entries(connection: &DbConnection) -> Result<BTreeMap<String, In
     Ok(rows.into_iter().collect())
 }
 
-fn store_vector(connection: &DbConnection, model: &str, hash: &str, vector: &[u8]) -> Result<(), DbError> {
+fn store_vector(connection: &DbConnection, model: &str, hash: &str, vector: &[u8]) -> Result<(), StoreError> {
     let sql = "insert into embedding (model, hash, vector) select $1, $2, $3 \
                where exists (select 1 from block_card where block_card.hash = $2) \
                on conflict (model, hash) do update set vector = excluded.vector";
@@ -127,7 +127,7 @@ impl IndexEntry {
 }
 
 /// Indexes a block.
-pub(crate) fn index_block(connection: &DbConnection, key: &DefinitionKey, content: &str) -> Result<(), DbError> {
+pub(crate) fn index_block(connection: &DbConnection, key: &DefinitionKey, content: &str) -> Result<(), StoreError> {
     if key.kind != DefinitionKind::Block {
         return Ok(());
     }
@@ -141,7 +141,7 @@ pub(crate) fn index_block(connection: &DbConnection, key: &DefinitionKey, conten
 }
 
 /// Removes a block from the index.
-pub(crate) fn remove_block(connection: &DbConnection, key: &DefinitionKey) -> Result<(), DbError> {
+pub(crate) fn remove_block(connection: &DbConnection, key: &DefinitionKey) -> Result<(), StoreError> {
     if key.kind != DefinitionKind::Block {
         return Ok(());
     }
@@ -151,13 +151,13 @@ pub(crate) fn remove_block(connection: &DbConnection, key: &DefinitionKey) -> Re
     finish_change(connection, key, before)
 }
 
-fn read_text_hash(connection: &DbConnection, key: &DefinitionKey) -> Result<Option<String>, DbError> {
+fn read_text_hash(connection: &DbConnection, key: &DefinitionKey) -> Result<Option<String>, StoreError> {
     let sql = "select hash from block_card where user_id = $1 and id = $2";
     connection.query_first(sql, params![&key.user, &key.id], |row| row.get(0))
 }
 
 /// Deletes embeddings of a text that no block has any more, and marks the user's blocks as changed.
-fn finish_change(connection: &DbConnection, key: &DefinitionKey, before: Option<String>) -> Result<(), DbError> {
+fn finish_change(connection: &DbConnection, key: &DefinitionKey, before: Option<String>) -> Result<(), StoreError> {
     if let Some(hash) = before {
         let sql = "delete from embedding where hash = $1 and not exists \
                    (select 1 from block_card where block_card.hash = embedding.hash)";
@@ -169,7 +169,7 @@ fn finish_change(connection: &DbConnection, key: &DefinitionKey, before: Option<
 }
 
 /// Indexes blocks that were stored before the index existed.
-pub(crate) fn index_missing_blocks(connection: &DbConnection) -> Result<(), DbError> {
+pub(crate) fn index_missing_blocks(connection: &DbConnection) -> Result<(), StoreError> {
     let sql = "select user_id, id, content from definition where kind = $1 and not exists \
                (select 1 from block_card card where card.user_id = definition.user_id and card.id = definition.id)";
     let missing = connection.query_rows(sql, params![DefinitionKind::Block.name()], |row| {

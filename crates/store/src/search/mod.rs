@@ -13,10 +13,10 @@ mod vectors;
 use std::collections::BTreeMap;
 
 use flowloom_core::block::significant_words;
-use flowloom_core::error::StepError;
 
-use crate::db::{DbConnection, DbError, params};
+use crate::db::{DbConnection, params};
 use crate::definitions::SHARED_USER;
+use crate::error::StoreError;
 use crate::store::Store;
 
 pub use index::UnembeddedText;
@@ -66,7 +66,7 @@ type BlockName = (String, String);
 impl Store {
     /// Searches for blocks of a user, shared blocks and built-in ones. Of several blocks with one id, the user's comes
     /// before the shared one, and that before the built-in one.
-    pub fn search_blocks(&self, query: BlockQuery<'_>) -> Result<Vec<FoundBlock>, StepError> {
+    pub fn search_blocks(&self, query: BlockQuery<'_>) -> Result<Vec<FoundBlock>, StoreError> {
         self.read_with(|db| {
             let similarity =
                 query.vector.map(|(model, vector)| self.vectors.compare_blocks(db, query.user, model, vector));
@@ -75,7 +75,7 @@ impl Store {
     }
 }
 
-fn search_words(connection: &DbConnection, query: BlockQuery<'_>) -> Result<Vec<(BlockName, f64)>, DbError> {
+fn search_words(connection: &DbConnection, query: BlockQuery<'_>) -> Result<Vec<(BlockName, f64)>, StoreError> {
     let words = significant_words(query.words);
     if words.is_empty() {
         return Ok(Vec::new());

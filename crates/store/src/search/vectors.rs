@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::BUILTIN_USER;
-use crate::db::{DbConnection, DbError, params};
+use crate::db::{DbConnection, params};
 use crate::definitions::SHARED_USER;
+use crate::error::StoreError;
 
 /// Maximum number of tables in memory; the one loaded first is removed first.
 const MAX_TABLES: usize = 64;
@@ -41,7 +42,7 @@ impl VectorCache {
         user: &str,
         model: &str,
         vector: &[f32],
-    ) -> Result<Similarities, DbError> {
+    ) -> Result<Similarities, StoreError> {
         let sql = "select user_id, version from block_state where user_id = $1 or user_id = $2 or user_id = $3";
         let states = connection
             .query_rows(sql, params![user, SHARED_USER, BUILTIN_USER], |row| Ok((row.get(0)?, row.get_count(1)?)))?;
@@ -68,7 +69,7 @@ impl VectorCache {
         user: &str,
         model: &str,
         version: u64,
-    ) -> Result<Arc<VectorTable>, DbError> {
+    ) -> Result<Arc<VectorTable>, StoreError> {
         let lock = || self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |table: &Arc<VectorTable>| table.user == user && table.model == model;
         let kept = lock().iter().find(|table| is_it(table)).cloned();
@@ -88,7 +89,12 @@ impl VectorCache {
 
 impl VectorTable {
     /// Reads all blocks of a user. A change during the read has a later version, so the table is read again.
-    fn read_blocks(connection: &DbConnection, user: &str, model: &str, version: u64) -> Result<VectorTable, DbError> {
+    fn read_blocks(
+        connection: &DbConnection,
+        user: &str,
+        model: &str,
+        version: u64,
+    ) -> Result<VectorTable, StoreError> {
         let sql = "select card.id, embedding.vector from block_card card \
                    left join embedding on embedding.model = $1 and embedding.hash = card.hash \
                    where card.user_id = $2 order by card.id";

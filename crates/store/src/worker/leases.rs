@@ -6,11 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
-
 use crate::db::postgres::{Database, Postgres, WorkerIdentity, run_blocking};
-use crate::db::{DbConnection, DbError, params};
+use crate::db::{DbConnection, params};
+use crate::error::StoreError;
 
 /// Deletes rows of processes that have been dead for a day.
 const DELETE_DEAD_SQL: &str = "delete from worker where expires_at < clock_timestamp() - interval '1 day'";
@@ -33,15 +31,15 @@ impl LeaseRenewal {
     }
 
     /// Starts renewing the lease. The lease begins with the commit that names this process as a worker.
-    pub(crate) fn start_renewal(&self) -> Result<(), StepError> {
+    pub(crate) fn start_renewal(&self) -> Result<(), StoreError> {
         let mut renewing = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if renewing.is_none() {
             let (stop, stopped) = channel();
             let (postgres, process) = (Postgres::for_worker(&self.database, None), self.process.clone());
             let thread = std::thread::Builder::new().name("store-lease".into());
-            let thread = thread.spawn(move || renew_lease(&postgres, &process, &stopped)).map_err(|error| {
-                StepError::new(Code::StoreFailed, format!("cannot start the thread that renews the lease: {error}"))
-            })?;
+            let thread = thread
+                .spawn(move || renew_lease(&postgres, &process, &stopped))
+                .map_err(|source| StoreError::Thread { purpose: "renews the lease", source })?;
             *renewing = Some(RenewalThread { stop, thread });
         }
         Ok(())
@@ -60,7 +58,7 @@ impl LeaseRenewal {
 }
 
 /// Ends the lease of a process.
-pub(crate) fn end_lease(db: &DbConnection, name: &str) -> Result<(), DbError> {
+pub(crate) fn end_lease(db: &DbConnection, name: &str) -> Result<(), StoreError> {
     db.execute_unchecked("delete from worker where name = $1", params![name])
 }
 
@@ -77,7 +75,7 @@ fn renew_lease(postgres: &Postgres, process: &WorkerIdentity, stopped: &Receiver
 }
 
 /// Names of the living processes.
-pub(crate) fn living_workers(db: &DbConnection) -> Result<HashSet<String>, DbError> {
+pub(crate) fn living_workers(db: &DbConnection) -> Result<HashSet<String>, StoreError> {
     let names = db.query_rows("select name from worker where expires_at > clock_timestamp()", &[], |row| row.get(0))?;
     Ok(names.into_iter().collect())
 }

@@ -1,11 +1,9 @@
 //! Liveness of processes on one machine: each holds a lock file as long as it lives.
 
+use crate::error::StoreError;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 
 /// Folder of the workers' lock files.
 const WORKERS_FOLDER: &str = "owners";
@@ -27,12 +25,13 @@ impl LockFiles {
     }
 
     /// Acquires this process's lock, unless it is held already.
-    pub(crate) fn acquire_lock(&self) -> Result<(), StepError> {
+    pub(crate) fn acquire_lock(&self) -> Result<(), StoreError> {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         if lock.is_none() {
-            *lock = Some(self.create_lock().map_err(|error| {
-                let message = format!("cannot create a lock file in {}: {error}", self.folder.display());
-                StepError::new(Code::StoreReadOnly, message)
+            *lock = Some(self.create_lock().map_err(|source| StoreError::NotCreated {
+                what: "a lock file in",
+                path: self.folder.clone(),
+                source,
             })?);
         }
         Ok(())
@@ -76,22 +75,13 @@ pub struct ServerLock {
 
 impl ServerLock {
     /// Locks the folder for this process. Fails with `StoreLocked` if another process holds the lock.
-    pub(crate) fn acquire_in(folder: &Path) -> Result<ServerLock, StepError> {
+    pub(crate) fn acquire_in(folder: &Path) -> Result<ServerLock, StoreError> {
         let path = lock_path(folder, SERVER_LOCK);
-        let made = |error: std::io::Error| {
-            StepError::new(Code::StoreReadOnly, format!("cannot create the lock file {}: {error}", path.display()))
-        };
+        let made = |source| StoreError::NotCreated { what: "the lock file", path: path.clone(), source };
         let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(made)?;
         match lock.try_lock() {
             Ok(()) => Ok(ServerLock { _lock: lock }),
-            Err(TryLockError::WouldBlock) => {
-                let message = format!(
-                    "another server uses the data folder {}; choose another folder with --data-dir, or let both \
-                    servers share a Postgres database",
-                    folder.display()
-                );
-                Err(StepError::new(Code::StoreLocked, message))
-            }
+            Err(TryLockError::WouldBlock) => Err(StoreError::FolderInUse(folder.to_owned())),
             Err(TryLockError::Error(error)) => Err(made(error)),
         }
     }

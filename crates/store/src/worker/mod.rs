@@ -7,12 +7,11 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
 
 use crate::db::postgres::{Database, WorkerIdentity};
-use crate::db::{DbConnection, DbError, WriteJob};
+use crate::db::{DbConnection, WriteJob};
+use crate::error::StoreError;
 use leases::LeaseRenewal;
 use locks::LockFiles;
 pub use locks::ServerLock;
@@ -69,12 +68,12 @@ impl LocalWorker {
 
     /// Registers a run with this process, after making sure that others see it as alive. Fails with `RunOwned` if this
     /// process drives it already.
-    pub(crate) fn register_run(&self, run: RunId) -> Result<(), StepError> {
+    pub(crate) fn register_run(&self, run: RunId) -> Result<(), StoreError> {
         match &self.proof {
             LivenessProof::Locks(locks) => locks.acquire_lock()?,
             LivenessProof::Leases(leases) => leases.start_renewal()?,
         }
-        if self.lock_runs().insert(run) { Ok(()) } else { Err(run_in_use(run)) }
+        if self.lock_runs().insert(run) { Ok(()) } else { Err(StoreError::RunOwned(run)) }
     }
 
     /// Unregisters a run; `false` if it was not registered.
@@ -99,7 +98,7 @@ impl LocalWorker {
     }
 
     /// Reads which processes are alive.
-    pub(crate) fn living_workers(&self, db: &DbConnection) -> Result<LivingWorkers, DbError> {
+    pub(crate) fn living_workers(&self, db: &DbConnection) -> Result<LivingWorkers, StoreError> {
         match &self.proof {
             LivenessProof::Locks(_) => Ok(LivingWorkers::Locks),
             LivenessProof::Leases(_) => leases::living_workers(db).map(LivingWorkers::Named),
@@ -126,9 +125,4 @@ impl LocalWorker {
 /// A name that no other process has.
 pub(crate) fn new_worker_name() -> String {
     uuid::Uuid::now_v7().to_string()
-}
-
-pub(crate) fn run_in_use(run: RunId) -> StepError {
-    let message = format!("another process is already running {run}; wait until it ends, or cancel the run");
-    StepError::new(Code::RunOwned, message)
 }

@@ -1,11 +1,10 @@
 //! Address of a Postgres server, parsed from a URL. The password is never displayed.
 
+use crate::error::StoreError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
@@ -20,23 +19,17 @@ pub struct Database {
 
 impl Database {
     /// Parses a URL of the form `postgres://USER:PASSWORD@HOST:PORT/NAME?sslmode=…`. Fails with `ConfigInvalid`.
-    pub fn parse(url: &str) -> Result<Database, StepError> {
-        // The parser's own message may quote a part of the password.
-        let invalid = || {
-            let message = "invalid database URL; expected postgres://USER:PASSWORD@HOST:PORT/NAME; in the password, \
-                           write characters such as @ : / ? as %40 %3A %2F %3F";
-            StepError::new(Code::ConfigInvalid, message)
-        };
+    pub fn parse(url: &str) -> Result<Database, StoreError> {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
-            return Err(invalid());
+            return Err(StoreError::InvalidUrl);
         }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let (modes, options): (Vec<&str>, Vec<&str>) =
             query.split('&').filter(|option| !option.is_empty()).partition(|option| option.starts_with("sslmode="));
-        let mut config: Config = format!("{base}?{}", options.join("&")).parse().map_err(|_| invalid())?;
+        let mut config: Config = format!("{base}?{}", options.join("&")).parse().map_err(|_| StoreError::InvalidUrl)?;
         let names: Vec<&str> = config.get_hosts().iter().filter_map(host_name).collect();
         if config.get_hosts().is_empty() || names.iter().any(|name| name.contains('@')) {
-            return Err(invalid());
+            return Err(StoreError::InvalidUrl);
         }
         let is_local = names.iter().all(|name| matches!(*name, "localhost" | "127.0.0.1" | "::1"));
         let mode = modes.last().map_or("prefer", |mode| &mode["sslmode=".len()..]);
@@ -56,15 +49,12 @@ fn host_name(host: &Host) -> Option<&str> {
 
 /// Maps `sslmode` to a mode of the driver. Remote connections are encrypted with a verified certificate unless
 /// `disable` is given.
-fn ssl_mode(mode: &str, is_local: bool) -> Result<SslMode, StepError> {
+fn ssl_mode(mode: &str, is_local: bool) -> Result<SslMode, StoreError> {
     match mode {
         "disable" => Ok(SslMode::Disable),
         "prefer" | "allow" if is_local => Ok(SslMode::Disable),
         "prefer" | "allow" | "require" | "verify-ca" | "verify-full" => Ok(SslMode::Require),
-        _ => Err(StepError::new(
-            Code::ConfigInvalid,
-            "invalid sslmode in the database URL; expected disable, require or verify-full",
-        )),
+        _ => Err(StoreError::InvalidSslMode),
     }
 }
 
@@ -95,6 +85,8 @@ impl fmt::Debug for Database {
 
 #[cfg(test)]
 mod tests {
+    use flowloom_core::code::Code;
+
     use super::*;
 
     #[test]
@@ -108,7 +100,7 @@ mod tests {
         assert_eq!(odd.to_string(), "postgres://ann@db:5432/flows");
         for wrong in ["postgres://ann:s3@cret@db/flows", "ann:s3cret@db"] {
             let error = Database::parse(wrong).expect_err("refused");
-            assert!(error.code == Code::ConfigInvalid && !error.message.contains("cret"), "{error}");
+            assert!(error.code() == Code::ConfigInvalid && !error.to_string().contains("cret"), "{error}");
         }
     }
 
@@ -121,7 +113,7 @@ mod tests {
         assert_eq!(mode("postgres://a@db.example/d?sslmode=disable").ok(), Some(SslMode::Disable));
         assert_eq!(mode("postgres://a@localhost/d?sslmode=verify-full").ok(), Some(SslMode::Require));
         assert_eq!(
-            mode("postgres://a@db.example/d?sslmode=maybe").map_err(|error| error.code),
+            mode("postgres://a@db.example/d?sslmode=maybe").map_err(|error| error.code()),
             Err(Code::ConfigInvalid)
         );
     }

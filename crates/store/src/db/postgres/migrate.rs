@@ -1,9 +1,7 @@
 //! Creates the tables of a Postgres database, or migrates them to the current schema.
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
-
-use super::{Database, DbError, Postgres};
+use super::{Database, Postgres};
+use crate::error::StoreError;
 
 /// Scripts that migrate the schema from each version to the next.
 const MIGRATION_SCRIPTS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
@@ -16,7 +14,7 @@ const BEGIN_MIGRATION_SQL: &str = "begin; select pg_advisory_xact_lock(7305803);
     create table if not exists schema_version (version bigint not null)";
 
 /// Migrates an empty or older database to [`SCHEMA_VERSION`]. Fails with `StoreNewer` if the database has a higher version.
-pub(crate) fn migrate_schema(database: &Database) -> Result<(), DbError> {
+pub(crate) fn migrate_schema(database: &Database) -> Result<(), StoreError> {
     let postgres = Postgres::open(database)?;
     let is_there =
         postgres.query_first("select to_regclass('schema_version') is not null", &[], |row| row.get::<bool>(0))?;
@@ -26,11 +24,12 @@ pub(crate) fn migrate_schema(database: &Database) -> Result<(), DbError> {
     postgres.run_script(BEGIN_MIGRATION_SQL)?;
     let found = read_version(&postgres)?.unwrap_or(0);
     if found > SCHEMA_VERSION {
-        let message = format!(
-            "{database} has schema version {found}, but this program supports at most {SCHEMA_VERSION}; use a newer \
-             flowloom or another database"
-        );
-        return Err(StepError::new(Code::StoreNewer, message).into());
+        return Err(StoreError::Newer {
+            database: database.to_string(),
+            found,
+            supported: SCHEMA_VERSION,
+            alternative: "database",
+        });
     }
     let left = MIGRATION_SCRIPTS.iter().skip(usize::try_from(found).unwrap_or(0));
     left.copied().try_for_each(|migration| postgres.run_script(migration))?;
@@ -39,6 +38,6 @@ pub(crate) fn migrate_schema(database: &Database) -> Result<(), DbError> {
     ))
 }
 
-fn read_version(postgres: &Postgres) -> Result<Option<i64>, DbError> {
+fn read_version(postgres: &Postgres) -> Result<Option<i64>, StoreError> {
     postgres.query_first("select version from schema_version", &[], |row| row.get(0))
 }

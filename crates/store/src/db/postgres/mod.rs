@@ -12,16 +12,14 @@ mod tls;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio_postgres::error::{Severity, SqlState};
 
 pub use address::Database;
 pub(crate) use migrate::migrate_schema;
 use session::PgSession;
 
-use super::{DbError, DbRow, Param, params};
+use super::{DbRow, Param, params};
+use crate::error::StoreError;
 
 /// How long to retry the connection when the outcome of a commit is unknown.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -71,7 +69,7 @@ pub(crate) struct Postgres {
 
 impl Postgres {
     /// Opens a connection for reading.
-    pub(crate) fn open(database: &Database) -> Result<Postgres, DbError> {
+    pub(crate) fn open(database: &Database) -> Result<Postgres, StoreError> {
         let postgres = Postgres::for_worker(database, None);
         postgres.connect()?;
         Ok(postgres)
@@ -82,7 +80,7 @@ impl Postgres {
         Postgres { database: database.clone(), session: RefCell::default(), process, number: Cell::new(0) }
     }
 
-    fn connect(&self) -> Result<(), DbError> {
+    fn connect(&self) -> Result<(), StoreError> {
         let mut session = self.session.borrow_mut();
         if session.is_none() {
             let new = PgSession::open(&self.database)?;
@@ -99,10 +97,10 @@ impl Postgres {
         Ok(())
     }
 
-    fn with_session<T>(&self, use_it: impl FnOnce(&PgSession) -> Result<T, DbError>) -> Result<T, DbError> {
+    fn with_session<T>(&self, use_it: impl FnOnce(&PgSession) -> Result<T, StoreError>) -> Result<T, StoreError> {
         match &*self.session.borrow() {
             Some(session) => use_it(session),
-            None => Err(StepError::new_retryable(Code::StoreFailed, "the connection to the database was lost").into()),
+            None => Err(StoreError::ConnectionLost),
         }
     }
 
@@ -110,11 +108,11 @@ impl Postgres {
         *self.session.borrow_mut() = None;
     }
 
-    pub(crate) fn execute_unchecked(&self, sql: &str, params: &[Param<'_>]) -> Result<(), DbError> {
+    pub(crate) fn execute_unchecked(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError> {
         self.with_session(|session| session.send_statement(sql, params))
     }
 
-    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         self.with_session(|session| session.execute_sql(sql, params))
     }
 
@@ -122,8 +120,8 @@ impl Postgres {
         &self,
         sql: &str,
         params: &[Param<'_>],
-        mut read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
-    ) -> Result<Vec<T>, DbError> {
+        mut read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
         let rows = self.with_session(|session| session.query_rows(sql, params))?;
         rows.iter().map(|row| read(&DbRow::Postgres(row))).collect()
     }
@@ -132,19 +130,19 @@ impl Postgres {
         &self,
         sql: &str,
         params: &[Param<'_>],
-        mut read: impl FnMut(&DbRow<'_>) -> Result<T, DbError>,
-    ) -> Result<Option<T>, DbError> {
+        mut read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         let rows = self.with_session(|session| session.query_rows(sql, params))?;
         rows.first().map(|row| read(&DbRow::Postgres(row))).transpose()
     }
 
     /// Executes statements without parameters.
-    pub(crate) fn run_script(&self, sql: &str) -> Result<(), DbError> {
+    pub(crate) fn run_script(&self, sql: &str) -> Result<(), StoreError> {
         self.with_session(|session| session.run_script(sql))
     }
 
     /// Address, server version, and whether pgvector is available.
-    pub(crate) fn describe_server(&self) -> Result<String, DbError> {
+    pub(crate) fn describe_server(&self) -> Result<String, StoreError> {
         let version: Option<String> = self.query_first("show server_version", &[], |row| row.get(0))?;
         let sql = "select default_version, installed_version from pg_available_extensions where name = 'vector'";
         let vector = self.query_first(sql, &[], |row| Ok((row.get::<String>(0)?, row.get::<Option<String>>(1)?)))?;
@@ -157,10 +155,10 @@ impl Postgres {
     }
 
     /// Renews the lease of a process and returns the number of its last commit.
-    pub(crate) fn renew_lease(&self, process: &WorkerIdentity) -> Result<i64, DbError> {
+    pub(crate) fn renew_lease(&self, process: &WorkerIdentity) -> Result<i64, StoreError> {
         self.connect()?;
         let number = self.query_first(RENEW_LEASE_SQL, params![&process.name, process.lease_ms()], |row| row.get(0));
-        if number.as_ref().is_err_and(DbError::is_lost) {
+        if number.as_ref().is_err_and(StoreError::is_connection_lost) {
             self.disconnect();
         }
         Ok(number?.unwrap_or_default())
@@ -168,13 +166,13 @@ impl Postgres {
 
     /// Runs `work` in a transaction, and retries it when the server rolled it back because of another transaction or
     /// the connection was lost.
-    pub(crate) fn run_transaction(&self, mut work: impl FnMut() -> Result<(), DbError>) -> Result<(), DbError> {
+    pub(crate) fn run_transaction(&self, mut work: impl FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let mut attempt = 1;
         loop {
             // An unreachable server is reported; the caller decides whether to retry.
-            self.connect().map_err(StepError::from)?;
+            self.connect()?;
             match self.attempt_transaction(&mut work) {
-                Err(error) if attempt < MAX_COMMIT_ATTEMPTS && (error.is_lost() || error.is_transient()) => {
+                Err(error) if attempt < MAX_COMMIT_ATTEMPTS && (error.is_connection_lost() || error.is_transient()) => {
                     attempt += 1
                 }
                 done => return done,
@@ -182,7 +180,7 @@ impl Postgres {
         }
     }
 
-    fn attempt_transaction(&self, work: &mut impl FnMut() -> Result<(), DbError>) -> Result<(), DbError> {
+    fn attempt_transaction(&self, work: &mut impl FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let number = self.number.get() + 1;
         self.number.set(number);
         let result = self.begin_transaction(number).and_then(|()| work());
@@ -193,12 +191,12 @@ impl Postgres {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.roll_back(&error);
-                if error.is_lost() && self.has_committed(number)? { Ok(()) } else { Err(error) }
+                if error.is_connection_lost() && self.has_committed(number)? { Ok(()) } else { Err(error) }
             }
         }
     }
 
-    fn begin_transaction(&self, number: i64) -> Result<(), DbError> {
+    fn begin_transaction(&self, number: i64) -> Result<(), StoreError> {
         self.with_session(|session| session.send_plain("BEGIN"))?;
         match &self.process {
             Some(process) => {
@@ -208,29 +206,27 @@ impl Postgres {
         }
     }
 
-    fn roll_back(&self, error: &DbError) {
+    fn roll_back(&self, error: &StoreError) {
         let undone = self.with_session(|session| {
             // Discard all results of this transaction, so that the next one does not see them.
             let _ = session.flush_pending();
             session.run_script("ROLLBACK")
         });
-        if error.is_lost() || undone.is_err() {
+        if error.is_connection_lost() || undone.is_err() {
             self.disconnect();
         }
     }
 
     /// Whether the commit of this process with this number happened.
-    fn has_committed(&self, number: i64) -> Result<bool, DbError> {
+    fn has_committed(&self, number: i64) -> Result<bool, StoreError> {
         let Some(process) = &self.process else { return Ok(false) };
         let end = Instant::now() + RECONNECT_TIMEOUT;
         loop {
             match self.renew_lease(process) {
                 Ok(last) => return Ok(last == number),
-                Err(error) if !error.is_lost() => return Err(error),
+                Err(error) if !error.is_connection_lost() => return Err(error),
                 Err(_) if Instant::now() >= end => {
-                    let message = "the connection to the database was lost during a commit, so its outcome is unknown; \
-                                   resume the run when the database is reachable";
-                    return Err(StepError::new_retryable(Code::StoreFailed, message).into());
+                    return Err(StoreError::CommitUnknown);
                 }
                 Err(_) => std::thread::sleep(RECONNECT_INTERVAL),
             }
@@ -249,26 +245,4 @@ pub(crate) fn run_blocking<T: Send>(work: impl FnOnce() -> T + Send) -> T {
             Err(panic) => std::panic::resume_unwind(panic),
         }),
     }
-}
-
-/// Whether this error ended the session.
-pub(crate) fn is_connection_lost(error: &tokio_postgres::Error) -> bool {
-    match error.as_db_error() {
-        Some(said) => matches!(said.parsed_severity(), Some(Severity::Fatal | Severity::Panic)),
-        None => {
-            let mut cause = std::error::Error::source(error);
-            let mut is_io = error.is_closed();
-            while let Some(inner) = cause {
-                is_io |= inner.is::<std::io::Error>();
-                cause = inner.source();
-            }
-            is_io
-        }
-    }
-}
-
-/// Whether the server rolled back the transaction because of another one.
-pub(crate) fn is_transient(error: &tokio_postgres::Error) -> bool {
-    let passing = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
-    error.code().is_some_and(|code| passing.contains(code))
 }

@@ -8,15 +8,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
 use super::address::Database;
 use super::tls::TlsConnection;
-use crate::db::{DbError, Param};
+use crate::db::Param;
+use crate::error::StoreError;
 
 type PendingStatement = Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send>>;
 
@@ -31,9 +30,9 @@ pub(crate) struct PgSession {
 }
 
 impl PgSession {
-    pub(crate) fn open(database: &Database) -> Result<PgSession, DbError> {
+    pub(crate) fn open(database: &Database) -> Result<PgSession, StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?;
+        let runtime = runtime.map_err(|source| StoreError::Thread { purpose: "talks to the database", source })?;
         let (client, connection) = runtime.block_on(database.config.connect(TlsConnection::new()))?;
         // The connection task ends with the client. Its errors surface in the calls that wait for results.
         runtime.spawn(connection);
@@ -52,7 +51,7 @@ impl PgSession {
         }
     }
 
-    fn prepare_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<Statement, DbError> {
+    fn prepare_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<Statement, StoreError> {
         if let Some(statement) = self.statements.borrow().get(sql) {
             return Ok(statement.clone());
         }
@@ -64,7 +63,7 @@ impl PgSession {
     }
 
     /// Sends a statement. Its error is reported by the next [`Session::flush`].
-    pub(crate) fn send_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<(), DbError> {
+    pub(crate) fn send_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError> {
         let statement = self.prepare_statement(sql, params)?;
         let params: Vec<OwnedParam> = params.iter().map(OwnedParam::from).collect();
         let client = self.client.clone();
@@ -75,12 +74,12 @@ impl PgSession {
     }
 
     /// Sends statements without parameters, like [`Session::send`].
-    pub(crate) fn send_plain(&self, sql: &'static str) -> Result<(), DbError> {
+    pub(crate) fn send_plain(&self, sql: &'static str) -> Result<(), StoreError> {
         let client = self.client.clone();
         self.start_sending(Box::pin(async move { client.batch_execute(sql).await.map(|()| 0) }))
     }
 
-    fn start_sending(&self, mut sending: PendingStatement) -> Result<(), DbError> {
+    fn start_sending(&self, mut sending: PendingStatement) -> Result<(), StoreError> {
         // The first poll puts the statement into the connection's queue.
         match sending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => Ok(done.map(drop)?),
@@ -92,7 +91,7 @@ impl PgSession {
     }
 
     /// Waits for all sent statements and returns the first error, if any.
-    pub(crate) fn flush_pending(&self) -> Result<(), DbError> {
+    pub(crate) fn flush_pending(&self) -> Result<(), StoreError> {
         let sent = std::mem::take(&mut *self.sent.borrow_mut());
         let all = async {
             let mut first = Ok(());
@@ -108,25 +107,25 @@ impl PgSession {
     }
 
     /// Returns the error that caused `later`: after a failure the server rejects the rest of a transaction.
-    fn find_cause<T>(&self, later: tokio_postgres::Error) -> Result<T, DbError> {
+    fn find_cause<T>(&self, later: tokio_postgres::Error) -> Result<T, StoreError> {
         self.flush_pending()?;
         Err(later.into())
     }
 
-    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+    pub(crate) fn execute_sql(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         let statement = self.prepare_statement(sql, params)?;
         let params: Vec<_> = params.iter().map(bind_param).collect();
         self.block_on(self.client.execute(&statement, &params)).or_else(|error| self.find_cause(error))
     }
 
-    pub(crate) fn query_rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, DbError> {
+    pub(crate) fn query_rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare_statement(sql, params)?;
         let params: Vec<_> = params.iter().map(bind_param).collect();
         self.block_on(self.client.query(&statement, &params)).or_else(|error| self.find_cause(error))
     }
 
     /// Executes statements without parameters.
-    pub(crate) fn run_script(&self, sql: &str) -> Result<(), DbError> {
+    pub(crate) fn run_script(&self, sql: &str) -> Result<(), StoreError> {
         Ok(self.block_on(self.client.batch_execute(sql))?)
     }
 }

@@ -1,0 +1,285 @@
+//! [`StoreError`]: what can go wrong with the database, and the messages that people see.
+
+use std::path::PathBuf;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::{Retry, StepError};
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+
+use crate::db::failure;
+
+/// An error of the store.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::code::Code;
+/// use flowloom_store::{Database, StoreError};
+///
+/// let error = Database::parse("mysql://localhost").expect_err("not Postgres");
+/// assert!(matches!(error, StoreError::InvalidUrl));
+/// assert_eq!(error.code(), Code::ConfigInvalid);
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// SQLite refused a statement.
+    #[error("{}", failure::describe_sqlite(.0))]
+    Sqlite(#[from] rusqlite::Error),
+    /// Postgres refused a statement or cannot be reached.
+    #[error("{}", failure::describe_postgres(.0))]
+    Postgres(#[from] tokio_postgres::Error),
+    /// The connection to Postgres was lost.
+    #[error("the connection to the database was lost")]
+    ConnectionLost,
+    /// The connection to Postgres was lost during a commit.
+    #[error(
+        "the connection to the database was lost during a commit, so its outcome is unknown; resume the run when the \
+         database is reachable"
+    )]
+    CommitUnknown,
+    /// The database was closed.
+    #[error("the database is closed")]
+    Closed,
+    /// A thread of the store cannot be started.
+    #[error("cannot start the thread that {purpose}: {source}")]
+    Thread {
+        /// What the thread does.
+        purpose: &'static str,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A value cannot be written as JSON.
+    #[error("{0}")]
+    Unserializable(#[source] serde_json::Error),
+    /// A file or folder cannot be created.
+    #[error("cannot create {what} {}: {source}", path.display())]
+    NotCreated {
+        /// What was to be created.
+        what: &'static str,
+        /// Its path.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The URL is no Postgres URL. The message omits the parser's words, because they may quote a part of the password.
+    #[error(
+        "invalid database URL; expected postgres://USER:PASSWORD@HOST:PORT/NAME; in the password, write characters such \
+         as @ : / ? as %40 %3A %2F %3F"
+    )]
+    InvalidUrl,
+    /// The URL has an unknown `sslmode`.
+    #[error("invalid sslmode in the database URL; expected disable, require or verify-full")]
+    InvalidSslMode,
+    /// A newer program migrated the database.
+    #[error(
+        "{database} has schema version {found}, but this program supports at most {supported}; use a newer flowloom or \
+         another {alternative}"
+    )]
+    Newer {
+        /// The database.
+        database: String,
+        /// Its schema version.
+        found: i64,
+        /// The schema version of this program.
+        supported: i64,
+        /// What to choose instead.
+        alternative: &'static str,
+    },
+    /// The data is damaged.
+    #[error("{0}")]
+    Corrupt(Corruption),
+    /// Another process drives the run.
+    #[error("another process is already running {0}; wait until it ends, or cancel the run")]
+    RunOwned(RunId),
+    /// Another run of the conversation is in progress.
+    #[error("the conversation already has a turn in progress (run {0}); wait until it ends")]
+    ThreadBusy(RunId),
+    /// Another server claimed the schedule first.
+    #[error("another server has already claimed the schedule")]
+    ScheduleClaimed,
+    /// Another process has taken over the run.
+    #[error("another process has taken over the run; this one stops without writing")]
+    OwnershipLost,
+    /// The run does not exist.
+    #[error("there is no run {0}")]
+    RunNotFound(RunId),
+    /// No run has an id that starts with this text.
+    #[error("there is no run {0}; list the runs with flowloom runs")]
+    NoRunMatches(String),
+    /// The database has no runs.
+    #[error("there are no runs yet")]
+    NoRuns,
+    /// Several runs have ids that start with this text.
+    #[error("{prefix} matches several runs: {}; give more of the id", runs.join(", "))]
+    RunAmbiguous {
+        /// The text.
+        prefix: String,
+        /// Ids of the first few of them.
+        runs: Vec<String>,
+    },
+    /// An object does not exist, or belongs to another user.
+    #[error("there is no {kind} {id}")]
+    NotFound {
+        /// The kind of the object.
+        kind: &'static str,
+        /// Its id.
+        id: String,
+    },
+    /// There is no key to revoke.
+    #[error("there is no active key {0} to revoke")]
+    KeyNotFound(String),
+    /// A definition cannot be deleted, because something uses it.
+    #[error("the {kind} {id} is used by {}", users.join(", "))]
+    StillUsed {
+        /// Kind of the definition.
+        kind: &'static str,
+        /// Its id.
+        id: String,
+        /// What uses it.
+        users: Vec<String>,
+    },
+    /// Another server uses the data folder.
+    #[error(
+        "another server uses the data folder {}; choose another folder with --data-dir, or let both servers share a \
+         Postgres database", .0.display()
+    )]
+    FolderInUse(PathBuf),
+    /// A backup cannot be written or restored.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// The page limit is supported on SQLite only.
+    #[error("the page limit is supported on SQLite only")]
+    NoPageLimit,
+}
+
+/// What is damaged.
+#[derive(Debug, thiserror::Error)]
+pub enum Corruption {
+    /// A run's bundle is missing.
+    #[error("the bundle {0} is missing from the database")]
+    MissingBundle(Hash),
+    /// An event cannot be read.
+    #[error("event {seq} of run {run} is damaged: {what}; restore a backup")]
+    Event {
+        /// The run.
+        run: RunId,
+        /// Sequence number of the event.
+        seq: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A memory entry is no JSON value.
+    #[error("the memory entry {key:?} is damaged: {what}")]
+    Memory {
+        /// The key of the entry.
+        key: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The file fails SQLite's check.
+    #[error("the file is damaged: {0}")]
+    File(String),
+    /// The file is no database.
+    #[error("the file is not a SQLite database: {0}")]
+    NotSqlite(#[source] rusqlite::Error),
+    /// The file has a schema version that the program does not know.
+    #[error("its schema version {0} is not supported")]
+    SchemaVersion(i64),
+}
+
+/// Why a backup cannot be written or restored.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The file to write exists.
+    #[error("{} already exists; a backup does not overwrite files", .0.display())]
+    Exists(PathBuf),
+    /// The backup to restore does not exist.
+    #[error("the backup {} does not exist", .0.display())]
+    Missing(PathBuf),
+    /// The data folder has a database.
+    #[error("{} already exists; pass --replace to replace it with the backup", .0.display())]
+    DatabaseExists(PathBuf),
+    /// A process uses the data folder.
+    #[error("{} is in use; stop the server and the runs first", .0.display())]
+    InUse(PathBuf),
+    /// A file cannot be copied or renamed.
+    #[error("cannot restore the backup: {0}")]
+    Io(#[from] std::io::Error),
+    /// The database is Postgres.
+    #[error("the database is Postgres; use pg_dump and pg_restore instead")]
+    Postgres,
+}
+
+impl StoreError {
+    /// The error code.
+    pub fn code(&self) -> Code {
+        match self {
+            StoreError::Sqlite(error) => failure::classify_sqlite(error).code(),
+            StoreError::Postgres(error) => failure::classify_postgres(error).code(),
+            StoreError::ConnectionLost
+            | StoreError::CommitUnknown
+            | StoreError::Closed
+            | StoreError::Thread { .. }
+            | StoreError::Unserializable(_)
+            | StoreError::NoPageLimit
+            | StoreError::Backup(BackupError::Io(_)) => Code::StoreFailed,
+            StoreError::NotCreated { .. } => Code::StoreReadOnly,
+            StoreError::InvalidUrl | StoreError::InvalidSslMode => Code::ConfigInvalid,
+            StoreError::Newer { .. } => Code::StoreNewer,
+            StoreError::Corrupt(_) => Code::StoreCorrupt,
+            StoreError::RunOwned(_) | StoreError::ThreadBusy(_) | StoreError::ScheduleClaimed => Code::RunOwned,
+            StoreError::OwnershipLost => Code::OwnershipLost,
+            StoreError::RunNotFound(_) | StoreError::NoRunMatches(_) | StoreError::NoRuns => Code::RunNotFound,
+            StoreError::RunAmbiguous { .. } => Code::RunAmbiguous,
+            StoreError::NotFound { .. } => Code::NotThere,
+            StoreError::KeyNotFound(_) => Code::KeyUnknown,
+            StoreError::StillUsed { .. } => Code::StillUsed,
+            StoreError::FolderInUse(_) | StoreError::Backup(BackupError::InUse(_)) => Code::StoreLocked,
+            StoreError::Backup(
+                BackupError::Exists(_)
+                | BackupError::Missing(_)
+                | BackupError::DatabaseExists(_)
+                | BackupError::Postgres,
+            ) => Code::UsageInvalid,
+        }
+    }
+
+    /// Whether the same operation may succeed later.
+    pub fn retry(&self) -> Retry {
+        match self {
+            StoreError::Sqlite(_)
+            | StoreError::Postgres(_)
+            | StoreError::ConnectionLost
+            | StoreError::CommitUnknown => Retry::Maybe,
+            _ => Retry::Never,
+        }
+    }
+
+    /// Whether the disk is full or the database failed, so that the same operation may succeed later.
+    pub fn is_database_failure(&self) -> bool {
+        matches!(self.code(), Code::StoreFailed | Code::StoreFull)
+    }
+
+    /// Whether the connection was lost; a new connection may succeed.
+    pub(crate) fn is_connection_lost(&self) -> bool {
+        matches!(self, StoreError::Postgres(error) if failure::is_connection_lost(error))
+    }
+
+    /// Whether the same transaction may succeed on a retry.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self, StoreError::Postgres(error) if failure::is_transient(error))
+    }
+}
+
+impl From<StoreError> for StepError {
+    /// The failure as a run records it and as people see it. The causes go to the log.
+    fn from(error: StoreError) -> StepError {
+        let failed = StepError { code: error.code(), message: error.to_string(), retry: error.retry() };
+        if let Some(cause) = std::error::Error::source(&error) {
+            tracing::debug!(code = %failed.code, "{failed}: {cause}");
+        }
+        failed
+    }
+}
