@@ -2,6 +2,7 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_store::StoreError;
 
 /// An error that ends a command.
 #[derive(Debug)]
@@ -32,5 +33,11 @@ impl From<StepError> for CommandError {
             _ => 2,
         };
         CommandError { exit, error }
+    }
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> CommandError {
+        StepError::from(error).into()
     }
 }

@@ -115,7 +115,7 @@ fn check_parts(config: &Config) -> Vec<DoctorCheck> {
     let opened = Store::open_with(&config.store_settings()).and_then(|store| store.describe_database());
     let database = match opened {
         Ok(which) => passed_check("database", which, &config.database.origin),
-        Err(error) => DoctorCheck { is_fine: false, ..passed_check("database", error.message, "") },
+        Err(error) => DoctorCheck { is_fine: false, ..passed_check("database", error.to_string(), "") },
     };
     let models = wiring::build_models(config, config.default_model.value.clone(), &config.aliases);
     let local = match models.list_local_models().as_slice() {
