@@ -1,5 +1,6 @@
 //! Errors of commands: printed as one line on stderr with code and hint, and mapped to an exit code.
 
+use flowloom_app::config::error::ConfigError;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_store::StoreError;
@@ -38,6 +39,12 @@ impl From<StepError> for CommandError {
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> CommandError {
+        StepError::from(error).into()
+    }
+}
+
+impl From<ConfigError> for CommandError {
+    fn from(error: ConfigError) -> CommandError {
         StepError::from(error).into()
     }
 }

@@ -1,10 +1,9 @@
 //! Settings `[author]` of the configuration.
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::limits::Limits;
 use serde::Deserialize;
 
+use super::error::{ConfigError, TableProblem};
 use crate::runs::inputs::parse_budget;
 
 /// Defaults of authoring runs.
@@ -21,10 +20,10 @@ pub struct AuthorSettings {
 
 impl AuthorSettings {
     /// Validates the settings. Fails with `ConfigInvalid` if the budget is malformed.
-    pub fn validate(self) -> Result<AuthorSettings, StepError> {
+    pub fn validate(self) -> Result<AuthorSettings, ConfigError> {
         if let Some(text) = &self.budget {
-            let invalid = |why: String| StepError::new(Code::ConfigInvalid, format!("[author] budget: {why}"));
-            parse_budget(text, &mut Limits::default()).map_err(|error| invalid(error.message))?;
+            let invalid = |error| ConfigError::in_table("author", TableProblem::Budget(error));
+            parse_budget(text, &mut Limits::default()).map_err(invalid)?;
         }
         Ok(self)
     }

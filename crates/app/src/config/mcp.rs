@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::plan::EffectClass;
 use serde::{Deserialize, Serialize};
+
+use super::error::{ConfigError, TableProblem};
 
 /// Namespaces of built-in functions, which servers may not use as names.
 const RESERVED_NAMESPACES: [&str; 6] = ["agent", "flow", "human", "memory", "tool", "workflow"];
@@ -54,19 +54,19 @@ pub(crate) enum NeedsApproval {
 }
 
 /// Validates server names and settings. Fails with `ConfigInvalid`.
-pub fn validate(mcp: &BTreeMap<String, McpSettings>) -> Result<(), StepError> {
+pub fn validate(mcp: &BTreeMap<String, McpSettings>) -> Result<(), ConfigError> {
     for (name, server) in mcp {
         let is_started = !server.args.is_empty() || !server.env.is_empty();
         let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         let problem = match RESERVED_NAMESPACES.contains(&name.as_str()) {
-            true => "is a namespace of built-in functions; choose another",
-            false if !is_plain => "is not a valid server name: use letters, digits, _ and -",
-            false if server.command.is_some() == server.url.is_some() => "needs either a command or a url",
-            false if server.url.is_some() && is_started => "has a url; args and env are for a command",
-            false if server.command.is_some() && !server.headers.is_empty() => "has a command; headers are for a url",
+            true => TableProblem::ReservedName,
+            false if !is_plain => TableProblem::InvalidName,
+            false if server.command.is_some() == server.url.is_some() => TableProblem::CommandOrUrl,
+            false if server.url.is_some() && is_started => TableProblem::ArgumentsWithUrl,
+            false if server.command.is_some() && !server.headers.is_empty() => TableProblem::HeadersWithCommand,
             false => continue,
         };
-        return Err(StepError::new(Code::ConfigInvalid, format!("[mcp.{name:?}] {problem}")));
+        return Err(ConfigError::in_table(format!("mcp.{name:?}"), problem));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Configuration: `flowloom.toml`, under the environment, under what the caller gives.
 
 pub mod author;
+pub mod error;
 pub mod mcp;
 mod renamed;
 pub mod retention;
@@ -10,8 +11,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::expr::{Template, TemplatePart};
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
@@ -24,6 +23,7 @@ use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{SearchProvider, WebSearch};
 use serde::{Deserialize, Serialize};
 
+use error::{ConfigError, TableProblem};
 use mcp::McpSettings;
 use retention::Retention;
 
@@ -124,21 +124,21 @@ pub struct SearchSettings {
 
 impl SearchSettings {
     /// Validates the settings; `None` if the table is empty. Fails with `ConfigInvalid`.
-    fn validate(self) -> Result<Option<WebSearch>, StepError> {
-        let invalid = |message: String| Err(StepError::new(Code::ConfigInvalid, message));
+    fn validate(self) -> Result<Option<WebSearch>, ConfigError> {
+        let invalid = |problem| Err(ConfigError::in_table("search", problem));
         let Some(name) = &self.provider else {
             return match (self.url, self.key) {
                 (None, None) => Ok(None),
-                _ => invalid("[search] needs a provider".to_owned()),
+                _ => invalid(TableProblem::NoProvider),
             };
         };
         let Some(provider) = SearchProvider::parse(name) else {
-            let known: Vec<&str> = SearchProvider::ALL.iter().map(|provider| provider.name()).collect();
-            return invalid(format!("[search] provider must be one of {}, not {name:?}", known.join(", ")));
+            let known = SearchProvider::ALL.iter().map(|provider| provider.name()).collect();
+            return invalid(TableProblem::UnknownProvider { name: name.clone(), known });
         };
         match self.url.or_else(|| provider.default_url().map(str::to_owned)) {
             Some(url) => Ok(Some(WebSearch { provider, url, key: self.key })),
-            None => invalid(format!("[search] needs the url of your {name}: http://HOST/search")),
+            None => invalid(TableProblem::NoSearchUrl(name.clone())),
         }
     }
 }
@@ -353,7 +353,7 @@ pub struct Config {
 
 impl Config {
     /// Reads the configuration; `overrides` go before the environment and the file.
-    pub fn load(overrides: Overrides) -> Result<Config, StepError> {
+    pub fn load(overrides: Overrides) -> Result<Config, ConfigError> {
         let (path, file, warnings) = read_config_file(overrides.file.as_deref())?;
         let origin = path.as_ref().map_or_else(|| "flowloom.toml".to_owned(), |path| path.display().to_string());
         let data_dir = pick_setting(
@@ -368,12 +368,11 @@ impl Config {
             (file.durability, &origin),
             || "normal".to_owned(),
         )?;
-        let parsed = flowloom_store::Durability::parse(&durability.value).ok_or_else(|| {
-            let message = format!(
-                "durability must be full, normal, off or memory, not {:?} ({})",
-                durability.value, durability.origin
-            );
-            StepError::new(Code::ConfigInvalid, message)
+        let parsed = flowloom_store::Durability::parse(&durability.value).ok_or_else(|| ConfigError::Value {
+            setting: "durability",
+            expected: "full, normal, off or memory".to_owned(),
+            value: durability.value.clone(),
+            origin: durability.origin.clone(),
         })?;
         let database = parse_database(overrides.database, file.database, &origin)?;
         let default_model = pick_setting(
@@ -431,7 +430,7 @@ fn parse_database(
     given: Option<Setting<String>>,
     file: Option<String>,
     origin: &str,
-) -> Result<Setting<Option<Database>>, StepError> {
+) -> Result<Setting<Option<Database>>, ConfigError> {
     let given = given.map(|url| Setting { value: Some(url.value), origin: url.origin });
     let of_environment = ("FLOWLOOM_DATABASE", (|text| Some(Some(text.to_owned()))) as fn(&str) -> _);
     let url = pick_setting(given, of_environment, (file.map(Some), origin), || None)?;
@@ -439,7 +438,7 @@ fn parse_database(
         .value
         .map(|url| Database::parse(&url))
         .transpose()
-        .map_err(|error| StepError::new(error.code(), format!("{error} ({})", url.origin)))?;
+        .map_err(|source| ConfigError::Database { source, origin: url.origin.clone() })?;
     Ok(Setting { value, origin: url.origin })
 }
 
@@ -449,14 +448,15 @@ fn pick_setting<T>(
     environment: (&str, fn(&str) -> Option<T>),
     file: (Option<T>, &str),
     default: impl FnOnce() -> T,
-) -> Result<Setting<T>, StepError> {
+) -> Result<Setting<T>, ConfigError> {
     if let Some(given) = given {
         return Ok(given);
     }
     let (variable, parse) = environment;
     if let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) {
-        let value =
-            parse(&text).ok_or_else(|| StepError::new(Code::ConfigInvalid, format!("invalid {variable}: {text:?}")))?;
+        let Some(value) = parse(&text) else {
+            return Err(ConfigError::Variable { variable: variable.to_owned(), value: text });
+        };
         return Ok(Setting { value, origin: format!("${variable}") });
     }
     Ok(match file {
@@ -465,20 +465,21 @@ fn pick_setting<T>(
     })
 }
 
-fn read_config_file(given: Option<&Path>) -> Result<(Option<PathBuf>, ConfigFile, Vec<String>), StepError> {
+fn read_config_file(given: Option<&Path>) -> Result<(Option<PathBuf>, ConfigFile, Vec<String>), ConfigError> {
     let path = given.map_or_else(|| PathBuf::from("flowloom.toml"), Path::to_owned);
-    let invalid = |message: String| StepError::new(Code::ConfigInvalid, message);
     match std::fs::read_to_string(&path) {
         Ok(text) => {
-            let file = toml::from_str(&text)
-                .map_err(|error| invalid(format!("{}: {}", path.display(), hide_database_urls(&error.to_string()))))?;
+            let file = toml::from_str(&text).map_err(|error| ConfigError::Malformed {
+                path: path.clone(),
+                message: hide_database_urls(&error.to_string()),
+            })?;
             let warnings = renamed::find_renamed_settings(&path, &text);
             Ok((Some(path), file, warnings))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && given.is_none() => {
             Ok((None, ConfigFile::default(), Vec::new()))
         }
-        Err(error) => Err(invalid(format!("{}: {error}", path.display()))),
+        Err(source) => Err(ConfigError::Unreadable { path, source }),
     }
 }
 

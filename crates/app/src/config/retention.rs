@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::status::{STATUS_TABLE, Status};
 use flowloom_store::PruneFilter;
 
+use super::error::{ConfigError, TableProblem};
 use crate::runs::inputs::parse_duration_ms;
 
 /// Ages in milliseconds by final status. Runs with other statuses are stored forever.
@@ -15,12 +14,11 @@ pub struct Retention(Vec<(Status, u64)>);
 
 impl Retention {
     /// Parses entries such as `succeeded = "30d"`. Fails with `ConfigInvalid`.
-    pub fn parse(table: &BTreeMap<String, String>) -> Result<Retention, StepError> {
-        let invalid = |message: String| StepError::new(Code::ConfigInvalid, format!("[retention]: {message}"));
+    pub fn parse(table: &BTreeMap<String, String>) -> Result<Retention, ConfigError> {
+        let invalid = |problem| ConfigError::in_table("retention", problem);
         let read = |(name, age): (&String, &String)| {
-            let age =
-                parse_duration_ms(age).ok_or_else(|| invalid(format!("invalid age {age:?}; expected e.g. 30d")))?;
-            Ok((parse_final_status(name).map_err(&invalid)?, age))
+            let age = parse_duration_ms(age).ok_or_else(|| invalid(TableProblem::Age(age.clone())))?;
+            Ok((find_final_status(name).ok_or_else(|| invalid(unknown_status(name)))?, age))
         };
         table.iter().map(read).collect::<Result<_, _>>().map(Retention)
     }
@@ -36,10 +34,12 @@ pub fn final_statuses() -> impl Iterator<Item = Status> {
     STATUS_TABLE.iter().map(|row| row.status).filter(|status| status.is_final())
 }
 
-/// Parses a final status; the error lists the valid names.
-pub fn parse_final_status(name: &str) -> Result<Status, String> {
-    final_statuses().find(|status| status.name() == name).ok_or_else(|| {
-        let names: Vec<&str> = final_statuses().map(Status::name).collect();
-        format!("{name:?} is not a final status; expected one of {}", names.join(", "))
-    })
+/// The final status with this name; `None` if there is none.
+pub fn find_final_status(name: &str) -> Option<Status> {
+    final_statuses().find(|status| status.name() == name)
+}
+
+/// The error for a name of no final status.
+pub fn unknown_status(name: &str) -> TableProblem {
+    TableProblem::Status { name: name.to_owned(), expected: final_statuses().map(Status::name).collect() }
 }

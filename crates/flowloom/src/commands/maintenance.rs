@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flowloom_app::config::retention::{final_statuses, parse_final_status};
+use flowloom_app::config::retention::{final_statuses, find_final_status, unknown_status};
 use flowloom_app::engines::App;
 use flowloom_app::runs::inputs::parse_duration_ms;
 use flowloom_core::status::Status;
@@ -54,7 +54,10 @@ pub(crate) async fn prune_runs(global: &Global, older: Option<&str>, named: &[St
 fn parse_statuses(named: &[String]) -> Result<Vec<Status>, CommandError> {
     match named {
         [] => Ok(final_statuses().collect()),
-        named => named.iter().map(|name| parse_final_status(name).map_err(CommandError::usage)).collect(),
+        named => named
+            .iter()
+            .map(|name| find_final_status(name).ok_or_else(|| CommandError::usage(unknown_status(name).to_string())))
+            .collect(),
     }
 }
 

@@ -1,0 +1,137 @@
+//! [`ConfigError`]: what can be wrong with the configuration.
+
+use std::path::PathBuf;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_store::StoreError;
+
+/// An error of the configuration, with the place of the setting.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The file is no TOML, or has unknown or wrong settings.
+    #[error("{}: {message}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The parser's message, without database URLs.
+        message: String,
+    },
+    /// An environment variable has a wrong value.
+    #[error("invalid {variable}: {value:?}")]
+    Variable {
+        /// The variable.
+        variable: String,
+        /// Its value.
+        value: String,
+    },
+    /// A setting has a wrong value.
+    #[error("{setting} must be {expected}, not {value:?} ({origin})")]
+    Value {
+        /// The setting.
+        setting: &'static str,
+        /// The values that it may have.
+        expected: String,
+        /// Its value.
+        value: String,
+        /// Where the value comes from.
+        origin: String,
+    },
+    /// The URL of the database is wrong. Messages never contain it, because it may contain a password.
+    #[error("{source} ({origin})")]
+    Database {
+        /// What is wrong.
+        source: StoreError,
+        /// Where the URL comes from.
+        origin: String,
+    },
+    /// A table of the file is wrong as a whole.
+    #[error("[{table}] {problem}")]
+    Table {
+        /// The table.
+        table: String,
+        /// What is wrong.
+        problem: TableProblem,
+    },
+}
+
+/// What is wrong with a table.
+#[derive(Debug, thiserror::Error)]
+pub enum TableProblem {
+    /// `[search]` has settings but no provider.
+    #[error("needs a provider")]
+    NoProvider,
+    /// `[search]` has an unknown provider.
+    #[error("provider must be one of {}, not {name:?}", known.join(", "))]
+    UnknownProvider {
+        /// The provider.
+        name: String,
+        /// The known providers.
+        known: Vec<&'static str>,
+    },
+    /// The provider of `[search]` has no default address.
+    #[error("needs the url of your {0}: http://HOST/search")]
+    NoSearchUrl(String),
+    /// A budget cannot be parsed.
+    #[error("budget: {0}")]
+    Budget(StepError),
+    /// An age cannot be parsed.
+    #[error("invalid age {0:?}; expected e.g. 30d")]
+    Age(String),
+    /// A status is unknown or not final.
+    #[error("{name:?} is not a final status; expected one of {}", expected.join(", "))]
+    Status {
+        /// The status.
+        name: String,
+        /// The final statuses.
+        expected: Vec<&'static str>,
+    },
+    /// The name of an MCP server is a namespace of built-in functions.
+    #[error("is a namespace of built-in functions; choose another")]
+    ReservedName,
+    /// The name of an MCP server has other characters.
+    #[error("is not a valid server name: use letters, digits, _ and -")]
+    InvalidName,
+    /// An MCP server has both a command and an address, or neither.
+    #[error("needs either a command or a url")]
+    CommandOrUrl,
+    /// An MCP server with an address has settings of a command.
+    #[error("has a url; args and env are for a command")]
+    ArgumentsWithUrl,
+    /// An MCP server with a command has headers.
+    #[error("has a command; headers are for a url")]
+    HeadersWithCommand,
+}
+
+impl ConfigError {
+    /// An error of a whole table.
+    pub(crate) fn in_table(table: impl Into<String>, problem: TableProblem) -> ConfigError {
+        ConfigError::Table { table: table.into(), problem }
+    }
+
+    /// The error code.
+    pub fn code(&self) -> Code {
+        match self {
+            ConfigError::Unreadable { .. }
+            | ConfigError::Malformed { .. }
+            | ConfigError::Variable { .. }
+            | ConfigError::Value { .. }
+            | ConfigError::Database { .. }
+            | ConfigError::Table { .. } => Code::ConfigInvalid,
+        }
+    }
+}
+
+impl From<ConfigError> for StepError {
+    fn from(error: ConfigError) -> StepError {
+        StepError::new(error.code(), error.to_string())
+    }
+}
