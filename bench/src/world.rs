@@ -7,7 +7,7 @@ use std::time::Duration;
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
@@ -141,7 +141,7 @@ impl NativeFunction for SleepFunction {
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
             let prompt = request.payload.prompt.as_ref().map(|prompt| prompt.to_redacted_text()).unwrap_or_default();
-            let milliseconds = prompt.parse().map_err(|_| StepError::new(Code::FunctionFailed, "not a number"))?;
+            let milliseconds = prompt.parse().map_err(|_| StepFailure::new(Code::FunctionFailed, "not a number"))?;
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
             Ok(Value::from(1))
         })
@@ -169,7 +169,7 @@ impl NativeFunction for MessageFunction {
 struct InstantModel;
 
 impl Model for InstantModel {
-    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
         Ok(named.unwrap_or("bench:instant").to_owned())
     }
 

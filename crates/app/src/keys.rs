@@ -1,7 +1,7 @@
 //! API keys: what they allow, and how one is made.
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_store::KeyRow;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -38,10 +38,10 @@ impl Scope {
     }
 
     /// Parses a list such as `read,run`. Fails with `UsageInvalid`.
-    pub fn parse(text: &str) -> Result<Vec<Scope>, StepError> {
+    pub fn parse(text: &str) -> Result<Vec<Scope>, StepFailure> {
         let scope = |name: &str| {
             Scope::ALL.into_iter().find(|scope| scope.name() == name).ok_or_else(|| {
-                StepError::new(
+                StepFailure::new(
                     Code::UsageInvalid,
                     format!("unknown scope {name:?}; expected read, run, write or admin"),
                 )

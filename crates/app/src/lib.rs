@@ -2,7 +2,7 @@
 //! tools, blocks, authoring, schedules, hooks and keys.
 //!
 //! The command line and the server call the same functions with the same types. Every error is a
-//! [`StepError`](flowloom_core::error::StepError); nothing here knows flags, exit codes, headers or HTTP statuses.
+//! [`StepFailure`](flowloom_core::error::StepFailure); nothing here knows flags, exit codes, headers or HTTP statuses.
 #![warn(missing_docs)]
 
 pub mod authoring;

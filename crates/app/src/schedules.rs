@@ -4,7 +4,7 @@ use std::str::FromStr as _;
 
 use croner::Cron;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
@@ -21,8 +21,8 @@ pub struct CronTimes {
 
 impl CronTimes {
     /// Parses a cron expression and an IANA time zone. Fails with `ScheduleInvalid`.
-    pub fn parse(cron: &str, timezone: &str) -> Result<CronTimes, StepError> {
-        let invalid = |message: String| StepError::new(Code::ScheduleInvalid, message);
+    pub fn parse(cron: &str, timezone: &str) -> Result<CronTimes, StepFailure> {
+        let invalid = |message: String| StepFailure::new(Code::ScheduleInvalid, message);
         let zone = TimeZone::get(timezone)
             .map_err(|_| invalid(format!("unknown time zone {timezone:?}; expected e.g. UTC or Europe/Berlin")))?;
         let times = Cron::from_str(cron).map_err(|error| {
@@ -34,8 +34,8 @@ impl CronTimes {
     }
 
     /// The first due time after `after`, both in milliseconds since the Unix epoch.
-    pub fn next_after(&self, after: u64) -> Result<u64, StepError> {
-        let never = |_| StepError::new(Code::ScheduleInvalid, "the schedule is never due");
+    pub fn next_after(&self, after: u64) -> Result<u64, StepFailure> {
+        let never = |_| StepFailure::new(Code::ScheduleInvalid, "the schedule is never due");
         let after = Timestamp::from_millisecond(after as i64).unwrap_or_default().to_zoned(self.zone.clone());
         let next = self.cron.find_next_occurrence(&after, false).map_err(never)?;
         Ok(next.timestamp().as_millisecond() as u64)
@@ -70,7 +70,7 @@ pub struct NewSchedule {
 impl NewSchedule {
     /// The schedule as the store keeps it, due for the first time after now. Fails if its times cannot be read, or if it is
     /// never due.
-    pub fn into_row(self) -> Result<ScheduleRow, StepError> {
+    pub fn into_row(self) -> Result<ScheduleRow, StepFailure> {
         let now = SystemClock.now_ms();
         let timezone = self.timezone.unwrap_or_else(|| "UTC".to_owned());
         let next_at = CronTimes::parse(&self.cron, &timezone)?.next_after(now)?;

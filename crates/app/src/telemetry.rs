@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::state::{Phase, RunState, StepState};
@@ -36,11 +36,11 @@ pub struct TraceExporter {
 
 impl TraceExporter {
     /// Starts exporting to the collector at `address`, for example `http://localhost:4318`.
-    pub fn start(address: &str) -> Result<TraceExporter, StepError> {
+    pub fn start(address: &str) -> Result<TraceExporter, StepFailure> {
         let endpoint = format!("{}/v1/traces", address.trim_end_matches('/'));
         let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).with_timeout(EXPORT_TIMEOUT).build();
         let mut exporter =
-            exporter.map_err(|error| StepError::new(Code::ConfigInvalid, format!("telemetry.otlp: {error}")))?;
+            exporter.map_err(|error| StepFailure::new(Code::ConfigInvalid, format!("telemetry.otlp: {error}")))?;
         exporter.set_resource(&Resource::builder().with_service_name("flowloom").build());
         let (ended, mut waiting) = mpsc::channel::<Vec<SpanData>>(MAX_QUEUED_RUNS);
         tokio::spawn(async move {
@@ -130,7 +130,7 @@ fn usage_attributes(usage: Option<&flowloom_core::chat::Usage>) -> Vec<KeyValue>
     ]
 }
 
-fn error_status(error: &StepError) -> Status {
+fn error_status(error: &StepFailure) -> Status {
     Status::error(format!("{}: {}", error.code, error.message))
 }
 

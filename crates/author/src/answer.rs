@@ -2,7 +2,7 @@
 
 use flowloom_core::chat::{Message, Role};
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json::{parse_value, read_lenient};
 use flowloom_core::value::{Map, Value};
 use serde::de::IgnoredAny;
@@ -21,7 +21,7 @@ const MAX_QUOTED_CHARS: usize = 16_000;
 pub(crate) async fn ask_once(
     world: &dyn PlannerEnv,
     question: &ModelQuestion,
-) -> Result<Result<String, String>, StepError> {
+) -> Result<Result<String, String>, StepFailure> {
     let ModelQuestion { stage, system, messages, .. } = question;
     world.emit_event(PlannerEvent::LlmPrompt {
         stage: stage.clone(),
@@ -44,7 +44,7 @@ pub(crate) async fn ask_until<T>(
     stage: &'static str,
     question: ModelQuestion,
     read: impl Fn(&str) -> Result<T, Vec<String>>,
-) -> Result<T, StepError> {
+) -> Result<T, StepFailure> {
     let (_, value) = Dialogue::new(question).next_answer(world, stage, read).await?;
     Ok(value)
 }
@@ -74,7 +74,7 @@ impl Dialogue {
         world: &dyn PlannerEnv,
         stage: &'static str,
         read: impl Fn(&str) -> Result<T, Vec<String>>,
-    ) -> Result<(String, T), StepError> {
+    ) -> Result<(String, T), StepFailure> {
         loop {
             let (said, problems) = match ask_once(world, &self.question).await? {
                 Ok(text) => match read(&text) {
@@ -94,14 +94,14 @@ impl Dialogue {
         stage: &'static str,
         said: Option<&str>,
         problems: Vec<String>,
-    ) -> Result<(), StepError> {
+    ) -> Result<(), StepFailure> {
         let error = problems.join("; ");
         world.emit_event(PlannerEvent::Validation { stage, error: Some(error.clone()) });
         self.add_failure(said, problems);
         if self.failure_count() > MAX_REPAIRS {
             let message =
                 format!("{stage}: none of {} answers could be used; errors of the last: {error}", self.failure_count());
-            return Err(StepError::new(Code::AuthoringFailed, message));
+            return Err(StepFailure::new(Code::AuthoringFailed, message));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Clarification: whether the goal is clear enough to start, or which question to ask.
 
 use flowloom_core::chat::{Message, Role};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +66,7 @@ impl Clarification {
 /// Decides whether the goal is clear. After three questions, or after an undecided answer of the model, the
 /// conversation is written down as a specification: there is never a fourth question, and a weak model is not a dead
 /// end. Fails if the model cannot be called.
-pub async fn clarify_goal(world: &dyn PlannerEnv, conversation: &Conversation) -> Result<Clarification, StepError> {
+pub async fn clarify_goal(world: &dyn PlannerEnv, conversation: &Conversation) -> Result<Clarification, StepFailure> {
     let said_by_user = conversation.history.iter().filter(|said| said.role == ConversationRole::User).count() + 1;
     if said_by_user > MAX_QUESTIONS {
         return refine_goal(world, conversation).await;
@@ -98,7 +98,7 @@ fn read(text: &str) -> Option<Clarification> {
 }
 
 /// Writes the whole conversation down as one specification.
-async fn refine_goal(world: &dyn PlannerEnv, conversation: &Conversation) -> Result<Clarification, StepError> {
+async fn refine_goal(world: &dyn PlannerEnv, conversation: &Conversation) -> Result<Clarification, StepFailure> {
     let question = ModelQuestion {
         messages: vec![user_says(fence_text("conversation", &render_transcript(conversation)))],
         ..ModelQuestion::new(STAGE_NAME, REFINE_PROMPT, String::new(), None)

@@ -1,6 +1,6 @@
 //! Stage 3: missing blocks are written, tried, and rewritten if they fail.
 
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ pub fn numbered_ids(id: &str) -> impl Iterator<Item = String> {
 
 /// Writes a block. Each answer is checked and then tried. If it fails, the model receives all errors so far, and its
 /// next answer is tried from the beginning. Fails only if the environment fails (no provider, no sandbox).
-pub async fn create_block(world: &dyn PlannerEnv, order: &BlockOrder) -> Result<CreateOutcome, StepError> {
+pub async fn create_block(world: &dyn PlannerEnv, order: &BlockOrder) -> Result<CreateOutcome, StepFailure> {
     let BlockOrder { wanted, id, index, total, .. } = order;
     let (suggested_id, description) = (wanted.suggested_id.clone(), wanted.description.clone());
     world.emit_event(PlannerEvent::CreatingBlock { index: *index, total: *total, suggested_id, description });
@@ -129,7 +129,7 @@ async fn attempt_block(
     world: &dyn PlannerEnv,
     order: &BlockOrder,
     question: &ModelQuestion,
-) -> Result<AttemptResult, StepError> {
+) -> Result<AttemptResult, StepFailure> {
     let text = match ask_once(world, question).await? {
         Ok(text) => text,
         Err(why) => return Ok((None, Err(vec![why]))),
@@ -146,7 +146,7 @@ async fn attempt_block(
 }
 
 /// The errors that the trials of a block reveal.
-async fn test_block(world: &dyn PlannerEnv, block: &Value) -> Result<Vec<String>, StepError> {
+async fn test_block(world: &dyn PlannerEnv, block: &Value) -> Result<Vec<String>, StepFailure> {
     let mut problems = Vec::new();
     let mut has_passed = false;
     for case in trial_cases(block) {

@@ -1,6 +1,6 @@
 //! Stage 1: which blocks the goal requires.
 
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::{Map, Value};
 
 use crate::answer::ask_until;
@@ -16,7 +16,7 @@ const DECOMPOSE_SCHEMA: &str = include_str!("prompts/decompose.schema.json");
 
 /// Decomposes a goal into required blocks; the list is never empty. Fails with `FL1060` if no answer of the model is
 /// usable.
-pub async fn decompose_goal(world: &dyn PlannerEnv, intent: &str) -> Result<Vec<RequiredBlock>, StepError> {
+pub async fn decompose_goal(world: &dyn PlannerEnv, intent: &str) -> Result<Vec<RequiredBlock>, StepFailure> {
     let message = "finding the required blocks".to_owned();
     world.emit_event(PlannerEvent::Stage { stage: STAGE_NAME, status: "running", message });
     let question =

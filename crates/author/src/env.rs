@@ -2,7 +2,7 @@
 
 use flowloom_core::block::Thresholds;
 use flowloom_core::chat::{Message, Role};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use flowloom_formats::Sources;
 use flowloom_runtime::effects::EffectFuture;
@@ -85,7 +85,7 @@ pub enum TrialOutcome {
     #[serde(alias = "Gave")]
     Returned(Value),
     /// The error.
-    Failed(StepError),
+    Failed(StepFailure),
 }
 
 /// Settings of an installation.

@@ -1,7 +1,7 @@
 //! Events of the planner. Names and fields are those of AgentFlow's stream, with fields of the original system added.
 
 use flowloom_core::chat::{Message, Role};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::{Map, Number, Value};
 
 use crate::required::RequiredBlock;
@@ -125,7 +125,7 @@ pub enum PlannerEvent {
         /// The stage that failed.
         stage: &'static str,
         /// The error.
-        error: StepError,
+        error: StepFailure,
         /// Blocks that are missing and could not be written.
         missing_blocks: Vec<String>,
     },

@@ -1,7 +1,7 @@
 //! Runs the stages one after another on a draft that can be stored between any two of them.
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use flowloom_formats::pipeline::built_in_blocks;
 use serde::{Deserialize, Serialize};
@@ -131,7 +131,7 @@ pub async fn run_planner(
     world: &dyn PlannerEnv,
     settings: &PlannerSettings,
     draft: &mut Draft,
-) -> Result<Value, StepError> {
+) -> Result<Value, StepFailure> {
     for stage in Stage::ALL {
         draft.run_stage(stage, world, settings).await?;
     }
@@ -145,7 +145,7 @@ impl Draft {
         stage: Stage,
         world: &dyn PlannerEnv,
         settings: &PlannerSettings,
-    ) -> Result<(), StepError> {
+    ) -> Result<(), StepFailure> {
         if stage == Stage::Decompose && self.wanted.is_none() {
             world.emit_event(PlannerEvent::Start { intent: self.intent.clone(), user_id: self.user_id.clone() });
         }
@@ -169,14 +169,14 @@ impl Draft {
         pipeline
     }
 
-    async fn run_decompose(&mut self, world: &dyn PlannerEnv) -> Result<(), StepError> {
+    async fn run_decompose(&mut self, world: &dyn PlannerEnv) -> Result<(), StepFailure> {
         if self.wanted.is_none() {
             self.wanted = Some(decompose_goal(world, &self.intent).await?);
         }
         Ok(())
     }
 
-    async fn run_search(&mut self, world: &dyn PlannerEnv, settings: &PlannerSettings) -> Result<(), StepError> {
+    async fn run_search(&mut self, world: &dyn PlannerEnv, settings: &PlannerSettings) -> Result<(), StepFailure> {
         if self.searched.is_none() {
             let wanted = self.wanted.as_deref().unwrap_or_default();
             self.searched = Some(search_blocks(world, wanted, &settings.thresholds).await?);
@@ -184,12 +184,12 @@ impl Draft {
         Ok(())
     }
 
-    async fn run_create(&mut self, world: &dyn PlannerEnv) -> Result<(), StepError> {
+    async fn run_create(&mut self, world: &dyn PlannerEnv) -> Result<(), StepFailure> {
         let searched = self.searched.clone().unwrap_or_default();
         write_missing_blocks(world, &searched, self).await
     }
 
-    async fn run_wire(&mut self, world: &dyn PlannerEnv, settings: &PlannerSettings) -> Result<(), StepError> {
+    async fn run_wire(&mut self, world: &dyn PlannerEnv, settings: &PlannerSettings) -> Result<(), StepFailure> {
         if self.pipeline.is_none() {
             let wired = wire_blocks(world, &self.intent, &self.available_blocks(), &settings.sources).await?;
             (self.pipeline, self.tried) = (Some(wired.pipeline), Some(wired.dry_run));
@@ -204,7 +204,7 @@ async fn write_missing_blocks(
     world: &dyn PlannerEnv,
     searched: &SearchResults,
     draft: &mut Draft,
-) -> Result<(), StepError> {
+) -> Result<(), StepFailure> {
     let is_new = draft.made.len() < searched.missing.len();
     if searched.missing.is_empty() && draft.pipeline.is_none() {
         create::emit_skip(world);
@@ -228,5 +228,5 @@ async fn write_missing_blocks(
         return Ok(());
     }
     let message = format!("these blocks could not be written: {}", failed.join(", "));
-    Err(StepError::new(Code::AuthoringFailed, message))
+    Err(StepFailure::new(Code::AuthoringFailed, message))
 }

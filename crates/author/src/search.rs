@@ -1,7 +1,7 @@
 //! Stage 2: which required blocks exist already.
 
 use flowloom_core::block::Thresholds;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ pub async fn search_blocks(
     world: &dyn PlannerEnv,
     wanted: &[RequiredBlock],
     thresholds: &Thresholds,
-) -> Result<SearchResults, StepError> {
+) -> Result<SearchResults, StepFailure> {
     let message = "searching for existing blocks".to_owned();
     world.emit_event(PlannerEvent::Stage { stage: STAGE_NAME, status: "running", message });
     let mut searched = SearchResults::default();

@@ -125,7 +125,7 @@ pub(crate) fn shorten_text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flowloom_core::error::StepError;
+    use flowloom_core::error::StepFailure;
     use flowloom_core::json::parse_value;
 
     fn parse_json(text: &str) -> Value {
@@ -189,13 +189,13 @@ mod tests {
 
     #[test]
     fn a_block_may_refuse_what_nobody_promised() {
-        let refused = || TrialOutcome::Failed(StepError::new(Code::BlockError, "no"));
+        let refused = || TrialOutcome::Failed(StepFailure::new(Code::BlockError, "no"));
         assert_eq!(judge_text_block(false, None, returned(r#"{"error":"no"}"#)), Verdict::Refused);
         assert_eq!(judge_text_block(false, None, refused()), Verdict::Refused);
         assert!(failure_reason(judge_text_block(true, None, returned(r#"{"error":"no"}"#))).contains("failed"));
         assert!(failure_reason(judge_text_block(true, None, refused())).contains("no"));
         assert!(failure_reason(judge_text_block(false, None, returned(r#"{"error":null}"#))).contains("failed"));
-        let raised = TrialOutcome::Failed(StepError::new(Code::BlockFailed, "KeyError: 'x'"));
+        let raised = TrialOutcome::Failed(StepFailure::new(Code::BlockFailed, "KeyError: 'x'"));
         assert!(
             failure_reason(judge_text_block(false, None, raised)).contains("KeyError: 'x'; inputs that it cannot use")
         );

@@ -1,6 +1,6 @@
 //! Stage 4: connects the blocks to a pipeline that passes its check and its dry run.
 
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::Sources;
@@ -38,7 +38,7 @@ pub async fn wire_blocks(
     intent: &str,
     blocks: &[Value],
     sources: &Sources,
-) -> Result<WiredPipeline, StepError> {
+) -> Result<WiredPipeline, StepFailure> {
     let message = "connecting the blocks".to_owned();
     world.emit_event(PlannerEvent::Stage { stage: STAGE_NAME, status: "running", message });
     let catalogue = Value::list(blocks.iter().map(catalog_entry).collect());

@@ -8,7 +8,7 @@ use flowloom_author::wire::{build_definition, wire_blocks};
 use flowloom_author::{Draft, DryRun, PlannerSettings, run_planner};
 use flowloom_core::block::Thresholds;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use support::{Scripted, TEXT_SCHEMA, block_answer, decomposition_answer, parse_json, pipeline_answer, registry_block};
 
@@ -115,7 +115,7 @@ async fn a_pipeline_that_fails_when_it_is_tried_goes_back() {
     assert_eq!((error.code, world.asked_questions().len()), (Code::AuthoringFailed, 4));
 
     let world = Scripted::with_answers([pipeline_answer(&["a"])]);
-    world.dry_runs.lock().expect("lock").push_back(Err(StepError::new(Code::NoSandbox, "there is none")));
+    world.dry_runs.lock().expect("lock").push_back(Err(StepFailure::new(Code::NoSandbox, "there is none")));
     let error =
         wire_blocks(&world, "wish", &blocks, &PlannerSettings::default().sources).await.expect_err("no sandbox");
     assert_eq!(

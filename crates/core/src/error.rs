@@ -7,7 +7,7 @@ use crate::code::Code;
 /// The failure of a step as it is recorded in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
-pub struct StepError {
+pub struct StepFailure {
     /// The code.
     pub code: Code,
     /// What happened, in one sentence, without secrets.
@@ -36,14 +36,14 @@ impl Retry {
     }
 }
 
-impl StepError {
+impl StepFailure {
     /// A permanent failure.
-    pub fn new(code: Code, message: impl Into<String>) -> StepError {
-        StepError { code, message: message.into(), retry: Retry::Never }
+    pub fn new(code: Code, message: impl Into<String>) -> StepFailure {
+        StepFailure { code, message: message.into(), retry: Retry::Never }
     }
 
     /// A transient failure, which a retry may resolve.
-    pub fn new_retryable(code: Code, message: impl Into<String>) -> StepError {
-        StepError { code, message: message.into(), retry: Retry::Maybe }
+    pub fn new_retryable(code: Code, message: impl Into<String>) -> StepFailure {
+        StepFailure { code, message: message.into(), retry: Retry::Maybe }
     }
 }

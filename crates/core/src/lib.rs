@@ -44,7 +44,7 @@ pub mod block;
 
 pub use code::Code;
 pub use diagnostic::{Diagnostic, Severity, Span};
-pub use error::StepError;
+pub use error::StepFailure;
 pub use event::{Event, Record};
 pub use hash::Hash;
 pub use id::RunId;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
-use crate::error::StepError;
+use crate::error::StepFailure;
 use crate::hash::Hasher;
 
 /// Text that contains secrets by name.
@@ -111,7 +111,7 @@ impl Rich {
     /// own, even one that appears only after decoding, the function is applied again with different placeholders; so no
     /// value can forge a secret. A function that loses or changes a placeholder (a secret in a host name, for example)
     /// is an error (`FL0115`).
-    pub fn map_text(&self, map: impl Fn(&str) -> Result<String, StepError>) -> Result<Rich, StepError> {
+    pub fn map_text(&self, map: impl Fn(&str) -> Result<String, StepFailure>) -> Result<Rich, StepFailure> {
         let names: Vec<&str> = self
             .pieces
             .iter()
@@ -132,7 +132,7 @@ impl Rich {
             }
         }
         let message = format!("the secret {} cannot be used here", names[0]);
-        Err(StepError::new(Code::SecretPlace, message))
+        Err(StepFailure::new(Code::SecretPlace, message))
     }
 }
 

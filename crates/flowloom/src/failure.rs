@@ -2,7 +2,7 @@
 
 use flowloom_app::config::error::ConfigError;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_store::StoreError;
 
 /// An error that ends a command.
@@ -11,7 +11,7 @@ pub(crate) struct CommandError {
     /// The exit code of the program.
     pub(crate) exit: u8,
     /// The error to print.
-    pub(crate) error: StepError,
+    pub(crate) error: StepFailure,
 }
 
 /// The result of a command: the exit code of a finished command, or an error.
@@ -20,14 +20,14 @@ pub(crate) type CommandResult = Result<u8, CommandError>;
 impl CommandError {
     /// A usage error, with exit code 2.
     pub(crate) fn usage(message: impl Into<String>) -> CommandError {
-        CommandError { exit: 2, error: StepError::new(Code::UsageInvalid, message) }
+        CommandError { exit: 2, error: StepFailure::new(Code::UsageInvalid, message) }
     }
 }
 
-impl From<StepError> for CommandError {
+impl From<StepFailure> for CommandError {
     /// Maps errors outside of a run: exit code 1 for failures of the database or a download, 3 for divergence, else 2
     /// for wrong use.
-    fn from(error: StepError) -> CommandError {
+    fn from(error: StepFailure) -> CommandError {
         let exit = match error.code {
             Code::StoreFailed | Code::StoreFull | Code::OwnershipLost | Code::ModelFetchFailed => 1,
             Code::ReplayDivergence => 3,
@@ -39,12 +39,12 @@ impl From<StepError> for CommandError {
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> CommandError {
-        StepError::from(error).into()
+        StepFailure::from(error).into()
     }
 }
 
 impl From<ConfigError> for CommandError {
     fn from(error: ConfigError) -> CommandError {
-        StepError::from(error).into()
+        StepFailure::from(error).into()
     }
 }

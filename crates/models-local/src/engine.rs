@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use flowloom_core::StepError;
+use flowloom_core::StepFailure;
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_models::InferenceEngine;
 use flowloom_models::embed::Embed;
@@ -44,7 +44,7 @@ impl InferenceEngine for LocalEngine {
         Box::pin(async move { Ok(language::generate(slot, file.to_owned(), request, context).await?) })
     }
 
-    fn open_embedder(&self, folder: &Path) -> Result<Box<dyn Embed>, StepError> {
+    fn open_embedder(&self, folder: &Path) -> Result<Box<dyn Embed>, StepFailure> {
         Ok(Box::new(LocalEmbedder::new(folder)?))
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use flowloom_core::error::Retry;
-use flowloom_core::{Code, StepError};
+use flowloom_core::{Code, StepFailure};
 use flowloom_models::LOCAL_EMBEDDING_MODEL;
 use flowloom_runtime::causes::log_causes;
 
@@ -116,9 +116,9 @@ impl LocalModelError {
 }
 
 /// The causes are logged here, because a step's error has none. A local model has no secrets.
-impl From<LocalModelError> for StepError {
-    fn from(error: LocalModelError) -> StepError {
+impl From<LocalModelError> for StepFailure {
+    fn from(error: LocalModelError) -> StepFailure {
         log_causes(error.code(), &error);
-        StepError { code: error.code(), message: error.to_string(), retry: error.retry() }
+        StepFailure { code: error.code(), message: error.to_string(), retry: error.retry() }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use flowloom_core::error::Retry;
 use flowloom_core::json::JsonError;
-use flowloom_core::{Code, StepError};
+use flowloom_core::{Code, StepFailure};
 use flowloom_runtime::causes::log_causes;
 
 use crate::catalog::LOCAL_EMBEDDING_MODEL;
@@ -22,7 +22,7 @@ pub enum ModelError {
     Provider(#[from] Box<ProviderCallError>),
     /// The inference engine failed.
     #[error(transparent)]
-    Engine(#[from] StepError),
+    Engine(#[from] StepFailure),
     /// The file with the answers of a scripted model cannot be used.
     #[error(transparent)]
     Script(#[from] ScriptError),
@@ -258,13 +258,13 @@ impl ScriptError {
 }
 
 /// The causes are logged here, because a step's error has none.
-impl From<ModelError> for StepError {
-    fn from(error: ModelError) -> StepError {
+impl From<ModelError> for StepFailure {
+    fn from(error: ModelError) -> StepFailure {
         match error {
             ModelError::Engine(error) => error,
             error => {
                 log_causes(error.code(), &error);
-                StepError { code: error.code(), message: error.to_string(), retry: error.retry() }
+                StepFailure { code: error.code(), message: error.to_string(), retry: error.retry() }
             }
         }
     }

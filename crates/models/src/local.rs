@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_core::StepError;
+use flowloom_core::StepFailure;
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_runtime::effects::{EffectContext, EffectFuture};
 
@@ -33,7 +33,7 @@ pub trait InferenceEngine: Send + Sync {
     ) -> EffectFuture<'a, GenerateReply>;
 
     /// The embedding model [`LOCAL_EMBEDDING_MODEL`](crate::LOCAL_EMBEDDING_MODEL) from the files in `folder`; `ModelFileMissing` if one is missing.
-    fn open_embedder(&self, folder: &Path) -> Result<Box<dyn Embed>, StepError>;
+    fn open_embedder(&self, folder: &Path) -> Result<Box<dyn Embed>, StepFailure>;
 }
 
 /// The local models of one folder.

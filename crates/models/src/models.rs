@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flowloom_core::chat::{Message, Usage};
 use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose};
-use flowloom_core::{StepError, Value};
+use flowloom_core::{StepFailure, Value};
 use flowloom_runtime::effects::{EffectContext, EffectFuture, Model, Price};
 use futures_util::TryFutureExt as _;
 
@@ -194,7 +194,7 @@ impl Models {
 }
 
 impl Model for Models {
-    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
         Ok(self.resolve_model(named)?)
     }
 
@@ -204,7 +204,7 @@ impl Model for Models {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply> {
         match &request.schema {
-            Some(schema) => Box::pin(self.ask_for_json(request, schema, context).map_err(StepError::from)),
+            Some(schema) => Box::pin(self.ask_for_json(request, schema, context).map_err(StepFailure::from)),
             None => Box::pin(async move { Ok(self.ask_model(request, context, &context.idempotency_key()).await?) }),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::{Code, StepError};
+use flowloom_core::{Code, StepFailure};
 use flowloom_runtime::effects::Model;
 
 use crate::Models;
@@ -24,7 +24,7 @@ fn settings_with(default: Option<&str>, aliases: &[(&str, &str)]) -> ModelSettin
     }
 }
 
-fn resolve_model(default: Option<&str>, aliases: &[(&str, &str)], named: Option<&str>) -> Result<String, StepError> {
+fn resolve_model(default: Option<&str>, aliases: &[(&str, &str)], named: Option<&str>) -> Result<String, StepFailure> {
     Models::new(settings_with(default, aliases), test_environment(API_KEYS)).resolve(named)
 }
 

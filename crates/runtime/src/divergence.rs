@@ -1,11 +1,11 @@
 //! The comparison of a replayed event with the recorded one.
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 
 /// Compares an event of the interpreter with the recorded one. Fails with `FL1201` if they differ.
-pub(crate) fn compare_event(record: &Record, event: &Event) -> Result<(), StepError> {
+pub(crate) fn compare_event(record: &Record, event: &Event) -> Result<(), StepFailure> {
     let (was, is) = match (&record.event, event) {
         (was, is) if is_same_decision(was, is) => return Ok(()),
         (Event::StepStarted { target: was, hash: old, .. }, Event::StepStarted { target: is, hash: new, .. }) => {
@@ -14,13 +14,13 @@ pub(crate) fn compare_event(record: &Record, event: &Event) -> Result<(), StepEr
         (was, is) => (format!("{was:?}"), format!("{is:?}")),
     };
     let message = format!("at {}, the record has {was}, and the replay produced {is}", record.path);
-    Err(StepError::new(Code::ReplayDivergence, message))
+    Err(StepFailure::new(Code::ReplayDivergence, message))
 }
 
 /// Whether two events let a run continue in the same way. Messages for people may differ: another version of the program
 /// may word them differently, so errors are compared by their code.
 fn is_same_decision(was: &Event, is: &Event) -> bool {
-    let is_same_error = |was: &StepError, is: &StepError| was.code == is.code;
+    let is_same_error = |was: &StepFailure, is: &StepFailure| was.code == is.code;
     match (was, is) {
         (Event::StepStarted { hash: was, .. }, Event::StepStarted { hash: is, .. }) => was == is,
         (Event::StepSkipped { .. }, Event::StepSkipped { .. }) => true,
@@ -51,11 +51,11 @@ mod tests {
     use super::*;
 
     fn failed(code: Code, message: &str) -> Event {
-        Event::StepFailed { error: StepError::new(code, message), then: AfterFailure::Fail }
+        Event::StepFailed { error: StepFailure::new(code, message), then: AfterFailure::Fail }
     }
 
     fn finished(status: Status, message: &str) -> Event {
-        let error = Some(StepError::new(Code::LimitOutput, message));
+        let error = Some(StepFailure::new(Code::LimitOutput, message));
         Event::RunFinished { status, error, failed: Some(Path::root()), thread: None }
     }
 
@@ -77,7 +77,7 @@ mod tests {
         assert!(!compare(failed(Code::LimitOutput, "words"), &failed(Code::LimitSteps, "words")));
         assert!(!compare(finished(Status::Failed, "words"), &finished(Status::Cancelled, "words")));
         let retried =
-            Event::StepFailed { error: StepError::new(Code::LimitOutput, "words"), then: AfterFailure::Retry(5) };
+            Event::StepFailed { error: StepFailure::new(Code::LimitOutput, "words"), then: AfterFailure::Retry(5) };
         assert!(!compare(failed(Code::LimitOutput, "words"), &retried));
     }
 }

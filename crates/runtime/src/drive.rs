@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
@@ -89,10 +89,10 @@ pub(crate) enum DriveResult {
     /// The run waits for people or decisions.
     Suspended,
     /// The journal failed; the run can be resumed from its stored events.
-    Broken(StepError),
+    Broken(StepFailure),
 }
 
-type PendingAppend = (Vec<Arc<Record>>, BoxFuture<'static, Result<(), StepError>>);
+type PendingAppend = (Vec<Arc<Record>>, BoxFuture<'static, Result<(), StepFailure>>);
 
 /// The future of a run.
 pub(crate) struct Drive {
@@ -152,11 +152,11 @@ impl Drive {
 
     /// Ends the run because its cancellation is already recorded.
     pub(crate) fn end_cancelled(&mut self) {
-        self.end_run(Status::Cancelled, StepError::new(Code::Cancelled, "the run was cancelled"));
+        self.end_run(Status::Cancelled, StepFailure::new(Code::Cancelled, "the run was cancelled"));
     }
 
     /// Abandons the effects in flight and records the end.
-    fn end_run(&mut self, status: Status, error: StepError) {
+    fn end_run(&mut self, status: Status, error: StepFailure) {
         if !self.over {
             // Dropping the interpreter aborts every effect, and each appends that to the log.
             self.root = None;
@@ -164,7 +164,7 @@ impl Drive {
         }
     }
 
-    fn finish_run(&mut self, status: Status, error: Option<StepError>, failed: Option<Path>) {
+    fn finish_run(&mut self, status: Status, error: Option<StepFailure>, failed: Option<Path>) {
         self.over = true;
         let thread = self.thread_storage.as_ref().and_then(ThreadStorage::to_memory_write);
         let event = Event::RunFinished { status, error, failed, thread };
@@ -173,7 +173,7 @@ impl Drive {
         }
     }
 
-    fn handle_result(&mut self, walked: StepResult) -> Result<(), StepError> {
+    fn handle_result(&mut self, walked: StepResult) -> Result<(), StepFailure> {
         self.root = None;
         match walked {
             Ok(_) | Err(Interrupt::Return(_)) => self.finish_run(Status::Succeeded, None, None),
@@ -221,12 +221,12 @@ impl Drive {
         {
             self.deadline = None;
             let message = format!("the run took longer than {} ms", self.time_ms);
-            self.end_run(Status::TimedOut, StepError::new(Code::LimitTime, message));
+            self.end_run(Status::TimedOut, StepFailure::new(Code::LimitTime, message));
         }
     }
 
     /// Stores pending events; `Ok(true)` if the state of the log changed.
-    fn store_pending(&mut self, context: &mut Context<'_>) -> Result<bool, StepError> {
+    fn store_pending(&mut self, context: &mut Context<'_>) -> Result<bool, StepFailure> {
         if let Some((records, append)) = &mut self.appending {
             let Poll::Ready(result) = append.as_mut().poll(context) else { return Ok(false) };
             let records = std::mem::take(records);
@@ -244,7 +244,7 @@ impl Drive {
         }
     }
 
-    fn poll_until_blocked(&mut self, context: &mut Context<'_>) -> Result<Poll<DriveResult>, StepError> {
+    fn poll_until_blocked(&mut self, context: &mut Context<'_>) -> Result<Poll<DriveResult>, StepFailure> {
         loop {
             self.receive_signals(context);
             if let Some(root) = &mut self.root

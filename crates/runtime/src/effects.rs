@@ -13,7 +13,7 @@ use flowloom_core::effect::{
     CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, PythonReply, PythonRequest, Request,
     ScrapeRequest, ScriptRequest,
 };
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hasher;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -25,7 +25,7 @@ use flowloom_core::value::Value;
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The result of an effect.
-pub type EffectFuture<'a, T> = BoxFuture<'a, Result<T, StepError>>;
+pub type EffectFuture<'a, T> = BoxFuture<'a, Result<T, StepFailure>>;
 
 /// The run, step and attempt on whose behalf an effect is performed.
 #[derive(Clone)]
@@ -93,7 +93,7 @@ pub trait Deltas: Send + Sync {
 pub trait Model: Send + Sync {
     /// Resolves the model that a step names (or the default if `named` is `None`) to `provider:model`. Fails if there
     /// is no choice or the provider cannot be used (unknown, no key, no file).
-    fn resolve(&self, named: Option<&str>) -> Result<String, StepError>;
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure>;
 
     /// Calls a model. Transport errors are retried internally. A stream that breaks off is an error, never a short
     /// answer.
@@ -145,7 +145,7 @@ pub trait Scraper: Send + Sync {
     fn fetch_page<'a>(&'a self, request: &'a ScrapeRequest, context: &'a EffectContext) -> EffectFuture<'a, String>;
 
     /// The inner HTML of all elements in `html` that match `selector` (CSS).
-    fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError>;
+    fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepFailure>;
 }
 
 /// Tools and functions by id.
@@ -154,7 +154,7 @@ pub trait Functions: Send + Sync {
     fn effect_class(&self, request: &CallRequest) -> EffectClass;
 
     /// Checks whether `agent` may call `function`; the error states the reason.
-    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepError>;
+    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepFailure>;
 
     /// Calls a function, which requests effects of its own through `below`.
     fn call_function<'a>(
@@ -206,8 +206,8 @@ pub trait SandboxHost: Send + Sync {
 pub struct NoCodeRunner;
 
 impl NoCodeRunner {
-    fn rejection_error() -> StepError {
-        StepError::new(flowloom_core::code::Code::NoSandbox, "untrusted code needs a sandbox, which is not available")
+    fn rejection_error() -> StepFailure {
+        StepFailure::new(flowloom_core::code::Code::NoSandbox, "untrusted code needs a sandbox, which is not available")
     }
 }
 

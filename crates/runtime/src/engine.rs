@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record, RunCreated};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -79,7 +79,7 @@ pub struct RunOutcome {
     /// The final variables, conversations and transcript.
     pub env: Env,
     /// The error of the journal, if it stopped the run.
-    pub broken: Option<StepError>,
+    pub broken: Option<StepFailure>,
 }
 
 impl Engine {
@@ -102,7 +102,7 @@ impl Engine {
 
     /// Prepares a new run; nothing happens until it is driven. Fails before anything is recorded if the inputs are not
     /// valid (`FL1031`, `FL1038`) or if the agent lacks a permission.
-    pub fn start_run(&self, start: StartOptions) -> Result<Run, StepError> {
+    pub fn start_run(&self, start: StartOptions) -> Result<Run, StepFailure> {
         self.check_start(&start)?;
         let lease = self.journal.begin_run(start.id.unwrap_or_else(|| (self.ids)()))?;
         let created = RunCreated {
@@ -129,8 +129,8 @@ impl Engine {
     pub async fn resume_run(
         &self,
         run: RunId,
-        plan: impl AsyncFnOnce(&RunCreated) -> Result<Arc<Plan>, StepError>,
-    ) -> Result<Run, StepError> {
+        plan: impl AsyncFnOnce(&RunCreated) -> Result<Arc<Plan>, StepFailure>,
+    ) -> Result<Run, StepFailure> {
         let (lease, records) = self.claim_run(run).await?;
         match self.prepare_resume(lease, records, plan).await {
             Ok(run) => Ok(run),
@@ -145,14 +145,14 @@ impl Engine {
         &self,
         lease: Lease,
         records: Vec<Arc<Record>>,
-        plan: impl AsyncFnOnce(&RunCreated) -> Result<Arc<Plan>, StepError>,
-    ) -> Result<Run, StepError> {
+        plan: impl AsyncFnOnce(&RunCreated) -> Result<Arc<Plan>, StepFailure>,
+    ) -> Result<Run, StepFailure> {
         let created = read_created(&records, lease.run)?;
         let plan = plan(&created).await?;
         let state = RunState::from_records(records.iter().map(|record| &**record))?;
         if state.status.is_final() {
             let message = format!("the run has ended: {}", state.status.name());
-            return Err(StepError::new(Code::NothingToDo, message));
+            return Err(StepFailure::new(Code::NothingToDo, message));
         }
         let cancelled = records.iter().any(|record| matches!(record.event, Event::CancelRequested { .. }));
         let log = self.open_log(lease, Mode::Live, records);
@@ -166,7 +166,7 @@ impl Engine {
 
     /// Replays the record of a run without performing effects. The records of the outcome are those that were replayed.
     /// Fails with `FL1201` if the plan does not reproduce the record.
-    pub async fn replay_run(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<RunOutcome, StepError> {
+    pub async fn replay_run(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<RunOutcome, StepFailure> {
         let (outcome, left_over) = self.follow_records(records, plan).await?;
         if let Some(error) = outcome.broken {
             return Err(error);
@@ -175,7 +175,7 @@ impl Engine {
             Some(record) if !ended_externally(&outcome.state) => {
                 let message =
                     format!("the record has {} at {}, but the replay does not", record.event.name(), record.path);
-                Err(StepError::new(Code::ReplayDivergence, message))
+                Err(StepFailure::new(Code::ReplayDivergence, message))
             }
             _ => Ok(outcome),
         }
@@ -190,9 +190,9 @@ impl Engine {
         &self,
         records: Vec<Arc<Record>>,
         plan: Arc<Plan>,
-    ) -> Result<(RunOutcome, Option<Arc<Record>>), StepError> {
+    ) -> Result<(RunOutcome, Option<Arc<Record>>), StepFailure> {
         let Some(run) = records.first().map(|record| record.run) else {
-            return Err(StepError::new(Code::RunNotFound, "there is nothing to replay"));
+            return Err(StepFailure::new(Code::RunNotFound, "there is nothing to replay"));
         };
         let created = read_created(&records, run)?;
         RunState::from_records(records.iter().map(|record| &**record))?;
@@ -214,24 +214,24 @@ impl Engine {
 
     /// Writes a signal into the journal of a run that is not driven; the next resume applies it. Fails with `FL1208` if
     /// the run does not wait for it, and with `FL1042` if an answer does not match its schema.
-    pub async fn post_signal(&self, run: RunId, signal: Signal) -> Result<(), StepError> {
+    pub async fn post_signal(&self, run: RunId, signal: Signal) -> Result<(), StepFailure> {
         let (lease, records) = self.claim_run(run).await?;
         let posted = self.record_signal(lease, &records, signal).await;
         self.journal.release_run(lease);
         posted
     }
 
-    async fn record_signal(&self, lease: Lease, records: &[Arc<Record>], signal: Signal) -> Result<(), StepError> {
+    async fn record_signal(&self, lease: Lease, records: &[Arc<Record>], signal: Signal) -> Result<(), StepFailure> {
         let state = RunState::from_records(records.iter().map(|record| &**record))?;
         if state.status.is_final() {
             let message = format!("the run has ended: {}", state.status.name());
-            return Err(StepError::new(Code::NothingToDo, message));
+            return Err(StepFailure::new(Code::NothingToDo, message));
         }
         let attempt_at = |path: &Path, phase: Phase| match state.find_step(path) {
             Some(step) if step.phase == phase => Ok(step.attempts),
             _ => {
                 let message = format!("no step waits for this signal at {path}");
-                Err(StepError::new(Code::NothingToDo, message))
+                Err(StepFailure::new(Code::NothingToDo, message))
             }
         };
         let (path, attempt, event) = match signal {
@@ -241,7 +241,7 @@ impl Engine {
                 let schema = state.find_step(&path).and_then(|step| step.question.as_ref()?.schema.as_ref());
                 if let Some(complaints) = schema.and_then(|schema| validation_errors(schema, &value)) {
                     let message = format!("the answer does not match the schema of the question: {complaints}");
-                    return Err(StepError::new(Code::AnswerInvalid, message));
+                    return Err(StepFailure::new(Code::AnswerInvalid, message));
                 }
                 (path, attempt, Event::Answered { value, by })
             }
@@ -259,7 +259,7 @@ impl Engine {
         }
     }
 
-    async fn claim_run(&self, run: RunId) -> Result<(Lease, Vec<Arc<Record>>), StepError> {
+    async fn claim_run(&self, run: RunId) -> Result<(Lease, Vec<Arc<Record>>), StepFailure> {
         let lease = self.journal.claim_run(run).await?;
         match self.journal.read(run, 0).await {
             Ok(records) => Ok((lease, records)),
@@ -297,7 +297,7 @@ impl Engine {
         Run { id: log.lease.run, log, control, drive, journal: self.journal.clone(), final_env: left }
     }
 
-    fn check_start(&self, start: &StartOptions) -> Result<(), StepError> {
+    fn check_start(&self, start: &StartOptions) -> Result<(), StepFailure> {
         if let Some(error) = start.plan.inputs.check_inputs(&start.inputs) {
             return Err(error);
         }
@@ -318,16 +318,16 @@ fn ended_externally(state: &RunState) -> bool {
         || state.failed.as_ref().is_some_and(in_flight)
 }
 
-fn read_created(records: &[Arc<Record>], run: RunId) -> Result<RunCreated, StepError> {
+fn read_created(records: &[Arc<Record>], run: RunId) -> Result<RunCreated, StepFailure> {
     let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) else {
-        return Err(StepError::new(Code::RunNotFound, format!("there is no run {run}")));
+        return Err(StepFailure::new(Code::RunNotFound, format!("there is no run {run}")));
     };
     if created.engine_semantics != ENGINE_SEMANTICS {
         let message = format!(
             "the run has engine semantics {}, and this version has {ENGINE_SEMANTICS}; use the version that created it",
             created.engine_semantics
         );
-        return Err(StepError::new(Code::EngineTooOld, message));
+        return Err(StepFailure::new(Code::EngineTooOld, message));
     }
     Ok((**created).clone())
 }
@@ -364,7 +364,7 @@ impl Run {
         }
         let records = log.stored_records();
         let (state, illegal) = RunState::up_to_illegal(records.iter().map(|record| &**record));
-        let broken = if let DriveResult::Broken(error) = driven { Some(error) } else { illegal.map(StepError::from) };
+        let broken = if let DriveResult::Broken(error) = driven { Some(error) } else { illegal.map(StepFailure::from) };
         RunOutcome { id, state, records, broken, env: final_env.take_env() }
     }
 

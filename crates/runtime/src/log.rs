@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
 use flowloom_core::path::Path;
 use flowloom_core::value::Value;
@@ -50,7 +50,7 @@ struct LogState {
     now: Option<u64>,
     stored: Vec<Arc<Record>>,
     waiters: Vec<(u64, Waker)>,
-    failure: Option<StepError>,
+    failure: Option<StepFailure>,
     recorded: HashMap<RecordKey, Arc<Record>>,
     outcomes: BTreeSet<u64>,
     last_replayed: u64,
@@ -70,7 +70,7 @@ type RecordKey = (Path, u32, EventKind);
 /// The recorded outcome of an attempt.
 pub(crate) enum RecordedOutcome {
     Finished { output: Option<Value>, usage: Option<Usage>, memory: Vec<MemoryWrite> },
-    Failed { error: StepError, then: AfterFailure },
+    Failed { error: StepFailure, then: AfterFailure },
 }
 
 impl RunLog {
@@ -108,7 +108,12 @@ impl RunLog {
 
     /// Appends an event, or finds it in the record and returns what was recorded. Fails with `FL1201` if the record
     /// differs.
-    pub(crate) fn emit_event(&self, path: &Path, attempt: u32, event: Event) -> Result<Option<Arc<Record>>, StepError> {
+    pub(crate) fn emit_event(
+        &self,
+        path: &Path,
+        attempt: u32,
+        event: Event,
+    ) -> Result<Option<Arc<Record>>, StepFailure> {
         let mut state = self.lock_state();
         if !state.recorded.is_empty()
             && let Some(record) = state.recorded.remove(&(path.clone(), attempt, event.kind()))
@@ -118,7 +123,7 @@ impl RunLog {
         }
         if self.mode == Mode::Replay {
             let message = format!("the record has no {} at {path}, attempt {attempt}", event.name());
-            return Err(StepError::new(Code::ReplayDivergence, message));
+            return Err(StepFailure::new(Code::ReplayDivergence, message));
         }
         self.push_event(&mut state, path, attempt, event);
         Ok(None)
@@ -202,7 +207,7 @@ impl RunLog {
     }
 
     /// Completes when everything appended so far is stored.
-    pub(crate) async fn wait_until_durable(&self) -> Result<(), StepError> {
+    pub(crate) async fn wait_until_durable(&self) -> Result<(), StepFailure> {
         if self.immediate {
             return self.store_now();
         }
@@ -222,12 +227,12 @@ impl RunLog {
     }
 
     /// Stores pending events in an immediate journal.
-    pub(crate) fn store_now(&self) -> Result<(), StepError> {
+    pub(crate) fn store_now(&self) -> Result<(), StepFailure> {
         match self.submit_pending() {
             None => Ok(()),
             Some((records, AppendResult::Done(result))) => self.mark_stored(&records, result),
             // Unreachable for a journal that is immediate.
-            Some((_, AppendResult::Later(_))) => Err(StepError::new(Code::StoreFailed, "the journal did not answer")),
+            Some((_, AppendResult::Later(_))) => Err(StepFailure::new(Code::StoreFailed, "the journal did not answer")),
         }
     }
 
@@ -250,7 +255,11 @@ impl RunLog {
     }
 
     /// Notes whether records were stored, and publishes them.
-    pub(crate) fn mark_stored(&self, records: &[Arc<Record>], result: Result<(), StepError>) -> Result<(), StepError> {
+    pub(crate) fn mark_stored(
+        &self,
+        records: &[Arc<Record>],
+        result: Result<(), StepFailure>,
+    ) -> Result<(), StepFailure> {
         let mut state = self.lock_state();
         if let Err(error) = result {
             state.failure = Some(error.clone());

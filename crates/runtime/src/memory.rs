@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
@@ -66,15 +66,15 @@ impl MemoryJournal {
 }
 
 impl MemoryState {
-    fn append_records(&mut self, lease: Lease, records: Vec<Arc<Record>>) -> Result<(), StepError> {
+    fn append_records(&mut self, lease: Lease, records: Vec<Arc<Record>>) -> Result<(), StepFailure> {
         if let Some(accepts) = &mut self.accepts {
             if records.len() > *accepts {
-                return Err(StepError::new(Code::StoreFailed, "the journal is down"));
+                return Err(StepFailure::new(Code::StoreFailed, "the journal is down"));
             }
             *accepts -= records.len();
         }
         let Some(kept) = self.runs.get_mut(&lease.run).filter(|kept| kept.epoch == lease.epoch) else {
-            return Err(StepError::new(Code::OwnershipLost, "another worker took over the run"));
+            return Err(StepFailure::new(Code::OwnershipLost, "another worker took over the run"));
         };
         for record in &records {
             let user = || find_user(&kept.records, &records);
@@ -106,18 +106,18 @@ fn find_user(kept: &[Arc<Record>], new: &[Arc<Record>]) -> String {
 }
 
 impl Journal for MemoryJournal {
-    fn begin_run(&self, run: RunId) -> Result<Lease, StepError> {
+    fn begin_run(&self, run: RunId) -> Result<Lease, StepFailure> {
         self.lock_state().runs.insert(run, StoredRun { epoch: 1, records: Vec::new() });
         Ok(Lease { run, epoch: 1 })
     }
 
-    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepError>> {
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepFailure>> {
         let claimed = match self.lock_state().runs.get_mut(&run) {
             Some(kept) => {
                 kept.epoch += 1;
                 Ok(Lease { run, epoch: kept.epoch })
             }
-            None => Err(StepError::new(Code::RunNotFound, format!("there is no run {run}"))),
+            None => Err(StepFailure::new(Code::RunNotFound, format!("there is no run {run}"))),
         };
         Box::pin(async move { claimed })
     }
@@ -132,13 +132,13 @@ impl Journal for MemoryJournal {
         true
     }
 
-    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepError>> {
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepFailure>> {
         let mut records = self.run_records(run);
         records.retain(|record| record.seq > after);
         Box::pin(async move { Ok(records) })
     }
 
-    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
+    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, StepFailure>> {
         let state = self.lock_state();
         let mut kept: Vec<_> = state.memory.iter().filter(|((owner, _), _)| owner == namespace).collect();
         kept.sort_by_key(|((_, key), _)| key.clone());
@@ -146,7 +146,7 @@ impl Journal for MemoryJournal {
         Box::pin(async move { Ok(map) })
     }
 
-    fn read_memory<'a>(&'a self, user: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
+    fn read_memory<'a>(&'a self, user: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepFailure>> {
         let value = self.lock_state().memory.get(&(user.to_owned(), key.to_owned())).cloned();
         Box::pin(async move { Ok(value) })
     }

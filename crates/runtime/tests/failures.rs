@@ -52,7 +52,7 @@ impl Trial {
         self
     }
 
-    fn start_run(&self) -> Result<flowloom_runtime::Run, flowloom_core::StepError> {
+    fn start_run(&self) -> Result<flowloom_runtime::Run, flowloom_core::StepFailure> {
         self.engine.start_run(StartOptions {
             plan: self.plan.clone(),
             bundle: Hash::of_bytes(b"bundle"),

@@ -10,7 +10,7 @@ mod world;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record, Resolution};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -85,7 +85,7 @@ fn open_signal(outcome: &RunOutcome) -> Option<Signal> {
     })
 }
 
-fn fold(records: &[Record]) -> Result<RunState, StepError> {
+fn fold(records: &[Record]) -> Result<RunState, StepFailure> {
     Ok(RunState::from_records(records)?)
 }
 

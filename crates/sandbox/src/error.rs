@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json::JsonError;
 use flowloom_runtime::causes::log_causes;
 
@@ -141,9 +141,9 @@ impl From<InterpreterError> for UnavailableError {
 
 /// The causes are logged here, because a step's error has none. They contain no secret: no key or secret is passed to
 /// a worker.
-impl From<SandboxError> for StepError {
-    fn from(error: SandboxError) -> StepError {
+impl From<SandboxError> for StepFailure {
+    fn from(error: SandboxError) -> StepFailure {
         log_causes(error.code(), &error);
-        StepError::new(error.code(), error.to_string())
+        StepFailure::new(error.code(), error.to_string())
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{CodeRunner, EffectContext, EffectFuture, SandboxHost};
 
@@ -40,7 +40,7 @@ impl CodeRunner for Sandbox {
         _host: &'a dyn SandboxHost,
         _context: &'a EffectContext,
     ) -> EffectFuture<'a, PythonReply> {
-        Box::pin(async { Err(StepError::new(Code::NoSandbox, UNSUPPORTED_MESSAGE)) })
+        Box::pin(async { Err(StepFailure::new(Code::NoSandbox, UNSUPPORTED_MESSAGE)) })
     }
 
     fn evaluate_script<'a>(
@@ -48,6 +48,6 @@ impl CodeRunner for Sandbox {
         _request: &'a ScriptRequest,
         _context: &'a EffectContext,
     ) -> EffectFuture<'a, Option<Value>> {
-        Box::pin(async { Err(StepError::new(Code::NoSandbox, UNSUPPORTED_MESSAGE)) })
+        Box::pin(async { Err(StepFailure::new(Code::NoSandbox, UNSUPPORTED_MESSAGE)) })
     }
 }

@@ -6,7 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use flowloom_core::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_runtime::effects::CodeRunner as _;
 use flowloom_sandbox::{Sandbox, SandboxConfig, ScriptLimits};
 use support::attack::again_as_an_ordinary_user;
@@ -18,7 +18,7 @@ fn limited_config() -> SandboxConfig {
 }
 
 /// Evaluates an attack and checks that it learned nothing, and that the next expression is served.
-async fn attack_with(sandbox: &Sandbox, source: &str) -> Result<String, StepError> {
+async fn attack_with(sandbox: &Sandbox, source: &str) -> Result<String, StepFailure> {
     let since = Instant::now();
     let outcome = evaluate_source(sandbox, source).await;
     // The limit is 100 ms; the rest allows for a busy machine.

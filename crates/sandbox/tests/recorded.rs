@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, ScrapeRequest};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::Event;
 use flowloom_core::expr::{Data, Missing, TextRules};
 use flowloom_core::hash::Hash;
@@ -29,7 +29,7 @@ use support::{execute_body, test_config};
 struct EchoEffects;
 
 impl Model for EchoEffects {
-    fn resolve(&self, _named: Option<&str>) -> Result<String, StepError> {
+    fn resolve(&self, _named: Option<&str>) -> Result<String, StepFailure> {
         Ok("test:echo".to_owned())
     }
 
@@ -77,7 +77,7 @@ impl Scraper for EchoEffects {
         Box::pin(async { Ok("page".to_owned()) })
     }
 
-    fn select_html(&self, _html: &str, _selector: &str) -> Result<Vec<String>, StepError> {
+    fn select_html(&self, _html: &str, _selector: &str) -> Result<Vec<String>, StepFailure> {
         Ok(Vec::new())
     }
 }
@@ -87,7 +87,7 @@ impl Functions for EchoEffects {
         EffectClass::AtLeastOnce
     }
 
-    fn check_permission(&self, _agent: &str, _function: &str) -> Result<(), StepError> {
+    fn check_permission(&self, _agent: &str, _function: &str) -> Result<(), StepFailure> {
         Ok(())
     }
 

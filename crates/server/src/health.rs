@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use flowloom_app::blocks::BlockRegistry;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::Store;
@@ -66,7 +66,7 @@ pub(crate) async fn get_metrics(State(server): State<Server>, caller: Caller) ->
     let (live, followers) = (server.supervisor.count(), Arc::strong_count(&server.followers) - 1);
     let (bytes, commits, counts, oldest) = crate::blocking::run_blocking(move || {
         let store = &server.app.store;
-        Ok::<_, StepError>((
+        Ok::<_, StepFailure>((
             store.size_bytes()?,
             store.commit_count(),
             store.count_by_status()?,

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use flowloom_app::blocks::RejectedBlocks;
 use flowloom_app::runs::service::NotStarted;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_store::StoreError;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -94,12 +94,12 @@ impl From<NotStarted> for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Problem {
-        StepError::from(error).into()
+        StepFailure::from(error).into()
     }
 }
 
-impl From<StepError> for Problem {
-    fn from(error: StepError) -> Problem {
+impl From<StepFailure> for Problem {
+    fn from(error: StepFailure) -> Problem {
         Problem::new(error.code, error.message)
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
@@ -38,7 +38,7 @@ impl RecoveryTask {
     }
 
     /// Reclaims runs that no worker drives, as far as there is capacity.
-    pub(crate) async fn reclaim_runs(&mut self) -> Result<(), StepError> {
+    pub(crate) async fn reclaim_runs(&mut self) -> Result<(), StepFailure> {
         let mut tried = HashSet::new();
         while self.server.supervisor.check_capacity().is_ok() {
             let store = self.server.app.store.clone();
@@ -62,7 +62,7 @@ impl RecoveryTask {
         Ok(())
     }
 
-    async fn reclaim_run(&mut self, orphan: AbandonedRun) -> Result<(), StepError> {
+    async fn reclaim_run(&mut self, orphan: AbandonedRun) -> Result<(), StepFailure> {
         let id = orphan.id;
         let done = match orphan.is_hopeless {
             true => self.server.app.store.quarantine_run(id, SystemClock.now_ms()).await,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_app::config::retention::Retention;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::Store;
@@ -27,7 +27,7 @@ pub(crate) async fn run_retention_task(store: Arc<Store>, retention: Retention, 
     }
 }
 
-async fn delete_expired_runs(store: &Store, retention: &Retention) -> Result<u64, StepError> {
+async fn delete_expired_runs(store: &Store, retention: &Retention) -> Result<u64, StepFailure> {
     let mut count = 0;
     for old in retention.expired_runs(SystemClock.now_ms()) {
         count += store.prune_runs(old).await?;

@@ -14,7 +14,7 @@ use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::schedules::CronTimes;
 use flowloom_app::tools::workflows::derive_run_id;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::{Map, Value};
@@ -188,7 +188,7 @@ pub(crate) async fn run_scheduler(server: Server, shutdown: CancellationToken) {
     }
 }
 
-async fn start_due_schedules(server: &Server) -> Result<(), StepError> {
+async fn start_due_schedules(server: &Server) -> Result<(), StepFailure> {
     let now = SystemClock.now_ms();
     let store = server.app.store.clone();
     let Ok(due) = crate::blocking::run_blocking(move || store.list_due_schedules(now)).await else { return Ok(()) };
@@ -211,7 +211,7 @@ async fn start_due_schedules(server: &Server) -> Result<(), StepError> {
 }
 
 /// Claims the run of a due schedule and starts it.
-async fn claim_and_start(server: &Server, mut row: ScheduleRow, now: u64) -> Result<(), StepError> {
+async fn claim_and_start(server: &Server, mut row: ScheduleRow, now: u64) -> Result<(), StepFailure> {
     let times = CronTimes::parse(&row.cron, &row.timezone)?;
     // Of several missed times, the last one counts.
     let at = times.last_before(now).map_or(row.next_at, |last| last.max(row.next_at));
@@ -228,7 +228,7 @@ async fn claim_and_start(server: &Server, mut row: ScheduleRow, now: u64) -> Res
 }
 
 /// Starts a run that was claimed by a server that ended before starting it.
-async fn start_claimed(server: &Server, row: &ScheduleRow, now: u64) -> Result<(), StepError> {
+async fn start_claimed(server: &Server, row: &ScheduleRow, now: u64) -> Result<(), StepFailure> {
     let run = row.last_run.as_deref().and_then(RunId::parse);
     let Some(run) = run.filter(|run| !matches!(server.app.store.get_run(*run), Ok(Some(_)))) else {
         return Ok(server.app.store.settle_claim(row).await?);
@@ -240,7 +240,7 @@ async fn start_claimed(server: &Server, row: &ScheduleRow, now: u64) -> Result<(
     start_run(server, row, run).await
 }
 
-async fn start_run(server: &Server, row: &ScheduleRow, run: RunId) -> Result<(), StepError> {
+async fn start_run(server: &Server, row: &ScheduleRow, run: RunId) -> Result<(), StepFailure> {
     let call = StartContext::for_user(server, &row.user);
     let inputs = parse_value(&row.inputs).unwrap_or_default();
     let started = async {

@@ -12,7 +12,7 @@ use flowloom_app::engines::App;
 use flowloom_app::runs::supervisor::RunSupervisor;
 use flowloom_app::telemetry::TraceExporter;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_store::SHARED_USER;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -64,7 +64,7 @@ impl RunningServer {
     }
 
     /// The definitions that everyone can run. Reads the folder.
-    pub fn definitions(&self) -> Result<Vec<Arc<CatalogEntry>>, StepError> {
+    pub fn definitions(&self) -> Result<Vec<Arc<CatalogEntry>>, StepFailure> {
         self.server.catalog.list_definitions(SHARED_USER)
     }
 
@@ -94,7 +94,7 @@ impl RunningServer {
 }
 
 /// Listens, takes up what was left, and starts what a server does besides answering.
-pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, StepError> {
+pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, StepFailure> {
     let is_local = options.bind.ip().is_loopback();
     let has_keys = app.store.list_keys()?.iter().any(|key| key.revoked_at.is_none());
     if !is_local && !has_keys {
@@ -102,9 +102,9 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
             "{} is reachable from other machines, but there is no API key; create one with flowloom keys create",
             options.bind
         );
-        return Err(StepError::new(Code::BindRefused, message));
+        return Err(StepFailure::new(Code::BindRefused, message));
     }
-    let refused = |error| StepError::new(Code::BindRefused, format!("cannot listen on {}: {error}", options.bind));
+    let refused = |error| StepFailure::new(Code::BindRefused, format!("cannot listen on {}: {error}", options.bind));
     let listener = TcpListener::bind(options.bind).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let _alone = app.store.lock_for_server()?;
@@ -153,7 +153,7 @@ fn complete_document(router: Router<Server>, server: Server) -> Router {
 }
 
 /// Reclaims abandoned runs and starts the background tasks, which run until the server stops.
-async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -> Result<TaskTracker, StepError> {
+async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -> Result<TaskTracker, StepFailure> {
     let mut recovery = RecoveryTask::new(server.clone());
     recovery.reclaim_runs().await?;
     let tasks = TaskTracker::new();

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -47,14 +47,14 @@ impl Store {
     }
 
     /// Suspends a run with the status `quarantined`, until a person resumes it.
-    pub async fn quarantine_run(&self, run: RunId, at: u64) -> Result<(), StepError> {
+    pub async fn quarantine_run(&self, run: RunId, at: u64) -> Result<(), StepFailure> {
         let lease = self.claim_run(run).await?;
         let suspended = self.suspend_run(lease, at).await;
         self.release_run(lease);
         suspended
     }
 
-    async fn suspend_run(&self, lease: Lease, at: u64) -> Result<(), StepError> {
+    async fn suspend_run(&self, lease: Lease, at: u64) -> Result<(), StepFailure> {
         let run = lease.run;
         let seq = self.read(run, 0).await?.last().map_or(1, |last| last.seq + 1);
         let event = Event::RunSuspended { status: Status::Quarantined };

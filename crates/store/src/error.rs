@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::{Retry, StepError};
+use flowloom_core::error::{Retry, StepFailure};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 
@@ -273,10 +273,10 @@ impl StoreError {
     }
 }
 
-impl From<StoreError> for StepError {
+impl From<StoreError> for StepFailure {
     /// The failure as a run records it and as people see it. The causes go to the log.
-    fn from(error: StoreError) -> StepError {
-        let failed = StepError { code: error.code(), message: error.to_string(), retry: error.retry() };
+    fn from(error: StoreError) -> StepFailure {
+        let failed = StepFailure { code: error.code(), message: error.to_string(), retry: error.retry() };
         if let Some(cause) = std::error::Error::source(&error) {
             tracing::debug!(code = %failed.code, "{failed}: {cause}");
         }

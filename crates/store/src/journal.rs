@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -21,12 +21,12 @@ use crate::store::Store;
 use crate::worker::LocalWorker;
 
 impl Journal for Store {
-    fn begin_run(&self, run: RunId) -> Result<Lease, StepError> {
+    fn begin_run(&self, run: RunId) -> Result<Lease, StepFailure> {
         self.worker.register_run(run)?;
         Ok(Lease { run, epoch: 1 })
     }
 
-    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepError>> {
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepFailure>> {
         Box::pin(async move {
             if let Some(runs) = &self.runs {
                 self.worker.register_run(run)?;
@@ -34,7 +34,7 @@ impl Journal for Store {
                 if claimed.is_err() {
                     self.worker.unregister_run(run);
                 }
-                return claimed.map_err(StepError::from);
+                return claimed.map_err(StepFailure::from);
             }
             let (seen, living) =
                 self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
@@ -103,11 +103,11 @@ impl Journal for Store {
         appended
     }
 
-    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepError>> {
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepFailure>> {
         Box::pin(async move { Ok(self.read_events(run, after, u32::MAX)?) })
     }
 
-    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
+    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, StepFailure>> {
         Box::pin(async move {
             let sql = "select key, value from memory where namespace = $1 order by key";
             let rows = self.read_with(|db| {
@@ -121,11 +121,15 @@ impl Journal for Store {
         })
     }
 
-    fn read_memory<'a>(&'a self, namespace: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
+    fn read_memory<'a>(
+        &'a self,
+        namespace: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Value>, StepFailure>> {
         Box::pin(async move {
             let sql = "select value from memory where namespace = $1 and key = $2";
             let value = self.read_with(|db| {
-                db.query_first(sql, params![namespace, key], |row| Ok(parse_memory_value(key, &row.get::<String>(0)?)?))
+                db.query_first(sql, params![namespace, key], |row| parse_memory_value(key, &row.get::<String>(0)?))
             })?;
             Ok(value)
         })
@@ -170,7 +174,7 @@ fn read_run_lease(connection: &DbConnection, run: RunId) -> Result<RunLease, Sto
     let sql = "select epoch, worker from run where id = $1";
     let read = |row: &DbRow<'_>| Ok(RunLease { epoch: row.get(0)?, worker: row.get(1)? });
     let found = connection.query_first(sql, params![&run.to_string()], read)?;
-    found.ok_or_else(|| StoreError::RunNotFound(run).into())
+    found.ok_or_else(|| StoreError::RunNotFound(run))
 }
 
 /// One append, ready to be written.
@@ -243,7 +247,7 @@ impl AppendBatch {
         };
         let found =
             connection.query_first_for_update(sql, params![&run, self.lease.epoch, self.worker.name()], read)?;
-        found.ok_or_else(|| StoreError::OwnershipLost.into())
+        found.ok_or_else(|| StoreError::OwnershipLost)
     }
 }
 

@@ -149,10 +149,10 @@ impl Store {
     /// Limits SQLite's file to a number of pages, to simulate a full disk in tests.
     pub fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
         let set = format!("PRAGMA max_page_count={pages}");
-        Ok(self.writer.with_connection(|connection| match connection {
+        self.writer.with_connection(|connection| match connection {
             DbConnection::Sqlite(sqlite) => sqlite.run_script(&set),
             DbConnection::Postgres(_) => Err(StoreError::NoPageLimit),
-        })?)
+        })
     }
 
     pub(crate) fn read_with<T: Send>(

@@ -1,7 +1,7 @@
 //! The errors of tools, and how each becomes the error of a step.
 
 use flowloom_core::code::Code;
-use flowloom_core::error::{Retry, StepError};
+use flowloom_core::error::{Retry, StepFailure};
 use flowloom_runtime::causes::log_causes;
 
 use crate::egress::EgressError;
@@ -68,9 +68,9 @@ impl ToolError {
 }
 
 /// The causes are logged here, because a step's error has none. Secrets are redacted where the errors arise.
-impl From<ToolError> for StepError {
-    fn from(error: ToolError) -> StepError {
+impl From<ToolError> for StepFailure {
+    fn from(error: ToolError) -> StepFailure {
         log_causes(error.code(), &error);
-        StepError { code: error.code(), message: error.to_string(), retry: error.retry() }
+        StepFailure { code: error.code(), message: error.to_string(), retry: error.retry() }
     }
 }

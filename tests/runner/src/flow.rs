@@ -61,7 +61,7 @@ pub(crate) fn run_plan(
     plan: Arc<Plan>,
     inputs: Value,
     agent: Option<String>,
-) -> Option<Result<RunOutcome, flowloom_core::StepError>> {
+) -> Option<Result<RunOutcome, flowloom_core::StepFailure>> {
     let engine = Engine::new(world.to_effects(), Arc::new(MemoryJournal::new()));
     let limits = plan.limits.clone();
     let start = StartOptions {

@@ -7,7 +7,7 @@ use flowloom_core::chat::{Role, ToolCall, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::effect::{GenerateReply, GenerateRequest, HttpReply, HttpRequest};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
@@ -149,7 +149,7 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
             };
             Ok(engine.start_run(start)?.drive_to_end().await)
         };
-        let ended: Result<RunOutcome, StepError> =
+        let ended: Result<RunOutcome, StepFailure> =
             agents.clock.block_on(work).ok_or_else(|| "the run never ends".to_owned())?;
         outcomes.push(ended.map_err(|error| format!("the run does not start: {error}"))?);
     }
@@ -393,7 +393,7 @@ impl ScriptedAgents {
 }
 
 impl Model for ScriptedAgents {
-    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
         Ok(named.unwrap_or("scripted:case").to_owned())
     }
 
@@ -407,7 +407,7 @@ impl Model for ScriptedAgents {
             let node = self.names.get(key).cloned().unwrap_or_default();
             self.record_request(&node, request);
             let Some(answer) = self.next_entry("llm", &node) else {
-                return Err(StepError::new(Code::ScriptExhausted, format!("{node} has no further answer")));
+                return Err(StepFailure::new(Code::ScriptExhausted, format!("{node} has no further answer")));
             };
             if let Some(delay) = answer.get("delay_ms").and_then(Value::as_i64) {
                 self.clock.sleep_until(self.clock.now_ms() + u64::try_from(delay).unwrap_or(0)).await;
@@ -458,7 +458,7 @@ impl HttpSender for ScriptedAgents {
             let name = tool.and_then(|tool| tool.get("name")?.as_str()).unwrap_or_default();
             let result = self.next_entry("tools", name).unwrap_or_default();
             if let Some(message) = result.get("throw").and_then(Value::as_str) {
-                return Err(StepError::new(Code::HttpFailed, message));
+                return Err(StepFailure::new(Code::HttpFailed, message));
             }
             let body = render::render_text(&result, render::TextStyle::Json);
             Ok(HttpReply { status: 200, headers: Vec::new(), body })

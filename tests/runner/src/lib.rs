@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
@@ -203,10 +203,10 @@ pub fn block_on<F: Future>(work: F) -> F::Output {
 }
 
 /// Whether a value matches a schema; an error if the schema is invalid.
-fn matches_schema(schema: &Value, value: &Value) -> Result<bool, StepError> {
+fn matches_schema(schema: &Value, value: &Value) -> Result<bool, StepFailure> {
     let read = |value: &Value| serde_json::from_str::<serde_json::Value>(&render::to_json(value)).unwrap_or_default();
     let validator = jsonschema::validator_for(&read(schema))
-        .map_err(|error| StepError::new(Code::SchemaInvalid, error.to_string()))?;
+        .map_err(|error| StepFailure::new(Code::SchemaInvalid, error.to_string()))?;
     Ok(validator.is_valid(&read(value)))
 }
 

@@ -6,7 +6,7 @@ use flowloom_core::chat::{Message, MessagePart, Role, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, line_column};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::plan::{Plan, Step};
 use flowloom_core::render;
@@ -78,7 +78,7 @@ fn compile_case(case: &Value) -> Compiled {
     compile(MAIN_FILE, &sources, Some(markdown::FORMAT))
 }
 
-fn run_case(case: &Value, plan: Plan, model: &Arc<ScriptedModel>) -> Result<(Arc<Plan>, RunOutcome), StepError> {
+fn run_case(case: &Value, plan: Plan, model: &Arc<ScriptedModel>) -> Result<(Arc<Plan>, RunOutcome), StepFailure> {
     let world = CaseWorld::new(case);
     // The real sandbox evaluates expressions, so these cases use a real clock.
     let effects = Effects {
@@ -108,7 +108,7 @@ fn run_case(case: &Value, plan: Plan, model: &Arc<ScriptedModel>) -> Result<(Arc
 struct CaseResult<'a> {
     case: &'a Value,
     compiled: &'a Compiled,
-    ran: Option<&'a Result<(Arc<Plan>, RunOutcome), StepError>>,
+    ran: Option<&'a Result<(Arc<Plan>, RunOutcome), StepFailure>>,
 }
 
 impl CaseResult<'_> {
@@ -349,20 +349,20 @@ impl ScriptedModel {
         Value::list(self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    fn next_answer(&self, request: &GenerateRequest) -> Result<String, StepError> {
+    fn next_answer(&self, request: &GenerateRequest) -> Result<String, StepFailure> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let index = calls.len();
         calls.push(request_value(request));
         let answer = self.script.as_list().and_then(|answers| answers.get(index)).cloned();
-        let answer = answer.ok_or_else(|| StepError::new(Code::ScriptExhausted, "there is no further answer"))?;
+        let answer = answer.ok_or_else(|| StepFailure::new(Code::ScriptExhausted, "there is no further answer"))?;
         if let Some(message) =
             answer.get("error").and_then(Value::as_str).filter(|_| answer.as_map().is_some_and(|m| m.len() == 1))
         {
-            return Err(StepError::new(Code::ModelFailed, message));
+            return Err(StepFailure::new(Code::ModelFailed, message));
         }
         let Some(schema) = &request.schema else { return Ok(render::render_text(&answer, render::TextStyle::Json)) };
         if !crate::matches_schema(schema, &answer)? {
-            return Err(StepError::new(Code::ModelNotJson, "the answer does not match the schema"));
+            return Err(StepFailure::new(Code::ModelNotJson, "the answer does not match the schema"));
         }
         Ok(render::to_json(&answer))
     }
@@ -430,7 +430,7 @@ fn message_value(message: &Message) -> Value {
 }
 
 impl Model for ScriptedModel {
-    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
         Ok(named.unwrap_or("scripted:case").to_owned())
     }
 

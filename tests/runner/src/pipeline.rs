@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{GenerateReply, GenerateRequest, HttpReply, HttpRequest};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::expr::Data;
 use flowloom_core::hash::Hash;
@@ -191,7 +191,7 @@ fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
 }
 
 /// Writes a case's memory of the user to the journal, as an earlier run would have.
-async fn write_memory(journal: &MemoryJournal, case: &Value, user: &str) -> Result<(), StepError> {
+async fn write_memory(journal: &MemoryJournal, case: &Value, user: &str) -> Result<(), StepFailure> {
     let before = case.get("definition").and_then(|definition| definition.get("memory_before"));
     let Some(map) = before.and_then(|before| before.get(user)).and_then(Value::as_map) else { return Ok(()) };
     let run = RunId::new(0, [1; 10]);
@@ -243,11 +243,11 @@ impl ScriptedAnswers {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn next_answer(&self) -> Result<String, StepError> {
+    pub(crate) fn next_answer(&self) -> Result<String, StepFailure> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = self.script.get(*used);
         *used += 1;
-        let answer = answer.ok_or_else(|| StepError::new(Code::ScriptExhausted, "there is no further answer"))?;
+        let answer = answer.ok_or_else(|| StepFailure::new(Code::ScriptExhausted, "there is no further answer"))?;
         Ok(render::render_text(answer, render::TextStyle::Json))
     }
 }
@@ -259,7 +259,7 @@ fn matching_json(schema: &Value, text: &str) -> Option<String> {
 }
 
 impl Model for ScriptedAnswers {
-    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
         Ok(named.unwrap_or("scripted:case").to_owned())
     }
 
@@ -275,7 +275,7 @@ impl Model for ScriptedAnswers {
                 text = match matching_json(schema, &text) {
                     Some(json) => json,
                     None => {
-                        let wrong = || StepError::new(Code::ModelNotJson, "the answer does not match the schema");
+                        let wrong = || StepFailure::new(Code::ModelNotJson, "the answer does not match the schema");
                         matching_json(schema, &self.next_answer()?).ok_or_else(wrong)?
                     }
                 };
@@ -308,6 +308,6 @@ impl HttpSender for ScriptedAnswers {
         _context: &'a EffectContext,
     ) -> EffectFuture<'a, HttpReply> {
         let message = format!("the case has no reply for {}", request.url.to_redacted_text());
-        Box::pin(async move { Err(StepError::new(Code::HttpFailed, message)) })
+        Box::pin(async move { Err(StepFailure::new(Code::HttpFailed, message)) })
     }
 }

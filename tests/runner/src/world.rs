@@ -8,7 +8,7 @@ use flowloom_core::code::Code;
 use flowloom_core::effect::{
     CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, Purpose, ScrapeRequest,
 };
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::{Capture, EffectClass};
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{
@@ -79,7 +79,7 @@ impl CaseWorld {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next_answer(&self, request: &GenerateRequest) -> Result<Option<String>, StepError> {
+    fn next_answer(&self, request: &GenerateRequest) -> Result<Option<String>, StepFailure> {
         if let Purpose::Summary { characters, part, .. } = request.purpose {
             // A single text for the whole summary, however many parts it has.
             return Ok((part == 0).then(|| format!("SUMMARY({characters})")));
@@ -100,7 +100,7 @@ impl CaseWorld {
             Some(Value::String(text)) => Ok(Some(text.to_string())),
             Some(other) => {
                 let error = other.get("error").and_then(Value::as_str).unwrap_or("failed");
-                Err(StepError::new(Code::ModelFailed, error))
+                Err(StepFailure::new(Code::ModelFailed, error))
             }
         }
     }
@@ -117,7 +117,7 @@ impl CaseWorld {
 }
 
 impl Model for CaseWorld {
-    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
         Ok(named.unwrap_or("scripted:case").to_owned())
     }
 
@@ -165,7 +165,7 @@ impl HttpSender for CaseWorld {
                     None => return Ok(reply),
                 }
             }
-            Err(StepError::new(Code::HttpFailed, "fetch failed"))
+            Err(StepFailure::new(Code::HttpFailed, "fetch failed"))
         })
     }
 }
@@ -195,7 +195,7 @@ fn follow_redirect(request: &HttpRequest, reply: &HttpReply) -> Option<HttpReque
 }
 
 impl CaseWorld {
-    fn mock_reply(&self, request: &HttpRequest) -> Result<HttpReply, StepError> {
+    fn mock_reply(&self, request: &HttpRequest) -> Result<HttpReply, StepFailure> {
         self.lock_state().trace.requests.push(request.clone());
         let url = request.url.to_redacted_text();
         let mocks = self.case.get("mock_http").and_then(Value::as_list).unwrap_or_default();
@@ -205,7 +205,7 @@ impl CaseWorld {
             (mock_url == "*" || mock_url == url) && method.is_none_or(|method| method == request.method)
         };
         let Some(mock) = mocks.iter().find(fits) else {
-            return Err(StepError::new(Code::HttpFailed, "fetch failed"));
+            return Err(StepFailure::new(Code::HttpFailed, "fetch failed"));
         };
         let status = mock.get("status").and_then(Value::as_i64).unwrap_or(200);
         let body = mock.get("body").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -227,20 +227,20 @@ impl Scraper for CaseWorld {
             match content {
                 None => {
                     let message = "URL could not be scraped and no content was found.";
-                    Err(StepError::new(Code::ScrapeFailed, message))
+                    Err(StepFailure::new(Code::ScrapeFailed, message))
                 }
                 Some("") => {
                     let message = "There was no content to be collected or read.";
-                    Err(StepError::new(Code::ScrapeFailed, message))
+                    Err(StepFailure::new(Code::ScrapeFailed, message))
                 }
                 Some(content) => Ok(content.to_owned()),
             }
         })
     }
 
-    fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError> {
+    fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepFailure> {
         let selector = scraper::Selector::parse(selector)
-            .map_err(|error| StepError::new(Code::NoSelector, format!("{selector:?} is no selector: {error}")))?;
+            .map_err(|error| StepFailure::new(Code::NoSelector, format!("{selector:?} is no selector: {error}")))?;
         Ok(scraper::Html::parse_document(html).select(&selector).map(|hit| hit.inner_html()).collect())
     }
 }
@@ -250,7 +250,7 @@ impl Functions for CaseWorld {
         EffectClass::AtLeastOnce
     }
 
-    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepError> {
+    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepFailure> {
         let mut state = self.lock_state();
         if !state.is_running {
             let capability = function.split("::").next().unwrap_or_default();
@@ -264,7 +264,7 @@ impl Functions for CaseWorld {
         }
         match &state.denied {
             Some(denied) if denied == function => {
-                Err(StepError::new(Code::CapabilityDenied, format!("Agent {agent} denied: {function}")))
+                Err(StepFailure::new(Code::CapabilityDenied, format!("Agent {agent} denied: {function}")))
             }
             _ => Ok(()),
         }
@@ -287,7 +287,7 @@ impl Functions for CaseWorld {
             }
             if let Some(message) = behaviour.get("throw") {
                 let message = flowloom_core::render::render_text(message, flowloom_core::render::TextStyle::Json);
-                return Err(StepError::new(Code::FunctionFailed, message));
+                return Err(StepFailure::new(Code::FunctionFailed, message));
             }
             if let Some(key) = behaviour.get("echo").and_then(Value::as_str) {
                 return Ok(payload.get(key).cloned().unwrap_or_default());

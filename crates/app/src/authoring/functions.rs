@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flowloom_author::clarify::{Clarification, Conversation, clarify_goal};
 use flowloom_author::{PlannerSettings, RequiredBlock, Stage};
 use flowloom_core::effect::{CallRequest, Payload};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture};
@@ -109,7 +109,7 @@ struct ClarifyRequest {
     how: AuthoringOptions,
 }
 
-async fn run_clarify(author: &AuthoringEnv, payload: &Payload, below: &dyn ChildEffects) -> Result<Value, StepError> {
+async fn run_clarify(author: &AuthoringEnv, payload: &Payload, below: &dyn ChildEffects) -> Result<Value, StepFailure> {
     let ClarifyRequest { conversation, how } =
         parse_as(&function_input(payload), "{\"message\": \"…\", \"history\": […]}")?;
     let clarified = clarify_goal(&RecordedEnv::new(author, &how, below), &conversation).await?;
@@ -124,7 +124,7 @@ async fn run_stage(
     stage: Stage,
     payload: &Payload,
     (context, below): (&EffectContext, &dyn ChildEffects),
-) -> Result<Value, StepError> {
+) -> Result<Value, StepFailure> {
     let mut job = AuthoringJob::from_payload(payload)?;
     if job.draft.user_id.is_empty() {
         job.draft.user_id = context.user.to_string();

@@ -3,7 +3,7 @@
 use flowloom_author::Draft;
 use flowloom_core::code::Code;
 use flowloom_core::effect::Payload;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json::{parse_value, write_json};
 use flowloom_core::value::Value;
 use serde::de::DeserializeOwned;
@@ -54,7 +54,7 @@ impl AuthoringJob {
     }
 
     /// Parses the argument of an authoring function: a whole job, or only the goal as a string.
-    pub(super) fn from_payload(payload: &Payload) -> Result<AuthoringJob, StepError> {
+    pub(super) fn from_payload(payload: &Payload) -> Result<AuthoringJob, StepFailure> {
         match function_input(payload) {
             Value::String(intent) => Ok(AuthoringJob::new(&intent, "", AuthoringOptions::default())),
             input => parse_as(&input, "{\"draft\": {\"intent\": \"…\"}}, or the goal as a string"),
@@ -71,14 +71,14 @@ pub(super) fn function_input(payload: &Payload) -> Value {
 }
 
 /// Deserialises a value. Fails with `InputInvalid`; `expected` describes the required shape for the message.
-pub fn parse_as<T: DeserializeOwned>(value: &Value, expected: &str) -> Result<T, StepError> {
+pub fn parse_as<T: DeserializeOwned>(value: &Value, expected: &str) -> Result<T, StepFailure> {
     serde_json::from_str(&write_json(value))
-        .map_err(|error| StepError::new(Code::InputInvalid, format!("this is not {expected}: {error}")))
+        .map_err(|error| StepFailure::new(Code::InputInvalid, format!("this is not {expected}: {error}")))
 }
 
 /// Serialises into a value.
-pub fn to_value(thing: &impl Serialize) -> Result<Value, StepError> {
-    let failed = |why: String| StepError::new(Code::FunctionFailed, why);
+pub fn to_value(thing: &impl Serialize) -> Result<Value, StepFailure> {
+    let failed = |why: String| StepFailure::new(Code::FunctionFailed, why);
     let text = serde_json::to_string(thing).map_err(|error| failed(error.to_string()))?;
     parse_value(&text).map_err(|error| failed(format!("{error:?}")))
 }

@@ -2,7 +2,7 @@
 
 use flowloom_author::Draft;
 use flowloom_author::create::{CreateOutcome, numbered_ids};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::Value;
@@ -21,7 +21,7 @@ pub(super) async fn store_blocks(
     author: &AuthoringEnv,
     draft: &Draft,
     context: &EffectContext,
-) -> Result<(), StepError> {
+) -> Result<(), StepFailure> {
     let made = draft.made.iter().filter_map(CreateOutcome::block);
     let changes: Vec<DefinitionChange> = made
         .map(|block| {
@@ -40,7 +40,7 @@ pub(super) async fn finish_pipeline(
     author: &AuthoringEnv,
     mut job: AuthoringJob,
     (context, below): (&EffectContext, &dyn ChildEffects),
-) -> Result<Value, StepError> {
+) -> Result<Value, StepFailure> {
     let pipeline = assign_free_id(author, &job, context)?;
     if job.how.keep {
         let content = pipeline_content(&pipeline).to_json()?;
@@ -69,7 +69,7 @@ pub(super) async fn finish_pipeline(
 }
 
 /// The pipeline under an id that no other definition of the user has.
-fn assign_free_id(author: &AuthoringEnv, job: &AuthoringJob, context: &EffectContext) -> Result<Value, StepError> {
+fn assign_free_id(author: &AuthoringEnv, job: &AuthoringJob, context: &EffectContext) -> Result<Value, StepFailure> {
     let mut pipeline = job.draft.pipeline.as_ref().and_then(Value::as_map).cloned().unwrap_or_default();
     pipeline.insert("user_intent".into(), job.draft.intent.as_str().into());
     let wanted = pipeline.get("id").and_then(Value::as_str).unwrap_or("pipeline").to_owned();
@@ -91,7 +91,7 @@ fn pipeline_content(pipeline: &Value) -> DefinitionContent {
 }
 
 /// Whether another definition is stored under this pipeline's id.
-fn is_id_taken(author: &AuthoringEnv, context: &EffectContext, pipeline: &Value) -> Result<bool, StepError> {
+fn is_id_taken(author: &AuthoringEnv, context: &EffectContext, pipeline: &Value) -> Result<bool, StepFailure> {
     let found = stored::find_definition(&author.store, &context.user, DefinitionKind::Workflow, id_of(pipeline))?;
     Ok(match found {
         Some(row) => row.content != pipeline_content(pipeline).to_json()?,

@@ -4,7 +4,7 @@ use flowloom_author::create::numbered_ids;
 use flowloom_author::dry_run::{DryRun, DryRunInputs, DryRunner, Prompts};
 use flowloom_author::{Candidate, RequiredBlock, TrialOutcome};
 use flowloom_core::block::Card;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json::write_json;
 use flowloom_core::limits::Limits;
 use flowloom_core::value::Value;
@@ -45,7 +45,7 @@ impl AuthoringEnv {
         &self,
         wanted: &RequiredBlock,
         user: &str,
-    ) -> Result<CandidateSearch, StepError> {
+    ) -> Result<CandidateSearch, StepFailure> {
         let card = Card::from_definition(&wanted.to_definition());
         let finding = self.blocks.find_blocks(user, &card, MAX_CANDIDATES).await?;
         let candidate =
@@ -59,7 +59,7 @@ impl AuthoringEnv {
     }
 
     /// The blocks whose id is `id` or `id` with a number appended. A new block needs an id that none of them has.
-    fn find_same_name(&self, id: &str, user: &str) -> Result<Vec<Value>, StepError> {
+    fn find_same_name(&self, id: &str, user: &str) -> Result<Vec<Value>, StepFailure> {
         let mut alike = Vec::new();
         for id in numbered_ids(id) {
             let Some(block) = self.blocks.find_block(user, &id)? else { break };
@@ -73,7 +73,7 @@ impl AuthoringEnv {
         &self,
         request: &TrialRequest,
         context: &EffectContext,
-    ) -> Result<TrialOutcome, StepError> {
+    ) -> Result<TrialOutcome, StepFailure> {
         let dry_runner = self.build_dry_runner(request.model.as_deref(), remaining_limits(context), &context.user);
         let dry_run = dry_runner.try_block(&request.block, &request.inputs).await?;
         charge_allowance(context, &dry_run);
@@ -81,7 +81,11 @@ impl AuthoringEnv {
     }
 
     /// Executes a dry run of a pipeline. Its usage is charged to the budget of the run.
-    pub(super) async fn dry_run(&self, request: &DryRunRequest, context: &EffectContext) -> Result<DryRun, StepError> {
+    pub(super) async fn dry_run(
+        &self,
+        request: &DryRunRequest,
+        context: &EffectContext,
+    ) -> Result<DryRun, StepFailure> {
         let dry_runner = self.build_dry_runner(request.model.as_deref(), remaining_limits(context), &context.user);
         let given = DryRunInputs { prompts: Prompts::Mocked, ..DryRunInputs::default() };
         let dry_run = dry_run_definition(dry_runner, &request.definition, &given).await?;
@@ -95,7 +99,7 @@ pub async fn dry_run_definition(
     dry_runner: DryRunner,
     definition: &Value,
     given: &DryRunInputs,
-) -> Result<DryRun, StepError> {
+) -> Result<DryRun, StepFailure> {
     let code = scope_to_pipeline(dry_runner.code, &write_json(definition));
     DryRunner { code, ..dry_runner }.dry_run(definition, given).await
 }

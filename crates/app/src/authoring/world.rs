@@ -7,7 +7,7 @@ use flowloom_author::dry_run::DryRun;
 use flowloom_author::{Candidate, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, RequiredBlock, TrialOutcome};
 use flowloom_core::chat::{GenerateOptions, Message, Role};
 use flowloom_core::effect::{CallRequest, GenerateRequest, Payload, Purpose, Request};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{ChildEffects, EffectFuture, Model as _};
 use serde::Serialize;
@@ -40,7 +40,7 @@ impl<'a> RecordedEnv<'a> {
         &self,
         function: &str,
         arguments: &impl Serialize,
-    ) -> Result<T, StepError> {
+    ) -> Result<T, StepFailure> {
         let arguments = to_value(arguments)?.as_map().cloned().unwrap_or_default();
         let request = CallRequest { function: function.into(), payload: Payload::from_arguments(arguments) };
         parse_as(&self.child_effects.perform_request(Request::Call(request)).await?, "a recorded result")

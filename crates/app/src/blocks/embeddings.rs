@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use flowloom_core::block::Thresholds;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_models::Models;
 use flowloom_models::embed::{Embed, Vector};
 
@@ -31,7 +31,7 @@ pub(super) struct BlockEmbedder {
     /// The model, once it was loaded.
     embedder: Mutex<Option<Arc<dyn Embed>>>,
     /// The last failure of the model and its time.
-    failure: Mutex<Option<(StepError, Instant)>>,
+    failure: Mutex<Option<(StepFailure, Instant)>>,
 }
 
 /// An embedding and the model that computed it.
@@ -61,7 +61,7 @@ impl BlockEmbedder {
 
     /// The embedding model; `None` if embeddings are disabled. Fails if the model cannot be used. A later call may
     /// succeed: the file of the local model can be downloaded while a server runs.
-    pub(super) fn load_embedder(&self) -> Result<Option<Arc<dyn Embed>>, StepError> {
+    pub(super) fn load_embedder(&self) -> Result<Option<Arc<dyn Embed>>, StepFailure> {
         let named = self.config.embeddings.model.as_deref();
         if named == Some(DISABLED_MODEL) {
             return Ok(None);
@@ -80,7 +80,7 @@ impl BlockEmbedder {
     }
 
     /// The embedding of a search query; `None` if embeddings are disabled. Fails with `ModelFailed` after a time-out.
-    pub(super) async fn embed_query(&self, text: &str) -> Result<Option<QueryEmbedding>, StepError> {
+    pub(super) async fn embed_query(&self, text: &str) -> Result<Option<QueryEmbedding>, StepFailure> {
         if self.is_cooling_down()
             && let Some(failure) = self.last_failure()
         {
@@ -94,7 +94,7 @@ impl BlockEmbedder {
                 embedder.model_name(),
                 EMBEDDING_TIMEOUT.as_secs()
             );
-            Err(StepError::new_retryable(Code::ModelFailed, message))
+            Err(StepFailure::new_retryable(Code::ModelFailed, message))
         });
         self.record_outcome(made.as_ref().err());
         let vector = made?.into_iter().next();
@@ -107,12 +107,12 @@ impl BlockEmbedder {
     }
 
     /// The last failure, if it was not followed by a success.
-    pub(super) fn last_failure(&self) -> Option<StepError> {
+    pub(super) fn last_failure(&self) -> Option<StepFailure> {
         lock(&self.failure).as_ref().map(|(failure, _)| failure.clone())
     }
 
     /// Records the outcome of an embedding call; logs only changes.
-    pub(super) fn record_outcome(&self, failure: Option<&StepError>) {
+    pub(super) fn record_outcome(&self, failure: Option<&StepFailure>) {
         let before = match failure {
             Some(failure) => lock(&self.failure).replace((failure.clone(), Instant::now())),
             None => lock(&self.failure).take(),

@@ -1,7 +1,7 @@
 //! Hybrid search of blocks: full text and embeddings, or full text alone where there are no embeddings.
 
 use flowloom_core::block::{Card, Fit, Thresholds, compare_block};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
 use flowloom_store::{BUILTIN_USER, BlockQuery, DefinitionKey, DefinitionKind, FoundBlock, Store};
@@ -19,7 +19,7 @@ pub struct BlockSearch {
     /// The matching blocks, best first.
     pub matches: Vec<BlockMatch>,
     /// Why the search used full text only, if embeddings were expected.
-    pub fallback_reason: Option<StepError>,
+    pub fallback_reason: Option<StepFailure>,
 }
 
 /// A block that matches the search.
@@ -37,7 +37,7 @@ pub struct BlockMatch {
 
 impl BlockRegistry {
     /// Searches the user's blocks, everyone's and the built-in ones for what is wanted.
-    pub async fn find_blocks(&self, user: &str, wanted: &Card, limit: usize) -> Result<BlockSearch, StepError> {
+    pub async fn find_blocks(&self, user: &str, wanted: &Card, limit: usize) -> Result<BlockSearch, StepFailure> {
         self.index_built_in().await?;
         self.embed_built_in().await;
         let (vector, by_words) = match self.embeddings.embed_query(&wanted.embedding_text()).await {
@@ -51,7 +51,7 @@ impl BlockRegistry {
     }
 
     /// Searches blocks by a few words that a person wrote.
-    pub async fn search_blocks(&self, user: &str, words: &str, limit: usize) -> Result<BlockSearch, StepError> {
+    pub async fn search_blocks(&self, user: &str, words: &str, limit: usize) -> Result<BlockSearch, StepFailure> {
         let wanted = Card { description: words.to_owned(), ..Card::default() };
         self.find_blocks(user, &wanted, limit).await
     }
@@ -63,7 +63,7 @@ fn query_store(
     vector: Option<&QueryEmbedding>,
     thresholds: &Thresholds,
     limit: usize,
-) -> Result<Vec<BlockMatch>, StepError> {
+) -> Result<Vec<BlockMatch>, StepFailure> {
     let words = wanted.search_text();
     let vector = vector.map(|made| (made.model.as_str(), &*made.vector));
     let near = store.search_blocks(BlockQuery { user, words: &words, vector, limit })?;
@@ -81,7 +81,7 @@ fn is_similar(found: &FoundBlock) -> bool {
     found.words.is_some() || found.similarity.is_some_and(|similarity| similarity >= MIN_SIMILARITY)
 }
 
-fn load_block(store: &Store, found: &FoundBlock) -> Result<Option<Value>, StepError> {
+fn load_block(store: &Store, found: &FoundBlock) -> Result<Option<Value>, StepFailure> {
     if found.user == BUILTIN_USER {
         return Ok(find_built_in(&found.id).cloned());
     }

@@ -1,7 +1,7 @@
 //! Stores blocks: all that are given, or none.
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
@@ -15,13 +15,13 @@ use super::{BlockRegistry, find_built_in, id_of};
 #[derive(Debug)]
 pub struct RejectedBlocks {
     /// The error, which names every problem.
-    pub error: StepError,
+    pub error: StepFailure,
     /// Every problem of the blocks, one sentence each.
     pub problems: Vec<String>,
 }
 
-impl From<StepError> for RejectedBlocks {
-    fn from(error: StepError) -> RejectedBlocks {
+impl From<StepFailure> for RejectedBlocks {
+    fn from(error: StepFailure) -> RejectedBlocks {
         RejectedBlocks { error, problems: Vec::new() }
     }
 }
@@ -39,7 +39,7 @@ impl BlockRegistry {
             let messages = wrong.iter().map(|(id, problems)| format!("the block {id:?}: {}", problems.join("; ")));
             let message = format!("no block was stored: {}", messages.collect::<Vec<_>>().join("; "));
             let problems = wrong.into_iter().flat_map(|(_, problems)| problems).collect();
-            return Err(RejectedBlocks { error: StepError::new(Code::BlockIncomplete, message), problems });
+            return Err(RejectedBlocks { error: StepFailure::new(Code::BlockIncomplete, message), problems });
         }
         let change = |block: &Value| {
             let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Block, id: id_of(block).to_owned() };
@@ -47,14 +47,14 @@ impl BlockRegistry {
             DefinitionChange::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() })
         };
         let changes = blocks.iter().map(change).collect();
-        let changed = self.store.change_definitions(changes, SystemClock.now_ms()).await.map_err(StepError::from)?;
+        let changed = self.store.change_definitions(changes, SystemClock.now_ms()).await.map_err(StepFailure::from)?;
         self.notify_changed();
         Ok(changed)
     }
 
     /// Deletes a block of a user. Fails with `StillUsed` while a pipeline uses it, `NotMine` if it is built in,
     /// `NotThere` if there is none.
-    pub async fn remove_block(&self, user: &str, id: &str) -> Result<(), StepError> {
+    pub async fn remove_block(&self, user: &str, id: &str) -> Result<(), StepFailure> {
         let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Block, id: id.to_owned() };
         let changed = self.store.change_definitions(vec![DefinitionChange::Delete(key)], SystemClock.now_ms()).await?;
         if changed != [ChangeResult::Missing] {
@@ -63,9 +63,9 @@ impl BlockRegistry {
         Err(match find_built_in(id) {
             Some(_) => {
                 let message = format!("the block {id} is built in; to replace it, store a block with the same id");
-                StepError::new(Code::NotMine, message)
+                StepFailure::new(Code::NotMine, message)
             }
-            None => StepError::new(Code::NotThere, format!("there is no block {id}")),
+            None => StepFailure::new(Code::NotThere, format!("there is no block {id}")),
         })
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 
 use super::BlockRegistry;
 use super::embeddings::{EMBEDDING_TIMEOUT, truncate_text};
@@ -30,7 +30,7 @@ impl BlockRegistry {
 
     /// Computes the embeddings of all blocks that lack one. A failure is recorded; until it is resolved, search uses
     /// full text only.
-    pub async fn embed_missing(&self) -> Result<(), StepError> {
+    pub async fn embed_missing(&self) -> Result<(), StepFailure> {
         let done = self.embed_batches().await;
         self.embeddings.record_outcome(done.as_ref().err());
         self.is_embedded_once.fetch_or(done.is_ok(), Ordering::Relaxed);
@@ -49,13 +49,13 @@ impl BlockRegistry {
     }
 
     /// Whether a stored block lacks its embedding.
-    async fn lacks_stored(&self) -> Result<bool, StepError> {
+    async fn lacks_stored(&self) -> Result<bool, StepFailure> {
         let Some(embedder) = self.embeddings.load_embedder()? else { return Ok(false) };
         let model = embedder.model_name().to_owned();
         self.run_blocking(move |store| store.lacks_embedding(&model)).await
     }
 
-    async fn embed_batches(&self) -> Result<(), StepError> {
+    async fn embed_batches(&self) -> Result<(), StepFailure> {
         self.index_built_in().await?;
         let Some(embedder) = self.embeddings.load_embedder()? else { return Ok(()) };
         loop {
@@ -72,7 +72,7 @@ impl BlockRegistry {
     }
 
     /// Why search uses full text only at the moment, if embeddings were expected.
-    pub fn embedding_failure(&self) -> Option<StepError> {
+    pub fn embedding_failure(&self) -> Option<StepFailure> {
         self.embeddings.last_failure()
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_store::StoreError;
 
 /// An error of the configuration, with the place of the setting.
@@ -82,7 +82,7 @@ pub enum TableProblem {
     NoSearchUrl(String),
     /// A budget cannot be parsed.
     #[error("budget: {0}")]
-    Budget(StepError),
+    Budget(StepFailure),
     /// An age cannot be parsed.
     #[error("invalid age {0:?}; expected e.g. 30d")]
     Age(String),
@@ -130,8 +130,8 @@ impl ConfigError {
     }
 }
 
-impl From<ConfigError> for StepError {
-    fn from(error: ConfigError) -> StepError {
-        StepError::new(error.code(), error.to_string())
+impl From<ConfigError> for StepFailure {
+    fn from(error: ConfigError) -> StepFailure {
+        StepFailure::new(error.code(), error.to_string())
     }
 }

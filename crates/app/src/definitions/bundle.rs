@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::agent::AvailableFlow;
 use flowloom_formats::{Sources, compile};
@@ -76,9 +76,9 @@ pub struct Bundle {
 
 impl Bundle {
     /// Reads the text of a stored bundle. Fails if it is damaged.
-    pub fn parse(text: &str) -> Result<Bundle, StepError> {
+    pub fn parse(text: &str) -> Result<Bundle, StepFailure> {
         serde_json::from_str(text)
-            .map_err(|error| StepError::new(Code::StoreCorrupt, format!("the bundle is damaged: {error}")))
+            .map_err(|error| StepFailure::new(Code::StoreCorrupt, format!("the bundle is damaged: {error}")))
     }
 
     /// The same bundle with the tools available to models.
@@ -87,8 +87,8 @@ impl Bundle {
     }
 
     /// The JSON to store; the same bundle always gives the same text.
-    pub fn to_json(&self) -> Result<String, StepError> {
-        serde_json::to_string(self).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))
+    pub fn to_json(&self) -> Result<String, StepFailure> {
+        serde_json::to_string(self).map_err(|error| StepFailure::new(Code::StoreFailed, error.to_string()))
     }
 
     /// The input of the compiler: all files and names.
@@ -121,11 +121,11 @@ pub(crate) fn to_compiler_input(flows: &WorkflowTools) -> Vec<AvailableFlow> {
 
 /// Compiles the bundle of a run. Fails with `StoreCorrupt` if the definition, which compiled when the run was created,
 /// no longer does.
-pub fn compile_bundle(bundle: &Bundle) -> Result<Arc<Plan>, StepError> {
+pub fn compile_bundle(bundle: &Bundle) -> Result<Arc<Plan>, StepFailure> {
     let compiled = compile(&bundle.entry, &bundle.to_sources(), Some(bundle.format));
     compiled.plan.map(Arc::new).ok_or_else(|| {
         let why = compiled.diagnostics.iter().find(|diagnostic| diagnostic.is_error());
         let why = why.map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
-        StepError::new(Code::StoreCorrupt, format!("the stored definition of the run no longer compiles: {why}"))
+        StepFailure::new(Code::StoreCorrupt, format!("the stored definition of the run no longer compiles: {why}"))
     })
 }

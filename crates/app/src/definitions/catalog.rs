@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::compile;
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin};
@@ -70,7 +70,7 @@ impl CatalogEntry {
         &self,
         catalog: &Arc<Catalog>,
         user: &str,
-    ) -> Result<Option<Arc<PreparedDefinition>>, StepError> {
+    ) -> Result<Option<Arc<PreparedDefinition>>, StepFailure> {
         let Some(prepared) = &self.prepared else { return Ok(None) };
         if self.format == flowloom_formats::agent::FORMAT {
             return catalog.prepare_agent(self, prepared, user).await.map(Some);
@@ -133,7 +133,7 @@ impl Catalog {
     }
 
     /// Every definition available to a user, sorted by id. Reads the folder.
-    pub fn list_definitions(&self, user: &str) -> Result<Vec<Arc<CatalogEntry>>, StepError> {
+    pub fn list_definitions(&self, user: &str) -> Result<Vec<Arc<CatalogEntry>>, StepFailure> {
         let mut found = self.list_folder();
         for row in stored::list_definitions(&self.app.store, user, DefinitionKind::Workflow)? {
             found.extend(self.load_stored(row)?);
@@ -145,7 +145,7 @@ impl Catalog {
     }
 
     /// The definition called `id` that is effective for a user.
-    pub fn find_definition(&self, user: &str, id: &str) -> Result<Option<Arc<CatalogEntry>>, StepError> {
+    pub fn find_definition(&self, user: &str, id: &str) -> Result<Option<Arc<CatalogEntry>>, StepFailure> {
         let is_listed = lock(&self.last_listed).is_some_and(|at| at.elapsed() < LISTING_LIFETIME);
         let file = if is_listed { self.find_known_file(id) } else { self.find_file(id) };
         if file.is_some() {
@@ -165,7 +165,7 @@ impl Catalog {
         definition: &CatalogEntry,
         prepared: &PreparedDefinition,
         offered: AvailableTools,
-    ) -> Result<PreparedDefinition, StepError> {
+    ) -> Result<PreparedDefinition, StepFailure> {
         let bundle = prepared.parse_bundle()?.with_tools(&offered);
         let sources = bundle.to_sources();
         let compiled = compile(&bundle.entry, &sources, Some(bundle.format));
@@ -174,7 +174,7 @@ impl Catalog {
             let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error());
             let messages: Vec<&str> = errors.map(|problem| problem.message.as_str()).collect();
             let message = format!("the workflow {} cannot be run: {}", definition.id, messages.join("; "));
-            return Err(StepError::new(Code::StepRefused, message));
+            return Err(StepFailure::new(Code::StepRefused, message));
         };
         self.prepare(&source, Arc::new(plan))
     }
@@ -186,7 +186,7 @@ impl Catalog {
         agent: &CatalogEntry,
         compiled: &PreparedDefinition,
         user: &str,
-    ) -> Result<Arc<PreparedDefinition>, StepError> {
+    ) -> Result<Arc<PreparedDefinition>, StepFailure> {
         let mut offered = self.app.servers.query_available(&self.app.config, &agent.required_servers).await?;
         offered.flows = Some(agents::load_available(self, user).await?);
         let prepared = Arc::new(self.prepare_with_tools(agent, compiled, offered)?);
@@ -207,7 +207,7 @@ impl Catalog {
         user: &str,
         id: &str,
         version: Option<u32>,
-    ) -> Result<Option<DefinitionContent>, StepError> {
+    ) -> Result<Option<DefinitionContent>, StepFailure> {
         if let Some(version) = version {
             let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
             let found = self.app.store.list_versions(&key)?.into_iter().find(|row| row.version == version);
@@ -217,7 +217,7 @@ impl Catalog {
     }
 
     /// The current source of a definition.
-    pub fn read_content(&self, definition: &CatalogEntry) -> Result<DefinitionContent, StepError> {
+    pub fn read_content(&self, definition: &CatalogEntry) -> Result<DefinitionContent, StepFailure> {
         match &definition.location {
             DefinitionLocation::Stored { row, .. } => DefinitionContent::parse(&row.content),
             DefinitionLocation::File { file, changed, .. } => Ok(self.read_files(file, changed)),
@@ -291,7 +291,7 @@ impl Catalog {
     }
 
     /// Compiles a stored definition unless its compiled form is up to date.
-    fn load_stored(&self, row: DefinitionRow) -> Result<Option<Arc<CatalogEntry>>, StepError> {
+    fn load_stored(&self, row: DefinitionRow) -> Result<Option<Arc<CatalogEntry>>, StepFailure> {
         let key = (row.key.user.clone(), row.key.id.clone());
         let known = lock(&self.stored).get(&key).cloned();
         if let Some(known) = known
@@ -322,7 +322,7 @@ impl Catalog {
         user: &str,
         id: &str,
         content: DefinitionContent,
-    ) -> Result<CatalogEntry, StepError> {
+    ) -> Result<CatalogEntry, StepFailure> {
         let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
         let row = DefinitionRow {
             key,
@@ -337,11 +337,11 @@ impl Catalog {
         let compiled = self.compile_stored(&row)?;
         let changed = source_modification_times(&compiled.source);
         let place = DefinitionLocation::Stored { row, parts: compiled.dependencies, changed };
-        let unknown = || StepError::new(Code::StepRefused, "this is not a definition");
+        let unknown = || StepFailure::new(Code::StepRefused, "this is not a definition");
         self.build_entry(compiled.source, id.to_owned(), place).ok_or_else(unknown)
     }
 
-    fn compile_stored(&self, row: &DefinitionRow) -> Result<stored::CompiledDefinition, StepError> {
+    fn compile_stored(&self, row: &DefinitionRow) -> Result<stored::CompiledDefinition, StepFailure> {
         let content = DefinitionContent::parse(&row.content)?;
         stored::compile_for_user(&self.app.store, &self.loader(), &row.key.user, &content)
     }
@@ -372,7 +372,7 @@ impl Catalog {
         })
     }
 
-    fn prepare(&self, source: &LoadedDefinition, plan: Arc<Plan>) -> Result<PreparedDefinition, StepError> {
+    fn prepare(&self, source: &LoadedDefinition, plan: Arc<Plan>) -> Result<PreparedDefinition, StepFailure> {
         let bundle = self.app.build_bundle(source.name(), source.files(), plan.format)?;
         self.app.prepare(plan, &bundle.with_tools(source.available_tools()))
     }
@@ -392,7 +392,7 @@ impl CatalogEntry {
 
     /// Whether the definition and its dependencies are unchanged. A definition with errors is always recompiled, since
     /// a missing dependency may exist by now.
-    fn is_fresh_stored(&self, now: &DefinitionRow, app: &App) -> Result<bool, StepError> {
+    fn is_fresh_stored(&self, now: &DefinitionRow, app: &App) -> Result<bool, StepFailure> {
         let DefinitionLocation::Stored { row, parts, changed } = &self.location else { return Ok(false) };
         if self.is_refused || !is_unchanged(changed) || row.hash != now.hash || row.version != now.version {
             return Ok(false);

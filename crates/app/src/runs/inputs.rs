@@ -2,7 +2,7 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::AskRequest;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::InputKind;
@@ -17,11 +17,11 @@ pub fn coerce_to_kind(kind: &InputKind, typed: Value) -> Value {
 }
 
 /// Parses `tokens=N,usd=N,steps=N,time=30s` into the limits.
-pub fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), StepError> {
+pub fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), StepFailure> {
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let invalid = || {
             let message = format!("a budget is written as tokens=N,usd=N,steps=N,time=30s, not {part:?}");
-            StepError::new(Code::UsageInvalid, message)
+            StepFailure::new(Code::UsageInvalid, message)
         };
         let (name, value) = part.split_once('=').ok_or_else(invalid)?;
         match name {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::value::Value;
@@ -70,13 +70,13 @@ impl StartRunRequest {
 #[derive(Debug)]
 pub struct NotStarted {
     /// The error.
-    pub error: StepError,
+    pub error: StepFailure,
     /// The problems of the definition, as JSON, if it has errors.
     pub problems: Vec<serde_json::Value>,
 }
 
-impl From<StepError> for NotStarted {
-    fn from(error: StepError) -> NotStarted {
+impl From<StepFailure> for NotStarted {
+    fn from(error: StepFailure) -> NotStarted {
         NotStarted { error, problems: Vec::new() }
     }
 }
@@ -88,19 +88,20 @@ impl RunService {
     }
 
     /// The definition called `id` that counts for `user`. Fails with `NotThere` if there is none.
-    pub async fn find_definition(&self, user: &str, id: &str) -> Result<Arc<CatalogEntry>, StepError> {
+    pub async fn find_definition(&self, user: &str, id: &str) -> Result<Arc<CatalogEntry>, StepFailure> {
         if let Some(at_hand) = self.catalog.find_compiled_file(id) {
             return Ok(at_hand);
         }
         let (catalog, name, user) = (self.catalog.clone(), id.to_owned(), user.to_owned());
         let found = tokio::task::spawn_blocking(move || catalog.find_definition(&user, &name)).await;
-        let found = found.map_err(|error| StepError::new(Code::StoreFailed, format!("the work was not done: {error}")));
-        found??.ok_or_else(|| StepError::new(Code::NotThere, format!("there is no workflow {id}")))
+        let found =
+            found.map_err(|error| StepFailure::new(Code::StoreFailed, format!("the work was not done: {error}")));
+        found??.ok_or_else(|| StepFailure::new(Code::NotThere, format!("there is no workflow {id}")))
     }
 
     /// The run that `begin` starts under the id that it gets, or the one that the same call has started before under its
     /// idempotency key. `request` is what makes it the same call. Fails with `KeyReused` if another call has used the key.
-    pub async fn start_once<E: From<StepError>>(
+    pub async fn start_once<E: From<StepFailure>>(
         &self,
         call: &StartOptions,
         request: &str,
@@ -110,19 +111,19 @@ impl RunService {
         let request = Hash::of_bytes(request.as_bytes()).to_string();
         let id = RunId(uuid::Uuid::now_v7());
         let start = self.app.store.reserve_start((&call.user, key), &request, id, SystemClock.now_ms()).await;
-        match start.map_err(StepError::from)? {
+        match start.map_err(StepFailure::from)? {
             IdempotentStart::Run(id) if matches!(self.app.store.get_run(id), Ok(Some(_))) => {
                 Ok(self.live.find_started(id))
             }
             IdempotentStart::Run(id) => begin(Some(id)).await,
             IdempotentStart::Conflict => {
-                Err(StepError::new(Code::KeyReused, "this Idempotency-Key was used for another call").into())
+                Err(StepFailure::new(Code::KeyReused, "this Idempotency-Key was used for another call").into())
             }
         }
     }
 
     /// Binds the idempotency key of a call to a run that was there before, so that what the call says to it is said once.
-    pub async fn bind_key(&self, call: &StartOptions, run: RunId) -> Result<(), StepError> {
+    pub async fn bind_key(&self, call: &StartOptions, run: RunId) -> Result<(), StepFailure> {
         match &call.idempotency_key {
             Some(key) => Ok(self.app.store.record_resumed_run((&call.user, key), run).await?),
             None => Ok(()),
@@ -137,7 +138,7 @@ impl RunService {
         new: StartRunRequest,
     ) -> Result<ActiveRun, NotStarted> {
         let Some(prepared) = definition.prepare_for_run(&self.catalog, &call.user).await? else {
-            let error = StepError::new(Code::StepRefused, format!("the workflow {} has errors", definition.id));
+            let error = StepFailure::new(Code::StepRefused, format!("the workflow {} has errors", definition.id));
             return Err(NotStarted { error, problems: definition.problems.clone() });
         };
         let mut limits = self.app.config.limits.narrow_to(&prepared.plan.limits);

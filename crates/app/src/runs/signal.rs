@@ -1,7 +1,7 @@
 //! What is asked of runs that were started: to take an answer, to end, to go on.
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
 use flowloom_runtime::journal::Signal;
 
@@ -11,7 +11,7 @@ use crate::engines::LoadedRun;
 
 impl RunService {
     /// Sends a signal to a run, wherever it is driven, and resumes it.
-    pub async fn post_signal(&self, opened: LoadedRun, signal: Signal) -> Result<ActiveRun, StepError> {
+    pub async fn post_signal(&self, opened: LoadedRun, signal: Signal) -> Result<ActiveRun, StepFailure> {
         let run = opened.id;
         let active = self.live.find_started(run);
         let left = match self.live.find_control(run) {
@@ -33,7 +33,7 @@ impl RunService {
     }
 
     /// Drives a run from the end of its journal, unless a worker drives it already.
-    pub async fn continue_run(&self, opened: LoadedRun) -> Result<ActiveRun, StepError> {
+    pub async fn continue_run(&self, opened: LoadedRun) -> Result<ActiveRun, StepFailure> {
         let id = opened.id;
         match self.drive_run(opened).await {
             // Another worker drives it.
@@ -43,11 +43,11 @@ impl RunService {
     }
 
     /// Reads a run and drives it. Fails with `RunOwned` if another worker drives it.
-    pub async fn resume_run(&self, id: RunId) -> Result<(), StepError> {
+    pub async fn resume_run(&self, id: RunId) -> Result<(), StepFailure> {
         self.drive_run(self.app.open_run_by_id(id).await?).await.map(|_| ())
     }
 
-    async fn drive_run(&self, opened: LoadedRun) -> Result<Option<RunCompletion>, StepError> {
+    async fn drive_run(&self, opened: LoadedRun) -> Result<Option<RunCompletion>, StepFailure> {
         let ending = self.live.find_completion(opened.id);
         if ending.is_some() || opened.state().status.is_final() {
             return Ok(ending);
@@ -55,7 +55,7 @@ impl RunService {
         let plan = opened.plan.clone();
         let engine = self.app.engine_for_run(&opened)?;
         let compiled = plan.clone();
-        match engine.resume_run(opened.id, async |_| Ok::<_, StepError>(compiled)).await {
+        match engine.resume_run(opened.id, async |_| Ok::<_, StepFailure>(compiled)).await {
             // The run has ended since its journal was read.
             Err(error) if error.code == Code::NothingToDo => Ok(None),
             run => Ok(Some(self.live.drive_run(run?, plan).await)),

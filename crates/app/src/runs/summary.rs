@@ -1,7 +1,7 @@
 //! Output of the commands about runs: the summary object, the list, the waterfall.
 
 use flowloom_core::chat::Usage;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -46,7 +46,7 @@ struct ErrorFields<'a> {
 }
 
 impl<'a> ErrorFields<'a> {
-    fn new(error: &'a StepError) -> ErrorFields<'a> {
+    fn new(error: &'a StepFailure) -> ErrorFields<'a> {
         ErrorFields { code: error.code.to_string(), message: &error.message }
     }
 }
@@ -68,7 +68,7 @@ pub fn summarize_run<'a>(id: RunId, plan: &'a Plan, state: &'a RunState, env: &E
 }
 
 /// The summary of a definition or a call that was rejected before a run was created.
-pub fn summarize_rejection<'a>(format: Option<&'a str>, error: &'a StepError) -> RunSummary<'a> {
+pub fn summarize_rejection<'a>(format: Option<&'a str>, error: &'a StepFailure) -> RunSummary<'a> {
     RunSummary {
         run_id: None,
         format,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::publish::Subscription;
@@ -77,13 +77,13 @@ impl RunSupervisor {
     }
 
     /// Fails with `TooManyRuns` if the limit is reached or the server is stopping.
-    pub fn check_capacity(&self) -> Result<(), StepError> {
+    pub fn check_capacity(&self) -> Result<(), StepFailure> {
         if self.is_closed() {
-            return Err(StepError::new(Code::TooManyRuns, "the server is stopping"));
+            return Err(StepFailure::new(Code::TooManyRuns, "the server is stopping"));
         }
         match self.count() < self.max {
             true => Ok(()),
-            false => Err(StepError::new(
+            false => Err(StepFailure::new(
                 Code::TooManyRuns,
                 format!("{} runs are running already, which is the limit", self.max),
             )),

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
@@ -53,7 +53,7 @@ pub struct ThreadTurn {
 impl ThreadTurn {
     /// Acquires a thread. Waits for an ended turn that still has to store its messages; fails with `RunOwned` if a turn
     /// is running.
-    pub async fn acquire(busy: &Arc<BusyThreads>, user: &str, key: &str) -> Result<ThreadTurn, StepError> {
+    pub async fn acquire(busy: &Arc<BusyThreads>, user: &str, key: &str) -> Result<ThreadTurn, StepFailure> {
         let at = (user.to_owned(), key.to_owned());
         loop {
             let mut before = match busy.lock().entry(at.clone()) {
@@ -65,7 +65,7 @@ impl ThreadTurn {
                 Entry::Occupied(taken) => match taken.get().run {
                     Some(run) if busy.live.find_control(run).is_none() => taken.get().turn_ended.clone(),
                     _ => {
-                        return Err(StepError::new(
+                        return Err(StepFailure::new(
                             Code::RunOwned,
                             "the thread has a turn under way; wait for its end",
                         ));
@@ -90,7 +90,7 @@ impl ThreadTurn {
         });
     }
 
-    async fn store_messages(&self, run: RunId) -> Result<(), StepError> {
+    async fn store_messages(&self, run: RunId) -> Result<(), StepFailure> {
         let app = &self.busy.app;
         let opened = app.open_run_by_id(run).await?;
         if opened.state().status != Status::Waiting {

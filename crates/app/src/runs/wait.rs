@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 use flowloom_store::RunRow;
@@ -31,7 +31,7 @@ impl RunService {
     }
 
     /// Waits until the start of a new run is stored, so that only stored runs are acknowledged. Fails if storing failed.
-    pub async fn wait_until_stored(&self, id: RunId, ending: Option<RunCompletion>) -> Result<(), StepError> {
+    pub async fn wait_until_stored(&self, id: RunId, ending: Option<RunCompletion>) -> Result<(), StepFailure> {
         self.live.wait_until_stored(id).await;
         let Some(ending) = ending else { return Ok(()) };
         if self.app.store.get_run(id)?.is_none()

@@ -9,7 +9,7 @@ use std::time::Duration;
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{HttpClient, McpConfig, McpServer, RemoteServer, Secrets};
 
@@ -47,7 +47,7 @@ impl McpServers {
 
     /// Queries a server for its tools. Fails with `ConfigInvalid` if a setting names a tool that the server lacks: a
     /// typo in `needs_approval` would silently skip approvals.
-    pub async fn query_tools(&self, name: &str, mcp: &McpSettings) -> Result<Vec<ToolDeclaration>, StepError> {
+    pub async fn query_tools(&self, name: &str, mcp: &McpSettings) -> Result<Vec<ToolDeclaration>, StepFailure> {
         let tools = self.get_or_create(name, mcp).list_tools().await?;
         let approved = match &mcp.needs_approval {
             Some(NeedsApproval::Tools(tools)) => tools.as_slice(),
@@ -63,14 +63,14 @@ impl McpServers {
                     |near| format!("did you mean {near}?"),
                 );
                 let message = format!("[mcp.{name}] {key}: the server has no tool {tool}; {hint}");
-                return Err(StepError::new(Code::ConfigInvalid, message));
+                return Err(StepFailure::new(Code::ConfigInvalid, message));
             }
         }
         Ok(tools)
     }
 
     /// Queries several servers for their tools.
-    pub async fn query_available(&self, config: &Config, names: &[String]) -> Result<AvailableTools, StepError> {
+    pub async fn query_available(&self, config: &Config, names: &[String]) -> Result<AvailableTools, StepFailure> {
         let mut servers = ServerTools::new();
         for (name, mcp) in config.mcp.iter().filter(|(name, _)| names.contains(name)) {
             servers.insert(name.clone(), self.query_tools(name, mcp).await?);

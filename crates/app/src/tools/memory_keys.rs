@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code as ErrorCode;
 use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline::memory_keys;
 use flowloom_runtime::effects::{CodeRunner, EffectContext, EffectFuture, SandboxHost};
@@ -66,7 +66,7 @@ impl CodeRunner for ScopedCode {
                         "the block writes {key:?} of the memory, which memory_keys of the pipeline does not name; \
                          it names {named}"
                     );
-                    Err(StepError::new(ErrorCode::MemoryKey, message))
+                    Err(StepFailure::new(ErrorCode::MemoryKey, message))
                 }
             }
         })

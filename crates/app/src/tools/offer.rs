@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::plan::{Format, Input, InputKind, Inputs, Plan};
 use flowloom_core::value::{Map, Value};
@@ -72,12 +72,12 @@ impl ToolDescriptor {
 
     /// Converts the arguments of a call to the inputs of a run. Fails with `InputInvalid` if they violate the
     /// parameters.
-    pub fn to_inputs(&self, arguments: &Value) -> Result<Value, StepError> {
+    pub fn to_inputs(&self, arguments: &Value) -> Result<Value, StepFailure> {
         let none = Value::from(Map::new());
         let arguments = if matches!(arguments, Value::Null) { &none } else { arguments };
         if let Some(problem) = validation_errors(&self.declaration.parameters, arguments) {
             let message = format!("invalid arguments of {}: {problem}", self.declaration.name);
-            return Err(StepError::new(Code::InputInvalid, message));
+            return Err(StepFailure::new(Code::InputInvalid, message));
         }
         let declared = match &self.plan.inputs {
             _ if self.plan.thread.is_some() => return Ok(arguments.clone()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
@@ -39,11 +39,11 @@ impl CopiedJournal {
 }
 
 impl Journal for CopiedJournal {
-    fn begin_run(&self, run: RunId) -> Result<Lease, StepError> {
+    fn begin_run(&self, run: RunId) -> Result<Lease, StepFailure> {
         self.journal.begin_run(run)
     }
 
-    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepError>> {
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepFailure>> {
         self.journal.claim_run(run)
     }
 
@@ -59,15 +59,15 @@ impl Journal for CopiedJournal {
         self.journal.is_immediate()
     }
 
-    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepError>> {
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepFailure>> {
         self.journal.read(run, after)
     }
 
-    fn read_memories<'a>(&'a self, user: &'a str) -> BoxFuture<'a, Result<Map, StepError>> {
+    fn read_memories<'a>(&'a self, user: &'a str) -> BoxFuture<'a, Result<Map, StepFailure>> {
         Box::pin(async move { Ok(self.stored_entries(user)) })
     }
 
-    fn read_memory<'a>(&'a self, user: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepError>> {
+    fn read_memory<'a>(&'a self, user: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepFailure>> {
         Box::pin(async move { Ok(self.stored_entries(user).get(key).cloned()) })
     }
 

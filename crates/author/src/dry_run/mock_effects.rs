@@ -10,7 +10,7 @@ use flowloom_core::effect::{
     CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, PythonReply, PythonRequest, ScrapeRequest,
     ScriptRequest,
 };
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{EffectClass, Leaf, Plan, StepKind};
 use flowloom_core::render;
@@ -92,13 +92,13 @@ impl MockEffects {
     }
 
     /// The mocked output of the block at `path`.
-    fn mock_block(&self, path: &Path, inputs: &Value) -> Result<Value, StepError> {
+    fn mock_block(&self, path: &Path, inputs: &Value) -> Result<Value, StepFailure> {
         let mock = self.blocks.get(path).and_then(|block| mocks::mock_output(&self.fixtures, block, inputs));
         self.update_note(path, |note| {
             note.mocked = Some(mock.as_ref().map_or(MockSource::MadeUp, |(_, source)| *source))
         });
         let nothing = || {
-            StepError::new(Code::FunctionFailed, "functions are not called in a dry run, and this one has no example")
+            StepFailure::new(Code::FunctionFailed, "functions are not called in a dry run, and this one has no example")
         };
         mock.map(|(outputs, _)| outputs).ok_or_else(nothing)
     }
@@ -108,7 +108,7 @@ impl MockEffects {
         request: &PythonRequest,
         host: &dyn SandboxHost,
         context: &EffectContext,
-    ) -> Result<PythonReply, StepError> {
+    ) -> Result<PythonReply, StepFailure> {
         let path = &context.path;
         self.update_note(path, |note| note.inputs = Some(request.inputs.clone()));
         let guarded = GuardedHost { host, prompts: self.prompts, wanted_more: AtomicBool::new(false) };
@@ -125,8 +125,8 @@ impl MockEffects {
     }
 }
 
-fn no_network_error(address: &str) -> StepError {
-    StepError::new(Code::EgressDenied, format!("there is no network while a pipeline is tried: {address}"))
+fn no_network_error(address: &str) -> StepFailure {
+    StepFailure::new(Code::EgressDenied, format!("there is no network while a pipeline is tried: {address}"))
 }
 
 impl Functions for MockEffects {
@@ -134,7 +134,7 @@ impl Functions for MockEffects {
         EffectClass::AtLeastOnce
     }
 
-    fn check_permission(&self, _agent: &str, _function: &str) -> Result<(), StepError> {
+    fn check_permission(&self, _agent: &str, _function: &str) -> Result<(), StepFailure> {
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl Functions for MockEffects {
 }
 
 impl Model for MockEffects {
-    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
         match self.prompts {
             Prompts::Called => self.model.resolve(named.or(self.named.as_deref())),
             Prompts::Mocked => Ok(MOCK_MODEL.to_owned()),
@@ -214,7 +214,7 @@ impl Scraper for MockEffects {
         Box::pin(async move { Err(no_network_error(&request.url)) })
     }
 
-    fn select_html(&self, _html: &str, selector: &str) -> Result<Vec<String>, StepError> {
+    fn select_html(&self, _html: &str, selector: &str) -> Result<Vec<String>, StepFailure> {
         Err(no_network_error(selector))
     }
 }
@@ -257,6 +257,6 @@ impl SandboxHost for GuardedHost<'_> {
             return self.host.generate_reply(messages);
         }
         self.wanted_more.store(true, Ordering::Relaxed);
-        Box::pin(async { Err(StepError::new(Code::ModelNone, "no model is asked while a pipeline is tried")) })
+        Box::pin(async { Err(StepFailure::new(Code::ModelNone, "no model is asked while a pipeline is tried")) })
     }
 }

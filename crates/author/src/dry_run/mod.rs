@@ -11,7 +11,7 @@ mod report;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::expr::Data;
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
@@ -77,7 +77,7 @@ pub enum Prompts {
 impl DryRunner {
     /// Executes a definition, `{pipeline, blocks}`. An error is a failure of the environment; the results of nodes are
     /// in the report.
-    pub async fn dry_run(&self, definition: &Value, given: &DryRunInputs) -> Result<DryRun, StepError> {
+    pub async fn dry_run(&self, definition: &Value, given: &DryRunInputs) -> Result<DryRun, StepFailure> {
         let plan = self.compile_plan(definition)?;
         let blocks = definition.get("blocks").and_then(Value::as_list).unwrap_or_default();
         let blocks = blocks.iter().chain(pipeline::built_in_blocks()).cloned().collect();
@@ -87,7 +87,7 @@ impl DryRunner {
 
     /// Runs one block with these inputs, for its trial. Prompts call the model, and nothing is mocked if a block needs
     /// more than the trial provides.
-    pub async fn try_block(&self, block: &Value, inputs: &Value) -> Result<DryRun, StepError> {
+    pub async fn try_block(&self, block: &Value, inputs: &Value) -> Result<DryRun, StepFailure> {
         let mut plan = self.compile_plan(&single_block_definition(block, inputs))?;
         // The inputs of a trial are data, even if they look like references.
         set_inputs(&mut plan, inputs);
@@ -96,14 +96,19 @@ impl DryRunner {
         self.run_plan(plan, mock_effects, &given).await
     }
 
-    fn compile_plan(&self, definition: &Value) -> Result<Plan, StepError> {
+    fn compile_plan(&self, definition: &Value) -> Result<Plan, StepFailure> {
         let compiled = compile_definition(definition, &self.sources);
         let fault = compiled.diagnostics.into_iter().find(|found| found.is_error());
-        let fault = fault.map(|found| StepError::new(found.code, found.message));
-        compiled.plan.ok_or_else(|| fault.unwrap_or_else(|| StepError::new(Code::StepRefused, "there is no plan")))
+        let fault = fault.map(|found| StepFailure::new(found.code, found.message));
+        compiled.plan.ok_or_else(|| fault.unwrap_or_else(|| StepFailure::new(Code::StepRefused, "there is no plan")))
     }
 
-    async fn run_plan(&self, plan: Plan, mock_effects: MockEffects, given: &DryRunInputs) -> Result<DryRun, StepError> {
+    async fn run_plan(
+        &self,
+        plan: Plan,
+        mock_effects: MockEffects,
+        given: &DryRunInputs,
+    ) -> Result<DryRun, StepFailure> {
         let (plan, mock_effects) = (Arc::new(plan), Arc::new(mock_effects));
         let effects = Effects {
             model: mock_effects.clone(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, MemoryWrite};
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Dag, Plan};
@@ -70,7 +70,7 @@ pub struct NodeReport {
     pub output: Option<Value>,
     /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<StepError>,
+    pub error: Option<StepFailure>,
     /// The source of the output, if the block was mocked.
     #[serde(default, alias = "played", skip_serializing_if = "Option::is_none")]
     pub mocked: Option<MockSource>,
@@ -143,7 +143,7 @@ pub(super) fn build_report(
     plan: &Plan,
     outcome: &RunOutcome,
     notes: &HashMap<Path, Note>,
-) -> Result<DryRun, StepError> {
+) -> Result<DryRun, StepFailure> {
     let state = &outcome.state;
     let nodes = node_reports(plan, outcome, notes);
     let errors = outcome.broken.iter().chain(&state.error).chain(nodes.iter().filter_map(|node| node.error.as_ref()));
@@ -172,7 +172,7 @@ fn node_reports(plan: &Plan, outcome: &RunOutcome, notes: &HashMap<Path, Note>) 
         basis[index] = least_reliable(dag, index, &basis);
         let node_id = dag.nodes[index].step.title.clone();
         let field = results.and_then(|results| results.get(&node_id));
-        let unfinished = || state.error.clone().unwrap_or_else(|| StepError::new(Code::Cancelled, "it did not end"));
+        let unfinished = || state.error.clone().unwrap_or_else(|| StepFailure::new(Code::Cancelled, "it did not end"));
         let (status, output, error) = node_end(state.find_step(&path), field, unfinished);
         let note = notes.get(&path).cloned().unwrap_or_default();
         let excuse = error.as_ref().and_then(|error| find_excuse(error.code, &note, basis[index]));
@@ -196,9 +196,9 @@ fn block_id(presented: &Value, node: &str) -> String {
     entry.and_then(|entry| entry.get("block")?.as_str()).unwrap_or_default().to_owned()
 }
 
-type NodeEnd = (NodeStatus, Option<Value>, Option<StepError>);
+type NodeEnd = (NodeStatus, Option<Value>, Option<StepFailure>);
 
-fn node_end(step: Option<&StepState>, field: Option<&Value>, unfinished: impl Fn() -> StepError) -> NodeEnd {
+fn node_end(step: Option<&StepState>, field: Option<&Value>, unfinished: impl Fn() -> StepFailure) -> NodeEnd {
     match step.map(|step| (step.phase, step)) {
         Some((Phase::Failed, step)) => {
             (NodeStatus::Failed, step.output.clone(), step.error.clone().or_else(|| Some(unfinished())))

@@ -6,7 +6,7 @@
 mod check;
 
 use flowloom_core::chat::Usage;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,7 @@ pub struct TaskResult {
     /// Failed checks; all of them if there is no result.
     pub failures: Vec<String>,
     /// The reason why there is no result.
-    pub error: Option<StepError>,
+    pub error: Option<StepFailure>,
     /// Tokens and cost of the model calls in the dry run.
     pub usage: Usage,
 }
@@ -86,7 +86,7 @@ impl Task {
     }
 
     /// The result of a task from its dry run.
-    pub fn evaluate_run(&self, result: Result<DryRun, StepError>) -> TaskResult {
+    pub fn evaluate_run(&self, result: Result<DryRun, StepFailure>) -> TaskResult {
         let failures = match &result {
             Ok(dry_run) => self.failed_checks(dry_run),
             Err(_) => self.expect.iter().map(Check::describe_check).collect(),
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn without_a_result_nothing_holds() {
         let case = load_tasks().expect("readable").remove(0);
-        let row = case.evaluate_run(Err(StepError::new(Code::AuthoringFailed, "no")));
+        let row = case.evaluate_run(Err(StepFailure::new(Code::AuthoringFailed, "no")));
         assert_eq!((row.passed_checks(), row.has_passed(), row.failures.len()), (0, false, row.checks));
         let empty = case.evaluate_run(Ok(DryRun::default()));
         assert!(!empty.has_passed() && empty.error.is_none());

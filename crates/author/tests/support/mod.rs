@@ -8,7 +8,7 @@ use flowloom_author::{
     Candidate, DryRun, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, RequiredBlock, TrialOutcome,
 };
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::Value;
@@ -17,12 +17,12 @@ use flowloom_runtime::effects::EffectFuture;
 /// The environment, and a record of what happened in it.
 #[derive(Default)]
 pub(crate) struct Scripted {
-    pub(crate) answers: Mutex<VecDeque<Result<String, StepError>>>,
+    pub(crate) answers: Mutex<VecDeque<Result<String, StepFailure>>>,
     pub(crate) registry: Vec<Candidate>,
     /// Whether the sandbox is missing.
     pub(crate) has_no_sandbox: bool,
     /// The reports of dry runs, in order.
-    pub(crate) dry_runs: Mutex<VecDeque<Result<DryRun, StepError>>>,
+    pub(crate) dry_runs: Mutex<VecDeque<Result<DryRun, StepFailure>>>,
     pub(crate) questions: Mutex<Vec<ModelQuestion>>,
     pub(crate) events: Mutex<Vec<PlannerEvent>>,
     /// The source or prompt of each trial, and its inputs.
@@ -37,7 +37,7 @@ impl Scripted {
     /// An environment whose model returns these answers; `!FL1010` fails with that code.
     pub(crate) fn with_answers<T: Into<String>>(answers: impl IntoIterator<Item = T>) -> Scripted {
         let answer = |said: String| match said.strip_prefix('!') {
-            Some(code) => Err(StepError::new(Code::parse(code).expect("a code"), "the model is gone")),
+            Some(code) => Err(StepFailure::new(Code::parse(code).expect("a code"), "the model is gone")),
             None => Ok(said),
         };
         let answers = answers.into_iter().map(|said| answer(said.into())).collect();
@@ -74,7 +74,7 @@ impl PlannerEnv for Scripted {
         Box::pin(async move {
             self.questions.lock().expect("lock").push(question.clone());
             let answer = self.answers.lock().expect("lock").pop_front();
-            let text = answer.unwrap_or_else(|| Err(StepError::new(Code::ScriptExhausted, "no further answer")))?;
+            let text = answer.unwrap_or_else(|| Err(StepFailure::new(Code::ScriptExhausted, "no further answer")))?;
             Ok(ModelAnswer { text, elapsed: 0.5 })
         })
     }
@@ -95,11 +95,11 @@ impl PlannerEnv for Scripted {
             "nothing" => TrialOutcome::Returned(parse_json("{}")),
             "number" => TrialOutcome::Returned(parse_json(r#"{"text": 1}"#)),
             "refuse" => TrialOutcome::Returned(parse_json(r#"{"error": "no"}"#)),
-            other => TrialOutcome::Failed(StepError::new(Code::BlockFailed, format!("NameError: {other}"))),
+            other => TrialOutcome::Failed(StepFailure::new(Code::BlockFailed, format!("NameError: {other}"))),
         };
         Box::pin(async move {
             if self.has_no_sandbox {
-                return Err(StepError::new(Code::NoSandbox, "there is no sandbox"));
+                return Err(StepFailure::new(Code::NoSandbox, "there is no sandbox"));
             }
             self.trials.lock().expect("lock").push((source, inputs.clone()));
             Ok(trial)

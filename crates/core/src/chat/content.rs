@@ -4,7 +4,7 @@
 //! and follow its block as JSON; a file follows as a picture.
 
 use super::{Message, MessagePart, Role};
-use crate::error::StepError;
+use crate::error::StepFailure;
 use crate::expr::{Expr, Lookup, Template, TemplatePart};
 use crate::render::{self, TextStyle};
 use crate::value::Value;
@@ -29,7 +29,7 @@ struct PartsBuilder {
 
 impl Content {
     /// The parts of the message. Fails if an expression in the content fails.
-    pub fn render_parts(&self, scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepError> {
+    pub fn render_parts(&self, scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepFailure> {
         let mut parts = PartsBuilder::default();
         match self {
             Content::Value(expr) => parts.push_value(expr.evaluate(scope, None)?),
@@ -43,7 +43,7 @@ impl Content {
     }
 
     /// The parts of a list of paragraphs. Fails if an expression in them fails.
-    pub fn render_blocks(blocks: &[Template], scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepError> {
+    pub fn render_blocks(blocks: &[Template], scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepFailure> {
         let mut parts = PartsBuilder::default();
         for block in blocks {
             parts.push_block(block, scope)?;
@@ -53,7 +53,7 @@ impl Content {
 }
 
 impl PartsBuilder {
-    fn push_block(&mut self, block: &Template, scope: &dyn Lookup) -> Result<(), StepError> {
+    fn push_block(&mut self, block: &Template, scope: &dyn Lookup) -> Result<(), StepFailure> {
         let mut text = String::new();
         let mut after = Vec::new();
         for part in &block.parts {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
-use crate::error::StepError;
+use crate::error::StepFailure;
 use crate::expr::{Lookup, TextRules};
 use crate::json;
 use crate::plan::{BodySpec, HttpSpec};
@@ -64,12 +64,12 @@ const HTTP_METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"
 impl HttpRequest {
     /// The request that `spec` describes, with the values of `scope` put in. An error if it cannot be sent: an unknown
     /// method, an address that is none, a header that is not the author's to set, a body that is not JSON.
-    pub fn resolve(spec: &HttpSpec, scope: &dyn Lookup, rules: TextRules) -> Result<HttpRequest, StepError> {
+    pub fn resolve(spec: &HttpSpec, scope: &dyn Lookup, rules: TextRules) -> Result<HttpRequest, StepFailure> {
         let written = spec.method.resolve(scope, rules)?.to_redacted_text();
         let method = if written.is_empty() { "GET".to_owned() } else { written.to_uppercase() };
         if !HTTP_METHODS.contains(&method.as_str()) {
             let message = format!("{written:?} is not a method; use one of {}", HTTP_METHODS.join(", "));
-            return Err(StepError::new(Code::HttpRequestInvalid, message));
+            return Err(StepFailure::new(Code::HttpRequestInvalid, message));
         }
         let url = spec.url.resolve(scope, rules)?.map_text(normalize_url)?;
         // Only the exact upper-case names carry a body: `post` is sent without one.
@@ -90,7 +90,7 @@ fn write_body(
     scope: &dyn Lookup,
     rules: TextRules,
     headers: &mut Vec<(String, Rich)>,
-) -> Result<Option<Rich>, StepError> {
+) -> Result<Option<Rich>, StepFailure> {
     let content_type = |headers: &mut Vec<_>, kind: &str| {
         set_header(headers, "Content-Type".into(), kind.into());
     };
@@ -143,21 +143,21 @@ fn append_encoded(body: &mut Rich, text: &Rich) {
     }
 }
 
-fn repair_json(text: &str) -> Result<String, StepError> {
+fn repair_json(text: &str) -> Result<String, StepFailure> {
     match json::read_lenient(text) {
         Some(value) => Ok(render::to_js_json(&value)),
         None => {
             let message = "after the values were inserted, the body is not JSON and could not be repaired; \
                            use bodyType \"text\" to send it unchanged";
-            Err(StepError::new(Code::HttpRequestInvalid, message))
+            Err(StepFailure::new(Code::HttpRequestInvalid, message))
         }
     }
 }
 
 /// The URL as a browser normalises it (WHATWG URL), without its fragment. Fails with `FL1002` if it is not a URL or
 /// contains credentials.
-pub fn normalize_url(text: &str) -> Result<String, StepError> {
-    let invalid = || StepError::new(Code::HttpRequestInvalid, format!("Failed to parse URL from {text}"));
+pub fn normalize_url(text: &str) -> Result<String, StepFailure> {
+    let invalid = || StepFailure::new(Code::HttpRequestInvalid, format!("Failed to parse URL from {text}"));
     let mut url = url::Url::parse(text).map_err(|_| invalid())?;
     url.set_fragment(None);
     // Only path and query are sent; an empty query is dropped.
@@ -166,7 +166,7 @@ pub fn normalize_url(text: &str) -> Result<String, StepError> {
     }
     if !url.username().is_empty() || url.password().is_some() {
         let message = "the URL contains a user name or password; put them in an Authorization header";
-        return Err(StepError::new(Code::HttpRequestInvalid, message));
+        return Err(StepFailure::new(Code::HttpRequestInvalid, message));
     }
     Ok(url.into())
 }
@@ -179,7 +179,7 @@ fn set_header(headers: &mut Vec<(String, Rich)>, key: String, value: Rich) {
 }
 
 /// Joins rows whose names differ only in case, as `Headers.append` does, and rejects headers that cannot be sent.
-fn merge_headers(rows: Vec<(String, Rich)>) -> Result<Vec<(String, Rich)>, StepError> {
+fn merge_headers(rows: Vec<(String, Rich)>) -> Result<Vec<(String, Rich)>, StepFailure> {
     let mut merged: Vec<(String, Rich)> = Vec::new();
     for (key, value) in rows {
         check_header(&key, &value)?;
@@ -218,7 +218,7 @@ const CONNECTION_HEADERS: [&str; 10] = [
 const FORBIDDEN_HEADER_PREFIXES: [&str; 4] = ["proxy-", "sec-", "x-forwarded-", "forwarded"];
 
 /// Rejects header names that an author may not set (`FL1002`).
-pub fn check_header_name(name: &str) -> Result<(), StepError> {
+pub fn check_header_name(name: &str) -> Result<(), StepFailure> {
     let lower = name.to_ascii_lowercase();
     let owner = if CONNECTION_HEADERS.contains(&lower.as_str()) {
         "is set by the connection itself"
@@ -227,7 +227,7 @@ pub fn check_header_name(name: &str) -> Result<(), StepError> {
     } else {
         return Ok(());
     };
-    Err(StepError::new(Code::HttpRequestInvalid, format!("the header {name} {owner}; remove this row")))
+    Err(StepFailure::new(Code::HttpRequestInvalid, format!("the header {name} {owner}; remove this row")))
 }
 
 /// Whether a request with this error status may succeed on retry.
@@ -235,17 +235,17 @@ pub fn is_retryable_status(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..=599)
 }
 
-fn check_header(key: &str, value: &Rich) -> Result<(), StepError> {
+fn check_header(key: &str, value: &Rich) -> Result<(), StepFailure> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if key.is_empty() || !key.bytes().all(token) {
         let message = format!("Headers.append: {key:?} is an invalid header name.");
-        return Err(StepError::new(Code::HttpRequestInvalid, message));
+        return Err(StepFailure::new(Code::HttpRequestInvalid, message));
     }
     check_header_name(key)?;
     let text = value.fill_secrets(|_| String::new());
     if text.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
         let message = format!("the value of header {key} holds a line break or NUL, which cannot be sent");
-        return Err(StepError::new(Code::HttpRequestInvalid, message));
+        return Err(StepFailure::new(Code::HttpRequestInvalid, message));
     }
     Ok(())
 }

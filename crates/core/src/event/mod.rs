@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::chat::Usage;
 use crate::effect::AskRequest;
-use crate::error::StepError;
+use crate::error::StepFailure;
 use crate::hash::Hash;
 use crate::id::RunId;
 use crate::limits::Limits;
@@ -74,7 +74,7 @@ pub enum Event {
     /// An attempt failed.
     StepFailed {
         /// The error.
-        error: StepError,
+        error: StepFailure,
         /// The consequence of the failure.
         then: AfterFailure,
     },
@@ -146,7 +146,7 @@ pub enum Event {
         status: Status,
         /// The error, unless the run succeeded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<StepError>,
+        error: Option<StepFailure>,
         /// Path of the step that failed the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failed: Option<Path>,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::code::Code;
 use crate::diagnostic::Span;
-use crate::error::StepError;
+use crate::error::StepFailure;
 use crate::render::{self, TextStyle};
 use crate::value::Value;
 
@@ -62,12 +62,12 @@ pub struct Script {
 impl Expr {
     /// The value in `scope`, where `output` is the output of the step; absent is `null`. Fails with the error of the
     /// expression.
-    pub fn evaluate_or_null(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Value, StepError> {
+    pub fn evaluate_or_null(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Value, StepFailure> {
         self.evaluate(scope, output).map(Option::unwrap_or_default)
     }
 
     /// The value in `scope`, where `output` is the output of the step; `None` is JavaScript's `undefined`.
-    pub fn evaluate(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Option<Value>, StepError> {
+    pub fn evaluate(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Option<Value>, StepFailure> {
         Ok(Some(match self {
             Expr::Constant(value) => value.clone(),
             Expr::Ref(reference) => reference.find_value(scope).map(|found| found.to_value()).unwrap_or_default(),
@@ -101,14 +101,14 @@ impl Expr {
             Expr::Js(js) => return js.evaluate(scope),
             Expr::Script(script) => {
                 return scope.lookup_script(&script.slot).cloned().ok_or_else(|| {
-                    StepError::new(Code::NoSandbox, format!("the expression {{{}}} was not evaluated", script.source))
+                    StepFailure::new(Code::NoSandbox, format!("the expression {{{}}} was not evaluated", script.source))
                 });
             }
         }))
     }
 
     /// Whether the value is truthy.
-    pub fn is_true(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<bool, StepError> {
+    pub fn is_true(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<bool, StepFailure> {
         match self {
             Expr::Js(js) => js.is_true(scope),
             _ => self.evaluate_or_null(scope, output).map(|value| value.is_truthy()),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::code::Code;
-use crate::error::StepError;
+use crate::error::StepFailure;
 use crate::expr::Expr;
 use crate::render::{self, TextStyle};
 use crate::rich::Rich;
@@ -170,7 +170,7 @@ impl Template {
 
     /// The text with values inserted; secrets remain names. Fails with `FL1030` if a value is missing and the rules
     /// require one, or with the error of an expression.
-    pub fn resolve(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Rich, StepError> {
+    pub fn resolve(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Rich, StepFailure> {
         let mut rich = Rich::default();
         for part in &self.parts {
             match part {
@@ -193,7 +193,7 @@ impl Template {
 
     /// The resolved value: a single reference preserves the type of its value if the rules say so; everything else is
     /// text. A single reference without a value is `null` unless the rules keep its source text.
-    pub fn resolve_value(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Value, StepError> {
+    pub fn resolve_value(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Value, StepFailure> {
         if let ([TemplatePart::Ref(reference)], true) = (self.parts.as_slice(), rules.keeps_type) {
             return match self.find_ref(reference, scope, rules)? {
                 Some(found) => Ok(found.to_value()),
@@ -212,13 +212,13 @@ impl Template {
         reference: &Ref,
         scope: &'a dyn Lookup,
         rules: TextRules,
-    ) -> Result<Option<FoundValue<'a>>, StepError> {
+    ) -> Result<Option<FoundValue<'a>>, StepFailure> {
         let found = reference
             .find_value(scope)
             .filter(|found| !(rules.null_is_missing && matches!(found, FoundValue::Shared(Value::Null))));
         if found.is_none() && rules.missing == Missing::Error {
             let message = format!("{} has no value", reference.source);
-            return Err(StepError::new(Code::MissingValue, message));
+            return Err(StepFailure::new(Code::MissingValue, message));
         }
         Ok(found)
     }
@@ -239,7 +239,7 @@ pub enum Data {
 
 impl Data {
     /// The value with all references resolved. Fails like [`Template::resolve`].
-    pub fn resolve(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Value, StepError> {
+    pub fn resolve(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Value, StepFailure> {
         match self {
             Data::Constant(value) => Ok(value.clone()),
             Data::Text(template) => template.resolve_value(scope, rules),
@@ -248,7 +248,7 @@ impl Data {
             }
             Data::Map(entries) => {
                 let entries = entries.iter().map(|(key, data)| Ok((key.clone(), data.resolve(scope, rules)?)));
-                Ok(entries.collect::<Result<Map, StepError>>()?.into())
+                Ok(entries.collect::<Result<Map, StepFailure>>()?.into())
             }
         }
     }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::env::Env;
 use super::step::{Assignment, Merge, Step};
-use crate::error::StepError;
+use crate::error::StepFailure;
 use crate::expr::{Lookup, Template, TemplatePart, TextRules};
 use crate::value::Value;
 
 /// The variables that `step` will write, one for each of its writes; an empty name means no write. Names are resolved
 /// before the step runs. Fails if a name contains a reference or expression that fails.
-pub fn resolve_write_names(step: &Step, env: &Env, rules: TextRules) -> Result<Vec<Arc<str>>, StepError> {
+pub fn resolve_write_names(step: &Step, env: &Env, rules: TextRules) -> Result<Vec<Arc<str>>, StepFailure> {
     let name = |templates: &[Template]| {
         for template in templates {
             let name: Arc<str> = match template.parts.as_slice() {
@@ -51,7 +51,7 @@ pub fn write_output(step: &Step, mut names: Vec<Arc<str>>, output: Option<&Value
 }
 
 /// Sets variables; fails if a name or a value cannot be resolved.
-pub fn assign_vars(rows: &[Assignment], env: &mut Env, rules: TextRules) -> Result<(), StepError> {
+pub fn assign_vars(rows: &[Assignment], env: &mut Env, rules: TextRules) -> Result<(), StepFailure> {
     for row in rows {
         let name = row.name.resolve(env, rules)?.to_redacted_text();
         let is_set = env.lookup_name(&name).is_some_and(Value::is_truthy);

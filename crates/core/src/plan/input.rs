@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::code::Code;
-use crate::error::StepError;
+use crate::error::StepFailure;
 use crate::value::{Blob, Map, Number, Value};
 
 /// How inputs become variables.
@@ -58,19 +58,19 @@ pub enum InputKind {
 impl Inputs {
     /// The reason to reject a run with these inputs: a missing input (`FL1031`) or one of the wrong kind (`FL1038`).
     /// `None` if the inputs are valid.
-    pub fn check_inputs(&self, given: &Value) -> Option<StepError> {
+    pub fn check_inputs(&self, given: &Value) -> Option<StepFailure> {
         let Inputs::Named { declared, .. } = self else { return None };
         declared.iter().find_map(|input| {
             let name = &input.name;
             match given.get(name) {
                 None if input.required => {
                     let message = format!("the input {name} is required; give it with -i {name}=…");
-                    Some(StepError::new(Code::InputMissing, message))
+                    Some(StepFailure::new(Code::InputMissing, message))
                 }
                 None => None,
                 Some(value) => {
                     let problem = input.kind.find_problem(value)?;
-                    Some(StepError::new(Code::InputInvalid, format!("the input {name} {problem}")))
+                    Some(StepFailure::new(Code::InputInvalid, format!("the input {name} {problem}")))
                 }
             }
         })

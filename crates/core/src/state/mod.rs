@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::chat::Usage;
 use crate::effect::AskRequest;
-use crate::error::StepError;
+use crate::error::StepFailure;
 use crate::event::{AfterFailure, Event, Record, RunCreated};
 use crate::path::Path;
 use crate::status::Status;
@@ -32,7 +32,7 @@ pub struct RunState {
     /// Time of the end, in milliseconds since the Unix epoch; `None` while the run has not ended.
     pub finished_at: Option<u64>,
     /// The error of a run that did not succeed.
-    pub error: Option<StepError>,
+    pub error: Option<StepFailure>,
     /// The step whose failure ended the run.
     pub failed: Option<Path>,
     /// Tokens and cost of all model calls.
@@ -59,11 +59,11 @@ pub struct StepState {
     /// The output, if there is one.
     pub output: Option<Value>,
     /// The last failure.
-    pub error: Option<StepError>,
+    pub error: Option<StepFailure>,
     /// The reason why the step was skipped.
     pub reason: Option<Arc<str>>,
     /// The first failure; a step whose retries are exhausted reports it.
-    pub first_error: Option<StepError>,
+    pub first_error: Option<StepFailure>,
     /// Number of the latest attempt, from 1; 0 before the first.
     pub attempts: u32,
     /// Time of the step's first event, in milliseconds since the Unix epoch.

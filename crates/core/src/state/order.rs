@@ -6,7 +6,7 @@
 //! run, that waited for it has ended; it then has no effect.
 
 use crate::code::Code;
-use crate::error::StepError;
+use crate::error::StepFailure;
 use crate::event::{AfterFailure, Event, EventKind, Record};
 use crate::path::Path;
 use crate::status::Status;
@@ -29,9 +29,9 @@ pub struct IllegalEvent {
     pub reason: Violation,
 }
 
-impl From<IllegalEvent> for StepError {
-    fn from(illegal: IllegalEvent) -> StepError {
-        StepError::new(Code::StoreCorrupt, format!("the journal is damaged: {illegal}; restore a backup"))
+impl From<IllegalEvent> for StepFailure {
+    fn from(illegal: IllegalEvent) -> StepFailure {
+        StepFailure::new(Code::StoreCorrupt, format!("the journal is damaged: {illegal}; restore a backup"))
     }
 }
 

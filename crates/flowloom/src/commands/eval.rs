@@ -14,7 +14,7 @@ use flowloom_author::dry_run::DryRun;
 use flowloom_author::evaluation::{Task, TaskResult, load_tasks, recorded_conversation};
 use flowloom_author::wire::build_definition;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
@@ -110,14 +110,14 @@ async fn evaluate_task(app: &App, case: &Task) -> Result<TaskResult, CommandErro
     Ok(row)
 }
 
-fn authoring_error(outcome: &RunOutcome) -> Option<StepError> {
-    let cancelled = || StepError::new(Code::Cancelled, "the pipeline was not completed");
+fn authoring_error(outcome: &RunOutcome) -> Option<StepFailure> {
+    let cancelled = || StepFailure::new(Code::Cancelled, "the pipeline was not completed");
     let error = outcome.broken.clone().or_else(|| outcome.state.error.clone());
     error.or_else(|| (outcome.state.status != Status::Succeeded).then(cancelled))
 }
 
 /// Runs the new pipeline as a dry run with the task's data.
-async fn run_pipeline(app: &App, case: &Task, made: &Value) -> Result<DryRun, StepError> {
+async fn run_pipeline(app: &App, case: &Task, made: &Value) -> Result<DryRun, StepFailure> {
     let bundle = app.build_built_in_bundle(BuiltInWorkflow::Planner)?;
     let models = Arc::new(wiring::build_models(&app.config, bundle.model.clone(), &bundle.aliases));
     let limits = authoring_limits(&app.config).map_err(|failure| failure.error)?;

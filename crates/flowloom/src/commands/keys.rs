@@ -32,7 +32,7 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
     Ok(0)
 }
 
-fn list_keys(global: &Global, app: &App) -> Result<(), flowloom_core::StepError> {
+fn list_keys(global: &Global, app: &App) -> Result<(), flowloom_core::StepFailure> {
     let keys = app.store.list_keys()?;
     if global.json {
         let shown = keys.iter().map(|key| {

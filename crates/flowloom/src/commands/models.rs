@@ -2,7 +2,7 @@
 
 use flowloom_app::wiring;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_models_local::pull;
 
 use crate::cli::Global;
@@ -41,8 +41,8 @@ pub(crate) async fn pull_model(global: &Global) -> CommandResult {
         let folder = folder.clone();
         let pulled = tokio::task::spawn_blocking(move || pull::pull_model(&folder, source)).await;
         let file = pulled
-            .map_err(|error| StepError::new(Code::ModelFetchFailed, error.to_string()))?
-            .map_err(StepError::from)?;
+            .map_err(|error| StepFailure::new(Code::ModelFetchFailed, error.to_string()))?
+            .map_err(StepFailure::from)?;
         println!("{}", file.display());
     }
     Ok(0)

@@ -6,7 +6,7 @@ use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::inputs::{parse_answer, parse_json_or_text};
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::Resolution;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -47,7 +47,7 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
     let id = opened.id;
     if opened.state().status.is_final() {
         let message = format!("the run {id} has already ended");
-        return Err(StepError::new(Code::NothingToDo, message).into());
+        return Err(StepFailure::new(Code::NothingToDo, message).into());
     }
     let signal = Signal::Cancel { by: "cancel".to_owned() };
     let engine = app.engine_for_run(&opened)?;
@@ -79,7 +79,7 @@ async fn wait_for_end(app: &App, id: RunId) -> Result<(), CommandError> {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     let message = "the worker of the run has not cancelled it yet; the signal remains recorded";
-    Err(StepError::new(Code::RunOwned, message).into())
+    Err(StepFailure::new(Code::RunOwned, message).into())
 }
 
 pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> CommandResult {
@@ -115,7 +115,7 @@ pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> C
 /// The named step, or the only candidate.
 fn select_step(open: &[&StepState], path: Option<&str>, what: &str) -> Result<Path, CommandError> {
     let paths: Vec<&str> = open.iter().map(|step| step.path.as_str()).collect();
-    let nothing = |message: String| CommandError::from(StepError::new(Code::NothingToDo, message));
+    let nothing = |message: String| CommandError::from(StepFailure::new(Code::NothingToDo, message));
     match (path, open) {
         (_, []) => Err(nothing(format!("the run has no open {what}; continue it with flowloom resume"))),
         (None, [only]) => Ok(only.path.clone()),

@@ -10,7 +10,7 @@ use flowloom_app::runs::start::StartRun;
 use flowloom_app::runs::{summary, watch};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
@@ -101,7 +101,7 @@ pub(super) fn report_refused(global: &Global, source: &LoadedDefinition) -> u8 {
     let errors: Vec<_> = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
     if let (true, Some(first)) = (global.json, errors.first()) {
         let format = source.compiled.format.as_ref().map(flowloom_core::plan::Format::name);
-        print_json(&summary::summarize_rejection(format, &StepError::new(first.code, first.message.clone())));
+        print_json(&summary::summarize_rejection(format, &StepFailure::new(first.code, first.message.clone())));
     }
     let noun = if errors.len() == 1 { "problem" } else { "problems" };
     eprintln!("{} was not run: {} {noun}", source.name(), errors.len());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flowloom_core::chat::{Content, content};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, find_similar_name};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::expr::js::{Compute, Computed, ExpressionPlace, Js};
 use flowloom_core::expr::{Expr, Lookup, Script, Template, TemplatePart};
 use flowloom_core::value::Value;
@@ -436,7 +436,7 @@ fn is_identifier(name: &str) -> bool {
 struct Paragraphs(Vec<Template>);
 
 impl Compute for Paragraphs {
-    fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepError> {
+    fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepFailure> {
         Content::render_blocks(&self.0, scope).map(|parts| content::join_texts(&parts).into())
     }
 }

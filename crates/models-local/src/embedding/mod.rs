@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use flowloom_core::StepError;
+use flowloom_core::StepFailure;
 use flowloom_runtime::effects::BoxFuture;
 use rayon::prelude::*;
 
@@ -72,7 +72,7 @@ impl Embed for LocalEmbedder {
         &self.model
     }
 
-    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>> {
+    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepFailure>> {
         Box::pin(async move { Ok(self.embed_all(texts).await?) })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use flowloom_core::{Hash, StepError};
+use flowloom_core::{Hash, StepFailure};
 use flowloom_runtime::effects::BoxFuture;
 
 use super::{Embed, Vector};
@@ -89,7 +89,7 @@ impl Embed for Cached {
         self.inner.model_name()
     }
 
-    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>> {
+    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepFailure>> {
         Box::pin(async move { Ok(self.embed_all(texts).await?) })
     }
 }
@@ -109,7 +109,7 @@ mod tests {
             "test:length"
         }
 
-        fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>> {
+        fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepFailure>> {
             self.0.lock().unwrap().extend_from_slice(texts);
             let vectors = texts.iter().map(|text| Vector::from([text.len() as f32])).collect();
             Box::pin(std::future::ready(Ok(vectors)))

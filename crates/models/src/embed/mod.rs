@@ -5,7 +5,7 @@ mod cache;
 
 use std::sync::Arc;
 
-use flowloom_core::StepError;
+use flowloom_core::StepFailure;
 use flowloom_runtime::effects::BoxFuture;
 
 use crate::catalog::{LOCAL_EMBEDDING_MODEL, Protocol};
@@ -24,7 +24,7 @@ pub trait Embed: Send + Sync {
     fn model_name(&self) -> &str;
 
     /// Computes the embedding of each text, in the order of the texts. Dropping the future cancels the work.
-    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>>;
+    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepFailure>>;
 }
 
 impl Models {
@@ -63,7 +63,7 @@ impl Embed for RemoteEmbedder {
         &self.model
     }
 
-    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepError>> {
+    fn embed_texts<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vector>, StepFailure>> {
         Box::pin(async move {
             let vectors = self.remote.embed_texts(&self.target, texts).await?;
             Ok(vectors.into_iter().map(normalize).collect())

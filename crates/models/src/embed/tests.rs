@@ -68,7 +68,7 @@ async fn serve_answers(
 async fn ask_server(
     all: &[String],
     answer: fn(&serde_json::Value) -> String,
-) -> (Result<Vec<Vector>, StepError>, Vec<serde_json::Value>) {
+) -> (Result<Vec<Vector>, StepFailure>, Vec<serde_json::Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let bodies = Arc::new(Mutex::new(Vec::new()));

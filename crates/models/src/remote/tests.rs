@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use flowloom_core::chat::{GenerateOptions, Message, Role};
 use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose};
 use flowloom_core::error::Retry;
-use flowloom_core::{Code, Path, RunId, StepError, json};
+use flowloom_core::{Code, Path, RunId, StepFailure, json};
 use flowloom_runtime::effects::{BoxFuture, Deltas, EffectContext, Model};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -72,14 +72,14 @@ impl Deltas for DeltaRecorder {
 
 /// The result of one call, and what it caused.
 struct CallResult {
-    result: Result<GenerateReply, StepError>,
+    result: Result<GenerateReply, StepFailure>,
     requests: Vec<String>,
     pauses: Vec<Duration>,
     deltas: String,
 }
 
 impl CallResult {
-    fn expect_error(&self) -> &StepError {
+    fn expect_error(&self) -> &StepFailure {
         self.result.as_ref().expect_err("the call should fail")
     }
 

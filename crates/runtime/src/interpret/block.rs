@@ -1,7 +1,7 @@
 //! Validation of blocks: inputs are coerced to their schema, outputs are checked against theirs.
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json;
 use flowloom_core::plan::Block;
 use flowloom_core::render;
@@ -11,7 +11,7 @@ use crate::schema::validation_errors;
 
 /// The inputs as the block's schema wants them: texts that hold a number become one, lists and objects become text
 /// where text is wanted, and missing ones take their default.
-pub(super) fn coerce_inputs(block: &Block, given: Value) -> Result<Value, StepError> {
+pub(super) fn coerce_inputs(block: &Block, given: Value) -> Result<Value, StepFailure> {
     let Some(schema) = &block.input_schema else { return Ok(given) };
     let mut map = given.as_map().cloned().unwrap_or_default();
     if let Some(properties) = schema.get("properties").and_then(Value::as_map) {
@@ -32,7 +32,7 @@ pub(super) fn coerce_inputs(block: &Block, given: Value) -> Result<Value, StepEr
     match validation_errors(schema, &whole) {
         None => Ok(whole),
         Some(complaints) => {
-            Err(StepError::new(Code::BlockInput, format!("the inputs do not match the block's schema: {complaints}")))
+            Err(StepFailure::new(Code::BlockInput, format!("the inputs do not match the block's schema: {complaints}")))
         }
     }
 }
@@ -58,7 +58,7 @@ fn coerce_value(value: &Value, property: &Value) -> Value {
 }
 
 /// The error in the output of a block that ran, if there is one.
-pub(super) fn check_output(block: &Block, output: Option<&Value>) -> Option<StepError> {
+pub(super) fn check_output(block: &Block, output: Option<&Value>) -> Option<StepFailure> {
     let nothing = Value::Null;
     let output = output.unwrap_or(&nothing);
     if let Some(field) = &block.failure
@@ -68,8 +68,8 @@ pub(super) fn check_output(block: &Block, output: Option<&Value>) -> Option<Step
             Value::String(text) => text.to_string(),
             other => render::to_json(other),
         };
-        return Some(StepError::new(Code::BlockError, message));
+        return Some(StepFailure::new(Code::BlockError, message));
     }
     let complaints = validation_errors(block.output_schema.as_ref()?, output)?;
-    Some(StepError::new(Code::BlockOutput, format!("the output does not match the block's schema: {complaints}")))
+    Some(StepFailure::new(Code::BlockOutput, format!("the output does not match the block's schema: {complaints}")))
 }

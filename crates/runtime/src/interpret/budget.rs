@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use flowloom_core::budget::{Amount, Ledger, Reservation};
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::limits::Limits;
 
 /// The budget of a run, shared by its branches.
@@ -51,7 +51,7 @@ impl Budget {
         &self,
         limits: &Limits,
         claim: Amount,
-    ) -> Result<BudgetReservation<'_>, StepError> {
+    ) -> Result<BudgetReservation<'_>, StepFailure> {
         poll_fn(|context| {
             let mut state = self.lock_state();
             match state.0.reserve(limits, claim) {
@@ -69,13 +69,13 @@ impl Budget {
     }
 }
 
-fn budget_error(ledger: &Ledger, limits: &Limits, claim: Amount) -> StepError {
+fn budget_error(ledger: &Ledger, limits: &Limits, claim: Amount) -> StepFailure {
     let spent = ledger.settled_amount();
     match limits.tokens {
         Some(budget) if spent.tokens + claim.tokens > budget => {
             let message =
                 format!("the next model call may use {} tokens; {} of {budget} are used", claim.tokens, spent.tokens);
-            StepError::new(Code::BudgetTokens, message)
+            StepFailure::new(Code::BudgetTokens, message)
         }
         _ => {
             let message = format!(
@@ -84,7 +84,7 @@ fn budget_error(ledger: &Ledger, limits: &Limits, claim: Amount) -> StepError {
                 spent.micro_usd,
                 limits.micro_usd.unwrap_or_default()
             );
-            StepError::new(Code::BudgetMoney, message)
+            StepFailure::new(Code::BudgetMoney, message)
         }
     }
 }

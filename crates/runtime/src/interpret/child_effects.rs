@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use flowloom_core::chat::{GenerateOptions, Message};
 use flowloom_core::code::Code;
 use flowloom_core::effect::{GenerateReply, GenerateRequest, HttpReply, HttpRequest, Purpose, Request};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::Policy;
 use flowloom_core::value::Value;
@@ -49,7 +49,7 @@ impl<'a> ChildEffectRunner<'a> {
         }
     }
 
-    async fn perform_child(&self, request: Request) -> Result<Value, StepError> {
+    async fn perform_child(&self, request: Request) -> Result<Value, StepFailure> {
         let place = StepContext {
             shares_permit: true,
             ..self.place.with_path(self.next_path(request.kind_name(), &self.request_count))
@@ -60,7 +60,7 @@ impl<'a> ChildEffectRunner<'a> {
             Err(Interrupt::Failed(error, _)) => Err(error),
             Err(halt) => {
                 *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(halt));
-                Err(StepError::new(Code::StepRefused, "the run is ending"))
+                Err(StepFailure::new(Code::StepRefused, "the run is ending"))
             }
         }
     }
@@ -71,7 +71,7 @@ impl SandboxHost for ChildEffectRunner<'_> {
         Box::pin(async move {
             let output = self.perform_child(Request::HttpExchange(request)).await?;
             HttpReply::from_value(&output)
-                .ok_or_else(|| StepError::new(Code::HttpFailed, "the recorded value is not an HTTP reply"))
+                .ok_or_else(|| StepFailure::new(Code::HttpFailed, "the recorded value is not an HTTP reply"))
         })
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::Event;
 use flowloom_core::expr::Expr;
 use flowloom_core::path::Key;
@@ -115,7 +115,7 @@ impl Interpreter {
             // In alphabetical order, so that the message does not depend on timing.
             failed.sort_unstable();
             let message = format!("{} of {} nodes failed: {}", failed.len(), nodes.len(), failed.join(", "));
-            return Err(Interrupt::Failed(StepError::new(Code::NodesFailed, message), place.path.clone()));
+            return Err(Interrupt::Failed(StepFailure::new(Code::NodesFailed, message), place.path.clone()));
         }
         self.emit_finished(place, None)?;
         let named = nodes.iter().zip(outputs);
@@ -156,7 +156,7 @@ impl Interpreter {
             }
             let Some(to) = taken else {
                 let message = format!("no edge from {} matches this answer", node.title);
-                return Err(failed(StepError::new(Code::MachineStuck, message)));
+                return Err(failed(StepFailure::new(Code::MachineStuck, message)));
             };
             let key = to.map(|index| machine.nodes[index].key.as_str().to_owned());
             self.emit_event(&at, 0, Event::EdgeTaken { to: key })?;
@@ -169,7 +169,7 @@ impl Interpreter {
             }
         }
         let message = format!("the graph ran {} nodes without reaching its end", machine.max_visits);
-        Err(Interrupt::Failed(StepError::new(Code::LimitIterations, message), place.path.clone()))
+        Err(Interrupt::Failed(StepFailure::new(Code::LimitIterations, message), place.path.clone()))
     }
 
     pub(super) async fn run_loop(&self, looped: &Loop, env: &mut Env, place: &StepContext) -> StepResult {
@@ -196,11 +196,11 @@ impl Interpreter {
                     break;
                 }
                 let message = format!("the loop did not finish within {} iterations", looped.max);
-                return Err(Interrupt::Failed(StepError::new(Code::LimitIterations, message), place.path.clone()));
+                return Err(Interrupt::Failed(StepFailure::new(Code::LimitIterations, message), place.path.clone()));
             }
             if index >= self.limits.iterations {
                 let message = format!("the loop reached the limit of {} iterations", self.limits.iterations);
-                return Err(Interrupt::Fatal(StepError::new(Code::LimitIterations, message), place.path.clone()));
+                return Err(Interrupt::Fatal(StepFailure::new(Code::LimitIterations, message), place.path.clone()));
             }
             last = self.run_iteration(looped, index, env, place).await?;
             if looped.output == LoopOutput::All {
@@ -269,7 +269,7 @@ impl Interpreter {
     pub(super) async fn run_subflow(&self, subflow: &Subflow, env: &mut Env, place: &StepContext) -> StepResult {
         if place.depth >= self.limits.subflow_depth {
             let message = format!("workflows call each other more than {} levels deep", self.limits.subflow_depth);
-            return Err(Interrupt::Fatal(StepError::new(Code::LimitSubflow, message), place.path.clone()));
+            return Err(Interrupt::Fatal(StepFailure::new(Code::LimitSubflow, message), place.path.clone()));
         }
         let inputs = subflow.inputs.resolve(env, place.text);
         let inputs = inputs.map_err(|error| Interrupt::Failed(error, place.path.clone()))?;

@@ -6,7 +6,7 @@ use flowloom_core::budget::Amount;
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, Purpose, PythonReply, Request};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Resolution};
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
@@ -29,7 +29,7 @@ pub(super) struct EffectOutcome {
 /// The reason why an attempt has no outcome.
 pub(super) enum EffectFailure {
     /// The effect failed. The consequence is present if the failure comes from the record.
-    Step(StepError, Option<AfterFailure>),
+    Step(StepFailure, Option<AfterFailure>),
     /// The branch is interrupted.
     Halt(Interrupt),
 }
@@ -41,8 +41,8 @@ pub(super) struct Effect<'a> {
     pub(super) timeout_ms: Option<u64>,
 }
 
-impl From<StepError> for EffectFailure {
-    fn from(error: StepError) -> EffectFailure {
+impl From<StepFailure> for EffectFailure {
+    fn from(error: StepFailure) -> EffectFailure {
         EffectFailure::Step(error, None)
     }
 }
@@ -92,7 +92,7 @@ impl Interpreter {
         let limit = self.limits.output_bytes;
         if outcome.output.as_ref().is_some_and(|output| output.approximate_bytes() as u64 > limit) {
             let message = format!("the output is larger than {limit} bytes");
-            return Err(StepError::new(Code::LimitOutput, message).into());
+            return Err(StepFailure::new(Code::LimitOutput, message).into());
         }
         let EffectOutcome { output, usage, memory } = outcome;
         self.hold_memory_writes(effect.request, path, &memory);
@@ -109,10 +109,10 @@ impl Interpreter {
         }
     }
 
-    fn count_step(&self) -> Result<(), StepError> {
+    fn count_step(&self) -> Result<(), StepFailure> {
         let count = self.steps.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
         if count > self.limits.steps {
-            return Err(StepError::new(
+            return Err(StepFailure::new(
                 Code::LimitSteps,
                 format!("the run reached its limit of {} steps", self.limits.steps),
             ));
@@ -142,7 +142,7 @@ impl Interpreter {
             }
             Resolution::Fail => {
                 let message = "the effect may or may not have happened, and a person marked it as failed";
-                Err(StepError::new(Code::EffectUncertain, message).into())
+                Err(StepFailure::new(Code::EffectUncertain, message).into())
             }
         }
     }
@@ -158,7 +158,7 @@ impl Interpreter {
         let until = self.log.now_ms().saturating_add(limit);
         match scope::run_until(work, self.effects.clock.sleep_until(until)).await {
             Some(performed) => performed,
-            None => Err(StepError::new_retryable(Code::StepTimeout, format!("no answer within {limit} ms")).into()),
+            None => Err(StepFailure::new_retryable(Code::StepTimeout, format!("no answer within {limit} ms")).into()),
         }
     }
 
@@ -312,7 +312,7 @@ impl Interpreter {
     }
 
     /// The upper bound of a call's cost. An answer without a limit of its own is limited by the remaining budget.
-    fn bound_cost(&self, request: &mut GenerateRequest) -> Result<Amount, StepError> {
+    fn bound_cost(&self, request: &mut GenerateRequest) -> Result<Amount, StepFailure> {
         // A token is at least one byte, so bytes bound tokens for every tokenizer; each message has some framing.
         let prompt: u64 = request.messages.iter().map(|message| message.content.len() as u64 + 16).sum();
         let model = &self.effects.model;
@@ -332,7 +332,7 @@ impl Interpreter {
                     "the price of {} is unknown, so a money budget cannot be enforced; use a token budget",
                     request.model
                 );
-                return Err(StepError::new(Code::PriceUnknown, message));
+                return Err(StepFailure::new(Code::PriceUnknown, message));
             }
         };
         Ok(Amount { tokens: prompt + answer, micro_usd })
@@ -372,9 +372,9 @@ fn read_reply(reply: &flowloom_core::effect::HttpReply) -> Result<EffectOutcome,
     }
     let message = format!("HTTP error! status: {}", reply.status);
     let error = if flowloom_core::effect::is_retryable_status(reply.status) {
-        StepError::new_retryable
+        StepFailure::new_retryable
     } else {
-        StepError::new
+        StepFailure::new
     };
     Err(error(Code::HttpStatus, message.clone()).into())
 }

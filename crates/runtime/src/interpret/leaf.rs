@@ -8,7 +8,7 @@ use flowloom_core::code::Code;
 use flowloom_core::effect::{
     AskRequest, CallRequest, GenerateRequest, HttpRequest, Payload, Purpose, PythonRequest, Request, ScrapeRequest,
 };
-use flowloom_core::error::{Retry, StepError};
+use flowloom_core::error::{Retry, StepFailure};
 use flowloom_core::event::{AfterFailure, Event, EventKind, Record};
 use flowloom_core::expr::{Data, Lookup};
 use flowloom_core::hash::Hasher;
@@ -121,9 +121,9 @@ impl Interpreter {
         &self,
         policy: &Policy,
         place: &StepContext,
-        request: impl Fn() -> Result<Request, StepError>,
+        request: impl Fn() -> Result<Request, StepFailure>,
     ) -> StepResult {
-        let mut first: Option<StepError> = None;
+        let mut first: Option<StepFailure> = None;
         for attempt in 1.. {
             let failure = 'tried: {
                 // Bound first: a temporary of the `match` would be stored in the future across the await.
@@ -163,8 +163,8 @@ impl Interpreter {
         policy: &Policy,
         place: &StepContext,
         attempt: u32,
-        error: StepError,
-    ) -> Result<(StepError, AfterFailure), Interrupt> {
+        error: StepFailure,
+    ) -> Result<(StepFailure, AfterFailure), Interrupt> {
         let mut error = error;
         if let Some(prefix) = policy.error_prefix {
             error.message.insert_str(0, prefix);
@@ -214,7 +214,7 @@ impl Interpreter {
         }
     }
 
-    fn build_request(&self, leaf: &Leaf, env: &Env, place: &StepContext) -> Result<Request, StepError> {
+    fn build_request(&self, leaf: &Leaf, env: &Env, place: &StepContext) -> Result<Request, StepFailure> {
         match leaf {
             Leaf::Generate(generate) => Ok(Request::Generate(Box::new(self.generate_request(generate, env, place)?))),
             Leaf::Http(spec) => Ok(Request::Http(HttpRequest::resolve(spec, env, place.text)?)),
@@ -227,11 +227,11 @@ impl Interpreter {
                 Ok(Request::Ask(AskRequest { question, schema: schema.clone(), subject: None }))
             }
             Leaf::Wait { duration_ms } => Ok(Request::Wait { duration_ms: *duration_ms }),
-            Leaf::Fail { code, message } => Err(StepError::new(*code, message.clone())),
+            Leaf::Fail { code, message } => Err(StepFailure::new(*code, message.clone())),
         }
     }
 
-    fn block_request(&self, block: &Block, env: &Env, place: &StepContext) -> Result<Request, StepError> {
+    fn block_request(&self, block: &Block, env: &Env, place: &StepContext) -> Result<Request, StepFailure> {
         let inputs = block::coerce_inputs(block, block.inputs.resolve(env, place.text)?)?;
         match &block.code {
             BlockCode::Python { source, effect } => {
@@ -258,7 +258,7 @@ impl Interpreter {
         generate: &Generate,
         env: &Env,
         place: &StepContext,
-    ) -> Result<GenerateRequest, StepError> {
+    ) -> Result<GenerateRequest, StepFailure> {
         let named = generate.model.as_ref().map(|model| model.resolve(env, place.text)).transpose()?;
         let model = self.effects.model.resolve(named.map(|named| named.to_redacted_text()).as_deref())?;
         let system = generate.system.as_ref().map(|system| self.render_message(system, env, place)).transpose()?;
@@ -279,7 +279,7 @@ impl Interpreter {
         messages: &[(Role, Data)],
         env: &Env,
         place: &StepContext,
-    ) -> Result<Vec<Message>, StepError> {
+    ) -> Result<Vec<Message>, StepFailure> {
         // Not collected, which would allocate space for four: many runs wait for the answer to one message.
         let mut said = Vec::with_capacity(messages.len());
         for (role, data) in messages {
@@ -289,17 +289,17 @@ impl Interpreter {
     }
 
     /// The text of a message.
-    fn render_message(&self, data: &Data, env: &Env, place: &StepContext) -> Result<String, StepError> {
+    fn render_message(&self, data: &Data, env: &Env, place: &StepContext) -> Result<String, StepFailure> {
         match data {
             Data::Text(template) => reject_secrets(template.resolve(env, place.text)?),
             data => Ok(render::render_text(&data.resolve(env, place.text)?, place.text.style)),
         }
     }
 
-    fn scrape_request(&self, scrape: &Scrape, env: &Env, place: &StepContext) -> Result<Request, StepError> {
+    fn scrape_request(&self, scrape: &Scrape, env: &Env, place: &StepContext) -> Result<Request, StepFailure> {
         let url = reject_secrets(scrape.url.resolve(env, place.text)?)?;
         if url.is_empty() {
-            return Err(StepError::new(Code::ScrapeFailed, scrape.messages.no_url));
+            return Err(StepFailure::new(Code::ScrapeFailed, scrape.messages.no_url));
         }
         Ok(Request::Scrape(ScrapeRequest { url, capture: scrape.capture }))
     }
@@ -344,7 +344,13 @@ impl Interpreter {
         Ok(summary.unwrap_or(content))
     }
 
-    fn apply_selector(&self, scrape: &Scrape, page: &str, env: &Env, place: &StepContext) -> Result<String, StepError> {
+    fn apply_selector(
+        &self,
+        scrape: &Scrape,
+        page: &str,
+        env: &Env,
+        place: &StepContext,
+    ) -> Result<String, StepFailure> {
         let Some(selector) = &scrape.selector else { return Ok(page.to_owned()) };
         let selector = selector.resolve(env, place.text)?.to_redacted_text();
         if selector.is_empty() {
@@ -353,11 +359,11 @@ impl Interpreter {
         let hits = self.effects.scraper.select_html(page, &selector)?;
         if hits.is_empty() {
             let message = format!("{}: the selector {selector:?} matches nothing", scrape.messages.no_match);
-            return Err(StepError::new(Code::NoSelector, message));
+            return Err(StepFailure::new(Code::NoSelector, message));
         }
         let content = hits.join("\n");
         if content.is_empty() {
-            return Err(StepError::new(Code::ScrapeFailed, scrape.messages.no_content));
+            return Err(StepFailure::new(Code::ScrapeFailed, scrape.messages.no_content));
         }
         Ok(content)
     }

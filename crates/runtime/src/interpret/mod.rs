@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::budget::Ledger;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::expr::TextRules;
 use flowloom_core::json::parse_value;
@@ -40,9 +40,9 @@ use crate::log::RunLog;
 #[derive(Debug)]
 pub(crate) enum Interrupt {
     /// A step failed; an enclosing step may continue.
-    Failed(StepError, Path),
+    Failed(StepFailure, Path),
     /// A limit, a budget or the journal stopped the whole run.
-    Fatal(StepError, Path),
+    Fatal(StepFailure, Path),
     /// The run ends with this output.
     Return(Option<Value>),
 }
@@ -165,7 +165,7 @@ impl Interpreter {
     fn prepare_step(&self, step: &Step, env: &Env, place: &StepContext) -> Result<Option<Vec<Arc<str>>>, Interrupt> {
         if place.nesting > self.limits.nesting {
             let message = format!("steps are nested more than {} levels deep", self.limits.nesting);
-            return Err(Interrupt::Fatal(StepError::new(Code::LimitNesting, message), place.path.clone()));
+            return Err(Interrupt::Fatal(StepFailure::new(Code::LimitNesting, message), place.path.clone()));
         }
         let fail = |error| Interrupt::Failed(error, place.path.clone());
         if let Some(condition) = &step.condition

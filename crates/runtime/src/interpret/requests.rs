@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flowloom_core::chat::GenerateOptions;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, Payload, Request};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::expr::{Lookup, Template};
 use flowloom_core::plan::{Env, FunctionCall, Generate, MemoryOperation, MemoryStep};
 use flowloom_core::render::{self, TextStyle};
@@ -13,7 +13,7 @@ use flowloom_core::rich::Rich;
 
 use super::StepContext;
 
-pub(super) fn call_request(call: &FunctionCall, env: &Env, place: &StepContext) -> Result<CallRequest, StepError> {
+pub(super) fn call_request(call: &FunctionCall, env: &Env, place: &StepContext) -> Result<CallRequest, StepFailure> {
     if let Some(arguments) = &call.arguments {
         let mut map = flowloom_core::value::Map::new();
         for (name, value) in arguments {
@@ -31,7 +31,7 @@ pub(super) fn build_payload(
     extra: &[(Arc<str>, Arc<str>)],
     env: &Env,
     place: &StepContext,
-) -> Result<Payload, StepError> {
+) -> Result<Payload, StepFailure> {
     let mut entries = env.locals.clone();
     let named = extra.iter().filter_map(|(name, variable)| Some((name.clone(), env.lookup_name(variable)?.clone())));
     entries.extend(named);
@@ -40,7 +40,7 @@ pub(super) fn build_payload(
 }
 
 /// The options of a call; computed options override fixed ones.
-pub(super) fn merge_options(generate: &Generate, env: &Env) -> Result<GenerateOptions, StepError> {
+pub(super) fn merge_options(generate: &Generate, env: &Env) -> Result<GenerateOptions, StepFailure> {
     let Some(computed) = &generate.computed else { return Ok(generate.options.clone()) };
     let mut whole = serde_json::to_value(&generate.options).unwrap_or_default();
     let computed = serde_json::to_value(computed.evaluate_or_null(env, None)?).unwrap_or_default();
@@ -48,11 +48,11 @@ pub(super) fn merge_options(generate: &Generate, env: &Env) -> Result<GenerateOp
         whole.extend(computed);
     }
     serde_json::from_value(whole).map_err(|error| {
-        StepError::new(Code::StepRefused, format!("the options of the model call are not valid: {error}"))
+        StepFailure::new(Code::StepRefused, format!("the options of the model call are not valid: {error}"))
     })
 }
 
-pub(super) fn memory_request(step: &MemoryStep, env: &Env, place: &StepContext) -> Result<Request, StepError> {
+pub(super) fn memory_request(step: &MemoryStep, env: &Env, place: &StepContext) -> Result<Request, StepFailure> {
     match step.operation {
         MemoryOperation::All => return Ok(Request::Memories),
         MemoryOperation::Profile => return Ok(Request::Profile),
@@ -61,7 +61,7 @@ pub(super) fn memory_request(step: &MemoryStep, env: &Env, place: &StepContext) 
     let arguments = build_payload(&step.prompt, &[], env, place)?.read_arguments("key").to_redacted_map();
     let argument = |name: &str| {
         arguments.get(name).cloned().ok_or_else(|| {
-            StepError::new(Code::ArgumentMissing, format!("the argument {name} is missing; give it in the input"))
+            StepFailure::new(Code::ArgumentMissing, format!("the argument {name} is missing; give it in the input"))
         })
     };
     let key = render::render_text(&argument("key")?, TextStyle::Json);
@@ -72,12 +72,12 @@ pub(super) fn memory_request(step: &MemoryStep, env: &Env, place: &StepContext) 
 }
 
 /// The text for a model or a person. Fails with `FL0113` if it contains a secret.
-pub(super) fn reject_secrets(rich: Rich) -> Result<String, StepError> {
+pub(super) fn reject_secrets(rich: Rich) -> Result<String, StepFailure> {
     match rich.first_secret() {
         None => Ok(rich.to_redacted_text()),
         Some(name) => {
             let message = format!("the secret {name} cannot be used here: it would reach a model or a person");
-            Err(StepError::new(Code::SecretInPrompt, message))
+            Err(StepFailure::new(Code::SecretInPrompt, message))
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use flowloom_core::effect::ScriptRequest;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind};
 use flowloom_core::expr::{Lookup, Script};
 use flowloom_core::hash::Hasher;
@@ -38,7 +38,7 @@ impl Interpreter {
         Ok(())
     }
 
-    fn take_recorded_script(&self, at: &StepContext) -> Option<Result<Option<Value>, StepError>> {
+    fn take_recorded_script(&self, at: &StepContext) -> Option<Result<Option<Value>, StepFailure>> {
         let record = self
             .log
             .take_record(&at.path, 0, EventKind::Evaluated)
@@ -55,7 +55,7 @@ impl Interpreter {
         script: &Script,
         env: &Env,
         at: &StepContext,
-    ) -> Result<Result<Option<Value>, StepError>, Interrupt> {
+    ) -> Result<Result<Option<Value>, StepFailure>, Interrupt> {
         if self.log.mode == Mode::Replay {
             self.log.wait_forever().await;
         }

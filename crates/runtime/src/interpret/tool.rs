@@ -3,7 +3,7 @@
 
 use flowloom_core::chat::{ToolCall, ToolDeclaration};
 use flowloom_core::effect::{AskRequest, CallRequest, HttpRequest, Payload, Request};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::hash::{Hash, Hasher};
 use flowloom_core::path::Key;
 use flowloom_core::plan::{AgentTool, Env, Policy, ToolEffect};
@@ -68,7 +68,7 @@ impl Interpreter {
         })
     }
 
-    fn tool_request(&self, tool: &AgentTool, arguments: &Value, place: &StepContext) -> Result<Request, StepError> {
+    fn tool_request(&self, tool: &AgentTool, arguments: &Value, place: &StepContext) -> Result<Request, StepFailure> {
         match &tool.effect {
             ToolEffect::Function(_) | ToolEffect::Flow(_) => {
                 let payload = Payload::from_arguments(arguments.as_map().cloned().unwrap_or_default());

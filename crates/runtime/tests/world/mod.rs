@@ -9,7 +9,7 @@ use flowloom_core::effect::{
     CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, Payload, Purpose, PythonReply, PythonRequest,
     Request, ScrapeRequest, ScriptRequest,
 };
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hasher;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
@@ -57,7 +57,7 @@ impl World {
 }
 
 impl Model for World {
-    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
         Ok(named.unwrap_or("test:model").to_owned())
     }
 
@@ -122,7 +122,7 @@ impl Scraper for World {
         })
     }
 
-    fn select_html(&self, html: &str, _selector: &str) -> Result<Vec<String>, StepError> {
+    fn select_html(&self, html: &str, _selector: &str) -> Result<Vec<String>, StepFailure> {
         Ok(vec![html.to_owned()])
     }
 }
@@ -132,10 +132,10 @@ impl Functions for World {
         if request.function.starts_with("once") { EffectClass::AtMostOnce } else { EffectClass::AtLeastOnce }
     }
 
-    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepError> {
+    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepFailure> {
         match agent {
             "root" => Ok(()),
-            _ => Err(StepError::new(Code::CapabilityDenied, format!("Agent {agent} denied: {function}"))),
+            _ => Err(StepFailure::new(Code::CapabilityDenied, format!("Agent {agent} denied: {function}"))),
         }
     }
 
@@ -152,9 +152,9 @@ impl Functions for World {
             }
             match &*request.function {
                 "flaky" if context.attempt < 3 => {
-                    Err(StepError::new_retryable(Code::FunctionFailed, format!("flaky {}", context.attempt)))
+                    Err(StepFailure::new_retryable(Code::FunctionFailed, format!("flaky {}", context.attempt)))
                 }
-                "broken" => Err(StepError::new(Code::FunctionFailed, "broken")),
+                "broken" => Err(StepFailure::new(Code::FunctionFailed, "broken")),
                 "big" => Ok("x".repeat(1000).into()),
                 "flow::g" => {
                     let usage = Usage { input_tokens: 7, output_tokens: 2, micro_usd: Some(1) };
@@ -169,7 +169,7 @@ impl Functions for World {
 }
 
 /// A function that requests child effects and reports progress.
-async fn run_child_effects(below: &dyn ChildEffects) -> Result<Value, StepError> {
+async fn run_child_effects(below: &dyn ChildEffects) -> Result<Value, StepFailure> {
     below.report_progress("begun", Value::Null);
     let messages = vec![Message::new(Role::User, "from a function")].into();
     let (model, options) = ("test:model".to_owned(), GenerateOptions::default());

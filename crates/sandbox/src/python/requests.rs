@@ -2,7 +2,7 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::{HttpRequest, normalize_url};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::SandboxHost;
 
@@ -19,7 +19,7 @@ enum RequestError {
     #[error("{method:?} is not an HTTP method; use one of {}", HTTP_METHODS.join(", "))]
     UnknownMethod { method: String },
     #[error(transparent)]
-    InvalidUrl(#[from] StepError),
+    InvalidUrl(#[from] StepFailure),
     #[error("{name:?} is not a header name")]
     InvalidHeaderName { name: String },
     #[error("the header {name} is set by the connection itself; omit it")]

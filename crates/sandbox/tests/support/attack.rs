@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::json;
 use flowloom_runtime::effects::CodeRunner as _;
 use flowloom_sandbox::{Isolation, Sandbox, SandboxConfig};
@@ -84,7 +84,7 @@ impl GuardedSandbox {
     }
 
     /// Runs an attack with the names of its targets, and checks that it reached none of them.
-    pub async fn run_attack(&self, source: &str) -> Result<String, StepError> {
+    pub async fn run_attack(&self, source: &str) -> Result<String, StepFailure> {
         let inputs = format!(
             "{{\"file\":{},\"port\":{},\"socket\":{}}}",
             json::write_json(&self.file.display().to_string().into()),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use flowloom_core::chat::Message;
 use flowloom_core::effect::{GenerateReply, HttpReply, HttpRequest, PythonRequest, ScriptRequest};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::path::Path;
 use flowloom_core::{RunId, Value, json};
 use flowloom_runtime::effects::{CodeRunner as _, Deltas, EffectContext, EffectFuture, SandboxHost};
@@ -71,7 +71,7 @@ pub fn script_request(source: &str, names: &[(&str, Option<&str>)]) -> ScriptReq
 }
 
 /// Evaluates an expression and returns its value as JSON, or `undefined`.
-pub async fn evaluate_source(sandbox: &Sandbox, source: &str) -> Result<String, StepError> {
+pub async fn evaluate_source(sandbox: &Sandbox, source: &str) -> Result<String, StepFailure> {
     evaluate_with(sandbox, source, &[]).await
 }
 
@@ -80,7 +80,7 @@ pub async fn evaluate_with(
     sandbox: &Sandbox,
     source: &str,
     names: &[(&str, Option<&str>)],
-) -> Result<String, StepError> {
+) -> Result<String, StepFailure> {
     let value = sandbox.evaluate_script(&script_request(source, names), &context_of("local")).await?;
     Ok(value.map_or_else(|| "undefined".to_owned(), |value| json::write_json(&value)))
 }
@@ -88,7 +88,7 @@ pub async fn evaluate_with(
 /// A run that answers: an echo of each HTTP request, and the model's answers in order. Records the requests.
 #[derive(Default)]
 pub struct AnsweringRun {
-    pub answers: Mutex<Vec<Result<String, StepError>>>,
+    pub answers: Mutex<Vec<Result<String, StepFailure>>>,
     pub asked: Mutex<Vec<String>>,
     /// Current and maximum number of concurrent requests.
     pub together: Mutex<(usize, usize)>,
@@ -124,7 +124,7 @@ impl SandboxHost for AnsweringRun {
             tokio::time::sleep(Duration::from_millis(5)).await;
             self.together.lock().expect("a lock").0 -= 1;
             if url.contains("denied") {
-                return Err(StepError::new(flowloom_core::Code::EgressDenied, "the address is not allowed"));
+                return Err(StepFailure::new(flowloom_core::Code::EgressDenied, "the address is not allowed"));
             }
             let status = if url.contains("missing") { 404 } else { 200 };
             let body = format!("{{\"line\":{}}}", json::write_json(&line.trim_end().into()));
@@ -153,7 +153,7 @@ pub fn python_request(source: &str, inputs: &str) -> PythonRequest {
 }
 
 /// Runs a block for the user `local` and returns its result as JSON.
-pub async fn run_block(sandbox: &Sandbox, source: &str) -> Result<String, StepError> {
+pub async fn run_block(sandbox: &Sandbox, source: &str) -> Result<String, StepFailure> {
     let reply =
         sandbox.run_python(&python_request(source, "{}"), &AnsweringRun::default(), &context_of("local")).await?;
     Ok(json::write_json(&reply.output))

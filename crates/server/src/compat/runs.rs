@@ -81,7 +81,7 @@ pub(crate) async fn list_definitions(
         let all = shared.catalog.list_definitions(&user)?.into_iter().filter(|definition| definition.format == format);
         all.map(|definition| Ok((definition.clone(), shared.catalog.read_content(&definition)?))).collect()
     });
-    let found: Result<_, flowloom_core::StepError> = found.await?;
+    let found: Result<_, flowloom_core::StepFailure> = found.await?;
     Ok(found?)
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn find_definition(
         let found = shared.catalog.find_definition(&user, &wanted)?.filter(|definition| definition.format == format);
         found.map(|definition| Ok((definition.clone(), shared.catalog.read_content(&definition)?))).transpose()
     });
-    let found: Result<_, flowloom_core::StepError> = found.await?;
+    let found: Result<_, flowloom_core::StepFailure> = found.await?;
     found?.ok_or_else(|| Problem::not_found(format.name(), id))
 }
 

@@ -7,7 +7,7 @@ use flowloom_app::engines::App;
 use flowloom_app::runs::supervisor::RunSupervisor;
 use flowloom_app::telemetry::TraceExporter;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use rmcp::service::{QuitReason, ServerInitializeError};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -16,7 +16,7 @@ use crate::caller::Caller;
 use crate::state::{SHUTDOWN_TIMEOUT, Server, Shared};
 
 /// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
-pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), StepError> {
+pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), StepFailure> {
     let telemetry = app.config.telemetry.otlp.as_deref().map(TraceExporter::start).transpose()?;
     let server = Server::new(Shared::local(Arc::new(app), folder, RunSupervisor::new(usize::MAX, telemetry)));
     let alone = LocalClient { caller: Caller::local(user), thread: uuid::Uuid::new_v4().to_string() };
@@ -36,9 +36,9 @@ pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), St
     served
 }
 
-async fn serve_client(handler: McpHandler) -> Result<(), StepError> {
+async fn serve_client(handler: McpHandler) -> Result<(), StepFailure> {
     let failed =
-        |why: String| StepError::new(Code::RequestInvalid, format!("the MCP client violates the protocol: {why}"));
+        |why: String| StepFailure::new(Code::RequestInvalid, format!("the MCP client violates the protocol: {why}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| failed(error.to_string()))?;
     let mut stop = std::pin::pin!(async move {
         tokio::select! {

@@ -154,7 +154,7 @@ impl DbConnection {
         missing: StoreError,
     ) -> Result<(), StoreError> {
         match self.execute_sql(sql, params)? {
-            0 => Err(missing.into()),
+            0 => Err(missing),
             _ => Ok(()),
         }
     }

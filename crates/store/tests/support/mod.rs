@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_core::StepError;
+use flowloom_core::StepFailure;
 use flowloom_core::event::{Event, Record, RunCreated};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -106,7 +106,7 @@ pub(crate) async fn append_records(
     journal: &dyn Journal,
     lease: Lease,
     records: Vec<Arc<Record>>,
-) -> Result<(), StepError> {
+) -> Result<(), StepFailure> {
     match journal.append_records(lease, records) {
         AppendResult::Done(result) => result,
         AppendResult::Later(later) => later.await,

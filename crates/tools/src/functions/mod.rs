@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::effect::CallRequest;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture, Functions};
@@ -165,7 +165,7 @@ impl Functions for FunctionRegistry {
         }
     }
 
-    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepError> {
+    fn check_permission(&self, agent: &str, function: &str) -> Result<(), StepFailure> {
         Ok(self.capabilities.check_permission(agent, function).map_err(ToolError::from)?)
     }
 

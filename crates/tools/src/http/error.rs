@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::{Retry, StepError};
+use flowloom_core::error::{Retry, StepFailure};
 use url::Url;
 
 use super::HttpLimits;
@@ -94,7 +94,7 @@ pub enum RequestError {
     },
     /// A rule for all requests, which the core checks.
     #[error(transparent)]
-    Refused(#[from] StepError),
+    Refused(#[from] StepFailure),
 }
 
 /// Which limit a response exceeds.

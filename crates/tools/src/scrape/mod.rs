@@ -11,7 +11,7 @@ mod table;
 use std::sync::Arc;
 
 use flowloom_core::effect::{HttpRequest, ScrapeRequest, normalize_url};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::Capture;
 use flowloom_core::rich::Rich;
 use flowloom_runtime::effects::{EffectContext, EffectFuture, Scraper};
@@ -104,7 +104,7 @@ impl Scraper for PageScraper {
         })
     }
 
-    fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError> {
+    fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepFailure> {
         Ok(select_inner_html(html, selector).map_err(ToolError::from)?)
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use tempfile::TempDir;
 
@@ -30,11 +30,11 @@ fn create_folders() -> (TempDir, FunctionRegistry) {
     (base, registry)
 }
 
-async fn read_file(registry: &FunctionRegistry, path: &str) -> Result<Value, StepError> {
+async fn read_file(registry: &FunctionRegistry, path: &str) -> Result<Value, StepFailure> {
     call_function(registry, "tool::file_read", &[("path", path.into())]).await
 }
 
-async fn write_file(registry: &FunctionRegistry, path: &str, content: &str) -> Result<Value, StepError> {
+async fn write_file(registry: &FunctionRegistry, path: &str, content: &str) -> Result<Value, StepFailure> {
     call_function(registry, "tool::file_write", &[("path", path.into()), ("content", content.into())]).await
 }
 

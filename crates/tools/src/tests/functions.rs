@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, Payload};
-use flowloom_core::error::{Retry, StepError};
+use flowloom_core::error::{Retry, StepFailure};
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::{Map, Value};
@@ -32,7 +32,7 @@ pub(super) async fn call_function(
     registry: &FunctionRegistry,
     id: &str,
     arguments: &[(&str, Value)],
-) -> Result<Value, StepError> {
+) -> Result<Value, StepFailure> {
     registry.call_function(&call_with_values(id, arguments), &test_context(), &NoChildEffects).await
 }
 
@@ -320,7 +320,10 @@ fn grants_are_prefixes() {
             Ok(()) => assert!(allowed, "{agent} {function}"),
             Err(error) => {
                 assert!(!allowed, "{agent} {function}");
-                assert_eq!(error, StepError::new(Code::CapabilityDenied, format!("Agent {agent} denied: {function}")));
+                assert_eq!(
+                    error,
+                    StepFailure::new(Code::CapabilityDenied, format!("Agent {agent} denied: {function}"))
+                );
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::HttpRequest;
-use flowloom_core::error::{Retry, StepError};
+use flowloom_core::error::{Retry, StepFailure};
 use flowloom_runtime::causes::format_chain;
 use flowloom_runtime::effects::HttpSender;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,7 +22,7 @@ fn new_request(method: &str, url: &str, headers: &[(&str, &str)], body: Option<&
     HttpRequest { method: method.to_owned(), url: rich_text(url), headers, body: body.map(rich_text) }
 }
 
-async fn get_url(client: &HttpClient, url: &str) -> Result<HttpResponse, StepError> {
+async fn get_url(client: &HttpClient, url: &str) -> Result<HttpResponse, StepFailure> {
     Ok(client.exchange(&new_request("GET", url, &[], None), "k").await?)
 }
 
@@ -186,7 +186,7 @@ async fn secrets_never_come_back() {
     ];
     for send in failing {
         let error = client.exchange(&send, "k").await.expect_err("each fails");
-        let message = format!("{} {}", format_chain(&error), StepError::from(error).message);
+        let message = format!("{} {}", format_chain(&error), StepFailure::from(error).message);
         assert!(!message.contains("s3cret") && !message.contains("x-evil"), "{message}");
     }
     let redirect =
@@ -329,7 +329,7 @@ async fn failures_are_said_in_words_and_may_pass() {
     let place = format!("127.0.0.1:{port}");
     let client = client_with(EgressPolicy::with_allow_list([&place]).expect("a place"), HttpLimits::default());
     let error = get_url(&client, &format!("http://{place}/secret-path")).await.expect_err("nobody listens");
-    assert_eq!(error, StepError::new_retryable(Code::HttpFailed, format!("connection refused by {place}")));
+    assert_eq!(error, StepFailure::new_retryable(Code::HttpFailed, format!("connection refused by {place}")));
 }
 
 /// R-24, N-10: a server that accepts and then stays silent, before or within its body.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, Payload};
-use flowloom_core::error::{Retry, StepError};
+use flowloom_core::error::{Retry, StepFailure};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
@@ -40,7 +40,7 @@ fn to_payload<const N: usize>(arguments: [(&str, Value); N]) -> Payload {
     Payload::from_arguments(Value::map(arguments).as_map().cloned().unwrap_or_default())
 }
 
-async fn call_tool(server: &McpServer, tool: &str) -> Result<Value, StepError> {
+async fn call_tool(server: &McpServer, tool: &str) -> Result<Value, StepFailure> {
     Ok(server.call_tool(tool, &to_payload([])).await?)
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::ScrapeRequest;
-use flowloom_core::error::{Retry, StepError};
+use flowloom_core::error::{Retry, StepFailure};
 use flowloom_core::plan::Capture;
 use flowloom_runtime::effects::Scraper;
 
@@ -27,7 +27,7 @@ sits, works the treadles with the feet, and has both hands free for the shuttle,
 <script>document.write("never run")</script></article>
 <footer>Copyright nobody</footer></body></html>"##;
 
-async fn fetch_answer(answer: Vec<u8>, capture: Capture) -> Result<String, StepError> {
+async fn fetch_answer(answer: Vec<u8>, capture: Capture) -> Result<String, StepFailure> {
     let server = TestServer::start_fixed(answer).await;
     let scraper = PageScraper::new(client_for(&[&server]));
     let result = scraper.fetch_page(&ScrapeRequest { url: server.url_of("/page"), capture }, &test_context()).await;
@@ -122,7 +122,7 @@ async fn failures_are_said_as_the_format_says_them() {
     ];
     for (answer, message, retry) in cases {
         let error = fetch_answer(answer, Capture::Text).await.expect_err(&message);
-        assert_eq!(error, StepError { code: Code::ScrapeFailed, message, retry });
+        assert_eq!(error, StepFailure { code: Code::ScrapeFailed, message, retry });
     }
 }
 

@@ -20,7 +20,7 @@ fn registry_with(server: &TestServer, provider: SearchProvider, key: Option<&str
     FunctionRegistry::new(client_for(&[server])).with_search(search)
 }
 
-async fn search_web(registry: &FunctionRegistry, count: i64) -> Result<Value, flowloom_core::StepError> {
+async fn search_web(registry: &FunctionRegistry, count: i64) -> Result<Value, flowloom_core::StepFailure> {
     call_function(registry, "tool::web_search", &[("query", "a b&c".into()), ("count", count.into())]).await
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, HttpReply, HttpRequest, ScrapeRequest};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{
@@ -31,12 +31,12 @@ pub(crate) fn effects(clock: &SimClock, answers: &[(&str, &str)]) -> Effects {
     }
 }
 
-fn refused<T>() -> Result<T, StepError> {
-    Err(StepError::new(Code::StepRefused, "there is nothing but a model here"))
+fn refused<T>() -> Result<T, StepFailure> {
+    Err(StepFailure::new(Code::StepRefused, "there is nothing but a model here"))
 }
 
 impl Model for World {
-    fn resolve(&self, _named: Option<&str>) -> Result<String, StepError> {
+    fn resolve(&self, _named: Option<&str>) -> Result<String, StepFailure> {
         Ok("scripted:answers".into())
     }
 
@@ -48,7 +48,7 @@ impl Model for World {
         Box::pin(async move {
             let prompt = request.messages.last().map_or("", |message| message.content.as_str());
             let found = self.answers.iter().find(|(known, _)| known == prompt);
-            let missing = || StepError::new(Code::ScriptExhausted, format!("there is no answer to {prompt:?}"));
+            let missing = || StepFailure::new(Code::ScriptExhausted, format!("there is no answer to {prompt:?}"));
             let (_, answer) = found.ok_or_else(missing)?;
             Ok(GenerateReply { text: Some(answer.clone()), tool_calls: Vec::new(), usage: Usage::none() })
         })
@@ -86,7 +86,7 @@ impl Scraper for World {
         Box::pin(async { refused() })
     }
 
-    fn select_html(&self, _html: &str, _selector: &str) -> Result<Vec<String>, StepError> {
+    fn select_html(&self, _html: &str, _selector: &str) -> Result<Vec<String>, StepFailure> {
         refused()
     }
 }
@@ -96,7 +96,7 @@ impl Functions for World {
         EffectClass::AtLeastOnce
     }
 
-    fn check_permission(&self, _agent: &str, _function: &str) -> Result<(), StepError> {
+    fn check_permission(&self, _agent: &str, _function: &str) -> Result<(), StepFailure> {
         refused()
     }
 

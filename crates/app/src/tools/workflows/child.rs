@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Env, Plan};
@@ -33,7 +33,7 @@ impl WorkflowHost {
         inputs: Value,
         agent: Option<String>,
         context: &EffectContext,
-    ) -> Result<ChildOutcome, StepError> {
+    ) -> Result<ChildOutcome, StepFailure> {
         let ended = self.run_child_to_end(ChildRun { bundle, workflow: None, inputs, agent }, context).await?;
         match (&ended.state.error, ended.state.status) {
             (_, Status::Succeeded) => Ok(ended),
@@ -48,7 +48,7 @@ impl WorkflowHost {
         &self,
         child: ChildRun,
         context: &EffectContext,
-    ) -> Result<ChildOutcome, StepError> {
+    ) -> Result<ChildOutcome, StepFailure> {
         let plan = compile_bundle(&child.bundle)?;
         let depth = context.depth + 1;
         let limits = context
@@ -57,10 +57,10 @@ impl WorkflowHost {
             .map_or(plan.limits.clone(), |allowance| allowance.remaining.narrow_to(&plan.limits));
         if depth > limits.subflow_depth {
             let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
-            return Err(StepError::new(Code::LimitSubflow, message));
+            return Err(StepFailure::new(Code::LimitSubflow, message));
         }
         let Some(engine) = self.engine.get().and_then(|make| make(&child.bundle)) else {
-            return Err(StepError::new(Code::FunctionFailed, "the engine is not ready"));
+            return Err(StepFailure::new(Code::FunctionFailed, "the engine is not ready"));
         };
         // Listed just before the parent run, so that `last` refers to the run that the user started.
         let id = derive_run_id(&context.idempotency_key(), context.run.at_ms().saturating_sub(1));
@@ -86,10 +86,11 @@ impl WorkflowHost {
     }
 
     /// Drives a run on its own task, so that it can record its cancellation.
-    async fn drive_child(&self, run: Run, plan: Arc<Plan>) -> Result<ChildOutcome, StepError> {
+    async fn drive_child(&self, run: Run, plan: Arc<Plan>) -> Result<ChildOutcome, StepFailure> {
         let (id, _given) = (run.id(), CancelOnDrop { run: run.control(), store: self.store.clone() });
         let outcome = run.spawn().await;
-        let failed = |error| StepError::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
+        let failed =
+            |error| StepFailure::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
         let outcome = outcome.map_err(failed)?;
         outcome.broken.map_or(Ok(()), Err)?;
         Ok(ChildOutcome { id, plan, state: outcome.state, env: outcome.env })
@@ -97,7 +98,7 @@ impl WorkflowHost {
 
     /// The state of the run that an earlier attempt of this step may have started. Waits while another worker drives
     /// it.
-    async fn find_started(&self, engine: &Engine, id: RunId, plan: &Arc<Plan>) -> Result<EarlierRun, StepError> {
+    async fn find_started(&self, engine: &Engine, id: RunId, plan: &Arc<Plan>) -> Result<EarlierRun, StepFailure> {
         loop {
             let Ok(records) = self.store.read(id, 0).await else { return Ok(EarlierRun::None) };
             let state = RunState::from_records(records.iter().map(|record| &**record))?;
@@ -154,13 +155,13 @@ impl Drop for CancelOnDrop {
 }
 
 /// The error of a child run that has not ended.
-pub(super) fn unfinished_error(ended: &ChildOutcome) -> StepError {
+pub(super) fn unfinished_error(ended: &ChildOutcome) -> StepFailure {
     let (id, status) = (ended.id, ended.state.status.name());
     let message = match ended.state.status {
         Status::Waiting => format!("the workflow is waiting for an answer; continue it with flowloom answer {id}"),
         _ => format!("the workflow's run {id} is {status}"),
     };
-    StepError::new(Code::FunctionFailed, message)
+    StepFailure::new(Code::FunctionFailed, message)
 }
 
 /// The id of the run that a step starts, equal for every attempt of that step. Its timestamp is `at_ms`, so that runs

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, Payload};
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::render;
 use flowloom_core::state::RunState;
@@ -57,7 +57,7 @@ impl WorkflowHost {
     }
 
     /// The bundle of another definition with the same settings.
-    fn build_bundle(&self, entry: &str, files: BTreeMap<String, String>) -> Result<Bundle, StepError> {
+    fn build_bundle(&self, entry: &str, files: BTreeMap<String, String>) -> Result<Bundle, StepFailure> {
         let bundle =
             Bundle { entry: entry.to_owned(), format: steps::FORMAT, files, flows: None, ..self.bundle.clone() };
         let compiled = compile(entry, &bundle.to_sources(), None);
@@ -67,18 +67,18 @@ impl WorkflowHost {
                 let problems: Vec<_> = compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
                 let messages: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
                 let code = problems.first().map_or(Code::StepRefused, |problem| problem.code);
-                Err(StepError::new(code, format!("invalid workflow definition: {}", messages.join("; "))))
+                Err(StepFailure::new(code, format!("invalid workflow definition: {}", messages.join("; "))))
             }
         }
     }
 
-    fn find_content(&self, id: &str, user: &str) -> Result<DefinitionContent, StepError> {
+    fn find_content(&self, id: &str, user: &str) -> Result<DefinitionContent, StepFailure> {
         let row = stored::find_definition(&self.store, user, DefinitionKind::Workflow, id)?;
-        let row = row.ok_or_else(|| StepError::new(Code::WorkflowNotFound, steps::not_found_message(id)))?;
+        let row = row.ok_or_else(|| StepFailure::new(Code::WorkflowNotFound, steps::not_found_message(id)))?;
         DefinitionContent::parse(&row.content)
     }
 
-    async fn create_workflow(&self, arguments: &Map, context: &EffectContext) -> Result<Value, StepError> {
+    async fn create_workflow(&self, arguments: &Map, context: &EffectContext) -> Result<Value, StepFailure> {
         let definition: Value = match arguments.get("workflow") {
             Some(definition) => definition.clone(),
             None => arguments.clone().into(),
@@ -98,7 +98,7 @@ impl WorkflowHost {
         Ok(Value::map([("id", Value::from(id))]))
     }
 
-    async fn run_stored_workflow(&self, arguments: &Map, context: &EffectContext) -> Result<Value, StepError> {
+    async fn run_stored_workflow(&self, arguments: &Map, context: &EffectContext) -> Result<Value, StepFailure> {
         let id = require_argument(arguments, "workflowId")?;
         let content = self.find_content(&id, &context.user)?;
         let bundle = self.build_bundle(&content.entry, content.files.clone())?;
@@ -109,7 +109,7 @@ impl WorkflowHost {
         Ok(render_result(&ended.plan, &ended.state, &ended.env).result)
     }
 
-    fn list_workflows(&self, context: &EffectContext) -> Result<Value, StepError> {
+    fn list_workflows(&self, context: &EffectContext) -> Result<Value, StepFailure> {
         let rows = stored::list_definitions(&self.store, &context.user, DefinitionKind::Workflow)?;
         let mut rows: Vec<_> = rows.into_iter().filter(|row| row.format.as_deref() == Some("steps")).collect();
         rows.sort_by_key(|row| row.updated_at);
@@ -117,10 +117,10 @@ impl WorkflowHost {
             let map = stored::to_agentos_json(row)?;
             Ok(Value::map([("key", Value::from(row.key.id.as_str())), ("value", map)]))
         };
-        Ok(Value::list(rows.iter().map(entry).collect::<Result<_, StepError>>()?))
+        Ok(Value::list(rows.iter().map(entry).collect::<Result<_, StepFailure>>()?))
     }
 
-    async fn list_runs(&self, arguments: &Map, context: &EffectContext) -> Result<Value, StepError> {
+    async fn list_runs(&self, arguments: &Map, context: &EffectContext) -> Result<Value, StepFailure> {
         let workflow = require_argument(arguments, "workflowId")?;
         let bounds = steps::runs::read_bounds(arguments.get("limit"), arguments.get("offset"));
         let (runs, total) = read_run_page(&self.store, Some(context.user.to_string()), workflow, bounds).await?;
@@ -136,7 +136,7 @@ pub async fn read_run_page(
     user: Option<String>,
     workflow: String,
     bounds: PageBounds,
-) -> Result<(Vec<Value>, u64), StepError> {
+) -> Result<(Vec<Value>, u64), StepFailure> {
     let filter = RunFilter { user, workflow: Some(workflow), format: Some("steps".into()), ..RunFilter::default() };
     let total = store.count_runs(&filter)?;
     // The store lists runs newest first.
@@ -158,10 +158,10 @@ pub async fn read_run_page(
     Ok((runs, total))
 }
 
-fn require_argument(arguments: &Map, name: &str) -> Result<String, StepError> {
+fn require_argument(arguments: &Map, name: &str) -> Result<String, StepFailure> {
     match arguments.get(name) {
         Some(value) => Ok(render::render_text(value, render::TextStyle::Json)),
-        None => Err(StepError::new(Code::ArgumentMissing, format!("the argument {name} is missing"))),
+        None => Err(StepFailure::new(Code::ArgumentMissing, format!("the argument {name} is missing"))),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::CallRequest;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::render;
 use flowloom_core::value::Value;
@@ -43,7 +43,7 @@ impl NativeFunction for FlowFunction {
         Box::pin(async move {
             let found = self.host.bundle.flows.as_ref().and_then(|flows| flows.get(&self.id));
             let Some(flow) = found else {
-                return Err(StepError::new(Code::WorkflowNotFound, format!("there is no workflow {}", self.id)));
+                return Err(StepFailure::new(Code::WorkflowNotFound, format!("there is no workflow {}", self.id)));
             };
             let arguments = request.payload.to_value();
             let inputs = match flow.bundle.format {

@@ -6,7 +6,7 @@ mod convert;
 use std::sync::Arc;
 
 use crate::code::Code;
-use crate::error::StepError;
+use crate::error::StepFailure;
 use crate::expr::Lookup;
 use crate::value::{Map, Number, Value};
 
@@ -50,7 +50,7 @@ pub enum Js {
 /// A value that front ends compute themselves, for literals that JavaScript does not have.
 pub trait Compute: std::fmt::Debug + Send + Sync {
     /// The value in `scope`.
-    fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepError>;
+    fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepFailure>;
 }
 
 /// A shared [`Compute`]; equal only to itself.
@@ -142,7 +142,7 @@ enum Stop {
     /// A `?.` found nothing.
     Short,
     /// Evaluation failed.
-    Error(StepError),
+    Error(StepFailure),
 }
 
 type Evaluated = Result<Datum, Stop>;
@@ -150,7 +150,7 @@ type Evaluated = Result<Datum, Stop>;
 impl Js {
     /// The value in `scope`; `None` is `undefined`. A non-finite number becomes its text. Fails with `FL1037` where
     /// JavaScript throws an error.
-    pub fn evaluate(&self, scope: &dyn Lookup) -> Result<Option<Value>, StepError> {
+    pub fn evaluate(&self, scope: &dyn Lookup) -> Result<Option<Value>, StepFailure> {
         Ok(match self.evaluate_datum(scope)? {
             Datum::Undefined => None,
             Datum::Number(number) => Some(match Number::from_f64(number) {
@@ -162,11 +162,11 @@ impl Js {
     }
 
     /// Whether the value is truthy.
-    pub fn is_true(&self, scope: &dyn Lookup) -> Result<bool, StepError> {
+    pub fn is_true(&self, scope: &dyn Lookup) -> Result<bool, StepFailure> {
         self.evaluate_datum(scope).map(|operand| operand.is_truthy())
     }
 
-    fn evaluate_datum(&self, scope: &dyn Lookup) -> Result<Datum, StepError> {
+    fn evaluate_datum(&self, scope: &dyn Lookup) -> Result<Datum, StepFailure> {
         match self.evaluate_part(scope) {
             Ok(operand) => Ok(operand),
             Err(Stop::Short) => Ok(Datum::Undefined),
@@ -233,7 +233,7 @@ impl Js {
 
 impl ExpressionPlace {
     /// Adds the place and the expression to the front of the message, unless it already names an expression.
-    pub fn locate_error(&self, mut error: StepError) -> StepError {
+    pub fn locate_error(&self, mut error: StepFailure) -> StepFailure {
         if matches!(error.code, Code::ExpressionFailed | Code::ScriptLimit)
             && !error.message.contains("in the expression {")
         {
@@ -373,7 +373,7 @@ fn describe_datum(operand: &Datum) -> &'static str {
 }
 
 fn expression_error(message: String) -> Stop {
-    Stop::Error(StepError::new(Code::ExpressionFailed, message))
+    Stop::Error(StepFailure::new(Code::ExpressionFailed, message))
 }
 
 #[cfg(test)]

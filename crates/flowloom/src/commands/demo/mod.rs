@@ -14,7 +14,7 @@ use flowloom_app::definitions::source::Loader;
 use flowloom_app::engines::App;
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
 use tokio::net::TcpListener;
@@ -191,7 +191,7 @@ async fn run_example(global: &Global, app: &App, example: &Example, base: &str) 
 /// Serves the demo's pages on a free loopback port. Returns the address as `host:port`.
 async fn serve_pages() -> Result<String, CommandError> {
     let failed = |error: std::io::Error| {
-        CommandError::from(StepError::new(Code::StoreFailed, format!("cannot serve the pages of the demo: {error}")))
+        CommandError::from(StepFailure::new(Code::StoreFailed, format!("cannot serve the pages of the demo: {error}")))
     };
     let page = |kind: &'static str, text: &'static str| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
     let router = Router::new()
