@@ -87,7 +87,7 @@ pub(crate) async fn run_to_end(
     });
     let outcome = run.drive_to_end().await;
     let signals = listener.await?;
-    if let Some(error) = outcome.broken.as_ref().or(outcome.state.error.as_ref()) {
+    if let Some(error) = outcome.find_error() {
         return Err(format!("the run failed: {error}").into());
     }
     Ok((outcome, signals))

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 fn main() -> std::io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors");
+    // Read when the script runs: a checkout that was moved may run a script that was compiled elsewhere.
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    let folder = Path::new(&manifest).join("../../docs/errors");
     println!("cargo:rerun-if-changed={}", folder.display());
     let mut pages: Vec<_> = std::fs::read_dir(&folder)?.flatten().map(|entry| entry.path()).collect();
     pages.sort();

@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
+use crate::config::error::{ConfigError, TableProblem};
+use crate::error::AppError;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan, flow_function_id};
 use flowloom_core::state::RunState;
 use flowloom_models::Models;
-use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Effects;
 use flowloom_runtime::journal::Journal;
+use flowloom_runtime::{Engine, RunError};
 use flowloom_sandbox::Sandbox;
-use flowloom_store::Store;
+use flowloom_store::{Corruption, Store, StoreError};
 use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{
     Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper,
@@ -63,13 +63,13 @@ pub struct CompiledBundle {
 
 impl App {
     /// Opens the store and prepares everything else. Fails if the database cannot be opened.
-    pub fn open(config: Config) -> Result<App, StepFailure> {
+    pub fn open(config: Config) -> Result<App, AppError> {
         let servers = servers(&config)?;
         App::open_with(config, servers)
     }
 
     /// Opens the store with the given MCP servers, which may already have been queried.
-    pub fn open_with(config: Config, servers: McpServers) -> Result<App, StepFailure> {
+    pub fn open_with(config: Config, servers: McpServers) -> Result<App, AppError> {
         let store = Store::open_with(&config.store_settings())?;
         let sandbox = Arc::new(build_sandbox(&config));
         let blocks = Arc::new(Blocks::new(store.clone(), &config));
@@ -78,7 +78,7 @@ impl App {
 
     /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is
     /// misconfigured.
-    pub fn build_engine(&self, bundle: &Bundle) -> Result<Engine, StepFailure> {
+    pub fn build_engine(&self, bundle: &Bundle) -> Result<Engine, AppError> {
         let models = Arc::new(build_models(&self.config, bundle.model.clone(), &bundle.aliases));
         let client = Arc::new(HttpClient::new(
             build_egress_policy(&self.config)?,
@@ -104,7 +104,7 @@ impl App {
     }
 
     /// A plan that was compiled from a bundle, ready to be run.
-    pub fn prepare(&self, plan: Arc<Plan>, bundle: &Bundle) -> Result<PreparedDefinition, StepFailure> {
+    pub fn prepare(&self, plan: Arc<Plan>, bundle: &Bundle) -> Result<PreparedDefinition, AppError> {
         PreparedDefinition::new(plan, self.build_engine(bundle)?, bundle)
     }
 
@@ -125,7 +125,7 @@ impl App {
         client: &Arc<HttpClient>,
         host: &Arc<WorkflowHost>,
         author: AuthoringEnv,
-    ) -> Result<FunctionRegistry, StepFailure> {
+    ) -> Result<FunctionRegistry, AppError> {
         let grants: BTreeMap<String, Vec<String>> =
             bundle.agents.iter().map(|(id, agent)| (id.clone(), agent.tools.clone())).collect();
         let mut registry = FunctionRegistry::new(client.clone()).with_capabilities(Capabilities::new(grants));
@@ -156,7 +156,7 @@ impl App {
         id: &str,
         function: &FunctionSettings,
         host: &Arc<WorkflowHost>,
-    ) -> Result<FunctionConfig, StepFailure> {
+    ) -> Result<FunctionConfig, AppError> {
         match (&function.url, &function.workflow) {
             (Some(url), None) => {
                 let mut http = HttpFunction::with_post(parse_secret_text(url));
@@ -170,21 +170,18 @@ impl App {
                 Ok(FunctionConfig::Http(http))
             }
             (None, Some(file)) => Ok(workflows::file_function(host, file, function.effect)),
-            _ => {
-                let message = format!("[functions.{id:?}] needs either a url or a workflow");
-                Err(StepFailure::new(Code::ConfigInvalid, message))
-            }
+            _ => Err(ConfigError::in_table(format!("functions.{id:?}"), TableProblem::UrlOrWorkflow).into()),
         }
     }
 
     /// Reads the files of a workflow named in the configuration, by their paths relative to the configuration's folder.
-    fn read_workflow_files(&self, file: &str) -> Result<BTreeMap<String, String>, StepFailure> {
+    fn read_workflow_files(&self, file: &str) -> Result<BTreeMap<String, String>, AppError> {
         let base = self.config.base_folder();
         let loader = Loader { config: &self.config, format: None, lenient: false };
         let source = loader.compile(&base.join(file));
         if source.files().is_empty() {
             let why = source.compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
-            return Err(StepFailure::new(Code::ConfigInvalid, format!("[functions] workflow cannot be read: {why}")));
+            return Err(ConfigError::in_table("functions", TableProblem::UnreadableWorkflow(why)).into());
         }
         let below =
             |path: &String| Path::new(path).strip_prefix(&base).map_or(path.clone(), |path| path.display().to_string());
@@ -199,7 +196,7 @@ impl App {
         file: &str,
         read: &BTreeMap<String, Vec<u8>>,
         format: Format,
-    ) -> Result<Bundle, StepFailure> {
+    ) -> Result<Bundle, AppError> {
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         let mut files: BTreeMap<String, String> =
             read.iter().map(|(path, bytes)| (path.clone(), text(bytes))).collect();
@@ -226,31 +223,31 @@ impl App {
     }
 
     /// Builds the bundle of a built-in workflow.
-    pub fn build_built_in_bundle(&self, which: BuiltInWorkflow) -> Result<Bundle, StepFailure> {
+    pub fn build_built_in_bundle(&self, which: BuiltInWorkflow) -> Result<Bundle, AppError> {
         let content = which.load_content();
         let files = content.files.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes())).collect();
         self.build_bundle(&content.entry, &files, flowloom_formats::steps::FORMAT)
     }
 
     /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan.
-    pub async fn open_run(&self, name: &str) -> Result<LoadedRun, StepFailure> {
+    pub async fn open_run(&self, name: &str) -> Result<LoadedRun, AppError> {
         let id = self.store.find_run(name)?.id;
         self.open_run_by_id(id).await
     }
 
     /// The run with this id. Fails if there is none, or if its record is damaged.
-    pub async fn open_run_by_id(&self, id: RunId) -> Result<LoadedRun, StepFailure> {
+    pub async fn open_run_by_id(&self, id: RunId) -> Result<LoadedRun, AppError> {
         let records = self.store.read(id, 0).await?;
         let Some(Event::RunCreated(created)) = records.first().map(|record| record.event.clone()) else {
-            return Err(StepFailure::new(Code::StoreCorrupt, format!("run {id} has no run_created event")));
+            return Err(StoreError::Corrupt(Corruption::NotCreated(id)).into());
         };
-        let state = RunState::from_records(records.iter().map(|record| &**record))?;
+        let state = RunState::from_records(records.iter().map(|record| &**record)).map_err(RunError::from)?;
         let ready = self.load_bundle(created.bundle)?;
         Ok(LoadedRun { id, records, plan: ready.plan.clone(), ready, state })
     }
 
     /// Returns the compiled bundle with this hash, from the cache or the store.
-    fn load_bundle(&self, hash: Hash) -> Result<Arc<CompiledBundle>, StepFailure> {
+    fn load_bundle(&self, hash: Hash) -> Result<Arc<CompiledBundle>, AppError> {
         let all = || self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ready) = all().get(&hash) {
             return Ok(ready.clone());
@@ -267,7 +264,7 @@ impl App {
     }
 
     /// Returns the engine of a stored run.
-    pub fn engine_for_run(&self, opened: &LoadedRun) -> Result<Engine, StepFailure> {
+    pub fn engine_for_run(&self, opened: &LoadedRun) -> Result<Engine, AppError> {
         let ready = &opened.ready;
         if let Some(engine) = ready.engine.get() {
             return Ok(engine.clone());

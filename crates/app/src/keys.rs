@@ -1,13 +1,16 @@
 //! API keys: what they allow, and how one is made.
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use flowloom_store::KeyRow;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 /// Prefix of API keys, for secret scanners.
 pub const PREFIX: &str = "fl_";
+
+/// A scope has an unknown name.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown scope {0:?}; expected read, run, write or admin")]
+pub struct UnknownScope(String);
 
 /// Permission of a key. `write` includes `read`; `admin` includes everything; `run` does not include `read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,14 +41,9 @@ impl Scope {
     }
 
     /// Parses a list such as `read,run`. Fails with `UsageInvalid`.
-    pub fn parse(text: &str) -> Result<Vec<Scope>, StepFailure> {
+    pub fn parse(text: &str) -> Result<Vec<Scope>, UnknownScope> {
         let scope = |name: &str| {
-            Scope::ALL.into_iter().find(|scope| scope.name() == name).ok_or_else(|| {
-                StepFailure::new(
-                    Code::UsageInvalid,
-                    format!("unknown scope {name:?}; expected read, run, write or admin"),
-                )
-            })
+            Scope::ALL.into_iter().find(|scope| scope.name() == name).ok_or_else(|| UnknownScope(name.to_owned()))
         };
         text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(scope).collect()
     }

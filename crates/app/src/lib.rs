@@ -1,8 +1,8 @@
 //! The use cases of Flowloom, without a terminal and without sockets: configuration, definitions and their catalog, runs,
 //! tools, blocks, authoring, schedules, hooks and keys.
 //!
-//! The command line and the server call the same functions with the same types. Every error is a
-//! [`StepFailure`](flowloom_core::error::StepFailure); nothing here knows flags, exit codes, headers or HTTP statuses.
+//! The command line and the server call the same functions with the same types. Every error is an
+//! [`AppError`](error::AppError); nothing here knows flags, exit codes, headers or HTTP statuses.
 #![warn(missing_docs)]
 
 pub mod authoring;
@@ -10,10 +10,12 @@ pub mod blocks;
 pub mod config;
 pub mod definitions;
 pub mod engines;
+pub mod error;
 pub mod error_pages;
 pub mod hooks;
 pub mod keys;
 pub mod runs;
+pub mod scheduler;
 pub mod schedules;
 pub mod telemetry;
 pub mod tools;

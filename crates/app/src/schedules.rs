@@ -2,9 +2,9 @@
 
 use std::str::FromStr as _;
 
+use crate::error::AppError;
 use croner::Cron;
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
+use croner::errors::CronError;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
@@ -12,6 +12,25 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::ScheduleRow;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+
+/// An error of a schedule.
+#[derive(Debug, thiserror::Error)]
+pub enum ScheduleError {
+    /// The time zone is unknown.
+    #[error("unknown time zone {0:?}; expected e.g. UTC or Europe/Berlin")]
+    UnknownZone(String),
+    /// The cron expression cannot be parsed.
+    #[error("invalid cron expression {cron:?} ({source}); \"0 6 * * 1-5\" means six o'clock on working days")]
+    InvalidCron {
+        /// The expression.
+        cron: String,
+        /// What is wrong.
+        source: CronError,
+    },
+    /// The expression matches no time.
+    #[error("the schedule is never due")]
+    NeverDue(#[source] CronError),
+}
 
 /// A cron expression in a time zone.
 pub struct CronTimes {
@@ -21,23 +40,17 @@ pub struct CronTimes {
 
 impl CronTimes {
     /// Parses a cron expression and an IANA time zone. Fails with `ScheduleInvalid`.
-    pub fn parse(cron: &str, timezone: &str) -> Result<CronTimes, StepFailure> {
-        let invalid = |message: String| StepFailure::new(Code::ScheduleInvalid, message);
-        let zone = TimeZone::get(timezone)
-            .map_err(|_| invalid(format!("unknown time zone {timezone:?}; expected e.g. UTC or Europe/Berlin")))?;
-        let times = Cron::from_str(cron).map_err(|error| {
-            invalid(format!(
-                "invalid cron expression {cron:?} ({error}); \"0 6 * * 1-5\" means six o'clock on working days"
-            ))
-        });
-        Ok(CronTimes { cron: times?, zone })
+    pub fn parse(cron: &str, timezone: &str) -> Result<CronTimes, ScheduleError> {
+        let zone = TimeZone::get(timezone).map_err(|_| ScheduleError::UnknownZone(timezone.to_owned()))?;
+        let parsed = Cron::from_str(cron);
+        let cron = parsed.map_err(|source| ScheduleError::InvalidCron { cron: cron.to_owned(), source })?;
+        Ok(CronTimes { cron, zone })
     }
 
     /// The first due time after `after`, both in milliseconds since the Unix epoch.
-    pub fn next_after(&self, after: u64) -> Result<u64, StepFailure> {
-        let never = |_| StepFailure::new(Code::ScheduleInvalid, "the schedule is never due");
+    pub fn next_after(&self, after: u64) -> Result<u64, ScheduleError> {
         let after = Timestamp::from_millisecond(after as i64).unwrap_or_default().to_zoned(self.zone.clone());
-        let next = self.cron.find_next_occurrence(&after, false).map_err(never)?;
+        let next = self.cron.find_next_occurrence(&after, false).map_err(ScheduleError::NeverDue)?;
         Ok(next.timestamp().as_millisecond() as u64)
     }
 
@@ -70,7 +83,7 @@ pub struct NewSchedule {
 impl NewSchedule {
     /// The schedule as the store keeps it, due for the first time after now. Fails if its times cannot be read, or if it is
     /// never due.
-    pub fn into_row(self) -> Result<ScheduleRow, StepFailure> {
+    pub fn into_row(self) -> Result<ScheduleRow, AppError> {
         let now = SystemClock.now_ms();
         let timezone = self.timezone.unwrap_or_else(|| "UTC".to_owned());
         let next_at = CronTimes::parse(&self.cron, &timezone)?.next_after(now)?;

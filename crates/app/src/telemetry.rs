@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -18,6 +17,8 @@ use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
 use tokio::sync::mpsc;
+
+use crate::config::error::ConfigError;
 
 /// Maximum number of queued runs; further runs are dropped, so that a slow collector does not slow down runs.
 const MAX_QUEUED_RUNS: usize = 1024;
@@ -36,11 +37,10 @@ pub struct TraceExporter {
 
 impl TraceExporter {
     /// Starts exporting to the collector at `address`, for example `http://localhost:4318`.
-    pub fn start(address: &str) -> Result<TraceExporter, StepFailure> {
+    pub fn start(address: &str) -> Result<TraceExporter, ConfigError> {
         let endpoint = format!("{}/v1/traces", address.trim_end_matches('/'));
         let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).with_timeout(EXPORT_TIMEOUT).build();
-        let mut exporter =
-            exporter.map_err(|error| StepFailure::new(Code::ConfigInvalid, format!("telemetry.otlp: {error}")))?;
+        let mut exporter = exporter.map_err(ConfigError::Telemetry)?;
         exporter.set_resource(&Resource::builder().with_service_name("flowloom").build());
         let (ended, mut waiting) = mpsc::channel::<Vec<SpanData>>(MAX_QUEUED_RUNS);
         tokio::spawn(async move {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_core::error::StepFailure;
+use crate::error::AppError;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings, ProviderStatus};
 use flowloom_models_local::LocalEngine;
 use flowloom_sandbox::{Sandbox, SandboxConfig};
@@ -15,14 +15,14 @@ use crate::config::Config;
 use crate::tools::mcp::McpServers;
 
 /// Builds the configured MCP servers without starting any.
-pub fn servers(config: &Config) -> Result<McpServers, StepFailure> {
+pub fn servers(config: &Config) -> Result<McpServers, AppError> {
     let secrets = Arc::new(EnvironmentSecrets);
     let client = Arc::new(HttpClient::new(build_egress_policy(config)?, secrets.clone(), HttpLimits::default()));
     Ok(McpServers::new(config, secrets, client))
 }
 
 /// Builds the egress policy: which hosts and ports may be reached.
-pub(crate) fn build_egress_policy(config: &Config) -> Result<EgressPolicy, StepFailure> {
+pub(crate) fn build_egress_policy(config: &Config) -> Result<EgressPolicy, AppError> {
     let mut allowed = config.egress.allow.clone();
     // Hosts named in [tools] and [search] are allowed implicitly.
     let named = config.tools.base_url.as_deref().into_iter().chain(config.search.as_ref().map(|it| it.url.as_str()));

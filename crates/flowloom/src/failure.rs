@@ -1,8 +1,17 @@
 //! Errors of commands: printed as one line on stderr with code and hint, and mapped to an exit code.
 
+use flowloom_app::blocks::BlockError;
 use flowloom_app::config::error::ConfigError;
+use flowloom_app::definitions::error::DefinitionError;
+use flowloom_app::error::AppError;
+use flowloom_app::keys::UnknownScope;
+use flowloom_app::runs::inputs::InvalidBudget;
+use flowloom_app::schedules::ScheduleError;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
+use flowloom_runtime::causes::log_causes;
+use flowloom_runtime::{JournalError, RunError};
+use flowloom_server::ServeError;
 use flowloom_store::StoreError;
 
 /// An error that ends a command.
@@ -10,41 +19,82 @@ use flowloom_store::StoreError;
 pub(crate) struct CommandError {
     /// The exit code of the program.
     pub(crate) exit: u8,
-    /// The error to print.
-    pub(crate) error: StepFailure,
+    /// The error code.
+    pub(crate) code: Code,
+    /// What happened, in one sentence.
+    pub(crate) message: String,
 }
 
 /// The result of a command: the exit code of a finished command, or an error.
 pub(crate) type CommandResult = Result<u8, CommandError>;
 
+/// An error as the terminal shows it. `place` is empty, or ` at ` and a path.
+pub(crate) fn format_error(code: Code, place: &str, message: &str) -> String {
+    format!("error[{code}]{place}: {message}")
+}
+
+/// Prints an error to stderr.
+pub(crate) fn print_error(code: Code, place: &str, message: &str) {
+    eprintln!("{}", format_error(code, place, message));
+}
+
 impl CommandError {
+    /// An error outside of a run, with the exit code of its error code.
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> CommandError {
+        CommandError { exit: exit_code(code), code, message: message.into() }
+    }
+
     /// A usage error, with exit code 2.
     pub(crate) fn usage(message: impl Into<String>) -> CommandError {
-        CommandError { exit: 2, error: StepFailure::new(Code::UsageInvalid, message) }
+        CommandError::new(Code::UsageInvalid, message)
     }
 }
 
-impl From<StepFailure> for CommandError {
-    /// Maps errors outside of a run: exit code 1 for failures of the database or a download, 3 for divergence, else 2
-    /// for wrong use.
-    fn from(error: StepFailure) -> CommandError {
-        let exit = match error.code {
-            Code::StoreFailed | Code::StoreFull | Code::OwnershipLost | Code::ModelFetchFailed => 1,
-            Code::ReplayDivergence => 3,
-            _ => 2,
-        };
-        CommandError { exit, error }
+/// The exit code of an error outside of a run: 1 for failures of the database or a download, 3 for divergence, else 2
+/// for wrong use.
+fn exit_code(code: Code) -> u8 {
+    match code {
+        Code::StoreFailed | Code::StoreFull | Code::OwnershipLost | Code::ModelFetchFailed => 1,
+        Code::ReplayDivergence => 3,
+        _ => 2,
     }
 }
 
-impl From<StoreError> for CommandError {
-    fn from(error: StoreError) -> CommandError {
-        StepFailure::from(error).into()
+impl From<AppError> for CommandError {
+    /// The causes go to the log.
+    fn from(error: AppError) -> CommandError {
+        log_causes(error.code(), &error);
+        CommandError::new(error.code(), error.to_string())
     }
 }
 
-impl From<ConfigError> for CommandError {
-    fn from(error: ConfigError) -> CommandError {
-        StepFailure::from(error).into()
+impl From<ServeError> for CommandError {
+    fn from(error: ServeError) -> CommandError {
+        log_causes(error.code(), &error);
+        CommandError::new(error.code(), error.to_string())
     }
 }
+
+/// The errors that commands meet, each through [`AppError`].
+macro_rules! command_error_from {
+    ($($error:ty),*) => {
+        $(impl From<$error> for CommandError {
+            fn from(error: $error) -> CommandError {
+                AppError::from(error).into()
+            }
+        })*
+    };
+}
+
+command_error_from!(
+    BlockError,
+    ConfigError,
+    DefinitionError,
+    InvalidBudget,
+    JournalError,
+    RunError,
+    ScheduleError,
+    StepFailure,
+    StoreError,
+    UnknownScope
+);

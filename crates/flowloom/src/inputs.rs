@@ -97,6 +97,5 @@ pub(crate) fn parse_pair(text: &str) -> Result<(&str, Value), CommandError> {
 
 /// Puts the bounds of `--budget` into the limits.
 pub(crate) fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), CommandError> {
-    runs::inputs::parse_budget(text, limits)
-        .map_err(|error| CommandError::usage(format!("--budget: {}", error.message)))
+    runs::inputs::parse_budget(text, limits).map_err(|error| CommandError::usage(format!("--budget: {error}")))
 }

@@ -1,11 +1,15 @@
 //! The comparison of a replayed event with the recorded one.
 
-use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 
-/// Compares an event of the interpreter with the recorded one. Fails with `FL1201` if they differ.
-pub(crate) fn compare_event(record: &Record, event: &Event) -> Result<(), StepFailure> {
+/// The plan does not reproduce the record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Divergence(pub(crate) String);
+
+/// Compares an event of the interpreter with the recorded one. Fails if they differ.
+pub(crate) fn compare_event(record: &Record, event: &Event) -> Result<(), Divergence> {
     let (was, is) = match (&record.event, event) {
         (was, is) if is_same_decision(was, is) => return Ok(()),
         (Event::StepStarted { target: was, hash: old, .. }, Event::StepStarted { target: is, hash: new, .. }) => {
@@ -13,8 +17,7 @@ pub(crate) fn compare_event(record: &Record, event: &Event) -> Result<(), StepFa
         }
         (was, is) => (format!("{was:?}"), format!("{is:?}")),
     };
-    let message = format!("at {}, the record has {was}, and the replay produced {is}", record.path);
-    Err(StepFailure::new(Code::ReplayDivergence, message))
+    Err(Divergence(format!("at {}, the record has {was}, and the replay produced {is}", record.path)))
 }
 
 /// Whether two events let a run continue in the same way. Messages for people may differ: another version of the program
@@ -43,6 +46,7 @@ fn is_same_decision(was: &Event, is: &Event) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use flowloom_core::code::Code;
     use flowloom_core::event::AfterFailure;
     use flowloom_core::id::RunId;
     use flowloom_core::path::Path;

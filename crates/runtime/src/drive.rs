@@ -15,6 +15,7 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 
 use crate::effects::{BoxFuture, Clock};
+use crate::error::{JournalError, RunError};
 use crate::interpret::{Interrupt, StepResult, ThreadStorage};
 use crate::journal::{AppendResult, Journal, Signal};
 use crate::log::{Mode, RunLog};
@@ -89,10 +90,10 @@ pub(crate) enum DriveResult {
     /// The run waits for people or decisions.
     Suspended,
     /// The journal failed; the run can be resumed from its stored events.
-    Broken(StepFailure),
+    Broken(RunError),
 }
 
-type PendingAppend = (Vec<Arc<Record>>, BoxFuture<'static, Result<(), StepFailure>>);
+type PendingAppend = (Vec<Arc<Record>>, BoxFuture<'static, Result<(), JournalError>>);
 
 /// The future of a run.
 pub(crate) struct Drive {
@@ -173,22 +174,13 @@ impl Drive {
         }
     }
 
-    fn handle_result(&mut self, walked: StepResult) -> Result<(), StepFailure> {
+    fn handle_result(&mut self, walked: StepResult) -> Result<(), RunError> {
         self.root = None;
         match walked {
             Ok(_) | Err(Interrupt::Return(_)) => self.finish_run(Status::Succeeded, None, None),
             Err(Interrupt::Failed(error, path)) => self.finish_run(Status::Failed, Some(error), Some(path)),
-            Err(Interrupt::Fatal(error, path)) => {
-                if is_journal_error(error.code) {
-                    return Err(error);
-                }
-                let status = match error.code {
-                    Code::BudgetTokens | Code::BudgetMoney | Code::PriceUnknown => Status::BudgetExceeded,
-                    Code::LimitTime => Status::TimedOut,
-                    _ => Status::Failed,
-                };
-                self.finish_run(status, Some(error), Some(path));
-            }
+            Err(Interrupt::Limit(status, error, path)) => self.finish_run(status, Some(error), Some(path)),
+            Err(Interrupt::Broken(error)) => return Err(error),
         }
         Ok(())
     }
@@ -226,7 +218,7 @@ impl Drive {
     }
 
     /// Stores pending events; `Ok(true)` if the state of the log changed.
-    fn store_pending(&mut self, context: &mut Context<'_>) -> Result<bool, StepFailure> {
+    fn store_pending(&mut self, context: &mut Context<'_>) -> Result<bool, JournalError> {
         if let Some((records, append)) = &mut self.appending {
             let Poll::Ready(result) = append.as_mut().poll(context) else { return Ok(false) };
             let records = std::mem::take(records);
@@ -244,7 +236,7 @@ impl Drive {
         }
     }
 
-    fn poll_until_blocked(&mut self, context: &mut Context<'_>) -> Result<Poll<DriveResult>, StepFailure> {
+    fn poll_until_blocked(&mut self, context: &mut Context<'_>) -> Result<Poll<DriveResult>, RunError> {
         loop {
             self.receive_signals(context);
             if let Some(root) = &mut self.root
@@ -303,18 +295,4 @@ impl Future for Drive {
             }
         }
     }
-}
-
-fn is_journal_error(code: Code) -> bool {
-    matches!(
-        code,
-        Code::StoreFailed
-            | Code::StoreFull
-            | Code::StoreReadOnly
-            | Code::StoreCorrupt
-            | Code::StoreNewer
-            | Code::StoreLocked
-            | Code::OwnershipLost
-            | Code::ReplayDivergence
-    )
 }

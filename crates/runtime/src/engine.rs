@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record, RunCreated};
 use flowloom_core::hash::Hash;
@@ -15,12 +14,14 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use crate::ENGINE_SEMANTICS;
-pub use crate::drive::Control;
+pub use crate::divergence::Divergence;
+use crate::drive::Control;
 use crate::drive::Drive;
 use crate::drive::DriveResult;
 use crate::effects::{BoxFuture, Effects};
+use crate::error::RunError;
 use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
-use crate::journal::{Journal, Lease, Signal};
+use crate::journal::{AppendResult, Journal, Lease, Signal};
 use crate::log::{Mode, RunLog};
 use crate::publish::{SubscribeHandle, Subscription};
 use crate::schema::validation_errors;
@@ -78,8 +79,15 @@ pub struct RunOutcome {
     pub records: Vec<Arc<Record>>,
     /// The final variables, conversations and transcript.
     pub env: Env,
-    /// The error of the journal, if it stopped the run.
-    pub broken: Option<StepFailure>,
+    /// Why the run is no longer driven, if it neither ended nor waits.
+    pub broken: Option<RunError>,
+}
+
+impl RunOutcome {
+    /// The error that stopped driving the run, or else the one that the run recorded.
+    pub fn find_error(&self) -> Option<StepFailure> {
+        self.broken.clone().map(StepFailure::from).or_else(|| self.state.error.clone())
+    }
 }
 
 impl Engine {
@@ -102,7 +110,7 @@ impl Engine {
 
     /// Prepares a new run; nothing happens until it is driven. Fails before anything is recorded if the inputs are not
     /// valid (`FL1031`, `FL1038`) or if the agent lacks a permission.
-    pub fn start_run(&self, start: StartOptions) -> Result<Run, StepFailure> {
+    pub fn start_run(&self, start: StartOptions) -> Result<Run, RunError> {
         self.check_start(&start)?;
         let lease = self.journal.begin_run(start.id.unwrap_or_else(|| (self.ids)()))?;
         let created = RunCreated {
@@ -125,34 +133,22 @@ impl Engine {
         Ok(run)
     }
 
-    /// Resumes a run from its journal. `plan` compiles the run's own bundle. Fails with `FL1208` if the run has ended.
-    pub async fn resume_run(
-        &self,
-        run: RunId,
-        plan: impl AsyncFnOnce(&RunCreated) -> Result<Arc<Plan>, StepFailure>,
-    ) -> Result<Run, StepFailure> {
+    /// Resumes a run from its journal. `plan` is compiled from the run's own bundle. Fails with
+    /// [`RunError::Ended`] if the run has ended.
+    pub async fn resume_run(&self, run: RunId, plan: Arc<Plan>) -> Result<Run, RunError> {
         let (lease, records) = self.claim_run(run).await?;
-        match self.prepare_resume(lease, records, plan).await {
-            Ok(run) => Ok(run),
-            Err(error) => {
-                self.journal.release_run(lease);
-                Err(error)
-            }
+        let resumed = self.prepare_resume(lease, records, plan);
+        if resumed.is_err() {
+            self.journal.release_run(lease);
         }
+        resumed
     }
 
-    async fn prepare_resume(
-        &self,
-        lease: Lease,
-        records: Vec<Arc<Record>>,
-        plan: impl AsyncFnOnce(&RunCreated) -> Result<Arc<Plan>, StepFailure>,
-    ) -> Result<Run, StepFailure> {
+    fn prepare_resume(&self, lease: Lease, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<Run, RunError> {
         let created = read_created(&records, lease.run)?;
-        let plan = plan(&created).await?;
         let state = RunState::from_records(records.iter().map(|record| &**record))?;
         if state.status.is_final() {
-            let message = format!("the run has ended: {}", state.status.name());
-            return Err(StepFailure::new(Code::NothingToDo, message));
+            return Err(RunError::Ended(state.status));
         }
         let cancelled = records.iter().any(|record| matches!(record.event, Event::CancelRequested { .. }));
         let log = self.open_log(lease, Mode::Live, records);
@@ -165,8 +161,8 @@ impl Engine {
     }
 
     /// Replays the record of a run without performing effects. The records of the outcome are those that were replayed.
-    /// Fails with `FL1201` if the plan does not reproduce the record.
-    pub async fn replay_run(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<RunOutcome, StepFailure> {
+    /// Fails with [`RunError::Divergence`] if the plan does not reproduce the record.
+    pub async fn replay_run(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<RunOutcome, RunError> {
         let (outcome, left_over) = self.follow_records(records, plan).await?;
         if let Some(error) = outcome.broken {
             return Err(error);
@@ -175,7 +171,7 @@ impl Engine {
             Some(record) if !ended_externally(&outcome.state) => {
                 let message =
                     format!("the record has {} at {}, but the replay does not", record.event.name(), record.path);
-                Err(StepFailure::new(Code::ReplayDivergence, message))
+                Err(Divergence(message).into())
             }
             _ => Ok(outcome),
         }
@@ -190,9 +186,9 @@ impl Engine {
         &self,
         records: Vec<Arc<Record>>,
         plan: Arc<Plan>,
-    ) -> Result<(RunOutcome, Option<Arc<Record>>), StepFailure> {
+    ) -> Result<(RunOutcome, Option<Arc<Record>>), RunError> {
         let Some(run) = records.first().map(|record| record.run) else {
-            return Err(StepFailure::new(Code::RunNotFound, "there is nothing to replay"));
+            return Err(RunError::NothingToReplay);
         };
         let created = read_created(&records, run)?;
         RunState::from_records(records.iter().map(|record| &**record))?;
@@ -214,25 +210,21 @@ impl Engine {
 
     /// Writes a signal into the journal of a run that is not driven; the next resume applies it. Fails with `FL1208` if
     /// the run does not wait for it, and with `FL1042` if an answer does not match its schema.
-    pub async fn post_signal(&self, run: RunId, signal: Signal) -> Result<(), StepFailure> {
+    pub async fn post_signal(&self, run: RunId, signal: Signal) -> Result<(), RunError> {
         let (lease, records) = self.claim_run(run).await?;
         let posted = self.record_signal(lease, &records, signal).await;
         self.journal.release_run(lease);
         posted
     }
 
-    async fn record_signal(&self, lease: Lease, records: &[Arc<Record>], signal: Signal) -> Result<(), StepFailure> {
+    async fn record_signal(&self, lease: Lease, records: &[Arc<Record>], signal: Signal) -> Result<(), RunError> {
         let state = RunState::from_records(records.iter().map(|record| &**record))?;
         if state.status.is_final() {
-            let message = format!("the run has ended: {}", state.status.name());
-            return Err(StepFailure::new(Code::NothingToDo, message));
+            return Err(RunError::Ended(state.status));
         }
         let attempt_at = |path: &Path, phase: Phase| match state.find_step(path) {
             Some(step) if step.phase == phase => Ok(step.attempts),
-            _ => {
-                let message = format!("no step waits for this signal at {path}");
-                Err(StepFailure::new(Code::NothingToDo, message))
-            }
+            _ => Err(RunError::NotWaiting(path.clone())),
         };
         let (path, attempt, event) = match signal {
             Signal::Cancel { by } => (Path::root(), 0, Event::CancelRequested { by }),
@@ -240,8 +232,7 @@ impl Engine {
                 let attempt = attempt_at(&path, Phase::Waiting)?;
                 let schema = state.find_step(&path).and_then(|step| step.question.as_ref()?.schema.as_ref());
                 if let Some(complaints) = schema.and_then(|schema| validation_errors(schema, &value)) {
-                    let message = format!("the answer does not match the schema of the question: {complaints}");
-                    return Err(StepFailure::new(Code::AnswerInvalid, message));
+                    return Err(RunError::InvalidAnswer(complaints));
                 }
                 (path, attempt, Event::Answered { value, by })
             }
@@ -252,22 +243,21 @@ impl Engine {
         };
         let log = self.open_log(lease, Mode::Live, records.to_vec());
         log.append_event(&path, attempt, event);
-        match log.submit_pending() {
-            Some((_, crate::journal::AppendResult::Done(result))) => result,
-            Some((_, crate::journal::AppendResult::Later(append))) => append.await,
+        let appended = match log.submit_pending() {
+            Some((_, AppendResult::Done(result))) => result,
+            Some((_, AppendResult::Later(append))) => append.await,
             None => Ok(()),
-        }
+        };
+        Ok(appended?)
     }
 
-    async fn claim_run(&self, run: RunId) -> Result<(Lease, Vec<Arc<Record>>), StepFailure> {
+    async fn claim_run(&self, run: RunId) -> Result<(Lease, Vec<Arc<Record>>), RunError> {
         let lease = self.journal.claim_run(run).await?;
-        match self.journal.read(run, 0).await {
-            Ok(records) => Ok((lease, records)),
-            Err(error) => {
-                self.journal.release_run(lease);
-                Err(error)
-            }
+        let records = self.journal.read(run, 0).await;
+        if records.is_err() {
+            self.journal.release_run(lease);
         }
+        Ok((lease, records?))
     }
 
     fn open_log(&self, lease: Lease, mode: Mode, records: Vec<Arc<Record>>) -> Arc<RunLog> {
@@ -318,16 +308,12 @@ fn ended_externally(state: &RunState) -> bool {
         || state.failed.as_ref().is_some_and(in_flight)
 }
 
-fn read_created(records: &[Arc<Record>], run: RunId) -> Result<RunCreated, StepFailure> {
+fn read_created(records: &[Arc<Record>], run: RunId) -> Result<RunCreated, RunError> {
     let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) else {
-        return Err(StepFailure::new(Code::RunNotFound, format!("there is no run {run}")));
+        return Err(RunError::NoEvents(run));
     };
     if created.engine_semantics != ENGINE_SEMANTICS {
-        let message = format!(
-            "the run has engine semantics {}, and this version has {ENGINE_SEMANTICS}; use the version that created it",
-            created.engine_semantics
-        );
-        return Err(StepFailure::new(Code::EngineTooOld, message));
+        return Err(RunError::OtherSemantics(created.engine_semantics));
     }
     Ok((**created).clone())
 }
@@ -364,7 +350,7 @@ impl Run {
         }
         let records = log.stored_records();
         let (state, illegal) = RunState::up_to_illegal(records.iter().map(|record| &**record));
-        let broken = if let DriveResult::Broken(error) = driven { Some(error) } else { illegal.map(StepFailure::from) };
+        let broken = if let DriveResult::Broken(error) = driven { Some(error) } else { illegal.map(RunError::from) };
         RunOutcome { id, state, records, broken, env: final_env.take_env() }
     }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Record, Resolution};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::value::{Map, Value};
 
 use crate::effects::BoxFuture;
+use crate::error::JournalError;
 
 /// The right to write a run's events. It is lost when another worker claims the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub struct Lease {
 /// The result of an append, available now or later.
 pub enum AppendResult {
     /// Stored, or failed.
-    Done(Result<(), StepFailure>),
+    Done(Result<(), JournalError>),
     /// Stored or failed when the future completes.
-    Later(BoxFuture<'static, Result<(), StepFailure>>),
+    Later(BoxFuture<'static, Result<(), JournalError>>),
 }
 
 /// A request to a run from outside. It is durable until the run has applied it.
@@ -58,10 +58,10 @@ pub enum Signal {
 /// The journal of all runs, and the data committed with it.
 pub trait Journal: Send + Sync {
     /// Takes the lease of a new run. Its first append holds `RunCreated`.
-    fn begin_run(&self, run: RunId) -> Result<Lease, StepFailure>;
+    fn begin_run(&self, run: RunId) -> Result<Lease, JournalError>;
 
-    /// Takes the lease of an existing run under a new epoch. Fails with `FL1202` while its worker is alive.
-    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepFailure>>;
+    /// Takes the lease of an existing run under a new epoch. Fails with [`JournalError::RunOwned`] while its worker is alive.
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>>;
 
     /// Releases the lease.
     fn release_run(&self, lease: Lease);
@@ -75,14 +75,17 @@ pub trait Journal: Send + Sync {
     }
 
     /// The records of a run after sequence number `after`.
-    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepFailure>>;
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>>;
 
     /// The whole memory of a namespace, by key: a user's name for the memory of the user. Profiles are stored in the same way, under [`profile_namespace`].
-    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, StepFailure>>;
+    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>>;
 
     /// One value of a namespace.
-    fn read_memory<'a>(&'a self, namespace: &'a str, key: &'a str)
-    -> BoxFuture<'a, Result<Option<Value>, StepFailure>>;
+    fn read_memory<'a>(
+        &'a self,
+        namespace: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Value>, JournalError>>;
 
     /// Completes with the signals to a run as soon as there are any; `None` if signals cannot come from another
     /// process.

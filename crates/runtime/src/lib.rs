@@ -9,6 +9,7 @@ mod divergence;
 mod drive;
 pub mod effects;
 pub mod engine;
+pub mod error;
 mod interpret;
 pub mod journal;
 mod log;
@@ -20,6 +21,7 @@ pub mod sim;
 
 pub use drive::Control;
 pub use engine::{Engine, Run, RunOutcome, StartOptions};
+pub use error::{JournalError, RunError};
 pub use publish::SubscribeHandle;
 
 /// Version of the interpreter's semantics. Runs created under another version are rejected.

@@ -17,8 +17,9 @@ use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, 
 use flowloom_core::path::Path;
 use flowloom_core::value::Value;
 
-use crate::divergence::compare_event;
+use crate::divergence::{Divergence, compare_event};
 use crate::effects::Clock;
+use crate::error::JournalError;
 use crate::journal::{AppendResult, Journal, Lease, Signal};
 use crate::publish::Publisher;
 
@@ -50,7 +51,7 @@ struct LogState {
     now: Option<u64>,
     stored: Vec<Arc<Record>>,
     waiters: Vec<(u64, Waker)>,
-    failure: Option<StepFailure>,
+    failure: Option<JournalError>,
     recorded: HashMap<RecordKey, Arc<Record>>,
     outcomes: BTreeSet<u64>,
     last_replayed: u64,
@@ -106,14 +107,13 @@ impl RunLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends an event, or finds it in the record and returns what was recorded. Fails with `FL1201` if the record
-    /// differs.
+    /// Appends an event, or finds it in the record and returns what was recorded. Fails if the record differs.
     pub(crate) fn emit_event(
         &self,
         path: &Path,
         attempt: u32,
         event: Event,
-    ) -> Result<Option<Arc<Record>>, StepFailure> {
+    ) -> Result<Option<Arc<Record>>, Divergence> {
         let mut state = self.lock_state();
         if !state.recorded.is_empty()
             && let Some(record) = state.recorded.remove(&(path.clone(), attempt, event.kind()))
@@ -123,7 +123,7 @@ impl RunLog {
         }
         if self.mode == Mode::Replay {
             let message = format!("the record has no {} at {path}, attempt {attempt}", event.name());
-            return Err(StepFailure::new(Code::ReplayDivergence, message));
+            return Err(Divergence(message));
         }
         self.push_event(&mut state, path, attempt, event);
         Ok(None)
@@ -207,7 +207,7 @@ impl RunLog {
     }
 
     /// Completes when everything appended so far is stored.
-    pub(crate) async fn wait_until_durable(&self) -> Result<(), StepFailure> {
+    pub(crate) async fn wait_until_durable(&self) -> Result<(), JournalError> {
         if self.immediate {
             return self.store_now();
         }
@@ -227,12 +227,14 @@ impl RunLog {
     }
 
     /// Stores pending events in an immediate journal.
-    pub(crate) fn store_now(&self) -> Result<(), StepFailure> {
+    pub(crate) fn store_now(&self) -> Result<(), JournalError> {
         match self.submit_pending() {
             None => Ok(()),
             Some((records, AppendResult::Done(result))) => self.mark_stored(&records, result),
             // Unreachable for a journal that is immediate.
-            Some((_, AppendResult::Later(_))) => Err(StepFailure::new(Code::StoreFailed, "the journal did not answer")),
+            Some((_, AppendResult::Later(_))) => {
+                Err(JournalError::Failed(StepFailure::new(Code::StoreFailed, "the journal did not answer")))
+            }
         }
     }
 
@@ -258,8 +260,8 @@ impl RunLog {
     pub(crate) fn mark_stored(
         &self,
         records: &[Arc<Record>],
-        result: Result<(), StepFailure>,
-    ) -> Result<(), StepFailure> {
+        result: Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
         let mut state = self.lock_state();
         if let Err(error) = result {
             state.failure = Some(error.clone());

@@ -10,6 +10,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 
 use crate::effects::BoxFuture;
+use crate::error::JournalError;
 use crate::journal::{AppendResult, Journal, Lease, Signal, thread_namespace};
 
 /// Journals of any number of runs, lost when the process ends.
@@ -66,15 +67,15 @@ impl MemoryJournal {
 }
 
 impl MemoryState {
-    fn append_records(&mut self, lease: Lease, records: Vec<Arc<Record>>) -> Result<(), StepFailure> {
+    fn append_records(&mut self, lease: Lease, records: Vec<Arc<Record>>) -> Result<(), JournalError> {
         if let Some(accepts) = &mut self.accepts {
             if records.len() > *accepts {
-                return Err(StepFailure::new(Code::StoreFailed, "the journal is down"));
+                return Err(JournalError::Unavailable(StepFailure::new(Code::StoreFailed, "the journal is down")));
             }
             *accepts -= records.len();
         }
         let Some(kept) = self.runs.get_mut(&lease.run).filter(|kept| kept.epoch == lease.epoch) else {
-            return Err(StepFailure::new(Code::OwnershipLost, "another worker took over the run"));
+            return Err(JournalError::OwnershipLost);
         };
         for record in &records {
             let user = || find_user(&kept.records, &records);
@@ -106,18 +107,18 @@ fn find_user(kept: &[Arc<Record>], new: &[Arc<Record>]) -> String {
 }
 
 impl Journal for MemoryJournal {
-    fn begin_run(&self, run: RunId) -> Result<Lease, StepFailure> {
+    fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
         self.lock_state().runs.insert(run, StoredRun { epoch: 1, records: Vec::new() });
         Ok(Lease { run, epoch: 1 })
     }
 
-    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepFailure>> {
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
         let claimed = match self.lock_state().runs.get_mut(&run) {
             Some(kept) => {
                 kept.epoch += 1;
                 Ok(Lease { run, epoch: kept.epoch })
             }
-            None => Err(StepFailure::new(Code::RunNotFound, format!("there is no run {run}"))),
+            None => Err(JournalError::RunNotFound(run)),
         };
         Box::pin(async move { claimed })
     }
@@ -132,13 +133,13 @@ impl Journal for MemoryJournal {
         true
     }
 
-    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepFailure>> {
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {
         let mut records = self.run_records(run);
         records.retain(|record| record.seq > after);
         Box::pin(async move { Ok(records) })
     }
 
-    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, StepFailure>> {
+    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
         let state = self.lock_state();
         let mut kept: Vec<_> = state.memory.iter().filter(|((owner, _), _)| owner == namespace).collect();
         kept.sort_by_key(|((_, key), _)| key.clone());
@@ -146,7 +147,7 @@ impl Journal for MemoryJournal {
         Box::pin(async move { Ok(map) })
     }
 
-    fn read_memory<'a>(&'a self, user: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepFailure>> {
+    fn read_memory<'a>(&'a self, user: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, JournalError>> {
         let value = self.lock_state().memory.get(&(user.to_owned(), key.to_owned())).cloned();
         Box::pin(async move { Ok(value) })
     }

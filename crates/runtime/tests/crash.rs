@@ -58,7 +58,7 @@ impl Trial {
 
     fn resume_run(&self, run: RunId) -> RunOutcome {
         let plan = self.plan.clone();
-        let resumed = self.engine.resume_run(run, async |_| Ok(plan));
+        let resumed = self.engine.resume_run(run, plan);
         let run = self.world.clock.block_on(resumed).expect("no deadlock").expect("resumable");
         self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
     }

@@ -52,7 +52,7 @@ impl Trial {
         self
     }
 
-    fn start_run(&self) -> Result<flowloom_runtime::Run, flowloom_core::StepFailure> {
+    fn start_run(&self) -> Result<flowloom_runtime::Run, flowloom_runtime::RunError> {
         self.engine.start_run(StartOptions {
             plan: self.plan.clone(),
             bundle: Hash::of_bytes(b"bundle"),
@@ -234,7 +234,7 @@ fn an_answer_must_fit_its_question() {
     let answer = |value: Value| Signal::Answer { path: path.clone(), value, by: "me".into() };
     let post =
         |value| trial.world.clock.block_on(trial.engine.post_signal(outcome.id, answer(value))).expect("no deadlock");
-    assert_eq!(post("perhaps".into()).expect_err("refused").code, Code::AnswerInvalid);
+    assert_eq!(post("perhaps".into()).expect_err("refused").code(), Code::AnswerInvalid);
     assert!(post(true.into()).is_ok());
 }
 
@@ -243,7 +243,7 @@ fn a_required_input_is_asked_for_before_anything_is_recorded() {
     let input = Input { name: "city".into(), required: true, ..Input::default() };
     let inputs = Inputs::Named { declared: vec![input], defaults: Map::new() };
     let trial = Trial::with_effects(Plan { inputs, ..make_plan(call_step("a", "f")) }, |_| {});
-    assert_eq!(trial.start_run().map(|_| ()).expect_err("refused").code, Code::InputMissing);
+    assert_eq!(trial.start_run().map(|_| ()).expect_err("refused").code(), Code::InputMissing);
 }
 
 #[test]
@@ -260,13 +260,13 @@ fn a_cancelled_run_says_so() {
 fn a_journal_that_fails_stops_the_run() {
     let trial = Trial::new(call_step("a", "f"));
     trial.journal.crash_after(1);
-    assert_eq!(trial.run().broken.map(|error| error.code), Some(Code::StoreFailed));
+    assert_eq!(trial.run().broken.map(|error| error.code()), Some(Code::StoreFailed));
 }
 
 /// Replays the record of one plan with another plan, or a changed record.
 fn replay_code(trial: &Trial, records: Vec<Arc<Record>>, plan: Plan) -> Code {
     let replay = trial.engine.replay_run(records, Arc::new(plan));
-    trial.world.clock.block_on(replay).expect("no deadlock").expect_err("it differs").code
+    trial.world.clock.block_on(replay).expect("no deadlock").expect_err("it differs").code()
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn journal(seed: u64, plan: Plan, cut: usize, is_cancelled: bool) -> Vec<Arc<Rec
         if journal.run_records(id).is_empty() {
             break;
         }
-        let resumed = engine.resume_run(id, async |_| Ok(plan.clone()));
+        let resumed = engine.resume_run(id, plan.clone());
         let Ok(run) = world.clock.block_on(resumed).expect("no deadlock") else { break };
         if is_cancelled {
             run.control().cancel_run("me");
@@ -198,6 +198,6 @@ fn an_illegal_journal_is_not_resumed() {
     let engine = Engine::new(world.make_effects(), Arc::new(MemoryJournal::new()));
     let replay = engine.replay_run(broken, Arc::new(plans::full_plan()));
     let error = world.clock.block_on(replay).expect("no deadlock").expect_err("rejected");
-    assert_eq!(error.code, Code::StoreCorrupt, "{}", error.message);
-    assert!(error.message.contains("its position should be 3"), "{}", error.message);
+    assert_eq!(error.code(), Code::StoreCorrupt, "{error}");
+    assert!(error.to_string().contains("its position should be 3"), "{error}");
 }

@@ -10,10 +10,10 @@ use axum::response::{IntoResponse as _, Response};
 use flowloom_app::blocks::BlockRegistry;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::Store;
+use flowloom_store::StoreError;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -66,7 +66,7 @@ pub(crate) async fn get_metrics(State(server): State<Server>, caller: Caller) ->
     let (live, followers) = (server.supervisor.count(), Arc::strong_count(&server.followers) - 1);
     let (bytes, commits, counts, oldest) = crate::blocking::run_blocking(move || {
         let store = &server.app.store;
-        Ok::<_, StepFailure>((
+        Ok::<_, StoreError>((
             store.size_bytes()?,
             store.commit_count(),
             store.count_by_status()?,

@@ -3,10 +3,15 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use flowloom_app::blocks::RejectedBlocks;
-use flowloom_app::runs::service::NotStarted;
+use flowloom_app::blocks::BlockError;
+use flowloom_app::definitions::error::DefinitionError;
+use flowloom_app::error::AppError;
+use flowloom_app::keys::UnknownScope;
+use flowloom_app::schedules::ScheduleError;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
+use flowloom_runtime::causes::log_causes;
+use flowloom_runtime::{JournalError, RunError};
 use flowloom_store::StoreError;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -79,30 +84,35 @@ impl Problem {
     }
 }
 
-impl From<RejectedBlocks> for Problem {
-    fn from(refused: RejectedBlocks) -> Problem {
-        let errors = refused.problems.iter().map(|problem| serde_json::json!({"message": problem})).collect();
-        Problem::from(refused.error).with_errors(errors)
+impl From<AppError> for Problem {
+    /// The causes go to the log.
+    fn from(error: AppError) -> Problem {
+        log_causes(error.code(), &error);
+        Problem::new(error.code(), error.to_string()).with_errors(error.problems())
     }
 }
 
-impl From<NotStarted> for Problem {
-    fn from(refused: NotStarted) -> Problem {
-        Problem::from(refused.error).with_errors(refused.problems)
-    }
+/// The errors that handlers meet, each through [`AppError`].
+macro_rules! problem_from {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Problem {
+            fn from(error: $error) -> Problem {
+                AppError::from(error).into()
+            }
+        })*
+    };
 }
 
-impl From<StoreError> for Problem {
-    fn from(error: StoreError) -> Problem {
-        StepFailure::from(error).into()
-    }
-}
-
-impl From<StepFailure> for Problem {
-    fn from(error: StepFailure) -> Problem {
-        Problem::new(error.code, error.message)
-    }
-}
+problem_from!(
+    BlockError,
+    DefinitionError,
+    JournalError,
+    RunError,
+    ScheduleError,
+    StepFailure,
+    StoreError,
+    UnknownScope
+);
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {

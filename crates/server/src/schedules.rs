@@ -1,28 +1,18 @@
-//! `/api/v1/schedules`: manages schedules; and the scheduler that starts their runs.
+//! `/api/v1/schedules`: manages schedules.
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::service::StartRunRequest;
-use flowloom_app::schedules::CronTimes;
-use flowloom_app::tools::workflows::derive_run_id;
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
-use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{ScheduleRow, Store};
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -39,15 +29,6 @@ use crate::state::Server;
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(list_schedules)).routes(routes!(put_schedule, delete_schedule))
 }
-
-/// Interval of polling for due schedules.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Delay in milliseconds up to which a run counts as on time rather than missed.
-const MAX_DELAY_MS: u64 = 60_000;
-
-/// Time in milliseconds after which a run that another server claimed but did not start is started here.
-const CLAIM_TIMEOUT_MS: u64 = 10_000;
 
 /// The settings of a schedule.
 #[derive(Deserialize, ToSchema)]
@@ -171,85 +152,4 @@ pub(crate) async fn delete_schedule(
     caller.require_scope(Scope::Write)?;
     store.delete_schedule(&caller.resolve_user(whose.user)?, &id).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// The scheduler: starts due schedules until the server stops.
-pub(crate) async fn run_scheduler(server: Server, shutdown: CancellationToken) {
-    loop {
-        // Failures of the database are transient and retried.
-        if let Err(error) = start_due_schedules(&server).await
-            && error.code != Code::StoreFailed
-        {
-            tracing::warn!("cannot read the schedules: {error}");
-        }
-        if shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_none() {
-            return;
-        }
-    }
-}
-
-async fn start_due_schedules(server: &Server) -> Result<(), StepFailure> {
-    let now = SystemClock.now_ms();
-    let store = server.app.store.clone();
-    let Ok(due) = crate::blocking::run_blocking(move || store.list_due_schedules(now)).await else { return Ok(()) };
-    for row in due? {
-        if server.supervisor.check_capacity().is_err() {
-            return Ok(());
-        }
-        match if row.is_pending {
-            start_claimed(server, &row, now).await
-        } else {
-            claim_and_start(server, row.clone(), now).await
-        } {
-            Ok(()) => {}
-            Err(error) if error.code == Code::RunOwned => {}
-            Err(error) if error.code == Code::StoreFailed => return Err(error),
-            Err(error) => tracing::warn!("cannot start the schedule {}: {error}", row.id),
-        }
-    }
-    Ok(())
-}
-
-/// Claims the run of a due schedule and starts it.
-async fn claim_and_start(server: &Server, mut row: ScheduleRow, now: u64) -> Result<(), StepFailure> {
-    let times = CronTimes::parse(&row.cron, &row.timezone)?;
-    // Of several missed times, the last one counts.
-    let at = times.last_before(now).map_or(row.next_at, |last| last.max(row.next_at));
-    let is_missed = now.saturating_sub(at) > MAX_DELAY_MS;
-    let next_at = times.next_after(now)?;
-    if is_missed && !row.catches_up {
-        return Ok(server.app.store.claim_schedule(&row, next_at, None).await?);
-    }
-    // The run id is derived from the schedule and the time, so that every server would start the same run.
-    let run = derive_run_id(&format!("{}\n{}\n{at}", row.user, row.id), at);
-    server.app.store.claim_schedule(&row, next_at, Some((run, at))).await?;
-    row.last_run = Some(run.to_string());
-    start_run(server, &row, run).await
-}
-
-/// Starts a run that was claimed by a server that ended before starting it.
-async fn start_claimed(server: &Server, row: &ScheduleRow, now: u64) -> Result<(), StepFailure> {
-    let run = row.last_run.as_deref().and_then(RunId::parse);
-    let Some(run) = run.filter(|run| !matches!(server.app.store.get_run(*run), Ok(Some(_)))) else {
-        return Ok(server.app.store.settle_claim(row).await?);
-    };
-    if server.supervisor.find_control(run).is_some() || now.saturating_sub(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS
-    {
-        return Ok(());
-    }
-    start_run(server, row, run).await
-}
-
-async fn start_run(server: &Server, row: &ScheduleRow, run: RunId) -> Result<(), StepFailure> {
-    let call = StartContext::for_user(server, &row.user);
-    let inputs = parse_value(&row.inputs).unwrap_or_default();
-    let started = async {
-        let definition = call.find_definition(&row.workflow).await?;
-        call.start_run(&definition, StartRunRequest { id: Some(run), ..StartRunRequest::with_inputs(inputs) }).await
-    };
-    if let Err(problem) = started.await {
-        tracing::warn!("the schedule {} cannot start {}: {}", row.id, row.workflow, problem.detail());
-        return Ok(server.app.store.settle_claim(row).await?);
-    }
-    Ok(())
 }

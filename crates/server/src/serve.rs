@@ -9,21 +9,24 @@ use axum::http::StatusCode;
 use axum::{Router, middleware};
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::engines::App;
+use flowloom_app::error::AppError;
+use flowloom_app::runs::recovery::RecoveryTask;
+use flowloom_app::runs::retention::run_retention_task;
 use flowloom_app::runs::supervisor::RunSupervisor;
+use flowloom_app::scheduler::run_scheduler;
 use flowloom_app::telemetry::TraceExporter;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use flowloom_store::SHARED_USER;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::error::ServeError;
 use crate::problem::Problem;
 use crate::rate::RateLimiter;
-use crate::recovery::RecoveryTask;
 use crate::state::{SHUTDOWN_TIMEOUT, Server, Shared};
-use crate::{cors, describe, guard, listen, mcp, retention, revoked, routes, schedules};
+use crate::{cors, describe, guard, listen, mcp, revoked, routes};
 
 /// How long answers may take to be sent when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -64,7 +67,7 @@ impl RunningServer {
     }
 
     /// The definitions that everyone can run. Reads the folder.
-    pub fn definitions(&self) -> Result<Vec<Arc<CatalogEntry>>, StepFailure> {
+    pub fn definitions(&self) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
         self.server.catalog.list_definitions(SHARED_USER)
     }
 
@@ -94,17 +97,13 @@ impl RunningServer {
 }
 
 /// Listens, takes up what was left, and starts what a server does besides answering.
-pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, StepFailure> {
+pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, ServeError> {
     let is_local = options.bind.ip().is_loopback();
     let has_keys = app.store.list_keys()?.iter().any(|key| key.revoked_at.is_none());
     if !is_local && !has_keys {
-        let message = format!(
-            "{} is reachable from other machines, but there is no API key; create one with flowloom keys create",
-            options.bind
-        );
-        return Err(StepFailure::new(Code::BindRefused, message));
+        return Err(ServeError::Unprotected(options.bind));
     }
-    let refused = |error| StepFailure::new(Code::BindRefused, format!("cannot listen on {}: {error}", options.bind));
+    let refused = |source| ServeError::Listen { address: options.bind, source };
     let listener = TcpListener::bind(options.bind).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let _alone = app.store.lock_for_server()?;
@@ -153,17 +152,13 @@ fn complete_document(router: Router<Server>, server: Server) -> Router {
 }
 
 /// Reclaims abandoned runs and starts the background tasks, which run until the server stops.
-async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -> Result<TaskTracker, StepFailure> {
-    let mut recovery = RecoveryTask::new(server.clone());
+async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -> Result<TaskTracker, AppError> {
+    let mut recovery = RecoveryTask::new(server.runs.clone());
     recovery.reclaim_runs().await?;
     let tasks = TaskTracker::new();
     tasks.spawn(recovery.run_periodically(shutdown.clone()));
-    tasks.spawn(retention::run_retention_task(
-        server.app.store.clone(),
-        server.app.config.retention.clone(),
-        shutdown.clone(),
-    ));
-    tasks.spawn(schedules::run_scheduler(server.clone(), shutdown.clone()));
+    tasks.spawn(run_retention_task(server.app.store.clone(), server.app.config.retention.clone(), shutdown.clone()));
+    tasks.spawn(run_scheduler(server.runs.clone(), shutdown.clone()));
     tasks.spawn(revoked::run_revocation_task(server.streams.clone(), server.app.store.clone(), shutdown.clone()));
     let (shared, shutdown) = (server.clone(), shutdown.clone());
     tasks.spawn(async move {

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
+use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::{AppendResult, Journal, Lease};
 
 use crate::db::{DbConnection, DbRow, params};
@@ -47,14 +47,14 @@ impl Store {
     }
 
     /// Suspends a run with the status `quarantined`, until a person resumes it.
-    pub async fn quarantine_run(&self, run: RunId, at: u64) -> Result<(), StepFailure> {
+    pub async fn quarantine_run(&self, run: RunId, at: u64) -> Result<(), JournalError> {
         let lease = self.claim_run(run).await?;
         let suspended = self.suspend_run(lease, at).await;
         self.release_run(lease);
         suspended
     }
 
-    async fn suspend_run(&self, lease: Lease, at: u64) -> Result<(), StepFailure> {
+    async fn suspend_run(&self, lease: Lease, at: u64) -> Result<(), JournalError> {
         let run = lease.run;
         let seq = self.read(run, 0).await?.last().map_or(1, |last| last.seq + 1);
         let event = Event::RunSuspended { status: Status::Quarantined };

@@ -6,8 +6,9 @@ use flowloom_core::code::Code;
 use flowloom_core::error::{Retry, StepFailure};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
+use flowloom_runtime::JournalError;
 
-use crate::db::failure;
+use crate::db::failure::{self, DatabaseFailure};
 
 /// An error of the store.
 ///
@@ -160,6 +161,9 @@ pub enum Corruption {
     /// A run's bundle is missing.
     #[error("the bundle {0} is missing from the database")]
     MissingBundle(Hash),
+    /// The first event of a run is missing.
+    #[error("run {0} has no run_created event")]
+    NotCreated(RunId),
     /// An event cannot be read.
     #[error("event {seq} of run {run} is damaged: {what}; restore a backup")]
     Event {
@@ -257,9 +261,18 @@ impl StoreError {
         }
     }
 
-    /// Whether the disk is full or the database failed, so that the same operation may succeed later.
-    pub fn is_database_failure(&self) -> bool {
-        matches!(self.code(), Code::StoreFailed | Code::StoreFull)
+    /// Whether the database cannot be reached or cannot store, so that the same operation may succeed later.
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            StoreError::Sqlite(error) => failure::classify_sqlite(error) != DatabaseFailure::Corrupt,
+            StoreError::Postgres(error) => failure::classify_postgres(error) != DatabaseFailure::Corrupt,
+            StoreError::ConnectionLost
+            | StoreError::CommitUnknown
+            | StoreError::Closed
+            | StoreError::Thread { .. }
+            | StoreError::NotCreated { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether the connection was lost; a new connection may succeed.
@@ -281,5 +294,17 @@ impl From<StoreError> for StepFailure {
             tracing::debug!(code = %failed.code, "{failed}: {cause}");
         }
         failed
+    }
+}
+
+impl From<StoreError> for JournalError {
+    fn from(error: StoreError) -> JournalError {
+        match error {
+            StoreError::RunOwned(run) => JournalError::RunOwned(run),
+            StoreError::OwnershipLost => JournalError::OwnershipLost,
+            StoreError::RunNotFound(run) => JournalError::RunNotFound(run),
+            error if error.is_unavailable() => JournalError::Unavailable(error.into()),
+            error => JournalError::Failed(error.into()),
+        }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
+use flowloom_runtime::JournalError;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Journal, Lease, Signal, thread_namespace};
 
@@ -21,12 +21,12 @@ use crate::store::Store;
 use crate::worker::LocalWorker;
 
 impl Journal for Store {
-    fn begin_run(&self, run: RunId) -> Result<Lease, StepFailure> {
+    fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
         self.worker.register_run(run)?;
         Ok(Lease { run, epoch: 1 })
     }
 
-    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepFailure>> {
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
         Box::pin(async move {
             if let Some(runs) = &self.runs {
                 self.worker.register_run(run)?;
@@ -34,7 +34,7 @@ impl Journal for Store {
                 if claimed.is_err() {
                     self.worker.unregister_run(run);
                 }
-                return claimed.map_err(StepFailure::from);
+                return claimed.map_err(JournalError::from);
             }
             let (seen, living) =
                 self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
@@ -103,11 +103,11 @@ impl Journal for Store {
         appended
     }
 
-    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepFailure>> {
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {
         Box::pin(async move { Ok(self.read_events(run, after, u32::MAX)?) })
     }
 
-    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, StepFailure>> {
+    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
         Box::pin(async move {
             let sql = "select key, value from memory where namespace = $1 order by key";
             let rows = self.read_with(|db| {
@@ -125,7 +125,7 @@ impl Journal for Store {
         &'a self,
         namespace: &'a str,
         key: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Value>, StepFailure>> {
+    ) -> BoxFuture<'a, Result<Option<Value>, JournalError>> {
         Box::pin(async move {
             let sql = "select value from memory where namespace = $1 and key = $2";
             let value = self.read_with(|db| {

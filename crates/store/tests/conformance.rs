@@ -55,13 +55,13 @@ async fn one_owner_at_a_time(place: &TestDatabase) {
     let (first, second) = (place.open(), place.open());
     let lease = first.begin_run(run_id(1)).expect("new");
     append_records(&*first, lease, vec![new_record(run_id(1), 1, created_event(&first))]).await.expect("stored");
-    assert_eq!(second.claim_run(run_id(1)).await.expect_err("owned").code, Code::RunOwned);
-    assert_eq!(first.claim_run(run_id(1)).await.expect_err("owned").code, Code::RunOwned);
+    assert_eq!(second.claim_run(run_id(1)).await.expect_err("owned").code(), Code::RunOwned);
+    assert_eq!(first.claim_run(run_id(1)).await.expect_err("owned").code(), Code::RunOwned);
     first.release_run(lease);
     let again = first.claim_run(run_id(1)).await.expect("released");
     assert_eq!(again.epoch, 2);
     let late = append_records(&*first, lease, vec![new_record(run_id(1), 2, Event::StepUncertain)]).await;
-    assert_eq!(late.expect_err("an old lease").code, Code::OwnershipLost);
+    assert_eq!(late.expect_err("an old lease").code(), Code::OwnershipLost);
     drop(first);
     assert_eq!(second.claim_run(run_id(1)).await.expect("its owner is gone").epoch, 3);
 }
@@ -160,7 +160,7 @@ async fn a_run_of_a_dead_process_goes_to_one_other(place: &TestDatabase) {
     let winners = [&first, &second].iter().filter(|claim| claim.is_ok()).count();
     assert_eq!(winners, 1, "{first:?} {second:?}");
     let late = append_records(&*one, lease, vec![new_record(run_id(1), 2, Event::StepUncertain)]).await;
-    assert_eq!(late.expect_err("the dead one's lease").code, Code::OwnershipLost);
+    assert_eq!(late.expect_err("the dead one's lease").code(), Code::OwnershipLost);
 }
 
 async fn signals_reach_another_process(place: &TestDatabase) {
@@ -348,7 +348,7 @@ async fn check_random_operations(place: &TestDatabase) {
                 let next = new_record(lease.run, run.events + 1, Event::StepUncertain);
                 let done = append_records(&*stores[user], lease, vec![next]).await;
                 assert_eq!(
-                    done.as_ref().map_err(|error| error.code),
+                    done.as_ref().map_err(|error| error.code()),
                     is_good.then_some(&()).ok_or(Code::OwnershipLost)
                 );
                 run.events += u64::from(is_good);

@@ -114,11 +114,11 @@ async fn an_old_lease_writes_nothing(journal: &dyn Journal) {
     let again = journal.claim_run(run_id(1)).await.expect("released");
     assert_eq!((lease.epoch, again.epoch), (1, 2));
     let late = append_records(journal, lease, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await;
-    assert_eq!(late.expect_err("an old lease").code, Code::OwnershipLost);
+    assert_eq!(late.expect_err("an old lease").code(), Code::OwnershipLost);
     append_records(journal, again, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await.expect("stored");
     assert_eq!(journal.read(run_id(1), 0).await.expect("readable").len(), 3);
 }
 
 async fn a_run_that_is_not_there_is_not_claimed(journal: &dyn Journal) {
-    assert_eq!(journal.claim_run(run_id(1)).await.expect_err("unknown").code, Code::RunNotFound);
+    assert_eq!(journal.claim_run(run_id(1)).await.expect_err("unknown").code(), Code::RunNotFound);
 }

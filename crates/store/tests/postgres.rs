@@ -47,7 +47,7 @@ async fn a_process_whose_lease_ran_out_cannot_write() {
     let (paused, other) = (place.open(), place.open());
     let lease = paused.begin_run(run_id(1)).expect("new");
     append_records(&*paused, lease, vec![new_record(run_id(1), 1, created_event(&paused))]).await.expect("stored");
-    assert_eq!(other.claim_run(run_id(1)).await.expect_err("its owner lives").code, Code::RunOwned);
+    assert_eq!(other.claim_run(run_id(1)).await.expect_err("its owner lives").code(), Code::RunOwned);
     // As if the process had been silent for a long time.
     place.postgres.as_ref().expect("a database").run_sql("update worker set expires_at = now() - interval '1 second'");
     assert_eq!(other.abandoned_runs(9).expect("readable"), []);
@@ -55,13 +55,13 @@ async fn a_process_whose_lease_ran_out_cannot_write() {
     append_records(&*paused, lease, vec![new_record(run_id(1), 2, start)])
         .await
         .expect("nobody has taken it, so it may");
-    assert_eq!(other.claim_run(run_id(1)).await.expect_err("a commit renews the lease").code, Code::RunOwned);
+    assert_eq!(other.claim_run(run_id(1)).await.expect_err("a commit renews the lease").code(), Code::RunOwned);
     place.postgres.as_ref().expect("a database").run_sql("update worker set expires_at = now() - interval '1 second'");
     assert_eq!(other.abandoned_runs(9).expect("readable").len(), 1);
     let taken = other.claim_run(run_id(1)).await.expect("it is silent");
     assert_eq!(taken.epoch, 2);
     let late = append_records(&*paused, lease, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await;
-    assert_eq!(late.expect_err("another's now").code, Code::OwnershipLost);
+    assert_eq!(late.expect_err("another's now").code(), Code::OwnershipLost);
     append_records(&*other, taken, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await.expect("stored");
     // Releasing a lease that was lost has no effect.
     paused.release_run(lease);
@@ -199,7 +199,7 @@ async fn a_run_that_could_not_be_written_continues_when_the_server_is_back() {
     append_records(&*store, lease, started).await.expect("stored");
     middle.loses.store(DROP_ALL, Ordering::Release);
     let failed = append_records(&*store, lease, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await;
-    assert_eq!(failed.expect_err("there is no server").code, Code::StoreFailed);
+    assert_eq!(failed.expect_err("there is no server").code(), Code::StoreFailed);
     assert_eq!(store.list_runs(9).expect_err("there is no server").code(), Code::StoreFailed);
     // The row still names this process as the worker.
     store.release_run(lease);

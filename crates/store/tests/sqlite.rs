@@ -71,7 +71,7 @@ async fn a_full_database_loses_nothing_that_was_acknowledged() {
             Err(error) => break error,
         }
     };
-    assert_eq!(error.code, Code::StoreFull, "{error}");
+    assert_eq!(error.code(), Code::StoreFull, "{error}");
     let kept = open_store(folder.path()).read(run_id(1), 0).await.expect("readable");
     assert_eq!(kept.len() as u64, acknowledged);
 }

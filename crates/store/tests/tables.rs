@@ -124,7 +124,7 @@ async fn old_runs_are_taken_away_with_what_only_they_had(place: &TestDatabase) {
     let old = |status, before| PruneFilter { status, before };
     assert_eq!(store.count_prunable(old(Status::Succeeded, 1003)).expect("readable"), 0);
     assert_eq!(store.prune_runs(old(Status::Succeeded, 1004)).await.expect("done"), 1);
-    assert_eq!(store.read(run_id(1), 0).await.expect_err("gone").code, Code::RunNotFound);
+    assert_eq!(store.read(run_id(1), 0).await.expect_err("gone").code(), Code::RunNotFound);
     // An output that another run shares is still there.
     assert_eq!(store.read(run_id(2), 1).await.expect("readable")[0].event, large("a"));
     assert_eq!(store.prune_runs(old(Status::Failed, 1004)).await.expect("done"), 1);

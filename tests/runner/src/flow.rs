@@ -77,7 +77,7 @@ pub(crate) fn run_plan(
         id: None,
     };
     match engine.start_run(start) {
-        Err(error) => Some(Err(error)),
+        Err(error) => Some(Err(error.into())),
         Ok(run) => {
             world.mark_running();
             world.clock.block_on(run.drive_to_end()).map(Ok)

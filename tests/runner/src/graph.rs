@@ -130,7 +130,7 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
                 let answer = new.last().and_then(|message| message.get("content")).cloned().unwrap_or_default();
                 engine.post_signal(last.id, Signal::Answer { path, value: answer, by: "case".into() }).await?;
                 let plan = plan.clone();
-                return Ok(engine.resume_run(last.id, async |_| Ok(plan)).await?.drive_to_end().await);
+                return Ok(engine.resume_run(last.id, plan).await?.drive_to_end().await);
             }
             let before = outcomes.last().map(|last| render_result(&plan, &last.state, &last.env).result);
             let before = before.and_then(|result| result.get("messages")?.as_list().map(<[Value]>::to_vec));

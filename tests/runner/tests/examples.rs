@@ -81,7 +81,7 @@ impl ScheduledRun {
             let asking = outcome.state.steps().iter().find(|step| step.phase == Phase::Waiting).expect("a question");
             let signal = Signal::Answer { path: asking.path.clone(), value: "the sea".into(), by: "me".into() };
             clock.block_on(self.engine.post_signal(outcome.id, signal)).expect("no deadlock").expect("accepted");
-            let resumed = self.engine.resume_run(outcome.id, async |_| Ok(self.plan.clone()));
+            let resumed = self.engine.resume_run(outcome.id, self.plan.clone());
             let run = clock.block_on(resumed).expect("no deadlock").expect("resumable");
             outcome = clock.block_on(run.drive_to_end()).expect("no deadlock");
         }

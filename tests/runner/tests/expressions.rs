@@ -124,8 +124,9 @@ fn evaluate_all(expressions: &[String]) -> Result<String, String> {
         thread_key: None,
         id: None,
     };
-    let outcome =
-        block_on(async { Ok::<_, String>(engine.start_run(start).map_err(|e| e.message)?.drive_to_end().await) })?;
+    let outcome = block_on(async {
+        Ok::<_, String>(engine.start_run(start).map_err(|error| error.to_string())?.drive_to_end().await)
+    })?;
     match &outcome.state.error {
         Some(error) => Err(error.message.clone()),
         None => Ok(render_result(&plan, &outcome.state, &outcome.env).output.as_str().unwrap_or_default().to_owned()),

@@ -3,6 +3,7 @@
 
 mod check;
 mod embeddings;
+mod error;
 mod find;
 mod persist;
 mod vectors;
@@ -10,9 +11,8 @@ mod vectors;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::error::AppError;
 use flowloom_core::block::Thresholds;
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::Value;
@@ -22,9 +22,9 @@ use tokio::sync::{Notify, OnceCell};
 use crate::config::Config;
 use crate::definitions::stored;
 use embeddings::BlockEmbedder;
+pub use error::BlockError;
 pub use find::BlockMatch;
 pub use flowloom_formats::pipeline::built_in_blocks;
-pub use persist::RejectedBlocks;
 
 /// The blocks of one installation.
 pub struct BlockRegistry {
@@ -52,7 +52,7 @@ impl BlockRegistry {
 
     /// Every block of a user: stored blocks (the user's or everyone's) and the built-in ones. A stored block hides a
     /// built-in one with the same id.
-    pub fn list_blocks(&self, user: &str) -> Result<Vec<Value>, StepFailure> {
+    pub fn list_blocks(&self, user: &str) -> Result<Vec<Value>, AppError> {
         let kept = self.list_stored(user)?;
         let is_hidden = |block: &&Value| kept.iter().any(|other| id_of(block) == id_of(other));
         let mut all: Vec<Value> = built_in_blocks().iter().filter(|block| !is_hidden(block)).cloned().collect();
@@ -61,18 +61,18 @@ impl BlockRegistry {
     }
 
     /// The stored blocks among them.
-    pub fn list_stored(&self, user: &str) -> Result<Vec<Value>, StepFailure> {
+    pub fn list_stored(&self, user: &str) -> Result<Vec<Value>, AppError> {
         let kept = stored::list_definitions(&self.store, user, DefinitionKind::Block)?;
         Ok(kept.iter().filter_map(|row| parse_value(&row.content).ok()).collect())
     }
 
     /// Whether a block called `id` is stored.
-    pub fn is_stored(&self, user: &str, id: &str) -> Result<bool, StepFailure> {
+    pub fn is_stored(&self, user: &str, id: &str) -> Result<bool, AppError> {
         Ok(stored::find_definition(&self.store, user, DefinitionKind::Block, id)?.is_some())
     }
 
     /// The block called `id` that is effective for the user: stored first, then built in.
-    pub fn find_block(&self, user: &str, id: &str) -> Result<Option<Value>, StepFailure> {
+    pub fn find_block(&self, user: &str, id: &str) -> Result<Option<Value>, AppError> {
         match stored::find_definition(&self.store, user, DefinitionKind::Block, id)? {
             Some(row) => Ok(parse_value(&row.content).ok()),
             None => Ok(find_built_in(id).cloned()),
@@ -90,23 +90,23 @@ impl BlockRegistry {
     }
 
     /// Adds the built-in blocks to the search index once.
-    async fn index_built_in(&self) -> Result<(), StepFailure> {
+    async fn index_built_in(&self) -> Result<(), AppError> {
         let bring = || {
             let blocks = built_in_blocks().iter().map(|block| (id_of(block).to_owned(), render::to_json(block)));
             self.store.index_builtin_blocks(blocks.collect())
         };
-        Ok(*self.indexed_built_in.get_or_try_init(bring).await?)
+        self.indexed_built_in.get_or_try_init(bring).await?;
+        Ok(())
     }
 
     /// Runs database work on a blocking thread.
-    async fn run_blocking<T: Send + 'static, E: Into<StepFailure> + Send + 'static>(
+    async fn run_blocking<T: Send + 'static, E: Into<AppError> + Send + 'static>(
         &self,
         work: impl FnOnce(&Store) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, StepFailure> {
+    ) -> Result<T, AppError> {
         let store = self.store.clone();
         let done = tokio::task::spawn_blocking(move || work(&store)).await;
-        let failed = |error| StepFailure::new(Code::StoreFailed, format!("the database task failed: {error}"));
-        done.map_err(failed)?.map_err(E::into)
+        done?.map_err(E::into)
     }
 }
 

@@ -52,7 +52,7 @@ impl BlockRegistry {
     async fn lacks_stored(&self) -> Result<bool, StepFailure> {
         let Some(embedder) = self.embeddings.load_embedder()? else { return Ok(false) };
         let model = embedder.model_name().to_owned();
-        self.run_blocking(move |store| store.lacks_embedding(&model)).await
+        Ok(self.run_blocking(move |store| store.lacks_embedding(&model)).await?)
     }
 
     async fn embed_batches(&self) -> Result<(), StepFailure> {

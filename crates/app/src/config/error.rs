@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_store::StoreError;
+use opentelemetry_otlp::ExporterBuildError;
+
+use crate::runs::inputs::InvalidBudget;
 
 /// An error of the configuration, with the place of the setting.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +56,9 @@ pub enum ConfigError {
         /// Where the URL comes from.
         origin: String,
     },
+    /// The address of the trace collector is wrong.
+    #[error("telemetry.otlp: {0}")]
+    Telemetry(#[source] ExporterBuildError),
     /// A table of the file is wrong as a whole.
     #[error("[{table}] {problem}")]
     Table {
@@ -82,7 +88,7 @@ pub enum TableProblem {
     NoSearchUrl(String),
     /// A budget cannot be parsed.
     #[error("budget: {0}")]
-    Budget(StepFailure),
+    Budget(#[source] InvalidBudget),
     /// An age cannot be parsed.
     #[error("invalid age {0:?}; expected e.g. 30d")]
     Age(String),
@@ -93,6 +99,22 @@ pub enum TableProblem {
         name: String,
         /// The final statuses.
         expected: Vec<&'static str>,
+    },
+    /// A function has both an address and a workflow, or neither.
+    #[error("needs either a url or a workflow")]
+    UrlOrWorkflow,
+    /// The workflow of a function cannot be read.
+    #[error("workflow cannot be read: {0}")]
+    UnreadableWorkflow(String),
+    /// A setting names a tool that the server does not have.
+    #[error("{setting}: the server has no tool {tool}; {hint}")]
+    UnknownTool {
+        /// The setting.
+        setting: &'static str,
+        /// The tool.
+        tool: String,
+        /// The names that are meant or possible.
+        hint: String,
     },
     /// The name of an MCP server is a namespace of built-in functions.
     #[error("is a namespace of built-in functions; choose another")]
@@ -125,6 +147,7 @@ impl ConfigError {
             | ConfigError::Variable { .. }
             | ConfigError::Value { .. }
             | ConfigError::Database { .. }
+            | ConfigError::Telemetry(_)
             | ConfigError::Table { .. } => Code::ConfigInvalid,
         }
     }

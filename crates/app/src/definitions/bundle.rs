@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flowloom_core::chat::ToolDeclaration;
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::agent::AvailableFlow;
 use flowloom_formats::{Sources, compile};
 use serde::{Deserialize, Serialize};
 
+use super::error::DefinitionError;
 use super::sources::{ServerTools, Surroundings};
 use crate::config::mcp::McpSettings;
 use crate::config::{AgentSettings, FunctionSettings, ToolSettings};
@@ -76,9 +75,8 @@ pub struct Bundle {
 
 impl Bundle {
     /// Reads the text of a stored bundle. Fails if it is damaged.
-    pub fn parse(text: &str) -> Result<Bundle, StepFailure> {
-        serde_json::from_str(text)
-            .map_err(|error| StepFailure::new(Code::StoreCorrupt, format!("the bundle is damaged: {error}")))
+    pub fn parse(text: &str) -> Result<Bundle, DefinitionError> {
+        serde_json::from_str(text).map_err(DefinitionError::BundleDamaged)
     }
 
     /// The same bundle with the tools available to models.
@@ -87,8 +85,8 @@ impl Bundle {
     }
 
     /// The JSON to store; the same bundle always gives the same text.
-    pub fn to_json(&self) -> Result<String, StepFailure> {
-        serde_json::to_string(self).map_err(|error| StepFailure::new(Code::StoreFailed, error.to_string()))
+    pub fn to_json(&self) -> Result<String, DefinitionError> {
+        serde_json::to_string(self).map_err(DefinitionError::Unserializable)
     }
 
     /// The input of the compiler: all files and names.
@@ -121,11 +119,11 @@ pub(crate) fn to_compiler_input(flows: &WorkflowTools) -> Vec<AvailableFlow> {
 
 /// Compiles the bundle of a run. Fails with `StoreCorrupt` if the definition, which compiled when the run was created,
 /// no longer does.
-pub fn compile_bundle(bundle: &Bundle) -> Result<Arc<Plan>, StepFailure> {
+pub fn compile_bundle(bundle: &Bundle) -> Result<Arc<Plan>, DefinitionError> {
     let compiled = compile(&bundle.entry, &bundle.to_sources(), Some(bundle.format));
     compiled.plan.map(Arc::new).ok_or_else(|| {
         let why = compiled.diagnostics.iter().find(|diagnostic| diagnostic.is_error());
         let why = why.map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
-        StepFailure::new(Code::StoreCorrupt, format!("the stored definition of the run no longer compiles: {why}"))
+        DefinitionError::BundleRejected(why)
     })
 }

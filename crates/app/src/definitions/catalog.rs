@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
+use super::error::DefinitionError;
+use crate::error::AppError;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::compile;
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin};
@@ -70,7 +70,7 @@ impl CatalogEntry {
         &self,
         catalog: &Arc<Catalog>,
         user: &str,
-    ) -> Result<Option<Arc<PreparedDefinition>>, StepFailure> {
+    ) -> Result<Option<Arc<PreparedDefinition>>, AppError> {
         let Some(prepared) = &self.prepared else { return Ok(None) };
         if self.format == flowloom_formats::agent::FORMAT {
             return catalog.prepare_agent(self, prepared, user).await.map(Some);
@@ -133,7 +133,7 @@ impl Catalog {
     }
 
     /// Every definition available to a user, sorted by id. Reads the folder.
-    pub fn list_definitions(&self, user: &str) -> Result<Vec<Arc<CatalogEntry>>, StepFailure> {
+    pub fn list_definitions(&self, user: &str) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
         let mut found = self.list_folder();
         for row in stored::list_definitions(&self.app.store, user, DefinitionKind::Workflow)? {
             found.extend(self.load_stored(row)?);
@@ -145,7 +145,7 @@ impl Catalog {
     }
 
     /// The definition called `id` that is effective for a user.
-    pub fn find_definition(&self, user: &str, id: &str) -> Result<Option<Arc<CatalogEntry>>, StepFailure> {
+    pub fn find_definition(&self, user: &str, id: &str) -> Result<Option<Arc<CatalogEntry>>, AppError> {
         let is_listed = lock(&self.last_listed).is_some_and(|at| at.elapsed() < LISTING_LIFETIME);
         let file = if is_listed { self.find_known_file(id) } else { self.find_file(id) };
         if file.is_some() {
@@ -165,16 +165,15 @@ impl Catalog {
         definition: &CatalogEntry,
         prepared: &PreparedDefinition,
         offered: AvailableTools,
-    ) -> Result<PreparedDefinition, StepFailure> {
+    ) -> Result<PreparedDefinition, AppError> {
         let bundle = prepared.parse_bundle()?.with_tools(&offered);
         let sources = bundle.to_sources();
         let compiled = compile(&bundle.entry, &sources, Some(bundle.format));
         let source = LoadedDefinition::of_files(&bundle.entry, sources.files, compiled, offered);
         let Some(plan) = source.compiled.plan.clone() else {
             let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error());
-            let messages: Vec<&str> = errors.map(|problem| problem.message.as_str()).collect();
-            let message = format!("the workflow {} cannot be run: {}", definition.id, messages.join("; "));
-            return Err(StepFailure::new(Code::StepRefused, message));
+            let messages = errors.map(|problem| problem.message.clone()).collect();
+            return Err(DefinitionError::ToolsMissing { id: definition.id.clone(), messages }.into());
         };
         self.prepare(&source, Arc::new(plan))
     }
@@ -186,7 +185,7 @@ impl Catalog {
         agent: &CatalogEntry,
         compiled: &PreparedDefinition,
         user: &str,
-    ) -> Result<Arc<PreparedDefinition>, StepFailure> {
+    ) -> Result<Arc<PreparedDefinition>, AppError> {
         let mut offered = self.app.servers.query_available(&self.app.config, &agent.required_servers).await?;
         offered.flows = Some(agents::load_available(self, user).await?);
         let prepared = Arc::new(self.prepare_with_tools(agent, compiled, offered)?);
@@ -207,19 +206,19 @@ impl Catalog {
         user: &str,
         id: &str,
         version: Option<u32>,
-    ) -> Result<Option<DefinitionContent>, StepFailure> {
+    ) -> Result<Option<DefinitionContent>, AppError> {
         if let Some(version) = version {
             let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
             let found = self.app.store.list_versions(&key)?.into_iter().find(|row| row.version == version);
-            return found.map(|row| DefinitionContent::parse(&row.content)).transpose();
+            return Ok(found.map(|row| DefinitionContent::parse(&row.content)).transpose()?);
         }
         self.find_definition(user, id)?.map(|definition| self.read_content(&definition)).transpose()
     }
 
     /// The current source of a definition.
-    pub fn read_content(&self, definition: &CatalogEntry) -> Result<DefinitionContent, StepFailure> {
+    pub fn read_content(&self, definition: &CatalogEntry) -> Result<DefinitionContent, AppError> {
         match &definition.location {
-            DefinitionLocation::Stored { row, .. } => DefinitionContent::parse(&row.content),
+            DefinitionLocation::Stored { row, .. } => Ok(DefinitionContent::parse(&row.content)?),
             DefinitionLocation::File { file, changed, .. } => Ok(self.read_files(file, changed)),
         }
     }
@@ -291,7 +290,7 @@ impl Catalog {
     }
 
     /// Compiles a stored definition unless its compiled form is up to date.
-    fn load_stored(&self, row: DefinitionRow) -> Result<Option<Arc<CatalogEntry>>, StepFailure> {
+    fn load_stored(&self, row: DefinitionRow) -> Result<Option<Arc<CatalogEntry>>, AppError> {
         let key = (row.key.user.clone(), row.key.id.clone());
         let known = lock(&self.stored).get(&key).cloned();
         if let Some(known) = known
@@ -317,12 +316,7 @@ impl Catalog {
     }
 
     /// Compiles a definition that is run without being stored.
-    pub fn compile_unstored(
-        &self,
-        user: &str,
-        id: &str,
-        content: DefinitionContent,
-    ) -> Result<CatalogEntry, StepFailure> {
+    pub fn compile_unstored(&self, user: &str, id: &str, content: DefinitionContent) -> Result<CatalogEntry, AppError> {
         let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
         let row = DefinitionRow {
             key,
@@ -337,11 +331,10 @@ impl Catalog {
         let compiled = self.compile_stored(&row)?;
         let changed = source_modification_times(&compiled.source);
         let place = DefinitionLocation::Stored { row, parts: compiled.dependencies, changed };
-        let unknown = || StepFailure::new(Code::StepRefused, "this is not a definition");
-        self.build_entry(compiled.source, id.to_owned(), place).ok_or_else(unknown)
+        self.build_entry(compiled.source, id.to_owned(), place).ok_or_else(|| DefinitionError::UnknownContent.into())
     }
 
-    fn compile_stored(&self, row: &DefinitionRow) -> Result<stored::CompiledDefinition, StepFailure> {
+    fn compile_stored(&self, row: &DefinitionRow) -> Result<stored::CompiledDefinition, AppError> {
         let content = DefinitionContent::parse(&row.content)?;
         stored::compile_for_user(&self.app.store, &self.loader(), &row.key.user, &content)
     }
@@ -372,7 +365,7 @@ impl Catalog {
         })
     }
 
-    fn prepare(&self, source: &LoadedDefinition, plan: Arc<Plan>) -> Result<PreparedDefinition, StepFailure> {
+    fn prepare(&self, source: &LoadedDefinition, plan: Arc<Plan>) -> Result<PreparedDefinition, AppError> {
         let bundle = self.app.build_bundle(source.name(), source.files(), plan.format)?;
         self.app.prepare(plan, &bundle.with_tools(source.available_tools()))
     }
@@ -392,7 +385,7 @@ impl CatalogEntry {
 
     /// Whether the definition and its dependencies are unchanged. A definition with errors is always recompiled, since
     /// a missing dependency may exist by now.
-    fn is_fresh_stored(&self, now: &DefinitionRow, app: &App) -> Result<bool, StepFailure> {
+    fn is_fresh_stored(&self, now: &DefinitionRow, app: &App) -> Result<bool, AppError> {
         let DefinitionLocation::Stored { row, parts, changed } = &self.location else { return Ok(false) };
         if self.is_refused || !is_unchanged(changed) || row.hash != now.hash || row.version != now.version {
             return Ok(false);

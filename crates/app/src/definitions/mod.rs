@@ -2,6 +2,7 @@
 
 pub mod bundle;
 pub mod catalog;
+pub mod error;
 pub mod folder;
 pub mod source;
 pub mod sources;

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::error::DefinitionError;
+use crate::error::AppError;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, line_column};
-use flowloom_core::error::StepFailure;
 use flowloom_core::plan::Format;
 use flowloom_formats::{Compiled, Sources, compile};
 use serde_json::json;
@@ -139,7 +140,7 @@ impl Loader<'_> {
     }
 
     /// Reads and compiles a file that is to be run. Queries the MCP servers whose tools it needs.
-    pub async fn compile_to_run(&self, path: &Path, servers: &McpServers) -> Result<LoadedDefinition, StepFailure> {
+    pub async fn compile_to_run(&self, path: &Path, servers: &McpServers) -> Result<LoadedDefinition, AppError> {
         let source = self.compile(path);
         if source.compiled.required_servers.is_empty() {
             return Ok(source);
@@ -277,14 +278,13 @@ fn read_limited(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
 }
 
 /// The format of this name, if one is named.
-pub fn parse_format(name: Option<&str>) -> Result<Option<Format>, StepFailure> {
+pub fn parse_format(name: Option<&str>) -> Result<Option<Format>, DefinitionError> {
     let Some(name) = name else { return Ok(None) };
     match flowloom_formats::find_format(name) {
         Some(format) => Ok(Some(format)),
         None => {
-            let names: Vec<_> = flowloom_formats::formats().map(|format| format.to_string()).collect();
-            let message = format!("there is no format {name:?}; it is one of {}", names.join(", "));
-            Err(StepFailure::new(Code::UsageInvalid, message))
+            let known = flowloom_formats::formats().map(|format| format.to_string()).collect();
+            Err(DefinitionError::UnknownFormat { name: name.to_owned(), known })
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
+use super::error::DefinitionError;
+use crate::error::AppError;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
@@ -19,7 +19,7 @@ use crate::definitions::source::{LoadedDefinition, Loader, read_agents};
 const MAX_ID_CHARS: usize = 256;
 
 /// Maximum number of files of one definition.
-const MAX_DEFINITION_FILES: usize = 1000;
+pub(super) const MAX_DEFINITION_FILES: usize = 1000;
 
 /// The stored content of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,14 +49,13 @@ impl DefinitionContent {
     }
 
     /// Parses stored content. Fails with `StoreCorrupt`.
-    pub fn parse(text: &str) -> Result<DefinitionContent, StepFailure> {
-        serde_json::from_str(text)
-            .map_err(|error| StepFailure::new(Code::StoreCorrupt, format!("a definition is damaged: {error}")))
+    pub fn parse(text: &str) -> Result<DefinitionContent, DefinitionError> {
+        serde_json::from_str(text).map_err(DefinitionError::Damaged)
     }
 
     /// The JSON that is stored.
-    pub fn to_json(&self) -> Result<String, StepFailure> {
-        serde_json::to_string(self).map_err(|error| StepFailure::new(Code::StoreFailed, error.to_string()))
+    pub fn to_json(&self) -> Result<String, DefinitionError> {
+        serde_json::to_string(self).map_err(DefinitionError::Unserializable)
     }
 
     /// The text of the entry file.
@@ -66,17 +65,16 @@ impl DefinitionContent {
 
     /// Rejects content with too many files, without its entry, or with paths that could leave the folder
     /// (`RequestInvalid`).
-    pub fn validate(&self) -> Result<(), StepFailure> {
-        let refuse = |message: String| Err(StepFailure::new(Code::RequestInvalid, message));
+    pub fn validate(&self) -> Result<(), DefinitionError> {
         if self.files.len() > MAX_DEFINITION_FILES {
-            return refuse(format!("a definition may have at most {MAX_DEFINITION_FILES} files"));
+            return Err(DefinitionError::TooManyFiles);
         }
         if !self.files.contains_key(&self.entry) {
-            return refuse(format!("the entry {:?} is not among the files", self.entry));
+            return Err(DefinitionError::EntryMissing(self.entry.clone()));
         }
         let is_odd = |path: &str| path.split('/').any(|part| matches!(part, "" | "." | "..")) || path.contains('\\');
         match self.files.keys().find(|path| is_odd(path)) {
-            Some(path) => refuse(format!("{path:?} is not a relative path without empty, \".\" or \"..\" parts")),
+            Some(path) => Err(DefinitionError::UnsafePath(path.clone())),
             None => Ok(()),
         }
     }
@@ -103,7 +101,7 @@ pub fn compile_for_user(
     loader: &Loader<'_>,
     user: &str,
     content: &DefinitionContent,
-) -> Result<CompiledDefinition, StepFailure> {
+) -> Result<CompiledDefinition, AppError> {
     let mut sources = loader.surroundings(&AvailableTools::default()).with_files(BTreeMap::new());
     sources.files = content.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
     let format = loader.format.or(content.format);
@@ -141,7 +139,7 @@ pub fn find_definition(
     user: &str,
     kind: DefinitionKind,
     id: &str,
-) -> Result<Option<DefinitionRow>, StepFailure> {
+) -> Result<Option<DefinitionRow>, AppError> {
     let key = |user: &str| DefinitionKey { user: user.to_owned(), kind, id: id.to_owned() };
     match store.get_definition(&key(user))? {
         None if user != SHARED_USER => Ok(store.get_definition(&key(SHARED_USER))?),
@@ -150,7 +148,7 @@ pub fn find_definition(
 }
 
 /// Lists the definitions of one kind that are effective for a user, sorted by id.
-pub fn list_definitions(store: &Store, user: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, StepFailure> {
+pub fn list_definitions(store: &Store, user: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, AppError> {
     let shared = store.list_definitions(SHARED_USER, kind)?;
     let mut all: BTreeMap<String, DefinitionRow> = shared.into_iter().map(|row| (row.key.id.clone(), row)).collect();
     if user != SHARED_USER {
@@ -187,14 +185,14 @@ pub fn new_definition(
     content: &DefinitionContent,
     compiled: &CompiledDefinition,
     origin: Origin,
-) -> Result<NewDefinition, StepFailure> {
+) -> Result<NewDefinition, AppError> {
     let format = compiled.source.compiled.format.map(|format| format.name().to_owned());
     let uses = compiled.dependencies.iter().map(|part| (part.kind, part.id.clone())).collect();
     Ok(NewDefinition { key, format, content: content.to_json()?, origin, uses })
 }
 
 /// A stored step list as AgentOS lists it: `id` and `createdAt` come from the store, not from the file.
-pub fn to_agentos_json(row: &DefinitionRow) -> Result<Value, StepFailure> {
+pub fn to_agentos_json(row: &DefinitionRow) -> Result<Value, AppError> {
     let definition = parse_value(DefinitionContent::parse(&row.content)?.entry_text()).unwrap_or_default();
     let mut map = definition.as_map().cloned().unwrap_or_default();
     map.insert("id".into(), row.key.id.as_str().into());

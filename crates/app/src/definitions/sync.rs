@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flowloom_core::error::StepFailure;
+use crate::error::AppError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, Origin, Store};
@@ -65,7 +65,7 @@ pub async fn store_file(
     loader: &Loader<'_>,
     user: &str,
     file: &Path,
-) -> Result<Result<String, LoadedDefinition>, StepFailure> {
+) -> Result<Result<String, LoadedDefinition>, AppError> {
     let source = loader.compile(file);
     let root = file.parent().unwrap_or(Path::new(""));
     let Some(item) = build_item(root, &source).filter(|_| source.compiled.plan.is_some()) else {
@@ -99,7 +99,7 @@ pub fn plan_sync(
     user: &str,
     items: Vec<SyncItem>,
     prune: bool,
-) -> Result<Result<SyncPlan, Vec<serde_json::Value>>, StepFailure> {
+) -> Result<Result<SyncPlan, Vec<serde_json::Value>>, AppError> {
     let key = |id: &str| DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
     let mut planned = SyncPlan { changes: Vec::new(), outcome: SyncOutcome::default() };
     let mut problems = Vec::new();
@@ -132,7 +132,7 @@ pub fn plan_sync(
 }
 
 /// Applies a plan in one transaction; a dry run only returns the outcome.
-pub async fn apply_plan(store: &Store, planned: SyncPlan, is_dry: bool) -> Result<SyncOutcome, StepFailure> {
+pub async fn apply_plan(store: &Store, planned: SyncPlan, is_dry: bool) -> Result<SyncOutcome, AppError> {
     if !is_dry {
         let done: Vec<ChangeResult> = store.change_definitions(planned.changes, SystemClock.now_ms()).await?;
         debug_assert!(!done.contains(&ChangeResult::Missing), "every definition planned for deletion existed");

@@ -1,12 +1,12 @@
 //! Runs of the store that have ended.
 
-use flowloom_core::error::StepFailure;
+use crate::error::AppError;
 use flowloom_runtime::RunOutcome;
 
 use crate::engines::{App, LoadedRun};
 
 /// Reads a stored run as if it had just been driven.
-pub async fn read_outcome(app: &App, opened: &LoadedRun) -> Result<RunOutcome, StepFailure> {
+pub async fn read_outcome(app: &App, opened: &LoadedRun) -> Result<RunOutcome, AppError> {
     let state = opened.state();
     let env = app.engine_for_run(opened)?.final_env(opened.records.clone(), opened.plan.clone()).await;
     Ok(RunOutcome { id: opened.id, state, records: opened.records.clone(), broken: None, env })

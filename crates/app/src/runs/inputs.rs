@@ -1,8 +1,6 @@
 //! Inputs, answers and budgets as people write them.
 
-use flowloom_core::code::Code;
 use flowloom_core::effect::AskRequest;
-use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::InputKind;
@@ -16,13 +14,15 @@ pub fn coerce_to_kind(kind: &InputKind, typed: Value) -> Value {
     }
 }
 
+/// A part of a budget cannot be parsed.
+#[derive(Debug, thiserror::Error)]
+#[error("a budget is written as tokens=N,usd=N,steps=N,time=30s, not {0:?}")]
+pub struct InvalidBudget(String);
+
 /// Parses `tokens=N,usd=N,steps=N,time=30s` into the limits.
-pub fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), StepFailure> {
+pub fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), InvalidBudget> {
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let invalid = || {
-            let message = format!("a budget is written as tokens=N,usd=N,steps=N,time=30s, not {part:?}");
-            StepFailure::new(Code::UsageInvalid, message)
-        };
+        let invalid = || InvalidBudget(part.to_owned());
         let (name, value) = part.split_once('=').ok_or_else(invalid)?;
         match name {
             "tokens" => limits.tokens = Some(value.parse().map_err(|_| invalid())?),

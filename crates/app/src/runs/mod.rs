@@ -2,6 +2,8 @@
 
 pub mod finished;
 pub mod inputs;
+pub mod recovery;
+pub mod retention;
 pub mod service;
 mod signal;
 pub mod start;

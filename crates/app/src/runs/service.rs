@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
+use crate::definitions::error::DefinitionError;
+use crate::error::AppError;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::value::Value;
@@ -20,9 +20,9 @@ use crate::engines::App;
 /// The runs that a process starts and drives for those who call it.
 #[derive(Clone)]
 pub struct RunService {
-    pub(super) app: Arc<App>,
+    pub(crate) app: Arc<App>,
     catalog: Arc<Catalog>,
-    pub(super) live: Arc<RunSupervisor>,
+    pub(crate) live: Arc<RunSupervisor>,
 }
 
 /// A request that starts a run.
@@ -66,21 +66,6 @@ impl StartRunRequest {
     }
 }
 
-/// Why a definition was not run.
-#[derive(Debug)]
-pub struct NotStarted {
-    /// The error.
-    pub error: StepFailure,
-    /// The problems of the definition, as JSON, if it has errors.
-    pub problems: Vec<serde_json::Value>,
-}
-
-impl From<StepFailure> for NotStarted {
-    fn from(error: StepFailure) -> NotStarted {
-        NotStarted { error, problems: Vec::new() }
-    }
-}
-
 impl RunService {
     /// The runs of the definitions in `catalog`, driven by `live`.
     pub fn new(app: Arc<App>, catalog: Arc<Catalog>, live: Arc<RunSupervisor>) -> RunService {
@@ -88,20 +73,18 @@ impl RunService {
     }
 
     /// The definition called `id` that counts for `user`. Fails with `NotThere` if there is none.
-    pub async fn find_definition(&self, user: &str, id: &str) -> Result<Arc<CatalogEntry>, StepFailure> {
+    pub async fn find_definition(&self, user: &str, id: &str) -> Result<Arc<CatalogEntry>, AppError> {
         if let Some(at_hand) = self.catalog.find_compiled_file(id) {
             return Ok(at_hand);
         }
         let (catalog, name, user) = (self.catalog.clone(), id.to_owned(), user.to_owned());
         let found = tokio::task::spawn_blocking(move || catalog.find_definition(&user, &name)).await;
-        let found =
-            found.map_err(|error| StepFailure::new(Code::StoreFailed, format!("the work was not done: {error}")));
-        found??.ok_or_else(|| StepFailure::new(Code::NotThere, format!("there is no workflow {id}")))
+        found??.ok_or_else(|| DefinitionError::NotFound(id.to_owned()).into())
     }
 
     /// The run that `begin` starts under the id that it gets, or the one that the same call has started before under its
     /// idempotency key. `request` is what makes it the same call. Fails with `KeyReused` if another call has used the key.
-    pub async fn start_once<E: From<StepFailure>>(
+    pub async fn start_once<E: From<AppError>>(
         &self,
         call: &StartOptions,
         request: &str,
@@ -111,19 +94,17 @@ impl RunService {
         let request = Hash::of_bytes(request.as_bytes()).to_string();
         let id = RunId(uuid::Uuid::now_v7());
         let start = self.app.store.reserve_start((&call.user, key), &request, id, SystemClock.now_ms()).await;
-        match start.map_err(StepFailure::from)? {
+        match start.map_err(AppError::from)? {
             IdempotentStart::Run(id) if matches!(self.app.store.get_run(id), Ok(Some(_))) => {
                 Ok(self.live.find_started(id))
             }
             IdempotentStart::Run(id) => begin(Some(id)).await,
-            IdempotentStart::Conflict => {
-                Err(StepFailure::new(Code::KeyReused, "this Idempotency-Key was used for another call").into())
-            }
+            IdempotentStart::Conflict => Err(AppError::KeyReused.into()),
         }
     }
 
     /// Binds the idempotency key of a call to a run that was there before, so that what the call says to it is said once.
-    pub async fn bind_key(&self, call: &StartOptions, run: RunId) -> Result<(), StepFailure> {
+    pub async fn bind_key(&self, call: &StartOptions, run: RunId) -> Result<(), AppError> {
         match &call.idempotency_key {
             Some(key) => Ok(self.app.store.record_resumed_run((&call.user, key), run).await?),
             None => Ok(()),
@@ -136,10 +117,10 @@ impl RunService {
         call: &StartOptions,
         definition: &CatalogEntry,
         new: StartRunRequest,
-    ) -> Result<ActiveRun, NotStarted> {
+    ) -> Result<ActiveRun, AppError> {
         let Some(prepared) = definition.prepare_for_run(&self.catalog, &call.user).await? else {
-            let error = StepFailure::new(Code::StepRefused, format!("the workflow {} has errors", definition.id));
-            return Err(NotStarted { error, problems: definition.problems.clone() });
+            let (id, problems) = (definition.id.clone(), definition.problems.clone());
+            return Err(DefinitionError::Invalid { id, problems }.into());
         };
         let mut limits = self.app.config.limits.narrow_to(&prepared.plan.limits);
         if let Some(text) = &new.budget {

@@ -1,8 +1,8 @@
 //! What is asked of runs that were started: to take an answer, to end, to go on.
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
+use crate::error::AppError;
 use flowloom_core::id::RunId;
+use flowloom_runtime::RunError;
 use flowloom_runtime::journal::Signal;
 
 use super::service::RunService;
@@ -11,7 +11,7 @@ use crate::engines::LoadedRun;
 
 impl RunService {
     /// Sends a signal to a run, wherever it is driven, and resumes it.
-    pub async fn post_signal(&self, opened: LoadedRun, signal: Signal) -> Result<ActiveRun, StepFailure> {
+    pub async fn post_signal(&self, opened: LoadedRun, signal: Signal) -> Result<ActiveRun, AppError> {
         let run = opened.id;
         let active = self.live.find_started(run);
         let left = match self.live.find_control(run) {
@@ -24,40 +24,39 @@ impl RunService {
         match self.app.engine_for_run(&opened)?.post_signal(run, signal.clone()).await {
             Ok(()) => self.continue_run(opened).await,
             // Another worker drives the run and will poll the signal.
-            Err(error) if error.code == Code::RunOwned => {
+            Err(error) if error.is_owned() => {
                 self.app.store.send_signal(run, signal).await?;
                 Ok(active)
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Drives a run from the end of its journal, unless a worker drives it already.
-    pub async fn continue_run(&self, opened: LoadedRun) -> Result<ActiveRun, StepFailure> {
+    pub async fn continue_run(&self, opened: LoadedRun) -> Result<ActiveRun, AppError> {
         let id = opened.id;
         match self.drive_run(opened).await {
             // Another worker drives it.
-            Err(error) if error.code == Code::RunOwned => Ok(ActiveRun { id, completion: None, subscription: None }),
+            Err(error) if error.is_run_owned() => Ok(ActiveRun { id, completion: None, subscription: None }),
             ending => Ok(ActiveRun { id, completion: ending?, subscription: None }),
         }
     }
 
     /// Reads a run and drives it. Fails with `RunOwned` if another worker drives it.
-    pub async fn resume_run(&self, id: RunId) -> Result<(), StepFailure> {
+    pub async fn resume_run(&self, id: RunId) -> Result<(), AppError> {
         self.drive_run(self.app.open_run_by_id(id).await?).await.map(|_| ())
     }
 
-    async fn drive_run(&self, opened: LoadedRun) -> Result<Option<RunCompletion>, StepFailure> {
+    async fn drive_run(&self, opened: LoadedRun) -> Result<Option<RunCompletion>, AppError> {
         let ending = self.live.find_completion(opened.id);
         if ending.is_some() || opened.state().status.is_final() {
             return Ok(ending);
         }
         let plan = opened.plan.clone();
         let engine = self.app.engine_for_run(&opened)?;
-        let compiled = plan.clone();
-        match engine.resume_run(opened.id, async |_| Ok::<_, StepFailure>(compiled)).await {
+        match engine.resume_run(opened.id, plan.clone()).await {
             // The run has ended since its journal was read.
-            Err(error) if error.code == Code::NothingToDo => Ok(None),
+            Err(RunError::Ended(_)) => Ok(None),
             run => Ok(Some(self.live.drive_run(run?, plan).await)),
         }
     }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use flowloom_core::error::StepFailure;
+use crate::definitions::error::DefinitionError;
+use crate::error::AppError;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -26,13 +27,13 @@ pub struct PreparedDefinition {
 
 impl PreparedDefinition {
     /// A plan with the engine that runs it and the bundle that it was compiled from.
-    pub fn new(plan: Arc<Plan>, engine: Engine, bundle: &Bundle) -> Result<PreparedDefinition, StepFailure> {
+    pub fn new(plan: Arc<Plan>, engine: Engine, bundle: &Bundle) -> Result<PreparedDefinition, AppError> {
         let text = bundle.to_json()?;
         Ok(PreparedDefinition { plan, engine, bundle: (Hash::of_bytes(text.as_bytes()), text.into()) })
     }
 
     /// The bundle of its runs.
-    pub(crate) fn parse_bundle(&self) -> Result<Bundle, StepFailure> {
+    pub(crate) fn parse_bundle(&self) -> Result<Bundle, DefinitionError> {
         Bundle::parse(&self.bundle.1)
     }
 
@@ -89,7 +90,7 @@ impl<'a> StartRun<'a> {
     }
 
     /// Records the bundle and starts the run. Fails if the inputs do not fit the plan.
-    pub fn start(self, store: &Store) -> Result<StartedRun, StepFailure> {
+    pub fn start(self, store: &Store) -> Result<StartedRun, AppError> {
         let PreparedDefinition { plan, engine, bundle: (bundle, text) } = self.workflow;
         store.hold_hashed_bundle(*bundle, text);
         let run = engine.start_run(StartOptions {

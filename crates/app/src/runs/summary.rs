@@ -1,7 +1,7 @@
 //! Output of the commands about runs: the summary object, the list, the waterfall.
 
 use flowloom_core::chat::Usage;
-use flowloom_core::error::StepFailure;
+use flowloom_core::code::Code;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -46,8 +46,8 @@ struct ErrorFields<'a> {
 }
 
 impl<'a> ErrorFields<'a> {
-    fn new(error: &'a StepFailure) -> ErrorFields<'a> {
-        ErrorFields { code: error.code.to_string(), message: &error.message }
+    fn new(code: Code, message: &'a str) -> ErrorFields<'a> {
+        ErrorFields { code: code.to_string(), message }
     }
 }
 
@@ -61,21 +61,24 @@ pub fn summarize_run<'a>(id: RunId, plan: &'a Plan, state: &'a RunState, env: &E
         status: state.status.name(),
         output: presented.output,
         result: presented.result,
-        error: state.error.as_ref().map(|error| ErrorSummary { error: ErrorFields::new(error), path }),
+        error: state
+            .error
+            .as_ref()
+            .map(|error| ErrorSummary { error: ErrorFields::new(error.code, &error.message), path }),
         usage: usage_to_value(&state.usage),
         more: NoFields {},
     }
 }
 
 /// The summary of a definition or a call that was rejected before a run was created.
-pub fn summarize_rejection<'a>(format: Option<&'a str>, error: &'a StepFailure) -> RunSummary<'a> {
+pub fn summarize_rejection<'a>(format: Option<&'a str>, code: Code, message: &'a str) -> RunSummary<'a> {
     RunSummary {
         run_id: None,
         format,
         status: "failed",
         output: Value::Null,
         result: Value::Null,
-        error: Some(ErrorSummary { error: ErrorFields::new(error), path: None }),
+        error: Some(ErrorSummary { error: ErrorFields::new(code, message), path: None }),
         usage: Value::Null,
         more: NoFields {},
     }
@@ -143,7 +146,7 @@ impl<'a> StepSummary<'a> {
             tokens: step.usage.as_ref().map(|usage| usage.input_tokens + usage.output_tokens),
             question: step.question.as_ref().map(|asked| asked.question.as_str()),
             subject: step.question.as_ref().and_then(|asked| asked.subject),
-            error: step.error.as_ref().map(ErrorFields::new),
+            error: step.error.as_ref().map(|error| ErrorFields::new(error.code, &error.message)),
         }
     }
 }

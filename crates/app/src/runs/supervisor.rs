@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
+use crate::error::AppError;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::publish::Subscription;
@@ -77,16 +76,13 @@ impl RunSupervisor {
     }
 
     /// Fails with `TooManyRuns` if the limit is reached or the server is stopping.
-    pub fn check_capacity(&self) -> Result<(), StepFailure> {
+    pub fn check_capacity(&self) -> Result<(), AppError> {
         if self.is_closed() {
-            return Err(StepFailure::new(Code::TooManyRuns, "the server is stopping"));
+            return Err(AppError::Stopping);
         }
         match self.count() < self.max {
             true => Ok(()),
-            false => Err(StepFailure::new(
-                Code::TooManyRuns,
-                format!("{} runs are running already, which is the limit", self.max),
-            )),
+            false => Err(AppError::TooManyRuns(self.max)),
         }
     }
 

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
+use crate::error::AppError;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
@@ -53,7 +52,7 @@ pub struct ThreadTurn {
 impl ThreadTurn {
     /// Acquires a thread. Waits for an ended turn that still has to store its messages; fails with `RunOwned` if a turn
     /// is running.
-    pub async fn acquire(busy: &Arc<BusyThreads>, user: &str, key: &str) -> Result<ThreadTurn, StepFailure> {
+    pub async fn acquire(busy: &Arc<BusyThreads>, user: &str, key: &str) -> Result<ThreadTurn, AppError> {
         let at = (user.to_owned(), key.to_owned());
         loop {
             let mut before = match busy.lock().entry(at.clone()) {
@@ -65,10 +64,7 @@ impl ThreadTurn {
                 Entry::Occupied(taken) => match taken.get().run {
                     Some(run) if busy.live.find_control(run).is_none() => taken.get().turn_ended.clone(),
                     _ => {
-                        return Err(StepFailure::new(
-                            Code::RunOwned,
-                            "the thread has a turn under way; wait for its end",
-                        ));
+                        return Err(AppError::ThreadBusy);
                     }
                 },
             };
@@ -85,12 +81,12 @@ impl ThreadTurn {
         tokio::spawn(async move {
             self.busy.live.wait_for_run(run).await;
             if let Err(error) = self.store_messages(run).await {
-                tracing::warn!("cannot store the thread of the run {run}: {}", error.message);
+                tracing::warn!("cannot store the thread of the run {run}: {}", error);
             }
         });
     }
 
-    async fn store_messages(&self, run: RunId) -> Result<(), StepFailure> {
+    async fn store_messages(&self, run: RunId) -> Result<(), AppError> {
         let app = &self.busy.app;
         let opened = app.open_run_by_id(run).await?;
         if opened.state().status != Status::Waiting {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
+use crate::error::AppError;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
+use flowloom_runtime::RunError;
 use flowloom_store::RunRow;
 
 use super::service::RunService;
@@ -31,7 +31,7 @@ impl RunService {
     }
 
     /// Waits until the start of a new run is stored, so that only stored runs are acknowledged. Fails if storing failed.
-    pub async fn wait_until_stored(&self, id: RunId, ending: Option<RunCompletion>) -> Result<(), StepFailure> {
+    pub async fn wait_until_stored(&self, id: RunId, ending: Option<RunCompletion>) -> Result<(), AppError> {
         self.live.wait_until_stored(id).await;
         let Some(ending) = ending else { return Ok(()) };
         if self.app.store.get_run(id)?.is_none()
@@ -46,9 +46,8 @@ impl RunService {
     pub async fn wait_until_ended(&self, id: RunId, ending: Option<RunCompletion>) -> Option<Arc<FinishedRun>> {
         if let Some(ending) = ending {
             let ended = ending.wait().await;
-            let is_lost = |ended: &Arc<FinishedRun>| {
-                ended.outcome.broken.as_ref().is_some_and(|error| error.code == Code::OwnershipLost)
-            };
+            let is_lost =
+                |ended: &Arc<FinishedRun>| ended.outcome.broken.as_ref().is_some_and(RunError::is_ownership_lost);
             // A run that another worker reclaimed continues there.
             if !ended.as_ref().is_some_and(is_lost) {
                 return ended;

@@ -4,8 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
+use crate::error::AppError;
 use flowloom_formats::flow;
 
 use crate::definitions::bundle::{AvailableTools, WorkflowTool, WorkflowTools};
@@ -15,11 +14,11 @@ use crate::engines::App;
 use crate::tools::catalog;
 
 /// The workflows currently available to an agent of a user: every workflow in the tool catalog except agents.
-pub async fn load_available(catalog: &Arc<Catalog>, user: &str) -> Result<WorkflowTools, StepFailure> {
+pub async fn load_available(catalog: &Arc<Catalog>, user: &str) -> Result<WorkflowTools, AppError> {
     let (shared, whose) = (catalog.clone(), user.to_owned());
     let listed = tokio::task::spawn_blocking(move || catalog::list_definitions(&shared, &whose)).await;
     let mut flows = WorkflowTools::new();
-    for definition in listed.map_err(|error| StepFailure::new(Code::StoreFailed, error.to_string()))?? {
+    for definition in listed?? {
         if definition.format != flowloom_formats::agent::FORMAT
             && let Some(flow) = Box::pin(build_tool(catalog, &definition, user)).await?
         {
@@ -33,7 +32,7 @@ async fn build_tool(
     catalog: &Arc<Catalog>,
     definition: &CatalogEntry,
     user: &str,
-) -> Result<Option<WorkflowTool>, StepFailure> {
+) -> Result<Option<WorkflowTool>, AppError> {
     let (Some(offer), Some(prepared)) =
         (catalog::build_tool(definition), definition.prepare_for_run(catalog, user).await?)
     else {
@@ -55,7 +54,7 @@ pub async fn attach_workflows(
     lenient: bool,
     source: LoadedDefinition,
     user: &str,
-) -> Result<LoadedDefinition, StepFailure> {
+) -> Result<LoadedDefinition, AppError> {
     if source.compiled.format != Some(flowloom_formats::agent::FORMAT) {
         return Ok(source);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::error::StepFailure;
+use crate::error::AppError;
 use flowloom_core::json::parse_value;
 use flowloom_formats::flow;
 
@@ -11,12 +11,12 @@ use crate::definitions::catalog::{Catalog, CatalogEntry};
 
 /// The tools available to a user, sorted by id: every definition without errors, except flows that are switched off.
 /// Names are not made unique here. Reads the folder.
-pub fn list_tools(catalog: &Catalog, user: &str) -> Result<Vec<ToolDescriptor>, StepFailure> {
+pub fn list_tools(catalog: &Catalog, user: &str) -> Result<Vec<ToolDescriptor>, AppError> {
     Ok(list_definitions(catalog, user)?.iter().filter_map(|definition| build_tool(definition)).collect())
 }
 
 /// The definitions behind the tools.
-pub fn list_definitions(catalog: &Catalog, user: &str) -> Result<Vec<Arc<CatalogEntry>>, StepFailure> {
+pub fn list_definitions(catalog: &Catalog, user: &str) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
     let mut found = Vec::new();
     for definition in catalog.list_definitions(user)? {
         if !definition.is_refused && is_active(catalog, &definition)? {
@@ -33,7 +33,7 @@ pub fn build_tool(definition: &CatalogEntry) -> Option<ToolDescriptor> {
 }
 
 /// Whether a definition is available to agents: flows can be switched off.
-fn is_active(catalog: &Catalog, definition: &CatalogEntry) -> Result<bool, StepFailure> {
+fn is_active(catalog: &Catalog, definition: &CatalogEntry) -> Result<bool, AppError> {
     if definition.format != flow::FORMAT {
         return Ok(true);
     }

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::config::error::{ConfigError, TableProblem};
+use crate::error::AppError;
 use flowloom_core::chat::ToolDeclaration;
-use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
-use flowloom_core::error::StepFailure;
 use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{HttpClient, McpConfig, McpServer, RemoteServer, Secrets};
 
@@ -47,7 +47,7 @@ impl McpServers {
 
     /// Queries a server for its tools. Fails with `ConfigInvalid` if a setting names a tool that the server lacks: a
     /// typo in `needs_approval` would silently skip approvals.
-    pub async fn query_tools(&self, name: &str, mcp: &McpSettings) -> Result<Vec<ToolDeclaration>, StepFailure> {
+    pub async fn query_tools(&self, name: &str, mcp: &McpSettings) -> Result<Vec<ToolDeclaration>, AppError> {
         let tools = self.get_or_create(name, mcp).list_tools().await?;
         let approved = match &mcp.needs_approval {
             Some(NeedsApproval::Tools(tools)) => tools.as_slice(),
@@ -62,15 +62,15 @@ impl McpServers {
                     || format!("expected one of {}", names.join(", ")),
                     |near| format!("did you mean {near}?"),
                 );
-                let message = format!("[mcp.{name}] {key}: the server has no tool {tool}; {hint}");
-                return Err(StepFailure::new(Code::ConfigInvalid, message));
+                let problem = TableProblem::UnknownTool { setting: key, tool: tool.clone(), hint };
+                return Err(ConfigError::in_table(format!("mcp.{name}"), problem).into());
             }
         }
         Ok(tools)
     }
 
     /// Queries several servers for their tools.
-    pub async fn query_available(&self, config: &Config, names: &[String]) -> Result<AvailableTools, StepFailure> {
+    pub async fn query_available(&self, config: &Config, names: &[String]) -> Result<AvailableTools, AppError> {
         let mut servers = ServerTools::new();
         for (name, mcp) in config.mcp.iter().filter(|(name, _)| names.contains(name)) {
             servers.insert(name.clone(), self.query_tools(name, mcp).await?);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use flowloom_core::error::StepFailure;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
+use flowloom_runtime::JournalError;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Journal, Lease, Signal, profile_namespace};
 use flowloom_runtime::memory::MemoryJournal;
@@ -39,11 +39,11 @@ impl CopiedJournal {
 }
 
 impl Journal for CopiedJournal {
-    fn begin_run(&self, run: RunId) -> Result<Lease, StepFailure> {
+    fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
         self.journal.begin_run(run)
     }
 
-    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, StepFailure>> {
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
         self.journal.claim_run(run)
     }
 
@@ -59,15 +59,15 @@ impl Journal for CopiedJournal {
         self.journal.is_immediate()
     }
 
-    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, StepFailure>> {
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {
         self.journal.read(run, after)
     }
 
-    fn read_memories<'a>(&'a self, user: &'a str) -> BoxFuture<'a, Result<Map, StepFailure>> {
+    fn read_memories<'a>(&'a self, user: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
         Box::pin(async move { Ok(self.stored_entries(user)) })
     }
 
-    fn read_memory<'a>(&'a self, user: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, StepFailure>> {
+    fn read_memory<'a>(&'a self, user: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, JournalError>> {
         Box::pin(async move { Ok(self.stored_entries(user).get(key).cloned()) })
     }
 

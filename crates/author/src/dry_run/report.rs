@@ -146,8 +146,13 @@ pub(super) fn build_report(
 ) -> Result<DryRun, StepFailure> {
     let state = &outcome.state;
     let nodes = node_reports(plan, outcome, notes);
-    let errors = outcome.broken.iter().chain(&state.error).chain(nodes.iter().filter_map(|node| node.error.as_ref()));
-    if let Some(error) = errors.into_iter().find(|error| ENVIRONMENT_ERRORS.contains(&error.code)) {
+    if let Some(broken) = outcome.broken.clone().map(StepFailure::from)
+        && ENVIRONMENT_ERRORS.contains(&broken.code)
+    {
+        return Err(broken);
+    }
+    let mut errors = state.error.iter().chain(nodes.iter().filter_map(|node| node.error.as_ref()));
+    if let Some(error) = errors.find(|error| ENVIRONMENT_ERRORS.contains(&error.code)) {
         return Err(error.clone());
     }
     let in_order = node_paths(plan).into_iter().filter_map(|(_, path)| notes.get(&path)?.notification.clone());

@@ -15,8 +15,8 @@ mod talk;
 use std::path::PathBuf;
 
 use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use flowloom_app::config::error::ConfigError;
 use flowloom_app::config::{Config, Overrides, Setting};
-use flowloom_core::error::StepFailure;
 
 use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
@@ -66,7 +66,7 @@ pub(crate) struct Global {
 
 impl Global {
     /// Reads the configuration under these options.
-    pub(crate) fn load_config(&self) -> Result<Config, StepFailure> {
+    pub(crate) fn load_config(&self) -> Result<Config, ConfigError> {
         let data_dir = self.data_dir.clone().map(|value| Setting { value, origin: "--data-dir".to_owned() });
         let database = self.database.clone().map(|value| Setting { value, origin: "--database".to_owned() });
         let config = Config::load(Overrides { file: self.config.clone(), data_dir, database })?;

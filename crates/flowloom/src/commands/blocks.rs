@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use flowloom_app::blocks::{BlockMatch, RejectedBlocks, id_of};
+use flowloom_app::blocks::{BlockError, BlockMatch, id_of};
 use flowloom_app::engines::App;
+use flowloom_app::error::AppError;
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
 use serde_json::json;
@@ -46,8 +46,8 @@ fn list_blocks(global: &Global, app: &App, user: &str) -> CommandResult {
     Ok(0)
 }
 
-fn find_block(app: &App, user: &str, id: &str) -> Result<Value, StepFailure> {
-    app.blocks.find_block(user, id)?.ok_or_else(|| StepFailure::new(Code::NotThere, format!("there is no block {id}")))
+fn find_block(app: &App, user: &str, id: &str) -> Result<Value, AppError> {
+    app.blocks.find_block(user, id)?.ok_or_else(|| BlockError::NotFound(id.to_owned()).into())
 }
 
 /// Writes blocks as files, in the layout that a pipeline in the parent folder finds.
@@ -56,8 +56,7 @@ fn export_blocks(app: &App, user: &str, folder: &Path, ids: &[String]) -> Comman
         [] => app.blocks.list_stored(user)?,
         ids => ids.iter().map(|id| find_block(app, user, id)).collect::<Result<_, _>>()?,
     };
-    let failed =
-        |error| CommandError::from(StepFailure::new(Code::FileFailed, format!("{}: {error}", folder.display())));
+    let failed = |error| CommandError::new(Code::FileFailed, format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(failed)?;
     for block in &blocks {
         let file = folder.join(format!("{}.json", id_of(block)));
@@ -78,8 +77,7 @@ async fn import_blocks(app: &App, user: &str, paths: &[PathBuf]) -> CommandResul
             blocks.extend(read.as_list().map_or_else(|| vec![read.clone()], <[Value]>::to_vec));
         }
     }
-    let changed =
-        app.blocks.put_blocks(user, &blocks).await.map_err(|RejectedBlocks { error, .. }| CommandError::from(error))?;
+    let changed = app.blocks.put_blocks(user, &blocks).await?;
     for (block, changed) in blocks.iter().zip(changed) {
         println!("{} {}", changed.name(), id_of(block));
     }

@@ -13,11 +13,11 @@ use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
-use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::{agent, render_result};
+use flowloom_runtime::RunError;
 use flowloom_runtime::RunOutcome;
 use flowloom_runtime::journal::{Journal as _, Signal, thread_namespace};
 
@@ -101,8 +101,8 @@ impl ChatSession<'_> {
         while let Some(line) = source.next_message() {
             let turn = match waiting.take() {
                 Some(before) => match self.answer_question(&before, &line).await {
-                    Err(CommandError { error, .. }) if error.code == Code::AnswerInvalid => {
-                        eprintln!("{}", error.message);
+                    Err(error @ RunError::InvalidAnswer(_)) => {
+                        eprintln!("{error}");
                         waiting = Some(before);
                         continue;
                     }
@@ -145,13 +145,12 @@ impl ChatSession<'_> {
     }
 
     /// Answers the question of a waiting run and resumes it.
-    async fn answer_question(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
+    async fn answer_question(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, RunError> {
         let open = before.state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
         let Some((path, question)) = open else { return Ok(None) };
         let signal = Signal::Answer { path, value: read_answer(question, text), by: self.talk.user.clone() };
         self.workflow.engine.post_signal(before.id, signal).await?;
-        let plan = self.workflow.plan.clone();
-        let run = self.workflow.engine.resume_run(before.id, async |_| Ok(plan)).await?;
+        let run = self.workflow.engine.resume_run(before.id, self.workflow.plan.clone()).await?;
         Ok(drive_to_outcome(self.global, &self.output, &self.workflow.engine, run, &self.workflow.plan).await)
     }
 }

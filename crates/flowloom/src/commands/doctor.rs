@@ -96,7 +96,7 @@ async fn check_sandbox(config: &Config) -> Vec<DoctorCheck> {
 async fn check_servers(config: &Config) -> Vec<DoctorCheck> {
     let servers = match wiring::servers(config) {
         Ok(servers) => servers,
-        Err(error) => return vec![DoctorCheck { is_fine: false, ..passed_check("mcp", error.message, "") }],
+        Err(error) => return vec![DoctorCheck { is_fine: false, ..passed_check("mcp", error.to_string(), "") }],
     };
     let mut rows = Vec::new();
     for (name, mcp) in &config.mcp {
@@ -105,7 +105,7 @@ async fn check_servers(config: &Config) -> Vec<DoctorCheck> {
             Ok(tools) => {
                 passed_check(&row, format!("started; tools: {}", join_items(tools.iter().map(|tool| &tool.name))), "")
             }
-            Err(error) => DoctorCheck { is_fine: false, ..passed_check(&row, error.message, "") },
+            Err(error) => DoctorCheck { is_fine: false, ..passed_check(&row, error.to_string(), "") },
         });
     }
     rows

@@ -24,7 +24,7 @@ use serde_json::json;
 
 use super::new::{SilentWatcher, authoring_limits, load_config, run_built_in};
 use crate::cli::{EvalAuthorArgs, Global};
-use crate::failure::{CommandError, CommandResult};
+use crate::failure::{CommandError, CommandResult, format_error};
 
 /// Errors of the installation, which every further task would meet, too.
 const FATAL_CODES: [Code; 5] =
@@ -112,15 +112,14 @@ async fn evaluate_task(app: &App, case: &Task) -> Result<TaskResult, CommandErro
 
 fn authoring_error(outcome: &RunOutcome) -> Option<StepFailure> {
     let cancelled = || StepFailure::new(Code::Cancelled, "the pipeline was not completed");
-    let error = outcome.broken.clone().or_else(|| outcome.state.error.clone());
-    error.or_else(|| (outcome.state.status != Status::Succeeded).then(cancelled))
+    outcome.find_error().or_else(|| (outcome.state.status != Status::Succeeded).then(cancelled))
 }
 
 /// Runs the new pipeline as a dry run with the task's data.
 async fn run_pipeline(app: &App, case: &Task, made: &Value) -> Result<DryRun, StepFailure> {
     let bundle = app.build_built_in_bundle(BuiltInWorkflow::Planner)?;
     let models = Arc::new(wiring::build_models(&app.config, bundle.model.clone(), &bundle.aliases));
-    let limits = authoring_limits(&app.config).map_err(|failure| failure.error)?;
+    let limits = authoring_limits(&app.config)?;
     let block_model = app.config.author.block_model.as_deref();
     let dry_runner = app.build_author(&bundle, &models).build_dry_runner(block_model, limits, SHARED_USER);
     let pipeline = made.get("pipeline_json").cloned().unwrap_or_default();
@@ -134,7 +133,7 @@ fn print_result(timed: &TimedResult) {
     let word = if timed.row.has_passed() { "passed" } else { "failed" };
     eprintln!("{word}  {id}: {title} ({:.1} s)", timed.seconds);
     match error {
-        Some(error) => eprintln!("        error[{}]: {}", error.code, error.message),
+        Some(error) => eprintln!("        {}", format_error(error.code, "", &error.message)),
         None => failures.iter().for_each(|failure| eprintln!("        check failed: {failure}")),
     }
 }

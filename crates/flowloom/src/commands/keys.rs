@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::cli::{Global, KeysCommand};
 use crate::failure::CommandResult;
+use flowloom_store::StoreError;
 
 pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> CommandResult {
     let app = App::open(global.load_config()?)?;
@@ -32,7 +33,7 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
     Ok(0)
 }
 
-fn list_keys(global: &Global, app: &App) -> Result<(), flowloom_core::StepFailure> {
+fn list_keys(global: &Global, app: &App) -> Result<(), StoreError> {
     let keys = app.store.list_keys()?;
     if global.json {
         let shown = keys.iter().map(|key| {

@@ -27,7 +27,7 @@ mod user;
 use flowloom_app::runs::summary;
 
 use crate::cli::{self, Cli, Command, EvalCommand, ModelsCommand};
-use crate::failure::{CommandError, CommandResult};
+use crate::failure::{CommandError, CommandResult, print_error};
 
 /// Runs a command and returns its exit code.
 pub(crate) async fn run_command(cli: Cli) -> u8 {
@@ -36,12 +36,12 @@ pub(crate) async fn run_command(cli: Cli) -> u8 {
         matches!(cli.command, Command::Run(_) | Command::Resume { .. } | Command::Answer(_) | Command::Resolve(_));
     match dispatch_command(cli).await {
         Ok(exit) => exit,
-        Err(CommandError { exit, error }) => {
+        Err(CommandError { exit, code, message }) => {
             if json && is_run {
-                print_json(&summary::summarize_rejection(None, &error));
+                print_json(&summary::summarize_rejection(None, code, &message));
             }
-            eprintln!("error[{}]: {}", error.code, error.message);
-            eprintln!("  for details: flowloom explain {}", error.code);
+            print_error(code, "", &message);
+            eprintln!("  for details: flowloom explain {code}");
             exit
         }
     }

@@ -6,6 +6,7 @@ use flowloom_core::error::StepFailure;
 use flowloom_models_local::pull;
 
 use crate::cli::Global;
+use crate::failure::CommandError;
 use crate::failure::CommandResult;
 
 pub(crate) fn list_models(global: &Global) -> CommandResult {
@@ -41,7 +42,7 @@ pub(crate) async fn pull_model(global: &Global) -> CommandResult {
         let folder = folder.clone();
         let pulled = tokio::task::spawn_blocking(move || pull::pull_model(&folder, source)).await;
         let file = pulled
-            .map_err(|error| StepFailure::new(Code::ModelFetchFailed, error.to_string()))?
+            .map_err(|error| CommandError::new(Code::ModelFetchFailed, error.to_string()))?
             .map_err(StepFailure::from)?;
         println!("{}", file.display());
     }

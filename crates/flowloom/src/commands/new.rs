@@ -7,6 +7,7 @@ use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::compile_bundle;
 use flowloom_app::definitions::source;
 use flowloom_app::engines::App;
+use flowloom_app::error::AppError;
 use flowloom_app::runs::inputs::parse_budget;
 use flowloom_app::runs::watch::Watcher;
 use flowloom_app::wiring;
@@ -24,7 +25,7 @@ use super::print_json;
 use super::run::{choose_models, run_bundle};
 use crate::cli::{Global, NewArgs};
 use crate::commands::pipeline_folder::{self, OutputFolder};
-use crate::failure::{CommandError, CommandResult};
+use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs;
 use crate::terminal::ask;
 use crate::terminal::stages::StageDisplay;
@@ -96,8 +97,8 @@ pub(super) fn load_config(global: &Global, models: &[String], budget: Option<&st
 
 /// Prints why there is no pipeline. The stages have printed their own failures already.
 fn print_refusal(global: &Global, outcome: &RunOutcome) -> u8 {
-    if let Some(error) = outcome.broken.as_ref().or(outcome.state.error.as_ref()) {
-        eprintln!("error[{}]: {}", error.code, error.message);
+    if let Some(error) = outcome.find_error() {
+        print_error(error.code, "", &error.message);
     }
     eprintln!("  nothing was written; for the completed stages: flowloom show {}", outcome.id);
     if let Some(error) = &outcome.state.error {
@@ -168,8 +169,8 @@ impl AuthoringSession<'_> {
             [("message", message.into()), ("history", to_value(&history)?), ("how", to_value(&self.options)?)];
         let given = (self.arguments.user.as_str(), Box::new(SilentWatcher) as Box<dyn Watcher>);
         let (outcome, plan) = run_built_in(self.app, BuiltInWorkflow::Clarifier, Value::map(entries), given).await?;
-        if let Some(error) = outcome.broken.as_ref().or(outcome.state.error.as_ref()) {
-            return Err(error.clone().into());
+        if let Some(error) = outcome.find_error() {
+            return Err(error.into());
         }
         Ok(parse_as(&render_result(&plan, &outcome.state, &outcome.env).output, "a result of the clarifier")?)
     }
@@ -196,7 +197,7 @@ pub(super) async fn run_built_in(
 }
 
 /// The limits of one authoring run: the configured ones, reduced by `[author] budget`.
-pub(super) fn authoring_limits(config: &Config) -> Result<Limits, CommandError> {
+pub(super) fn authoring_limits(config: &Config) -> Result<Limits, AppError> {
     let mut limits = config.limits.clone();
     if let Some(text) = &config.author.budget {
         parse_budget(text, &mut limits)?;

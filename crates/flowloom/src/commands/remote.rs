@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use reqwest::{Client, Method, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,7 +36,7 @@ pub(super) async fn call_server<T: DeserializeOwned>(
     let failed = |error: reqwest::Error| {
         let cause = std::iter::successors(std::error::Error::source(&error), |cause| cause.source()).last();
         let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
-        CommandError { exit: 1, error: StepFailure::new(Code::HttpFailed, format!("{base} did not respond: {cause}")) }
+        CommandError { exit: 1, ..CommandError::new(Code::HttpFailed, format!("{base} did not respond: {cause}")) }
     };
     let answer = request.send().await.map_err(failed)?;
     let (status, text) = (answer.status(), answer.bytes().await.map_err(failed)?);
@@ -57,5 +56,5 @@ fn parse_problem(base: &str, status: u16, text: &[u8]) -> CommandError {
         [] => format!("{base} returned status {status}"),
         messages => messages.join("; "),
     };
-    CommandError::from(StepFailure::new(code, message))
+    CommandError::new(code, message)
 }

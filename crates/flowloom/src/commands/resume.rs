@@ -6,7 +6,6 @@ use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::inputs::{parse_answer, parse_json_or_text};
 use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use flowloom_core::event::Resolution;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -36,8 +35,7 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
         return Ok(print_outcome(global, output, &opened.plan, &past));
     }
     let engine = app.engine_for_run(&opened)?;
-    let plan = opened.plan.clone();
-    let run = engine.resume_run(opened.id, async |_| Ok(plan)).await?;
+    let run = engine.resume_run(opened.id, opened.plan.clone()).await?;
     Ok(drive_and_report(global, output, &engine, run, &opened.plan).await)
 }
 
@@ -47,16 +45,15 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
     let id = opened.id;
     if opened.state().status.is_final() {
         let message = format!("the run {id} has already ended");
-        return Err(StepFailure::new(Code::NothingToDo, message).into());
+        return Err(CommandError::new(Code::NothingToDo, message));
     }
     let signal = Signal::Cancel { by: "cancel".to_owned() };
     let engine = app.engine_for_run(&opened)?;
     match engine.post_signal(id, signal.clone()).await {
         Ok(()) => {
-            let plan = opened.plan.clone();
-            engine.resume_run(id, async |_| Ok(plan)).await?.drive_to_end().await;
+            engine.resume_run(id, opened.plan.clone()).await?.drive_to_end().await;
         }
-        Err(error) if error.code == Code::RunOwned => {
+        Err(error) if error.is_owned() => {
             app.store.send_signal(id, signal).await?;
             wait_for_end(&app, id).await?;
         }
@@ -79,7 +76,7 @@ async fn wait_for_end(app: &App, id: RunId) -> Result<(), CommandError> {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     let message = "the worker of the run has not cancelled it yet; the signal remains recorded";
-    Err(StepFailure::new(Code::RunOwned, message).into())
+    Err(CommandError::new(Code::RunOwned, message))
 }
 
 pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> CommandResult {
@@ -115,7 +112,7 @@ pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> C
 /// The named step, or the only candidate.
 fn select_step(open: &[&StepState], path: Option<&str>, what: &str) -> Result<Path, CommandError> {
     let paths: Vec<&str> = open.iter().map(|step| step.path.as_str()).collect();
-    let nothing = |message: String| CommandError::from(StepFailure::new(Code::NothingToDo, message));
+    let nothing = |message: String| CommandError::new(Code::NothingToDo, message);
     match (path, open) {
         (_, []) => Err(nothing(format!("the run has no open {what}; continue it with flowloom resume"))),
         (None, [only]) => Ok(only.path.clone()),
@@ -148,7 +145,7 @@ async fn send_signal(
             let opened = app.open_run_by_id(opened.id).await?;
             continue_run(global, app, opened, output).await
         }
-        Err(error) if error.code == Code::RunOwned => {
+        Err(error) if error.is_owned() => {
             app.store.send_signal(opened.id, signal).await?;
             eprintln!("sent to the worker of the run");
             Ok(0)

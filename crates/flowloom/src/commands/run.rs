@@ -10,7 +10,6 @@ use flowloom_app::runs::start::StartRun;
 use flowloom_app::runs::{summary, watch};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
-use flowloom_core::error::StepFailure;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
@@ -21,7 +20,7 @@ use flowloom_runtime::{Engine, Run, RunOutcome};
 use super::print_json;
 use crate::cli::{Global, OutputArgs, RunArgs};
 use crate::commands::out;
-use crate::failure::{CommandError, CommandResult};
+use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs;
 use crate::terminal::{ask, diagnostics, screen};
 
@@ -101,7 +100,7 @@ pub(super) fn report_refused(global: &Global, source: &LoadedDefinition) -> u8 {
     let errors: Vec<_> = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
     if let (true, Some(first)) = (global.json, errors.first()) {
         let format = source.compiled.format.as_ref().map(flowloom_core::plan::Format::name);
-        print_json(&summary::summarize_rejection(format, &StepFailure::new(first.code, first.message.clone())));
+        print_json(&summary::summarize_rejection(format, first.code, &first.message));
     }
     let noun = if errors.len() == 1 { "problem" } else { "problems" };
     eprintln!("{} was not run: {} {noun}", source.name(), errors.len());
@@ -174,10 +173,10 @@ pub(super) fn print_outcome(global: &Global, output: &OutputArgs, plan: &Plan, o
     if let Some(error) = &outcome.broken {
         if global.json {
             let mut broken = state.clone();
-            broken.error = Some(error.clone());
+            broken.error = Some(error.clone().into());
             print_json(&summary::summarize_run(id, plan, &broken, &outcome.env));
         }
-        eprintln!("error[{}]: {}", error.code, error.message);
+        print_error(error.code(), "", &error.to_string());
         eprintln!("  finished steps are stored; continue with flowloom resume {id}");
         return 1;
     }
@@ -189,7 +188,7 @@ pub(super) fn print_outcome(global: &Global, output: &OutputArgs, plan: &Plan, o
     }
     if let Some(error) = &state.error {
         let place = state.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
-        eprintln!("error[{}]{place}: {}", error.code, error.message);
+        print_error(error.code, &place, &error.message);
     }
     match state.status {
         Status::Waiting => print_waiting(outcome),

@@ -2,7 +2,7 @@
 
 use flowloom_app::config::server::LogStyle;
 use flowloom_app::engines::App;
-use flowloom_core::error::StepFailure;
+use flowloom_app::error::AppError;
 use flowloom_server::{RunningServer, ServerOptions};
 
 use super::run::choose_models;
@@ -37,7 +37,7 @@ pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs) -> Comma
 }
 
 /// Shows what is served, and how it is called.
-fn print_greeting(serving: &RunningServer) -> Result<(), StepFailure> {
+fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
     let (address, definitions) = (serving.address(), serving.definitions()?);
     eprintln!("Serving {} workflows at http://{address}", definitions.iter().filter(|one| !one.is_refused).count());
     for definition in &definitions {

@@ -9,6 +9,7 @@ use flowloom_core::expr::Expr;
 use flowloom_core::path::Key;
 use flowloom_core::plan::bind;
 use flowloom_core::plan::{Assignment, Dag, Env, Exhausted, Loop, LoopOutput, LoopTest, Machine, Step, Subflow};
+use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use super::scoped::{self, Iterations};
@@ -200,7 +201,11 @@ impl Interpreter {
             }
             if index >= self.limits.iterations {
                 let message = format!("the loop reached the limit of {} iterations", self.limits.iterations);
-                return Err(Interrupt::Fatal(StepFailure::new(Code::LimitIterations, message), place.path.clone()));
+                return Err(Interrupt::Limit(
+                    Status::Failed,
+                    StepFailure::new(Code::LimitIterations, message),
+                    place.path.clone(),
+                ));
             }
             last = self.run_iteration(looped, index, env, place).await?;
             if looped.output == LoopOutput::All {
@@ -269,7 +274,11 @@ impl Interpreter {
     pub(super) async fn run_subflow(&self, subflow: &Subflow, env: &mut Env, place: &StepContext) -> StepResult {
         if place.depth >= self.limits.subflow_depth {
             let message = format!("workflows call each other more than {} levels deep", self.limits.subflow_depth);
-            return Err(Interrupt::Fatal(StepFailure::new(Code::LimitSubflow, message), place.path.clone()));
+            return Err(Interrupt::Limit(
+                Status::Failed,
+                StepFailure::new(Code::LimitSubflow, message),
+                place.path.clone(),
+            ));
         }
         let inputs = subflow.inputs.resolve(env, place.text);
         let inputs = inputs.map_err(|error| Interrupt::Failed(error, place.path.clone()))?;

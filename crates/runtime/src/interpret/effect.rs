@@ -10,11 +10,14 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Resolution};
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
+use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use super::child_effects::ChildEffectRunner;
 use super::{Interpreter, Interrupt, StepContext};
+use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, BudgetAllowance, EffectContext};
+use crate::error::JournalError;
 use crate::journal::profile_namespace;
 use crate::log::{Mode, RecordedOutcome, RunLog};
 use crate::scope;
@@ -41,6 +44,18 @@ pub(super) struct Effect<'a> {
     pub(super) timeout_ms: Option<u64>,
 }
 
+impl From<Divergence> for EffectFailure {
+    fn from(error: Divergence) -> EffectFailure {
+        EffectFailure::Halt(error.into())
+    }
+}
+
+impl From<JournalError> for EffectFailure {
+    fn from(error: JournalError) -> EffectFailure {
+        EffectFailure::Halt(error.into())
+    }
+}
+
 impl From<StepFailure> for EffectFailure {
     fn from(error: StepFailure) -> EffectFailure {
         EffectFailure::Step(error, None)
@@ -56,17 +71,17 @@ impl Interpreter {
         effect: Effect<'_>,
     ) -> Result<Option<Value>, EffectFailure> {
         let path = &place.path;
-        let halt = |error| EffectFailure::Halt(Interrupt::Fatal(error, path.clone()));
-        self.count_step().map_err(halt)?;
+        self.count_step()
+            .map_err(|error| EffectFailure::Halt(Interrupt::Limit(Status::Failed, error, path.clone())))?;
         let started = Event::StepStarted {
             kind: effect.request.kind_name().into(),
             target: effect.request.describe_target(),
             hash: effect.request.hash(),
             class: effect.class,
         };
-        let was_started = self.log.emit_event(path, attempt, started).map_err(halt)?.is_some();
+        let was_started = self.log.emit_event(path, attempt, started)?.is_some();
         if let Request::Ask(question) = effect.request {
-            self.log.emit_event(path, attempt, Event::Asked(question.clone())).map_err(halt)?;
+            self.log.emit_event(path, attempt, Event::Asked(question.clone()))?;
         }
         match self.log.wait_for_outcome(path, attempt).await {
             Some(RecordedOutcome::Finished { output, usage, memory }) => {
@@ -85,7 +100,7 @@ impl Interpreter {
         let outcome = match self.resolve_uncertain(place, attempt, &effect, was_started).await? {
             Some(outcome) => outcome,
             None => {
-                self.log.wait_until_durable().await.map_err(halt)?;
+                self.log.wait_until_durable().await?;
                 self.perform_with_timeout(place, attempt, &effect).await?
             }
         };
@@ -97,7 +112,7 @@ impl Interpreter {
         let EffectOutcome { output, usage, memory } = outcome;
         self.hold_memory_writes(effect.request, path, &memory);
         let finished = Event::StepFinished { output: output.clone(), usage, memory };
-        self.log.emit_event(path, attempt, finished).map_err(halt)?;
+        self.log.emit_event(path, attempt, finished)?;
         Ok(output)
     }
 
@@ -264,8 +279,7 @@ impl Interpreter {
                 Some(Event::TimerSet { until }) => until,
                 _ => {
                     let until = self.log.now_ms().saturating_add(duration_ms);
-                    let set = self.log.emit_event(&place.path, attempt, Event::TimerSet { until });
-                    set.map_err(|error| EffectFailure::Halt(Interrupt::Fatal(error, place.path.clone())))?;
+                    self.log.emit_event(&place.path, attempt, Event::TimerSet { until })?;
                     until
                 }
             };
@@ -301,11 +315,10 @@ impl Interpreter {
             return Ok(answer_outcome(generated, request));
         }
         let mut bounded = request.clone();
-        let claim = self
-            .bound_cost(&mut bounded)
-            .map_err(|error| EffectFailure::Halt(Interrupt::Fatal(error, context.path.clone())))?;
-        let held = self.ledger.reserve_amount(&self.limits, claim).await;
-        let held = held.map_err(|error| EffectFailure::Halt(Interrupt::Fatal(error, context.path.clone())))?;
+        let exceeded =
+            |error| EffectFailure::Halt(Interrupt::Limit(Status::BudgetExceeded, error, context.path.clone()));
+        let claim = self.bound_cost(&mut bounded).map_err(exceeded)?;
+        let held = self.ledger.reserve_amount(&self.limits, claim).await.map_err(exceeded)?;
         let generated = model.generate_reply(&bounded, context).await?;
         held.settle_usage(&generated.usage);
         Ok(answer_outcome(generated, request))

@@ -31,9 +31,12 @@ use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::bind;
 use flowloom_core::plan::{Composite, Env, OnError, Plan, Step, StepKind};
+use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
+use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, Effects};
+use crate::error::{JournalError, RunError};
 use crate::log::RunLog;
 
 /// The reason why a branch stops.
@@ -41,10 +44,24 @@ use crate::log::RunLog;
 pub(crate) enum Interrupt {
     /// A step failed; an enclosing step may continue.
     Failed(StepFailure, Path),
-    /// A limit, a budget or the journal stopped the whole run.
-    Fatal(StepFailure, Path),
+    /// A limit or the budget stopped the whole run, which ends with this status.
+    Limit(Status, StepFailure, Path),
+    /// The journal failed or the record differs: the run is no longer driven.
+    Broken(RunError),
     /// The run ends with this output.
     Return(Option<Value>),
+}
+
+impl From<Divergence> for Interrupt {
+    fn from(error: Divergence) -> Interrupt {
+        Interrupt::Broken(error.into())
+    }
+}
+
+impl From<JournalError> for Interrupt {
+    fn from(error: JournalError) -> Interrupt {
+        Interrupt::Broken(error.into())
+    }
 }
 
 /// The output of a step, or the interrupt that stopped it.
@@ -165,7 +182,11 @@ impl Interpreter {
     fn prepare_step(&self, step: &Step, env: &Env, place: &StepContext) -> Result<Option<Vec<Arc<str>>>, Interrupt> {
         if place.nesting > self.limits.nesting {
             let message = format!("steps are nested more than {} levels deep", self.limits.nesting);
-            return Err(Interrupt::Fatal(StepFailure::new(Code::LimitNesting, message), place.path.clone()));
+            return Err(Interrupt::Limit(
+                Status::Failed,
+                StepFailure::new(Code::LimitNesting, message),
+                place.path.clone(),
+            ));
         }
         let fail = |error| Interrupt::Failed(error, place.path.clone());
         if let Some(condition) = &step.condition
@@ -227,8 +248,7 @@ impl Interpreter {
 
     /// Like [`Interpreter::emit_event`]; returns the recorded event if there is one.
     fn emit_or_adopt(&self, place: &StepContext, attempt: u32, event: Event) -> Result<Option<Arc<Record>>, Interrupt> {
-        let emitted = self.log.emit_event(&place.path, attempt, event);
-        emitted.map_err(|error| Interrupt::Fatal(error, place.path.clone()))
+        Ok(self.log.emit_event(&place.path, attempt, event)?)
     }
 
     /// Records that a composite has finished. Its output follows from its children and is not stored again.

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::DefinitionContent;
+use flowloom_app::error::AppError;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
@@ -81,7 +82,7 @@ pub(crate) async fn list_definitions(
         let all = shared.catalog.list_definitions(&user)?.into_iter().filter(|definition| definition.format == format);
         all.map(|definition| Ok((definition.clone(), shared.catalog.read_content(&definition)?))).collect()
     });
-    let found: Result<_, flowloom_core::StepFailure> = found.await?;
+    let found: Result<_, AppError> = found.await?;
     Ok(found?)
 }
 
@@ -97,7 +98,7 @@ pub(crate) async fn find_definition(
         let found = shared.catalog.find_definition(&user, &wanted)?.filter(|definition| definition.format == format);
         found.map(|definition| Ok((definition.clone(), shared.catalog.read_content(&definition)?))).transpose()
     });
-    let found: Result<_, flowloom_core::StepFailure> = found.await?;
+    let found: Result<_, AppError> = found.await?;
     found?.ok_or_else(|| Problem::not_found(format.name(), id))
 }
 

@@ -206,7 +206,7 @@ impl ToolCallHandler<'_> {
         {
             let by = self.caller.user_id().to_owned();
             if let Err(error) = self.server.runs.post_signal(opened, Signal::Cancel { by }).await {
-                tracing::warn!("cannot cancel the run {id} of a cancelled call: {}", error.message);
+                tracing::warn!("cannot cancel the run {id} of a cancelled call: {error}");
             }
         }
         Problem::new(Code::Cancelled, "the call was cancelled")

@@ -6,17 +6,16 @@ use std::sync::Arc;
 use flowloom_app::engines::App;
 use flowloom_app::runs::supervisor::RunSupervisor;
 use flowloom_app::telemetry::TraceExporter;
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use rmcp::service::{QuitReason, ServerInitializeError};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{LocalClient, McpHandler};
 use crate::caller::Caller;
+use crate::error::ServeError;
 use crate::state::{SHUTDOWN_TIMEOUT, Server, Shared};
 
 /// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
-pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), StepFailure> {
+pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), ServeError> {
     let telemetry = app.config.telemetry.otlp.as_deref().map(TraceExporter::start).transpose()?;
     let server = Server::new(Shared::local(Arc::new(app), folder, RunSupervisor::new(usize::MAX, telemetry)));
     let alone = LocalClient { caller: Caller::local(user), thread: uuid::Uuid::new_v4().to_string() };
@@ -36,10 +35,8 @@ pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), St
     served
 }
 
-async fn serve_client(handler: McpHandler) -> Result<(), StepFailure> {
-    let failed =
-        |why: String| StepFailure::new(Code::RequestInvalid, format!("the MCP client violates the protocol: {why}"));
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| failed(error.to_string()))?;
+async fn serve_client(handler: McpHandler) -> Result<(), ServeError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| ServeError::Protocol(error.to_string()))?;
     let mut stop = std::pin::pin!(async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -53,7 +50,7 @@ async fn serve_client(handler: McpHandler) -> Result<(), StepFailure> {
     let running = match active {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-        Err(error) => return Err(failed(error.to_string())),
+        Err(error) => return Err(ServeError::Protocol(error.to_string())),
     };
     let shutdown = running.cancellation_token();
     let mut waiting = std::pin::pin!(running.waiting());
@@ -65,7 +62,7 @@ async fn serve_client(handler: McpHandler) -> Result<(), StepFailure> {
         }
     };
     match ended {
-        Ok(QuitReason::JoinError(error)) | Err(error) => Err(failed(error.to_string())),
+        Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError::Protocol(error.to_string())),
         Ok(_) => Ok(()),
     }
 }

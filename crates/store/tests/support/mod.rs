@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_core::StepFailure;
 use flowloom_core::event::{Event, Record, RunCreated};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -12,6 +11,7 @@ use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
+use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::{AppendResult, Journal, Lease};
 use flowloom_store::{Database, Durability, Store, StoreSettings};
 
@@ -106,7 +106,7 @@ pub(crate) async fn append_records(
     journal: &dyn Journal,
     lease: Lease,
     records: Vec<Arc<Record>>,
-) -> Result<(), StepFailure> {
+) -> Result<(), JournalError> {
     match journal.append_records(lease, records) {
         AppendResult::Done(result) => result,
         AppendResult::Later(later) => later.await,

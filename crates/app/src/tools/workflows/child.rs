@@ -107,8 +107,8 @@ impl WorkflowHost {
                 return Ok(EarlierRun::Finished(ChildOutcome { id, plan: plan.clone(), state, env }));
             }
             let resumed = plan.clone();
-            match engine.resume_run(id, async |_| Ok(resumed)).await {
-                Err(error) if error.code == Code::RunOwned => tokio::time::sleep(POLL_INTERVAL).await,
+            match engine.resume_run(id, resumed).await {
+                Err(error) if error.is_owned() => tokio::time::sleep(POLL_INTERVAL).await,
                 run => return Ok(EarlierRun::Unfinished(run?)),
             }
         }

@@ -75,7 +75,7 @@ impl WorkflowHost {
     fn find_content(&self, id: &str, user: &str) -> Result<DefinitionContent, StepFailure> {
         let row = stored::find_definition(&self.store, user, DefinitionKind::Workflow, id)?;
         let row = row.ok_or_else(|| StepFailure::new(Code::WorkflowNotFound, steps::not_found_message(id)))?;
-        DefinitionContent::parse(&row.content)
+        Ok(DefinitionContent::parse(&row.content)?)
     }
 
     async fn create_workflow(&self, arguments: &Map, context: &EffectContext) -> Result<Value, StepFailure> {

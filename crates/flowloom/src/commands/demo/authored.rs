@@ -45,7 +45,7 @@ pub(super) async fn run_authoring(global: &Global, app: &mut App) -> Result<Exam
     let job = to_value(&AuthoringJob::new(&case.intent, SHARED_USER, AuthoringOptions::from_config(&app.config)))?;
     let watcher: Box<dyn Watcher> = if global.json { Box::new(SilentWatcher) } else { Box::new(StageDisplay::new()) };
     let (outcome, plan) = run_built_in(app, BuiltInWorkflow::Planner, job, (SHARED_USER, watcher)).await?;
-    if let Some(error) = outcome.broken.or(outcome.state.error.clone()) {
+    if let Some(error) = outcome.find_error() {
         return Err(error.into());
     }
     let made = render_result(&plan, &outcome.state, &outcome.env).output;

@@ -14,14 +14,13 @@ use flowloom_app::definitions::source::Loader;
 use flowloom_app::engines::App;
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
 use tokio::net::TcpListener;
 
 use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
 use crate::commands::run::run_bundle;
-use crate::failure::{CommandError, CommandResult};
+use crate::failure::{CommandError, CommandResult, print_error};
 use crate::terminal::{report, screen};
 
 /// A bundled example and its inputs.
@@ -181,7 +180,7 @@ async fn run_example(global: &Global, app: &App, example: &Example, base: &str) 
     let outcome = run_bundle(app, (&bundle, &plan), (example.inputs)(base), given, watcher).await?;
     println!("{}", summary::render_output(&render_result(&plan, &outcome.state, &outcome.env).output));
     if let Some(error) = &outcome.state.error {
-        eprintln!("error[{}]: {}", error.code, error.message);
+        print_error(error.code, "", &error.message);
     }
     let steps = outcome.state.steps().iter().filter(|step| step.kind.is_some()).count();
     let took = report::format_duration(started.elapsed().as_millis() as u64);
@@ -191,7 +190,7 @@ async fn run_example(global: &Global, app: &App, example: &Example, base: &str) 
 /// Serves the demo's pages on a free loopback port. Returns the address as `host:port`.
 async fn serve_pages() -> Result<String, CommandError> {
     let failed = |error: std::io::Error| {
-        CommandError::from(StepFailure::new(Code::StoreFailed, format!("cannot serve the pages of the demo: {error}")))
+        CommandError::new(Code::StoreFailed, format!("cannot serve the pages of the demo: {error}"))
     };
     let page = |kind: &'static str, text: &'static str| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
     let router = Router::new()

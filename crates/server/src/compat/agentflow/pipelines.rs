@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::DefinitionContent;
+use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::tools::workflows::STORING_FUNCTIONS;
@@ -50,7 +51,7 @@ pub(crate) async fn list_pipelines(State(server): State<Server>, caller: Caller)
     let items = crate::blocking::run_blocking(move || {
         found.iter().map(|(definition, content)| build_item(&server, user.clone(), definition, content)).collect()
     });
-    let items: Result<Vec<Value>, flowloom_core::StepFailure> = items.await?;
+    let items: Result<Vec<Value>, AppError> = items.await?;
     Ok(Json(Value::list(items?)))
 }
 
@@ -59,7 +60,7 @@ fn build_item(
     user: Option<String>,
     definition: &CatalogEntry,
     content: &DefinitionContent,
-) -> Result<Value, flowloom_core::StepFailure> {
+) -> Result<Value, AppError> {
     let pipeline = unwrap_pipeline(&parse_value(content.entry_text()).unwrap_or_default());
     let field = |name: &str| pipeline.get(name).cloned().unwrap_or_default();
     let filter = RunFilter { user, workflow: Some(definition.id.clone()), limit: 1, ..RunFilter::default() };

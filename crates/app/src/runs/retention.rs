@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_app::config::retention::Retention;
-use flowloom_core::error::StepFailure;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::Store;
+use flowloom_store::{Store, StoreError};
 use tokio_util::sync::CancellationToken;
+
+use crate::config::retention::Retention;
 
 /// Interval of the deletion.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Deletes expired runs now and every hour, until the server stops.
-pub(crate) async fn run_retention_task(store: Arc<Store>, retention: Retention, shutdown: CancellationToken) {
+pub async fn run_retention_task(store: Arc<Store>, retention: Retention, shutdown: CancellationToken) {
     loop {
         match delete_expired_runs(&store, &retention).await {
             Ok(0) => {}
@@ -27,7 +27,7 @@ pub(crate) async fn run_retention_task(store: Arc<Store>, retention: Retention, 
     }
 }
 
-async fn delete_expired_runs(store: &Store, retention: &Retention) -> Result<u64, StepFailure> {
+async fn delete_expired_runs(store: &Store, retention: &Retention) -> Result<u64, StoreError> {
     let mut count = 0;
     for old in retention.expired_runs(SystemClock.now_ms()) {
         count += store.prune_runs(old).await?;

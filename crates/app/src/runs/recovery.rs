@@ -3,34 +3,34 @@
 
 use std::collections::HashSet;
 
-use flowloom_core::code::Code;
-use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::AbandonedRun;
 use tokio_util::sync::CancellationToken;
 
-use crate::state::Server;
+use super::service::RunService;
+use crate::error::AppError;
 
 /// Number of runs reclaimed before the next poll, so that several servers share the runs of a dead one.
 const RECOVERY_BATCH_RUNS: u32 = 64;
 
-/// The recovery task of this server.
-pub(crate) struct RecoveryTask {
-    server: Server,
+/// The recovery task of a server.
+pub struct RecoveryTask {
+    runs: RunService,
     /// Runs that cannot be resumed here and were reported.
     failed_runs: HashSet<RunId>,
 }
 
 impl RecoveryTask {
-    pub(crate) fn new(server: Server) -> RecoveryTask {
-        RecoveryTask { server, failed_runs: HashSet::new() }
+    /// A task that resumes the runs that it finds with `runs`.
+    pub fn new(runs: RunService) -> RecoveryTask {
+        RecoveryTask { runs, failed_runs: HashSet::new() }
     }
 
     /// Reclaims runs periodically until the server stops.
-    pub(crate) async fn run_periodically(mut self, shutdown: CancellationToken) {
-        let pause = self.server.app.config.recovery_interval;
+    pub async fn run_periodically(mut self, shutdown: CancellationToken) {
+        let pause = self.runs.app.config.recovery_interval;
         while shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
             // Failures of the database are transient and retried.
             let _ = self.reclaim_runs().await;
@@ -38,13 +38,13 @@ impl RecoveryTask {
     }
 
     /// Reclaims runs that no worker drives, as far as there is capacity.
-    pub(crate) async fn reclaim_runs(&mut self) -> Result<(), StepFailure> {
+    pub async fn reclaim_runs(&mut self) -> Result<(), AppError> {
         let mut tried = HashSet::new();
-        while self.server.supervisor.check_capacity().is_ok() {
-            let store = self.server.app.store.clone();
+        while self.runs.live.check_capacity().is_ok() {
+            let store = self.runs.app.store.clone();
             let limit =
                 RECOVERY_BATCH_RUNS + u32::try_from(self.failed_runs.len()).unwrap_or(u32::MAX - RECOVERY_BATCH_RUNS);
-            let found = crate::blocking::run_blocking(move || store.abandoned_runs(limit)).await;
+            let found = tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await;
             let Ok(found) = found else { return Ok(()) };
             let mut found = found?;
             // A run without progress is left to the next poll.
@@ -53,7 +53,7 @@ impl RecoveryTask {
                 return Ok(());
             }
             for orphan in found {
-                if self.server.supervisor.check_capacity().is_err() {
+                if self.runs.live.check_capacity().is_err() {
                     return Ok(());
                 }
                 self.reclaim_run(orphan).await?;
@@ -62,11 +62,11 @@ impl RecoveryTask {
         Ok(())
     }
 
-    async fn reclaim_run(&mut self, orphan: AbandonedRun) -> Result<(), StepFailure> {
+    async fn reclaim_run(&mut self, orphan: AbandonedRun) -> Result<(), AppError> {
         let id = orphan.id;
         let done = match orphan.is_hopeless {
-            true => self.server.app.store.quarantine_run(id, SystemClock.now_ms()).await,
-            false => self.server.runs.resume_run(id).await,
+            true => self.runs.app.store.quarantine_run(id, SystemClock.now_ms()).await.map_err(AppError::from),
+            false => self.runs.resume_run(id).await,
         };
         match done {
             Ok(()) if orphan.is_hopeless => {
@@ -76,8 +76,8 @@ impl RecoveryTask {
             }
             Ok(()) => {}
             // Another server reclaimed it first.
-            Err(error) if error.code == Code::RunOwned => {}
-            Err(error) if is_store_failure(error.code) => return Err(error),
+            Err(error) if error.is_run_owned() => {}
+            Err(error) if error.is_store_unavailable() => return Err(error),
             Err(error) => {
                 self.failed_runs.insert(id);
                 tracing::warn!("cannot resume the run {id}: {error}");
@@ -85,9 +85,4 @@ impl RecoveryTask {
         }
         Ok(())
     }
-}
-
-/// Whether the error comes from the database rather than from the run.
-fn is_store_failure(code: Code) -> bool {
-    matches!(code, Code::StoreFailed | Code::StoreLocked | Code::StoreFull | Code::StoreReadOnly)
 }

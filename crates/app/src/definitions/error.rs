@@ -1,0 +1,89 @@
+//! [`DefinitionError`]: why a definition cannot be read, stored or run.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
+
+use super::stored::MAX_DEFINITION_FILES;
+
+/// An error of a definition.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionError {
+    /// There is none with this id.
+    #[error("there is no workflow {0}")]
+    NotFound(String),
+    /// It has errors.
+    #[error("the workflow {id} has errors")]
+    Invalid {
+        /// Its id.
+        id: String,
+        /// Its diagnostics, as JSON.
+        problems: Vec<serde_json::Value>,
+    },
+    /// It does not compile with the tools that the run may use.
+    #[error("the workflow {id} cannot be run: {}", messages.join("; "))]
+    ToolsMissing {
+        /// Its id.
+        id: String,
+        /// The errors.
+        messages: Vec<String>,
+    },
+    /// The content is in no known format.
+    #[error("this is not a definition")]
+    UnknownContent,
+    /// There is no such format.
+    #[error("there is no format {name:?}; it is one of {}", known.join(", "))]
+    UnknownFormat {
+        /// The name.
+        name: String,
+        /// The names of the formats.
+        known: Vec<String>,
+    },
+    /// It has too many files.
+    #[error("a definition may have at most {MAX_DEFINITION_FILES} files")]
+    TooManyFiles,
+    /// Its entry is not among its files.
+    #[error("the entry {0:?} is not among the files")]
+    EntryMissing(String),
+    /// A path could leave the folder.
+    #[error("{0:?} is not a relative path without empty, \".\" or \"..\" parts")]
+    UnsafePath(String),
+    /// The stored definition cannot be read.
+    #[error("a definition is damaged: {0}")]
+    Damaged(#[source] serde_json::Error),
+    /// The stored bundle cannot be read.
+    #[error("the bundle is damaged: {0}")]
+    BundleDamaged(#[source] serde_json::Error),
+    /// The stored bundle of a run does not compile.
+    #[error("the stored definition of the run no longer compiles: {0}")]
+    BundleRejected(String),
+    /// The definition cannot be written as JSON.
+    #[error("{0}")]
+    Unserializable(#[source] serde_json::Error),
+}
+
+impl DefinitionError {
+    /// The error code.
+    pub fn code(&self) -> Code {
+        match self {
+            DefinitionError::NotFound(_) => Code::NotThere,
+            DefinitionError::Invalid { .. }
+            | DefinitionError::ToolsMissing { .. }
+            | DefinitionError::UnknownContent => Code::StepRefused,
+            DefinitionError::UnknownFormat { .. } => Code::UsageInvalid,
+            DefinitionError::TooManyFiles | DefinitionError::EntryMissing(_) | DefinitionError::UnsafePath(_) => {
+                Code::RequestInvalid
+            }
+            DefinitionError::Damaged(_) | DefinitionError::BundleDamaged(_) | DefinitionError::BundleRejected(_) => {
+                Code::StoreCorrupt
+            }
+            DefinitionError::Unserializable(_) => Code::StoreFailed,
+        }
+    }
+}
+
+impl From<DefinitionError> for StepFailure {
+    /// The failure as a run records it when one of its steps uses the definition.
+    fn from(error: DefinitionError) -> StepFailure {
+        StepFailure::new(error.code(), error.to_string())
+    }
+}

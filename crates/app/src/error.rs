@@ -1,0 +1,136 @@
+//! [`AppError`]: why a use case failed. The terminal and the server render it; neither compares codes.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
+use flowloom_runtime::{JournalError, RunError};
+use flowloom_store::StoreError;
+use flowloom_tools::ToolError;
+use tokio::task::JoinError;
+
+use crate::blocks::BlockError;
+use crate::config::error::ConfigError;
+use crate::definitions::error::DefinitionError;
+use crate::keys::UnknownScope;
+use crate::runs::inputs::InvalidBudget;
+use crate::schedules::ScheduleError;
+
+/// An error of a use case.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The store refused or failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A definition cannot be used.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    /// Blocks cannot be stored or removed.
+    #[error(transparent)]
+    Block(#[from] BlockError),
+    /// A run cannot be started, resumed or signalled, or is no longer driven.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A tool cannot be set up.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// A schedule is wrong.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// A budget is wrong.
+    #[error(transparent)]
+    Budget(#[from] InvalidBudget),
+    /// A scope is unknown.
+    #[error(transparent)]
+    Scope(#[from] UnknownScope),
+    /// A model, a tool, a block or an input failed, as a step would record it.
+    #[error(transparent)]
+    Failed(#[from] StepFailure),
+    /// As many runs as allowed are running.
+    #[error("{0} runs are running already, which is the limit")]
+    TooManyRuns(usize),
+    /// The server is stopping.
+    #[error("the server is stopping")]
+    Stopping,
+    /// A turn of the conversation is running.
+    #[error("the thread has a turn under way; wait for its end")]
+    ThreadBusy,
+    /// Another request has used the idempotency key.
+    #[error("this Idempotency-Key was used for another call")]
+    KeyReused,
+    /// A background task was stopped.
+    #[error("the work was not done: {0}")]
+    Task(#[from] JoinError),
+}
+
+impl AppError {
+    /// The error code.
+    pub fn code(&self) -> Code {
+        match self {
+            AppError::Store(error) => error.code(),
+            AppError::Config(error) => error.code(),
+            AppError::Definition(error) => error.code(),
+            AppError::Block(error) => error.code(),
+            AppError::Run(error) => error.code(),
+            AppError::Tool(error) => error.code(),
+            AppError::Schedule(_) => Code::ScheduleInvalid,
+            AppError::Budget(_) | AppError::Scope(_) => Code::UsageInvalid,
+            AppError::Failed(failure) => failure.code,
+            AppError::TooManyRuns(_) | AppError::Stopping => Code::TooManyRuns,
+            AppError::ThreadBusy => Code::RunOwned,
+            AppError::KeyReused => Code::KeyReused,
+            AppError::Task(_) => Code::StoreFailed,
+        }
+    }
+
+    /// Whether another worker drives the run.
+    pub fn is_run_owned(&self) -> bool {
+        match self {
+            AppError::Run(error) => error.is_owned(),
+            AppError::Store(StoreError::RunOwned(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the database cannot be reached or cannot store, so that a later attempt may succeed.
+    pub fn is_store_unavailable(&self) -> bool {
+        match self {
+            AppError::Store(error) => error.is_unavailable(),
+            AppError::Run(RunError::Journal(error)) => matches!(error, JournalError::Unavailable(_)),
+            _ => false,
+        }
+    }
+
+    /// Every problem of the definition or the blocks, as JSON.
+    pub fn problems(&self) -> Vec<serde_json::Value> {
+        match self {
+            AppError::Definition(DefinitionError::Invalid { problems, .. }) => problems.clone(),
+            AppError::Block(BlockError::Incomplete { problems, .. }) => {
+                problems.iter().map(|problem| serde_json::json!({"message": problem})).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl From<JournalError> for AppError {
+    fn from(error: JournalError) -> AppError {
+        AppError::Run(error.into())
+    }
+}
+
+impl From<AppError> for StepFailure {
+    /// The failure as a run records it when one of its steps caused the error.
+    fn from(error: AppError) -> StepFailure {
+        match error {
+            AppError::Store(error) => error.into(),
+            AppError::Config(error) => error.into(),
+            AppError::Definition(error) => error.into(),
+            AppError::Run(error) => error.into(),
+            AppError::Tool(error) => error.into(),
+            AppError::Failed(failure) => failure,
+            error => StepFailure::new(error.code(), error.to_string()),
+        }
+    }
+}

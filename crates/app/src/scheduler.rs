@@ -1,0 +1,105 @@
+//! The scheduler: starts the runs of schedules that are due.
+
+use std::time::Duration;
+
+use flowloom_core::id::RunId;
+use flowloom_core::json::parse_value;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::{ScheduleRow, StoreError};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::AppError;
+use crate::runs::service::{RunService, StartOptions, StartRunRequest};
+use crate::schedules::CronTimes;
+use crate::tools::workflows::derive_run_id;
+
+/// Interval of polling for due schedules.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Delay in milliseconds up to which a run counts as on time rather than missed.
+const MAX_DELAY_MS: u64 = 60_000;
+
+/// Time in milliseconds after which a run that another server claimed but did not start is started here.
+const CLAIM_TIMEOUT_MS: u64 = 10_000;
+
+/// The scheduler: starts due schedules until the server stops.
+pub async fn run_scheduler(runs: RunService, shutdown: CancellationToken) {
+    loop {
+        // Failures of the database are transient and retried.
+        if let Err(error) = start_due_schedules(&runs).await
+            && !error.is_store_unavailable()
+        {
+            tracing::warn!("cannot read the schedules: {error}");
+        }
+        if shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn start_due_schedules(runs: &RunService) -> Result<(), AppError> {
+    let now = SystemClock.now_ms();
+    let store = runs.app.store.clone();
+    let Ok(due) = tokio::task::spawn_blocking(move || store.list_due_schedules(now)).await else { return Ok(()) };
+    for row in due? {
+        if runs.live.check_capacity().is_err() {
+            return Ok(());
+        }
+        match if row.is_pending {
+            start_claimed(runs, &row, now).await
+        } else {
+            claim_and_start(runs, row.clone(), now).await
+        } {
+            Ok(()) => {}
+            Err(AppError::Store(StoreError::ScheduleClaimed)) => {}
+            Err(error) if error.is_store_unavailable() => return Err(error),
+            Err(error) => tracing::warn!("cannot start the schedule {}: {error}", row.id),
+        }
+    }
+    Ok(())
+}
+
+/// Claims the run of a due schedule and starts it.
+async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, now: u64) -> Result<(), AppError> {
+    let times = CronTimes::parse(&row.cron, &row.timezone)?;
+    // Of several missed times, the last one counts.
+    let at = times.last_before(now).map_or(row.next_at, |last| last.max(row.next_at));
+    let is_missed = now.saturating_sub(at) > MAX_DELAY_MS;
+    let next_at = times.next_after(now)?;
+    if is_missed && !row.catches_up {
+        return Ok(runs.app.store.claim_schedule(&row, next_at, None).await?);
+    }
+    // The run id is derived from the schedule and the time, so that every server would start the same run.
+    let run = derive_run_id(&format!("{}\n{}\n{at}", row.user, row.id), at);
+    runs.app.store.claim_schedule(&row, next_at, Some((run, at))).await?;
+    row.last_run = Some(run.to_string());
+    start_run(runs, &row, run).await
+}
+
+/// Starts a run that was claimed by a server that ended before starting it.
+async fn start_claimed(runs: &RunService, row: &ScheduleRow, now: u64) -> Result<(), AppError> {
+    let run = row.last_run.as_deref().and_then(RunId::parse);
+    let Some(run) = run.filter(|run| !matches!(runs.app.store.get_run(*run), Ok(Some(_)))) else {
+        return Ok(runs.app.store.settle_claim(row).await?);
+    };
+    if runs.live.find_control(run).is_some() || now.saturating_sub(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS {
+        return Ok(());
+    }
+    start_run(runs, row, run).await
+}
+
+async fn start_run(runs: &RunService, row: &ScheduleRow, run: RunId) -> Result<(), AppError> {
+    let call = StartOptions::for_user(&row.user);
+    let inputs = parse_value(&row.inputs).unwrap_or_default();
+    let started = async {
+        let definition = runs.find_definition(&row.user, &row.workflow).await?;
+        runs.start_run(&call, &definition, StartRunRequest { id: Some(run), ..StartRunRequest::with_inputs(inputs) })
+            .await
+    };
+    if let Err(error) = started.await {
+        tracing::warn!("the schedule {} cannot start {}: {error}", row.id, row.workflow);
+        return Ok(runs.app.store.settle_claim(row).await?);
+    }
+    Ok(())
+}

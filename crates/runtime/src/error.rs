@@ -1,0 +1,126 @@
+//! [`JournalError`] and [`RunError`]: why a run cannot be started, driven or asked. A failure of a step is a
+//! [`StepFailure`], which the run records; these errors leave the run as it was.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_core::state::IllegalEvent;
+use flowloom_core::status::Status;
+
+use crate::ENGINE_SEMANTICS;
+use crate::divergence::Divergence;
+
+/// An error of the journal.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum JournalError {
+    /// Another worker drives the run.
+    #[error("another process is already running {0}; wait until it ends, or cancel the run")]
+    RunOwned(RunId),
+    /// Another worker has claimed the run.
+    #[error("another process has taken over the run; this one stops without writing")]
+    OwnershipLost,
+    /// There is no such run.
+    #[error("there is no run {0}")]
+    RunNotFound(RunId),
+    /// The database cannot be reached or cannot store; a later attempt may succeed.
+    #[error(transparent)]
+    Unavailable(StepFailure),
+    /// The records cannot be read or stored for another reason.
+    #[error(transparent)]
+    Failed(StepFailure),
+}
+
+impl JournalError {
+    /// The error code.
+    pub fn code(&self) -> Code {
+        match self {
+            JournalError::RunOwned(_) => Code::RunOwned,
+            JournalError::OwnershipLost => Code::OwnershipLost,
+            JournalError::RunNotFound(_) => Code::RunNotFound,
+            JournalError::Unavailable(failure) | JournalError::Failed(failure) => failure.code,
+        }
+    }
+}
+
+impl From<JournalError> for StepFailure {
+    fn from(error: JournalError) -> StepFailure {
+        match error {
+            JournalError::Unavailable(failure) | JournalError::Failed(failure) => failure,
+            error => StepFailure::new(error.code(), error.to_string()),
+        }
+    }
+}
+
+/// Why a run cannot be started, resumed, replayed or signalled, or why it is no longer driven.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RunError {
+    /// The journal refused or failed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The journal has an impossible order of events.
+    #[error("the journal is damaged: {0}; restore a backup")]
+    Corrupt(#[from] IllegalEvent),
+    /// The plan does not reproduce the record.
+    #[error(transparent)]
+    Divergence(#[from] Divergence),
+    /// The journal has no events of the run.
+    #[error("there is no run {0}")]
+    NoEvents(RunId),
+    /// A replay was given no records.
+    #[error("there is nothing to replay")]
+    NothingToReplay,
+    /// Another version of the program created the run.
+    #[error(
+        "the run has engine semantics {0}, and this version has {ENGINE_SEMANTICS}; use the version that created it"
+    )]
+    OtherSemantics(u32),
+    /// The run has ended.
+    #[error("the run has ended: {}", .0.name())]
+    Ended(Status),
+    /// No step waits for the signal.
+    #[error("no step waits for this signal at {0}")]
+    NotWaiting(Path),
+    /// The answer does not match the schema of the question.
+    #[error("the answer does not match the schema of the question: {0}")]
+    InvalidAnswer(String),
+    /// The inputs are not valid, or the agent lacks a permission.
+    #[error(transparent)]
+    Rejected(#[from] StepFailure),
+}
+
+impl RunError {
+    /// The error code.
+    pub fn code(&self) -> Code {
+        match self {
+            RunError::Journal(error) => error.code(),
+            RunError::Corrupt(_) => Code::StoreCorrupt,
+            RunError::Divergence(_) => Code::ReplayDivergence,
+            RunError::NoEvents(_) | RunError::NothingToReplay => Code::RunNotFound,
+            RunError::OtherSemantics(_) => Code::EngineTooOld,
+            RunError::Ended(_) | RunError::NotWaiting(_) => Code::NothingToDo,
+            RunError::InvalidAnswer(_) => Code::AnswerInvalid,
+            RunError::Rejected(failure) => failure.code,
+        }
+    }
+
+    /// Whether another worker drives the run.
+    pub fn is_owned(&self) -> bool {
+        matches!(self, RunError::Journal(JournalError::RunOwned(_)))
+    }
+
+    /// Whether another worker has claimed the run while this one drove it.
+    pub fn is_ownership_lost(&self) -> bool {
+        matches!(self, RunError::Journal(JournalError::OwnershipLost))
+    }
+}
+
+impl From<RunError> for StepFailure {
+    fn from(error: RunError) -> StepFailure {
+        match error {
+            RunError::Journal(error) => error.into(),
+            RunError::Rejected(failure) => failure,
+            error => StepFailure::new(error.code(), error.to_string()),
+        }
+    }
+}
