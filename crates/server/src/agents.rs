@@ -9,8 +9,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_app::definitions::catalog::CatalogEntry;
+use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::definitions::stored::DefinitionContent;
-use flowloom_core::code::Code;
+use flowloom_app::error::AppError;
 use flowloom_formats::agent;
 use flowloom_store::DefinitionKind;
 use serde::Deserialize;
@@ -87,11 +88,10 @@ fn strip_mention(message: &str) -> &str {
 
 /// Finds the agent called `name`.
 async fn find_agent(call: &StartContext<'_>, name: &str) -> ApiResult<Arc<CatalogEntry>> {
-    match call.find_definition(name).await {
+    match call.server.runs.find_definition(call.user(), name).await {
         Ok(definition) if definition.format == agent::FORMAT => return Ok(definition),
-        Ok(_) => {}
-        Err(problem) if problem.code() == Code::NotThere => {}
-        Err(problem) => return Err(problem),
+        Ok(_) | Err(AppError::Definition(DefinitionError::NotFound(_))) => {}
+        Err(error) => return Err(error.into()),
     }
     let text = match parts::find_row(call.server, call.user().to_owned(), DefinitionKind::Agent, name).await {
         Ok(row) => row.content,

@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_app::keys::Scope;
-use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 use flowloom_core::value::Map;
@@ -26,7 +25,7 @@ use crate::body::JsonBody;
 use crate::caller::Caller;
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::find_own_run;
+use crate::runs::answer::is_own_run;
 use crate::state::Server;
 
 /// Prefix of response ids; the run's id follows.
@@ -181,11 +180,10 @@ pub(crate) async fn get_response(
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let absent = |problem: Problem| match problem.code() {
-        Code::NotThere => Problem::not_found("response", &id),
-        _ => problem,
-    };
-    let run = find_own_run(&server, &caller, &parse_response_id(&id)?.to_string()).map_err(absent)?;
+    let run = parse_response_id(&id)?;
+    if !is_own_run(&server, &caller, run)? {
+        return Err(Problem::not_found("response", &id));
+    }
     let ended = read_outcome(&server, run).await?;
     let state = &ended.outcome.state;
     let model = state.created.as_ref().and_then(|created| created.workflow.clone()).unwrap_or_default();

@@ -106,12 +106,16 @@ fn summary_response(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Resp
 
 /// The id of a run that the caller may access. Fails with `NotThere`.
 pub(crate) fn find_own_run(server: &Server, caller: &Caller, id: &str) -> ApiResult<RunId> {
-    let run = match RunId::parse(id) {
-        Some(run) => server.app.store.get_run(run)?,
+    let own = match RunId::parse(id) {
+        Some(run) => is_own_run(server, caller, run)?.then_some(run),
         None => None,
     };
-    let own = run.filter(|run| caller.can_access(&run.user));
-    own.map(|run| run.id).ok_or_else(|| Problem::not_found("run", id))
+    own.ok_or_else(|| Problem::not_found("run", id))
+}
+
+/// Whether a run exists and the caller may access it.
+pub(crate) fn is_own_run(server: &Server, caller: &Caller, run: RunId) -> ApiResult<bool> {
+    Ok(server.app.store.get_run(run)?.is_some_and(|row| caller.can_access(&row.user)))
 }
 
 /// Opens a run that the caller may access, with its records and its plan. Fails with `NotThere`.
