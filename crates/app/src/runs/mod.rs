@@ -5,7 +5,7 @@ pub mod inputs;
 pub mod recovery;
 pub mod retention;
 pub mod service;
-mod signal;
+pub mod signal;
 pub mod start;
 pub mod summary;
 pub mod supervisor;

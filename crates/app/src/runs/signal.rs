@@ -1,13 +1,36 @@
-//! What is asked of runs that were started: to take an answer, to end, to go on.
+//! Signals to runs that were started: answers, cancellations, decisions; and resuming them.
 
-use crate::error::AppError;
 use flowloom_core::id::RunId;
 use flowloom_runtime::RunError;
 use flowloom_runtime::journal::Signal;
 
 use super::service::RunService;
 use super::supervisor::{ActiveRun, RunCompletion};
-use crate::engines::LoadedRun;
+use crate::engines::{App, LoadedRun};
+use crate::error::AppError;
+
+/// Where a signal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignalDelivery {
+    /// In the journal of the run, which nobody drives; the next resume applies it.
+    Recorded,
+    /// With the worker that drives the run, in another process.
+    SentToWorker,
+}
+
+impl App {
+    /// Delivers a signal to a run that this process does not drive.
+    pub async fn deliver_signal(&self, opened: &LoadedRun, signal: Signal) -> Result<SignalDelivery, AppError> {
+        match self.engine_for_run(opened)?.post_signal(opened.id, signal.clone()).await {
+            Ok(()) => Ok(SignalDelivery::Recorded),
+            Err(error) if error.is_owned() => {
+                self.store.send_signal(opened.id, signal).await?;
+                Ok(SignalDelivery::SentToWorker)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
 
 impl RunService {
     /// Sends a signal to a run, wherever it is driven, and resumes it.
@@ -21,14 +44,9 @@ impl RunService {
         let Some(signal) = left else { return Ok(active) };
         // The run may be about to end in this process.
         self.live.wait_for_run(run).await;
-        match self.app.engine_for_run(&opened)?.post_signal(run, signal.clone()).await {
-            Ok(()) => self.continue_run(opened).await,
-            // Another worker drives the run and will poll the signal.
-            Err(error) if error.is_owned() => {
-                self.app.store.send_signal(run, signal).await?;
-                Ok(active)
-            }
-            Err(error) => Err(error.into()),
+        match self.app.deliver_signal(&opened, signal).await? {
+            SignalDelivery::Recorded => self.continue_run(opened).await,
+            SignalDelivery::SentToWorker => Ok(active),
         }
     }
 

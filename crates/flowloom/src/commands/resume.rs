@@ -5,6 +5,7 @@ use std::time::Duration;
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::inputs::{parse_answer, parse_json_or_text};
+use flowloom_app::runs::signal::SignalDelivery;
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
 use flowloom_core::id::RunId;
@@ -48,16 +49,11 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
         return Err(CommandError::new(Code::NothingToDo, message));
     }
     let signal = Signal::Cancel { by: "cancel".to_owned() };
-    let engine = app.engine_for_run(&opened)?;
-    match engine.post_signal(id, signal.clone()).await {
-        Ok(()) => {
-            engine.resume_run(id, opened.plan.clone()).await?.drive_to_end().await;
+    match app.deliver_signal(&opened, signal).await? {
+        SignalDelivery::Recorded => {
+            app.engine_for_run(&opened)?.resume_run(id, opened.plan.clone()).await?.drive_to_end().await;
         }
-        Err(error) if error.is_owned() => {
-            app.store.send_signal(id, signal).await?;
-            wait_for_end(&app, id).await?;
-        }
-        Err(error) => return Err(error.into()),
+        SignalDelivery::SentToWorker => wait_for_end(&app, id).await?,
     }
     if !global.json {
         println!("cancelled {id}");
@@ -135,21 +131,18 @@ async fn send_signal(
     only_record: bool,
     output: &OutputArgs,
 ) -> CommandResult {
-    let engine = app.engine_for_run(&opened)?;
-    match engine.post_signal(opened.id, signal.clone()).await {
-        Ok(()) if only_record => {
+    match app.deliver_signal(&opened, signal).await? {
+        SignalDelivery::Recorded if only_record => {
             eprintln!("recorded; continue with flowloom resume {}", opened.id);
             Ok(0)
         }
-        Ok(()) => {
+        SignalDelivery::Recorded => {
             let opened = app.open_run_by_id(opened.id).await?;
             continue_run(global, app, opened, output).await
         }
-        Err(error) if error.is_owned() => {
-            app.store.send_signal(opened.id, signal).await?;
+        SignalDelivery::SentToWorker => {
             eprintln!("sent to the worker of the run");
             Ok(0)
         }
-        Err(error) => Err(error.into()),
     }
 }
