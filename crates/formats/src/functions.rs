@@ -47,7 +47,7 @@ impl Sources {
             }
             None => {}
         }
-        Some(AgentTool { declaration, effect: ToolEffect::Function(function.into()), needs_approval })
+        Some(AgentTool { declaration, alias: None, effect: ToolEffect::Function(function.into()), needs_approval })
     }
 
     fn report_unknown_function(&self, function: &str, span: Span, problems: &mut Problems) {

@@ -33,6 +33,8 @@ pub enum CallLimit {
 pub struct AgentTool {
     /// The tool as the model sees it.
     pub declaration: ToolDeclaration,
+    /// Another name under which the model may call it.
+    pub alias: Option<Arc<str>>,
     /// The effect of a call.
     pub effect: ToolEffect,
     /// Whether a person must approve each call.
@@ -91,12 +93,23 @@ pub struct Turn {
 /// The tools by which a model chooses its destination.
 #[derive(Clone, Debug)]
 pub struct Router {
-    /// The tools as the model sees them: `router` and, where a conversation can be ended, `end`.
+    /// The tools as the model sees them. A call names a destination in its arguments.
     pub tools: Vec<ToolDeclaration>,
+    /// The tool without a destination, which ends the conversation.
+    pub end: Option<EndTool>,
     /// The possible destinations, compared without regard to case.
     pub destinations: Vec<Arc<str>>,
     /// How often the model is told that a destination does not exist before its choice is ignored.
     pub retries: u32,
+}
+
+/// A routing tool that always leads to the same place.
+#[derive(Clone, Debug)]
+pub struct EndTool {
+    /// Its name, among the [`Router::tools`].
+    pub name: Arc<str>,
+    /// The destination of its calls.
+    pub destination: Arc<str>,
 }
 
 /// Runs the tools that the last answer of a conversation requests, at the same time; the results are appended in the

@@ -93,7 +93,10 @@ impl<'a> ToolCollector<'a> {
 
     fn add_flow(&mut self, flow: &AvailableFlow, span: Span) {
         let effect = ToolEffect::Flow(flow.id.as_str().into());
-        self.push(AgentTool { declaration: flow.declaration.clone(), effect, needs_approval: false }, span);
+        // The name that AnythingLLM gives to a flow.
+        let alias = Some(format!("flow_{}", flow.id).into());
+        let declaration = flow.declaration.clone();
+        self.push(AgentTool { declaration, alias, effect, needs_approval: false }, span);
     }
 
     /// Adds all tools of a server. If it has not been queried yet, only notes that it must be.

@@ -7,13 +7,16 @@ use flowloom_core::chat::{Content, GenerateOptions, Role, ToolDeclaration};
 use flowloom_core::expr::{Data, Expr, Ref, Template};
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    AppendMessage, CallTools, Composite, Edge, Generate, Leaf, Machine, Merge, Router, Step, StepKind, Turn, Write,
+    AppendMessage, CallTools, Composite, Edge, EndTool, Generate, Leaf, Machine, Merge, Router, Step, StepKind, Turn,
+    Write,
 };
 use flowloom_core::value::Value;
 
 use super::agents::{AgentCatalog, to_shared};
 use super::{Condition, END_NAME, Graph, MAX_NODE_VISITS, NodeType, THREAD_NAME};
 
+/// The tool by which an agent ends a conversation.
+const END_TOOL: &str = "end";
 /// How often an agent is told that a destination does not exist.
 const MAX_ROUTING_RETRIES: u32 = 2;
 
@@ -97,7 +100,12 @@ fn build_turn(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>) -> Ste
         name: node.name.into(),
         generate,
         tools: agent.map(|agent| agent.tools.clone()).unwrap_or_default(),
-        router: has_routes.then(|| Router { tools: routing, destinations, retries: MAX_ROUTING_RETRIES }),
+        router: has_routes.then(|| Router {
+            tools: routing,
+            end: graph.is_conversational.then(|| EndTool { name: END_TOOL.into(), destination: END_NAME.into() }),
+            destinations,
+            retries: MAX_ROUTING_RETRIES,
+        }),
         not_run_reason: (!has_executor).then(why),
     }))
 }
@@ -118,7 +126,7 @@ fn router_tool(destinations: &[Arc<str>]) -> ToolDeclaration {
 
 fn end_tool() -> ToolDeclaration {
     let description = "Ends the conversation; call it when nothing more is to be done for the user.".into();
-    ToolDeclaration { name: "end".into(), description, parameters: object_schema([], &[]) }
+    ToolDeclaration { name: END_TOOL.into(), description, parameters: object_schema([], &[]) }
 }
 
 fn object_schema<const N: usize>(properties: [(&str, Value); N], required: &[&str]) -> Value {

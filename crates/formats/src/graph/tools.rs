@@ -102,7 +102,8 @@ impl<'a> ToolRecordReader<'a> {
         // Providers do not allow colons in names.
         let name = if name.contains("::") { tool_name(&name) } else { name };
         let description = description.unwrap_or_default();
-        Some(AgentTool { declaration: ToolDeclaration { name, description, parameters }, effect, needs_approval })
+        let declaration = ToolDeclaration { name, description, parameters };
+        Some(AgentTool { declaration, alias: None, effect, needs_approval })
     }
 
     /// A request that posts the arguments as JSON to a path below the base URL.

@@ -103,10 +103,8 @@ impl Interpreter {
     }
 }
 
-/// Whether the name refers to this tool: a flow also has the name that its original system gave it.
 fn is_called(tool: &AgentTool, name: &str) -> bool {
-    let is_other = |id: &str| name.strip_prefix("flow_") == Some(id);
-    tool.declaration.name == name || matches!(&tool.effect, ToolEffect::Flow(id) if is_other(id))
+    tool.declaration.name == name || tool.alias.as_deref() == Some(name)
 }
 
 /// The outcome of a tool from its output.

@@ -127,21 +127,18 @@ fn split_routing_calls(router: Option<&Router>, calls: Vec<ToolCall>) -> (Vec<To
     calls.into_iter().partition(|call| router.tools.iter().any(|tool| tool.name == call.name))
 }
 
-/// The destination of the last routing call. The `end` tool has no destination and means the end.
+/// The destination of the last routing call.
 fn choose_destination(router: Option<&Router>, routes: Vec<ToolCall>) -> RoutingChoice {
     let (Some(router), Some(last)) = (router, routes.last()) else { return RoutingChoice::Missing };
     let named = last.arguments.as_map().and_then(|map| map.values().find_map(Value::as_str));
-    let named = match (last.name.as_str(), named) {
-        ("end", _) => "END",
-        (_, Some(named)) => named,
-        (_, None) => "",
-    };
+    let end = router.end.as_ref().filter(|end| *end.name == *last.name);
+    let named = end.map_or(named.unwrap_or_default(), |end| &end.destination);
     let exact = router.destinations.iter().find(|place| &***place == named);
     let found = exact.or_else(|| router.destinations.iter().find(|place| place.eq_ignore_ascii_case(named)));
-    match found {
-        Some(place) => RoutingChoice::To(place.clone()),
-        None if last.name == "end" => RoutingChoice::To("END".into()),
-        None => {
+    match (found, end) {
+        (Some(place), _) => RoutingChoice::To(place.clone()),
+        (None, Some(end)) => RoutingChoice::To(end.destination.clone()),
+        (None, None) => {
             let places = router.destinations.join(", ");
             let reply =
                 format!("Error: there is no {named:?} to go to; choose one of: {places}.\n Please fix your mistakes.");

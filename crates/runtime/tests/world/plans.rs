@@ -141,7 +141,12 @@ fn agent_step() -> Step {
         "agent",
         Composite::Agent(Agent {
             generate: Generate { thread: None, ..generate_spec() },
-            tools: vec![AgentTool { declaration, effect: ToolEffect::Function("f".into()), needs_approval: false }],
+            tools: vec![AgentTool {
+                declaration,
+                effect: ToolEffect::Function("f".into()),
+                alias: None,
+                needs_approval: false,
+            }],
             limit: CallLimit::Rounds(4),
             must_call: false,
         }),
@@ -151,7 +156,7 @@ fn agent_step() -> Step {
 /// An agent whose second tool is a workflow that may supply the agent's answer.
 fn agent_with_flow_step() -> Step {
     let declaration = ToolDeclaration { name: "look".into(), description: "looks".into(), parameters: Value::Null };
-    let look = AgentTool { declaration, effect: ToolEffect::Flow("g".into()), needs_approval: false };
+    let look = AgentTool { declaration, effect: ToolEffect::Flow("g".into()), alias: None, needs_approval: false };
     let StepKind::Composite(Composite::Agent(agent)) = agent_step().kind else { unreachable!("it is one") };
     let tools = [agent.tools.clone(), vec![look]].concat();
     make_step("guide", Composite::Agent(Agent { tools, limit: CallLimit::Calls(3), must_call: true, ..agent }))
@@ -160,8 +165,13 @@ fn agent_with_flow_step() -> Step {
 /// A conversation between an agent and its tools, as two nodes of a machine.
 fn conversation_step() -> Step {
     let tool = |name: &str| ToolDeclaration { name: name.into(), description: String::new(), parameters: Value::Null };
-    let add = AgentTool { declaration: tool("add"), effect: ToolEffect::Function("f".into()), needs_approval: false };
-    let router = Router { tools: vec![tool("router")], destinations: vec!["END".into()], retries: 1 };
+    let add = AgentTool {
+        declaration: tool("add"),
+        effect: ToolEffect::Function("f".into()),
+        alias: None,
+        needs_approval: false,
+    };
+    let router = Router { tools: vec![tool("router")], end: None, destinations: vec!["END".into()], retries: 1 };
     let generate =
         Generate { system: Some(Data::Constant("be kind".into())), thread: Some("chat".into()), ..generate_spec() };
     let calls = Expr::Field(Box::new(Expr::Output), "tool_calls".into());
