@@ -12,6 +12,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan, flow_function_id};
 use flowloom_core::state::RunState;
 use flowloom_models::Models;
+use flowloom_models_local::LocalEngine;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Effects;
 use flowloom_runtime::journal::Journal;
@@ -46,6 +47,8 @@ pub struct App {
     /// The block registry.
     pub blocks: Arc<Blocks>,
     sandbox: Arc<Sandbox>,
+    /// Loads each local model once for all runs.
+    local_engine: Arc<LocalEngine>,
     /// Opened bundles by hash. A server opens the same ones repeatedly.
     ready: Mutex<HashMap<Hash, Arc<CompiledBundle>>>,
 }
@@ -73,13 +76,13 @@ impl App {
         let store = Store::open_with(&config.store_settings())?;
         let sandbox = Arc::new(build_sandbox(&config));
         let blocks = Arc::new(Blocks::new(store.clone(), &config));
-        Ok(App { config, store, servers, blocks, sandbox, ready: Mutex::default() })
+        Ok(App { config, store, servers, blocks, sandbox, local_engine: Arc::default(), ready: Mutex::default() })
     }
 
     /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is
     /// misconfigured.
     pub fn build_engine(&self, bundle: &Bundle) -> Result<Engine, AppError> {
-        let models = Arc::new(build_models(&self.config, bundle.model.clone(), &bundle.aliases));
+        let models = Arc::new(self.build_models(bundle));
         let client = Arc::new(HttpClient::new(
             build_egress_policy(&self.config)?,
             Arc::new(EnvironmentSecrets),
@@ -101,6 +104,11 @@ impl App {
         let functions = Arc::downgrade(&registry);
         host.set_engine(move |bundle| functions.upgrade().map(|functions| over(functions, bundle)));
         Ok(engine)
+    }
+
+    /// Builds the models of a bundle. All bundles share one engine for local models.
+    pub fn build_models(&self, bundle: &Bundle) -> Models {
+        build_models(&self.config, bundle.model.clone(), &bundle.aliases, self.local_engine.clone())
     }
 
     /// A plan that was compiled from a bundle, ready to be run.

