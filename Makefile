@@ -25,9 +25,10 @@ clients:  ## Install the clients that the server is tested with (once)
 postgres:  ## Fetch a Postgres for the tests into the cache (about 25 MB, once)
 	@scripts/fetch-postgres.sh
 
-lint:  ## Formatting and lints, as in CI
+lint:  ## Formatting, lints and links of the API documentation, as in CI
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 
 # Snapshots are compared, never written: a change of what people see is accepted by hand (CONTRIBUTING.md).
 test: export INSTA_UPDATE = no

@@ -148,7 +148,7 @@ impl NativeFunction for SleepFunction {
     }
 }
 
-/// Returns a message of [`MESSAGE`] bytes that no other step returns.
+/// Returns a message of [`MESSAGE_BYTES`] that no other step returns.
 struct MessageFunction {
     text: String,
 }

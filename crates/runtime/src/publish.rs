@@ -116,7 +116,7 @@ impl Publisher {
         publisher
     }
 
-    /// Publishes stored events. Subscribers receive them at the next [`Publisher::wake`] at the latest.
+    /// Publishes stored events. Subscribers receive them at the next [`Publisher::wake_subscribers`] at the latest.
     pub(crate) fn publish_records(&self, records: &[Arc<Record>]) {
         let mut hub = self.shared.lock_hub();
         records.iter().for_each(|record| hub.note_record(record));

@@ -37,7 +37,7 @@ pub(crate) const REAL_TIME_FACTOR: u32 = 10;
 /// Limits of an expression.
 #[derive(Clone, Debug)]
 pub struct ScriptLimits {
-    /// CPU time of one evaluation. In real time it may take [`REAL_TIME_FACTOR`] times as long.
+    /// CPU time of one evaluation. In real time it may take `REAL_TIME_FACTOR` times as long.
     pub timeout: Duration,
     /// Maximum memory of the engine, in bytes.
     pub memory_bytes: usize,

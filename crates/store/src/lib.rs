@@ -2,6 +2,7 @@
 //!
 //! One thread owns the write connection. All jobs queued during a commit form the next commit. [`Durability`]
 //! determines what an acknowledged write survives.
+#![warn(missing_docs)]
 
 mod abandoned;
 mod backup;

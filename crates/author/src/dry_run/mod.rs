@@ -1,6 +1,6 @@
 //! Dry runs: the engine executes a pipeline without touching the outside world.
 //!
-//! Python blocks really run, in the sandbox. Everything that would reach further is mocked ([`mock_effects`]): there is no
+//! Python blocks really run, in the sandbox. Everything that would reach further is mocked (`mock_effects`): there is no
 //! network, functions are never called, memory is a copy, and secrets are never resolved.
 
 mod memory;

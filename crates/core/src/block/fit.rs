@@ -48,7 +48,7 @@ impl Fit {
 }
 
 /// Compares `block` with the request `wanted`. `similarity` is the cosine similarity of the embeddings of the two texts
-/// ([`Card::text`]); `None` if an embedding is missing.
+/// ([`Card::embedding_text`]); `None` if an embedding is missing.
 pub fn compare_block(wanted: &Card, block: &Card, similarity: Option<f32>, thresholds: &Thresholds) -> Fit {
     if !runs_as(&wanted.execution_type, &block.execution_type) {
         return Fit::OtherExecution;

@@ -81,7 +81,7 @@ pub struct Turn {
     pub name: Arc<str>,
     /// The call.
     pub generate: Generate,
-    /// The available tools; a [`Kind::Tools`] step runs them.
+    /// The available tools; a [`Composite::Tools`](super::Composite::Tools) step runs them.
     pub tools: Vec<AgentTool>,
     /// The possible destinations.
     pub router: Option<Router>,

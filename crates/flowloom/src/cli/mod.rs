@@ -170,7 +170,7 @@ pub(crate) enum Command {
     },
     /// Delete old finished runs (memory and threads are kept)
     Prune {
-        /// Minimum age, for example 30d or 12h [default: the ages in [retention] of the configuration]
+        /// Minimum age, for example 30d or 12h [default: the ages in the retention settings]
         #[arg(long, value_name = "AGE")]
         older: Option<String>,
         /// Only runs with this final status [default: every status]

@@ -111,7 +111,8 @@ impl<'a> StartContext<'a> {
         &self.start.user
     }
 
-    /// See [`Runs::once`](flowloom_app::runs::service::Runs::once).
+    /// Starts one run for all calls with the same idempotency key and the same `request`. See
+    /// [`RunService::start_once`](flowloom_app::runs::service::RunService::start_once).
     pub(crate) async fn start_once(
         &self,
         request: &str,

@@ -150,7 +150,7 @@ impl Sqlite {
         rows.next()?.map(|row| read(&DbRow::Sqlite(row))).transpose()
     }
 
-    /// Moves the log into the database. Returns `true` if the log has grown so large that [`Sqlite::truncate`] is due.
+    /// Moves the log into the database. Returns `true` if the log has grown so large that [`Sqlite::truncate_log`] is due.
     /// A failure is ignored: the next checkpoint, or opening the database, makes up for it.
     pub(crate) fn run_checkpoint(&self) -> bool {
         let log = self.0.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));

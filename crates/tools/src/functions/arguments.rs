@@ -1,7 +1,7 @@
 //! Arguments of a call in which secrets are still names, so that each secret is encoded, and later redacted, where its
 //! value is used.
 //!
-//! [`flowloom_core::effect::args`] defines where arguments come from.
+//! [`Payload`](flowloom_core::effect::Payload) defines where arguments come from.
 
 use std::cell::RefCell;
 

@@ -62,7 +62,7 @@ impl PgSession {
         Ok(statement)
     }
 
-    /// Sends a statement. Its error is reported by the next [`Session::flush`].
+    /// Sends a statement. Its error is reported by the next [`PgSession::flush_pending`].
     pub(crate) fn send_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError> {
         let statement = self.prepare_statement(sql, params)?;
         let params: Vec<OwnedParam> = params.iter().map(OwnedParam::from).collect();
@@ -73,7 +73,7 @@ impl PgSession {
         }))
     }
 
-    /// Sends statements without parameters, like [`Session::send`].
+    /// Sends statements without parameters, like [`PgSession::send_statement`].
     pub(crate) fn send_plain(&self, sql: &'static str) -> Result<(), StoreError> {
         let client = self.client.clone();
         self.start_sending(Box::pin(async move { client.batch_execute(sql).await.map(|()| 0) }))
