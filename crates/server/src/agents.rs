@@ -93,7 +93,8 @@ async fn find_agent(call: &StartContext<'_>, name: &str) -> ApiResult<Arc<Catalo
         Ok(_) | Err(AppError::Definition(DefinitionError::NotFound(_))) => {}
         Err(error) => return Err(error.into()),
     }
-    let text = match parts::find_row(call.server, call.user().to_owned(), DefinitionKind::Agent, name).await {
+    let text = match parts::find_row(&call.server.app.store, call.user().to_owned(), DefinitionKind::Agent, name).await
+    {
         Ok(row) => row.content,
         Err(_) if name == DEFAULT_THREAD => agent::DEFAULT_DEFINITION.to_owned(),
         Err(_) => return Err(Problem::not_found("agent", name)),

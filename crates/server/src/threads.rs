@@ -96,21 +96,21 @@ pub(crate) struct ThreadMessages {
     messages: Value,
 }
 
-async fn load_messages(server: &Server, user: &str, key: &str) -> ApiResult<Option<Value>> {
-    Ok(server.app.store.read_memory(&thread_namespace(user), key).await?)
+async fn load_messages(store: &Store, user: &str, key: &str) -> ApiResult<Option<Value>> {
+    Ok(store.read_memory(&thread_namespace(user), key).await?)
 }
 
 /// Returns the messages of a conversation.
 #[utoipa::path(get, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "get_thread", tag = "threads", security(("key" = ["read"])),
     params(("workflow" = String, Path), ("thread" = String, Path), OwnerQuery), responses((status = 200, body = ThreadMessages), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_thread(
-    State(server): State<Server>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     PathParam((workflow, thread)): PathParam<(String, String)>,
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<Json<ThreadMessages>> {
     caller.require_scope(Scope::Read)?;
-    let found = load_messages(&server, &caller.resolve_user(whose.user)?, &thread_key(&workflow, &thread)).await?;
+    let found = load_messages(&store, &caller.resolve_user(whose.user)?, &thread_key(&workflow, &thread)).await?;
     Ok(Json(ThreadMessages { messages: found.ok_or_else(|| Problem::not_found("thread", &thread))? }))
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn delete_thread(
     caller.require_scope(Scope::Run)?;
     let (user, key) = (caller.resolve_user(whose.user)?, thread_key(&workflow, &thread));
     let _turn = ThreadTurn::acquire(&server.busy_threads, &user, &key).await?;
-    if load_messages(&server, &user, &key).await?.is_none() {
+    if load_messages(&server.app.store, &user, &key).await?.is_none() {
         return Err(Problem::not_found("thread", &thread));
     }
     server.app.store.write_memory(thread_namespace(&user), vec![MemoryWrite { key, value: None }]).await?;
@@ -220,7 +220,8 @@ pub(crate) async fn run_turn(
             answer_with_text(server, server.app.open_run_by_id(run).await?, text, call.user()).await?
         }
         None => {
-            let before = load_messages(server, call.user(), &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
+            let before =
+                load_messages(&server.app.store, call.user(), &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
             let inputs = Value::map([("messages", before), ("message", text.into())]);
             let new = StartRunRequest {
                 thread: Some(key),

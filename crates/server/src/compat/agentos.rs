@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::stored::{DefinitionContent, to_agentos_json};
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
@@ -68,9 +69,9 @@ pub(crate) async fn create_workflow(
 /// `workflow::list`: lists the step lists with their source.
 #[utoipa::path(get, path = "/api/workflows", operation_id = "agentos_list", tag = "AgentOS", security(("key" = ["read"])),
     responses((status = 200, description = "A list of definitions")))]
-pub(crate) async fn list_workflows(State(server): State<Server>, caller: Caller) -> ApiResult<Json<Value>> {
+pub(crate) async fn list_workflows(State(catalog): State<Arc<Catalog>>, caller: Caller) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let found = list_definitions(&server, caller.resolve_user(None)?, steps::FORMAT).await?;
+    let found = list_definitions(&catalog, caller.resolve_user(None)?, steps::FORMAT).await?;
     let written = found.iter().map(|(definition, content)| match definition.stored_row() {
         Some(row) => to_agentos_json(row),
         None => {

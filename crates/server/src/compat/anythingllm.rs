@@ -10,6 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
@@ -131,7 +132,7 @@ async fn store_flow(server: &Server, caller: &Caller, uuid: &str, config: Map) -
 /// Lists flows, and whether each is available to agents.
 #[utoipa::path(get, path = "/api/agent-flows/list", operation_id = "agent_flows_list", tag = "AnythingLLM", security(("key" = ["read"])),
     responses((status = 200, description = "`{success, flows: [{name, uuid, description, active}]}`")))]
-pub(crate) async fn list_flows(State(server): State<Server>, caller: Caller) -> FlowResult {
+pub(crate) async fn list_flows(State(catalog): State<Arc<Catalog>>, caller: Caller) -> FlowResult {
     caller.require_scope(Scope::Read)?;
     let flow = |(definition, content): &(Arc<flowloom_app::definitions::catalog::CatalogEntry>, DefinitionContent)| {
         let config = parse_config(content);
@@ -144,7 +145,7 @@ pub(crate) async fn list_flows(State(server): State<Server>, caller: Caller) -> 
             ("plugin", format!("@@flow_{}", definition.id).into()),
         ])
     };
-    let found = list_definitions(&server, caller.resolve_user(None)?, flow::FORMAT).await?;
+    let found = list_definitions(&catalog, caller.resolve_user(None)?, flow::FORMAT).await?;
     Ok(Json(Value::map([("success", true.into()), ("flows", Value::list(found.iter().map(flow).collect()))])))
 }
 
@@ -156,12 +157,12 @@ fn parse_config(content: &DefinitionContent) -> Map {
 #[utoipa::path(get, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_get", tag = "AnythingLLM", security(("key" = ["read"])), params(("uuid" = String, Path)),
     responses((status = 200, description = "`{success, flow: {name, uuid, config}}`"), (status = 404, description = "`{success: false, error}`")))]
 pub(crate) async fn get_flow(
-    State(server): State<Server>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     PathParam(uuid): PathParam<String>,
 ) -> FlowResult {
     caller.require_scope(Scope::Read)?;
-    let (_, content) = find_definition(&server, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
+    let (_, content) = find_definition(&catalog, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
     Ok(flow_response(&uuid, parse_config(&content)))
 }
 
@@ -180,9 +181,9 @@ pub(crate) async fn delete_flow(
     PathParam(uuid): PathParam<String>,
 ) -> FlowResult {
     let key = writable_key(&caller, None, DefinitionKind::Workflow, &uuid)?;
-    reject_folder_file(&server, &uuid).await?;
-    find_definition(&server, key.user.clone(), flow::FORMAT, &uuid).await?;
-    delete_definition(&server, key).await?;
+    reject_folder_file(&server.catalog, &uuid).await?;
+    find_definition(&server.catalog, key.user.clone(), flow::FORMAT, &uuid).await?;
+    delete_definition(&server.app, key).await?;
     Ok(Json(Value::map([("success", true.into())])))
 }
 
@@ -204,7 +205,7 @@ pub(crate) async fn toggle_flow(
     JsonBody(toggle, _): JsonBody<ToggleRequest>,
 ) -> FlowResult {
     caller.require_scope(Scope::Write)?;
-    let (_, content) = find_definition(&server, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
+    let (_, content) = find_definition(&server.catalog, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
     let mut config = parse_config(&content);
     match toggle.active {
         Some(active) => drop(config.insert("active".into(), active.into())),
@@ -227,7 +228,7 @@ pub(crate) async fn run_flow(
     JsonBody(body, text): JsonBody<Value>,
 ) -> Result<Response, AnythingLlmError> {
     let call = StartContext::admitted(&server, &caller, None, &headers)?;
-    let (flow, _) = find_definition(&server, call.user().to_owned(), flow::FORMAT, &uuid).await?;
+    let (flow, _) = find_definition(&server.catalog, call.user().to_owned(), flow::FORMAT, &uuid).await?;
     let inputs = body.get("variables").filter(|given| given.as_map().is_some()).unwrap_or(&body).clone();
     if inputs.as_map().is_none() {
         return Err(invalid_request("the variables of a flow are an object"));

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::DefinitionContent;
+use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_core::event::Record;
@@ -19,7 +21,6 @@ use flowloom_formats::{RenderedResult, render_result};
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::MAX_WAIT;
 use crate::runs::start::StartContext;
-use crate::state::Server;
 
 /// The state of a run after waiting for it.
 pub(crate) struct CompatRun {
@@ -59,13 +60,13 @@ pub(crate) async fn run_and_wait(
         .start_once(&request, async |id| call.start_run(definition, StartRunRequest { id, ..starting }).await)
         .await?;
     call.server.runs.wait_with_timeout(active.id, active.completion, MAX_WAIT).await;
-    read_snapshot(call.server, active.id).await
+    read_snapshot(&call.server.app, active.id).await
 }
 
 /// Reads the state of a run.
-pub(crate) async fn read_snapshot(server: &Server, id: RunId) -> ApiResult<CompatRun> {
-    let opened = server.app.open_run_by_id(id).await?;
-    let past = flowloom_app::runs::finished::read_outcome(&server.app, &opened).await?;
+pub(crate) async fn read_snapshot(app: &App, id: RunId) -> ApiResult<CompatRun> {
+    let opened = app.open_run_by_id(id).await?;
+    let past = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
     let presented = render_result(&opened.plan, &past.state, &past.env);
     let definition = opened.definition().to_owned();
     Ok(CompatRun { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })
@@ -73,14 +74,14 @@ pub(crate) async fn read_snapshot(server: &Server, id: RunId) -> ApiResult<Compa
 
 /// All definitions of one format available to a user, with their source.
 pub(crate) async fn list_definitions(
-    server: &Server,
+    catalog: &Arc<Catalog>,
     user: String,
     format: Format,
 ) -> ApiResult<Vec<(Arc<CatalogEntry>, DefinitionContent)>> {
-    let shared = server.clone();
+    let catalog = catalog.clone();
     let found = crate::blocking::run_blocking(move || {
-        let all = shared.catalog.list_definitions(&user)?.into_iter().filter(|definition| definition.format == format);
-        all.map(|definition| Ok((definition.clone(), shared.catalog.read_content(&definition)?))).collect()
+        let all = catalog.list_definitions(&user)?.into_iter().filter(|definition| definition.format == format);
+        all.map(|definition| Ok((definition.clone(), catalog.read_content(&definition)?))).collect()
     });
     let found: Result<_, AppError> = found.await?;
     Ok(found?)
@@ -88,15 +89,15 @@ pub(crate) async fn list_definitions(
 
 /// A definition of one format with its source. Fails with `NotThere`.
 pub(crate) async fn find_definition(
-    server: &Server,
+    catalog: &Arc<Catalog>,
     user: String,
     format: Format,
     id: &str,
 ) -> ApiResult<(Arc<CatalogEntry>, DefinitionContent)> {
-    let (shared, wanted) = (server.clone(), id.to_owned());
+    let (catalog, wanted) = (catalog.clone(), id.to_owned());
     let found = crate::blocking::run_blocking(move || {
-        let found = shared.catalog.find_definition(&user, &wanted)?.filter(|definition| definition.format == format);
-        found.map(|definition| Ok((definition.clone(), shared.catalog.read_content(&definition)?))).transpose()
+        let found = catalog.find_definition(&user, &wanted)?.filter(|definition| definition.format == format);
+        found.map(|definition| Ok((definition.clone(), catalog.read_content(&definition)?))).transpose()
     });
     let found: Result<_, AppError> = found.await?;
     found?.ok_or_else(|| Problem::not_found(format.name(), id))

@@ -1,17 +1,20 @@
 //! What all routes that change definitions share: whose they are, and how one is changed or taken away.
 
+use std::sync::Arc;
+
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::stored::is_definition_id;
+use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind};
+use flowloom_store::{ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, Store};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
-use crate::state::Server;
 
 /// Selects the user who owns the definitions.
 #[derive(Deserialize, IntoParams)]
@@ -45,27 +48,27 @@ pub(crate) fn writable_user(caller: &Caller, user: Option<String>, id: &str) -> 
 }
 
 /// Applies one change.
-pub(crate) async fn apply_change(server: &Server, change: DefinitionChange) -> ApiResult<ChangeResult> {
-    let changed = server.app.store.change_definitions(vec![change], SystemClock.now_ms()).await?;
+pub(crate) async fn apply_change(store: &Store, change: DefinitionChange) -> ApiResult<ChangeResult> {
+    let changed = store.change_definitions(vec![change], SystemClock.now_ms()).await?;
     Ok(changed.first().copied().unwrap_or(ChangeResult::Missing))
 }
 
 /// Deletes a definition. Fails with `NotThere` if there is none.
-pub(crate) async fn delete_definition(server: &Server, key: DefinitionKey) -> ApiResult<()> {
+pub(crate) async fn delete_definition(app: &App, key: DefinitionKey) -> ApiResult<()> {
     let (what, id) = (key.kind.name(), key.id.clone());
     if key.kind == DefinitionKind::Block {
-        return Ok(server.app.blocks.remove_block(&key.user, &key.id).await?);
+        return Ok(app.blocks.remove_block(&key.user, &key.id).await?);
     }
-    match apply_change(server, DefinitionChange::Delete(key)).await? {
+    match apply_change(&app.store, DefinitionChange::Delete(key)).await? {
         ChangeResult::Missing => Err(Problem::not_found(what, &id)),
         _ => Ok(()),
     }
 }
 
 /// Fails with `NotMine` if the id belongs to a file of the served folder.
-pub(crate) async fn reject_folder_file(server: &Server, id: &str) -> ApiResult<()> {
-    let (shared, wanted) = (server.clone(), id.to_owned());
-    let found = crate::blocking::run_blocking(move || shared.catalog.find_file(&wanted)).await?;
+pub(crate) async fn reject_folder_file(catalog: &Arc<Catalog>, id: &str) -> ApiResult<()> {
+    let (catalog, wanted) = (catalog.clone(), id.to_owned());
+    let found = crate::blocking::run_blocking(move || catalog.find_file(&wanted)).await?;
     match found.as_ref().and_then(|definition| definition.file_path()) {
         Some(file) => {
             let message = format!("the workflow {id} is the file {file} of the served folder; change it there");

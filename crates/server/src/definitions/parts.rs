@@ -3,9 +3,12 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use flowloom_app::blocks::{built_in_blocks, find_built_in, id_of};
 use flowloom_app::definitions::stored;
+use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::hash::Hash;
@@ -13,7 +16,8 @@ use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_store::{
-    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, VersionRow,
+    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, Store,
+    VersionRow,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -94,9 +98,8 @@ pub(crate) struct SharedDefinitionList {
     items: Vec<SharedDefinition>,
 }
 
-async fn list_all(server: Server, user: String, kind: DefinitionKind) -> ApiResult<SharedDefinitionList> {
-    let rows =
-        crate::blocking::run_blocking(move || stored::list_definitions(&server.app.store, &user, kind)).await??;
+async fn list_all(store: Arc<Store>, user: String, kind: DefinitionKind) -> ApiResult<SharedDefinitionList> {
+    let rows = crate::blocking::run_blocking(move || stored::list_definitions(&store, &user, kind)).await??;
     let mut items: Vec<SharedDefinition> = rows.into_iter().map(SharedDefinition::from_row).collect();
     if kind == DefinitionKind::Block {
         let brought = built_in_blocks().iter().filter(|block| !items.iter().any(|item| item.id == id_of(block)));
@@ -109,7 +112,7 @@ async fn list_all(server: Server, user: String, kind: DefinitionKind) -> ApiResu
 
 /// The definition that is effective for a user: the current content or the requested version.
 async fn find_one(
-    server: &Server,
+    store: &Arc<Store>,
     which: VersionQuery,
     caller: &Caller,
     kind: DefinitionKind,
@@ -118,7 +121,7 @@ async fn find_one(
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(which.user)?;
     if let Some(version) = which.version {
-        let (key, rows) = find_versions(server, user, kind, &id).await?;
+        let (key, rows) = find_versions(store, user, kind, &id).await?;
         let row = rows.into_iter().find(|row| row.version == version);
         let is_shared = key.user == flowloom_store::SHARED_USER;
         return row
@@ -126,25 +129,25 @@ async fn find_one(
             .ok_or_else(|| Problem::not_found(kind.name(), &id));
     }
     match find_built_in(&id).filter(|_| kind == DefinitionKind::Block) {
-        Some(block) => Ok(find_row(server, user, kind, &id)
+        Some(block) => Ok(find_row(store, user, kind, &id)
             .await
             .map_or_else(|_| SharedDefinition::from_built_in(block), SharedDefinition::from_row)),
-        None => find_row(server, user, kind, &id).await.map(SharedDefinition::from_row),
+        None => find_row(store, user, kind, &id).await.map(SharedDefinition::from_row),
     }
 }
 
 /// Every version of a definition of the user, or else of everyone.
 async fn find_versions(
-    server: &Server,
+    store: &Arc<Store>,
     user: String,
     kind: DefinitionKind,
     id: &str,
 ) -> ApiResult<(DefinitionKey, Vec<VersionRow>)> {
-    let (shared, id) = (server.clone(), id.to_owned());
+    let (store, id) = (store.clone(), id.to_owned());
     let found = crate::blocking::run_blocking(move || {
         for user in [user, flowloom_store::SHARED_USER.to_owned()] {
             let key = DefinitionKey { user, kind, id: id.clone() };
-            let rows = shared.app.store.list_versions(&key)?;
+            let rows = store.list_versions(&key)?;
             if !rows.is_empty() {
                 return Ok((key, rows));
             }
@@ -156,19 +159,18 @@ async fn find_versions(
 
 /// The definition that is effective for a user. Fails with `NotThere`.
 pub(crate) async fn find_row(
-    server: &Server,
+    store: &Arc<Store>,
     user: String,
     kind: DefinitionKind,
     id: &str,
 ) -> ApiResult<DefinitionRow> {
-    let (shared, wanted) = (server.clone(), id.to_owned());
-    let found = crate::blocking::run_blocking(move || stored::find_definition(&shared.app.store, &user, kind, &wanted))
-        .await??;
+    let (store, wanted) = (store.clone(), id.to_owned());
+    let found = crate::blocking::run_blocking(move || stored::find_definition(&store, &user, kind, &wanted)).await??;
     found.ok_or_else(|| Problem::not_found(kind.name(), id))
 }
 
 /// Stores a definition under its own id. Fails with `RequestInvalid` if it names another id.
-pub(crate) async fn store_definition(server: &Server, key: DefinitionKey, part: &Value) -> ApiResult<ChangeResult> {
+pub(crate) async fn store_definition(app: &App, key: DefinitionKey, part: &Value) -> ApiResult<ChangeResult> {
     let names: &[&str] = match key.kind {
         DefinitionKind::Agent => &["id", "agentId", "agent_id"],
         DefinitionKind::Tool => &["id", "toolId", "tool_id"],
@@ -189,12 +191,12 @@ pub(crate) async fn store_definition(server: &Server, key: DefinitionKey, part: 
     }
     let part = Value::from(part);
     if key.kind == DefinitionKind::Block {
-        let changed = server.app.blocks.put_blocks(&key.user, &[part]).await?;
+        let changed = app.blocks.put_blocks(&key.user, &[part]).await?;
         return Ok(changed.first().copied().unwrap_or(ChangeResult::Missing));
     }
     let content = render::to_json(&part);
     apply_change(
-        server,
+        &app.store,
         DefinitionChange::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() }),
     )
     .await
@@ -214,6 +216,7 @@ macro_rules! part_routes {
             use crate::definitions::change::delete_definition;
             use crate::definitions::put::VersionList;
             use crate::definitions::put::VersionQuery;
+            use super::{App, Arc, Store};
             use super::SharedDefinition;
             use super::SharedDefinitionList;
             use super::list_all;
@@ -221,7 +224,6 @@ macro_rules! part_routes {
             use super::store_definition;
             use super::find_one;
             use super::change_status;
-            use crate::state::Server;
             use crate::body::JsonBody;
             use crate::caller::Caller;
             use flowloom_app::keys::Scope;
@@ -237,37 +239,37 @@ macro_rules! part_routes {
             /// Lists all definitions of the user and those shared with everyone.
             #[utoipa::path(get, path = $list, operation_id = concat!("list_", $tag), tag = $tag, security(("key" = ["read"])), params(OwnerQuery), responses((status = 200, body = SharedDefinitionList)))]
             pub(crate) async fn list_parts(
-                State(server): State<Server>,
+                State(store): State<Arc<Store>>,
                 caller: Caller,
                 QueryParams(whose): QueryParams<OwnerQuery>,
             ) -> ApiResult<Json<SharedDefinitionList>> {
                 caller.require_scope(Scope::Read)?;
-                Ok(Json(list_all(server, caller.resolve_user(whose.user)?, $kind).await?))
+                Ok(Json(list_all(store, caller.resolve_user(whose.user)?, $kind).await?))
             }
 
             /// Returns one definition.
             #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), VersionQuery),
                                 responses((status = 200, body = SharedDefinition), (status = 404, body = ProblemDocument)))]
             pub(crate) async fn get_part(
-                State(server): State<Server>,
+                State(store): State<Arc<Store>>,
                 caller: Caller,
                 PathParam(id): PathParam<String>,
                 QueryParams(which): QueryParams<VersionQuery>,
             ) -> ApiResult<Json<SharedDefinition>> {
-                find_one(&server, which, &caller, $kind, id).await.map(Json)
+                find_one(&store, which, &caller, $kind, id).await.map(Json)
             }
 
             /// Lists every version, newest first, also of a deleted definition.
             #[utoipa::path(get, path = concat!($one, "/versions"), operation_id = concat!("list_", $tag, "_versions"), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), OwnerQuery),
                                 responses((status = 200, body = VersionList), (status = 404, body = ProblemDocument)))]
             pub(crate) async fn list_part_versions(
-                State(server): State<Server>,
+                State(store): State<Arc<Store>>,
                 caller: Caller,
                 PathParam(id): PathParam<String>,
                 QueryParams(whose): QueryParams<OwnerQuery>,
             ) -> ApiResult<Json<VersionList>> {
                 caller.require_scope(Scope::Read)?;
-                let (_, rows) = super::find_versions(&server, caller.resolve_user(whose.user)?, $kind, &id).await?;
+                let (_, rows) = super::find_versions(&store, caller.resolve_user(whose.user)?, $kind, &id).await?;
                 Ok(Json(VersionList::from_rows(rows)))
             }
 
@@ -277,7 +279,7 @@ macro_rules! part_routes {
                                 responses((status = 200, description = "Updated or unchanged", body = SharedDefinition),
                                     (status = 201, description = "Created", body = SharedDefinition), (status = 400, body = ProblemDocument)))]
             pub(crate) async fn put_part(
-                State(server): State<Server>,
+                State(app): State<Arc<App>>,
                 caller: Caller,
                 PathParam(id): PathParam<String>,
                 QueryParams(whose): QueryParams<OwnerQuery>,
@@ -285,20 +287,20 @@ macro_rules! part_routes {
             ) -> ApiResult<(StatusCode, Json<SharedDefinition>)> {
                 let key = writable_key(&caller, whose.user, $kind, &id)?;
                 let user = key.user.clone();
-                let changed = store_definition(&server, key, &part).await?;
-                Ok((change_status(changed), Json(SharedDefinition::from_row(find_row(&server, user, $kind, &id).await?))))
+                let changed = store_definition(&app, key, &part).await?;
+                Ok((change_status(changed), Json(SharedDefinition::from_row(find_row(&app.store, user, $kind, &id).await?))))
             }
 
             /// Deletes a definition. Fails while a workflow uses it.
             #[utoipa::path(delete, path = $one, operation_id = concat!("delete_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery),
                                 responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
             pub(crate) async fn delete_part(
-                State(server): State<Server>,
+                State(app): State<Arc<App>>,
                 caller: Caller,
                 PathParam(id): PathParam<String>,
                 QueryParams(whose): QueryParams<OwnerQuery>,
             ) -> ApiResult<StatusCode> {
-                delete_definition(&server, writable_key(&caller, whose.user, $kind, &id)?).await?;
+                delete_definition(&app, writable_key(&caller, whose.user, $kind, &id)?).await?;
                 Ok(StatusCode::NO_CONTENT)
             }
         }

@@ -77,10 +77,10 @@ pub(crate) async fn store_workflow(
     content: DefinitionContent,
     is_draft: bool,
 ) -> ApiResult<(ChangeResult, WorkflowInfo)> {
-    reject_folder_file(server, &key.id).await?;
+    reject_folder_file(&server.catalog, &key.id).await?;
     let (shared, whose) = (server.clone(), key.clone());
     let new = crate::blocking::run_blocking(move || compile_checked(&shared, whose, &content, is_draft)).await??;
-    let changed = apply_change(server, DefinitionChange::Put(new)).await?;
+    let changed = apply_change(&server.app.store, DefinitionChange::Put(new)).await?;
     let shared = server.clone();
     let found = crate::blocking::run_blocking(move || shared.catalog.find_definition(&key.user, &key.id)).await??;
     let found = found.ok_or_else(|| Problem::new(Code::StoreFailed, "the stored workflow is missing"))?;
@@ -119,8 +119,8 @@ pub(crate) async fn delete_workflow(
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<StatusCode> {
     let key = writable_key(&caller, whose.user, DefinitionKind::Workflow, &id)?;
-    reject_folder_file(&server, &id).await?;
-    delete_definition(&server, key).await?;
+    reject_folder_file(&server.catalog, &id).await?;
+    delete_definition(&server.app, key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -3,10 +3,14 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
+use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::sync::{self, SyncItem, SyncOutcome};
+use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use serde::{Deserialize, Serialize};
@@ -18,7 +22,6 @@ use crate::caller::Caller;
 use crate::definitions::change::reject_folder_file;
 use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::state::Server;
 
 /// Query parameters of a synchronisation.
 #[derive(Deserialize, IntoParams)]
@@ -58,7 +61,8 @@ pub(crate) struct SyncResult {
 #[utoipa::path(put, path = "/api/v1/workflows", tag = "workflows", operation_id = "sync_workflows", security(("key" = ["write"])), params(SyncQuery), request_body = SyncRequest,
     responses((status = 200, body = SyncResult), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn sync_workflows(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(how): QueryParams<SyncQuery>,
     JsonBody(folder, _): JsonBody<SyncRequest>,
@@ -66,12 +70,12 @@ pub(crate) async fn sync_workflows(
     caller.require_scope(Scope::Write)?;
     let user = caller.resolve_user(how.user)?;
     for item in &folder.items {
-        reject_folder_file(&server, &item.id).await?;
+        reject_folder_file(&catalog, &item.id).await?;
     }
-    let shared = server.clone();
+    let shared = app.clone();
     let planned = run_blocking(move || {
-        let loader = Loader { config: &shared.app.config, format: None, lenient: false };
-        sync::plan_sync(&shared.app.store, &loader, &user, folder.items, how.prune)
+        let loader = Loader { config: &shared.config, format: None, lenient: false };
+        sync::plan_sync(&shared.store, &loader, &user, folder.items, how.prune)
     })
     .await??;
     let changes = planned.map_err(|problems| {
@@ -79,6 +83,6 @@ pub(crate) async fn sync_workflows(
             .with_errors(problems)
     })?;
     let SyncOutcome { created, updated, unchanged, deleted } =
-        sync::apply_plan(&server.app.store, changes, how.dry_run).await?;
+        sync::apply_plan(&app.store, changes, how.dry_run).await?;
     Ok(Json(SyncResult { created, updated, unchanged, deleted }))
 }

@@ -122,7 +122,7 @@ impl ToolCallHandler<'_> {
 
     /// The run of this tool that the client names. The id is untrusted and checked like any other.
     async fn find_own_run(&self, run: &str) -> ApiResult<RunId> {
-        let id = find_own_run(self.server, &self.caller, run)?;
+        let id = find_own_run(&self.server.app.store, &self.caller, run)?;
         let state = self.server.app.open_run_by_id(id).await?.state();
         let workflow = state.created.as_ref().and_then(|created| created.workflow.as_deref());
         if workflow == Some(&self.tool.workflow) { Ok(id) } else { Err(Problem::not_found("run", run)) }

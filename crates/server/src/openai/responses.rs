@@ -3,10 +3,13 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
+use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
@@ -175,16 +178,16 @@ pub(crate) async fn create_response(
 #[utoipa::path(get, path = "/v1/responses/{id}", tag = "OpenAI", operation_id = "openai_get_response", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The response", body = Object), (status = 404, description = "The response does not exist, or belongs to another user")))]
 pub(crate) async fn get_response(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
     let run = parse_response_id(&id)?;
-    if !is_own_run(&server, &caller, run)? {
+    if !is_own_run(&app.store, &caller, run)? {
         return Err(Problem::not_found("response", &id));
     }
-    let ended = read_outcome(&server, run).await?;
+    let ended = read_outcome(&app, run).await?;
     let state = &ended.outcome.state;
     let model = state.created.as_ref().and_then(|created| created.workflow.clone()).unwrap_or_default();
     let shape = ResponseBuilder { run, model, previous: None };

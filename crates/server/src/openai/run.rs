@@ -109,7 +109,7 @@ impl OpenAiContext<'_> {
 
     /// Prepends the messages of an earlier run to the inputs.
     async fn continue_from(&self, previous: RunId, inputs: Value) -> ApiResult<Value> {
-        let opened = open_own_run(self.server, self.caller, &previous.to_string()).await?;
+        let opened = open_own_run(&self.server.app, self.caller, &previous.to_string()).await?;
         let past = flowloom_app::runs::finished::read_outcome(&self.server.app, &opened).await?;
         let said = render_result(&opened.plan, &past.state, &past.env).result;
         let list = |value: &Value| value.get("messages").and_then(Value::as_list).unwrap_or_default().to_vec();
@@ -124,7 +124,7 @@ impl OpenAiContext<'_> {
         let own: Vec<_> = results.iter().filter_map(|(id, text)| Some((parse_call_id(id)?, text.as_str()))).collect();
         let run = own.first().map(|((run, _), _)| *run).or(wanted.previous);
         let Some(run) = run else { return Ok(None) };
-        let opened = open_own_run(self.server, self.caller, &run.to_string()).await?;
+        let opened = open_own_run(&self.server.app, self.caller, &run.to_string()).await?;
         let state = opened.state();
         let workflow = state.created.as_ref().and_then(|created| created.workflow.as_deref());
         if workflow != Some(definition.id.as_str()) {

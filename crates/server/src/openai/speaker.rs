@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flowloom_app::engines::App;
 use flowloom_app::runs::supervisor::{ActiveRun, FinishedRun, RunCompletion};
 use flowloom_core::id::RunId;
 use flowloom_formats::AnswerSource;
@@ -127,14 +128,14 @@ impl AnswerStream {
         if let Some(ended) = self.server.runs.wait_with_timeout(self.run, self.completion.clone(), time).await {
             return Ok(ended);
         }
-        Ok(Arc::new(read_outcome(&self.server, self.run).await?))
+        Ok(Arc::new(read_outcome(&self.server.app, self.run).await?))
     }
 }
 
 /// Reads the outcome of a stored run.
-pub(crate) async fn read_outcome(server: &Server, run: RunId) -> ApiResult<FinishedRun> {
-    let opened = server.app.open_run_by_id(run).await?;
-    let outcome = flowloom_app::runs::finished::read_outcome(&server.app, &opened).await?;
+pub(crate) async fn read_outcome(app: &App, run: RunId) -> ApiResult<FinishedRun> {
+    let opened = app.open_run_by_id(run).await?;
+    let outcome = flowloom_app::runs::finished::read_outcome(app, &opened).await?;
     Ok(FinishedRun { plan: opened.plan, outcome })
 }
 

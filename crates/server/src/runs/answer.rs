@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use flowloom_app::engines::App;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::runs::summary;
 use flowloom_app::runs::supervisor::ActiveRun;
@@ -11,6 +12,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
+use flowloom_store::Store;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
@@ -65,7 +67,7 @@ pub(crate) async fn respond_with_run(
         }
         None => {
             server.runs.wait_until_stored(id, completion).await?;
-            summarize_stored(server, &server.app.open_run_by_id(id).await?).await?
+            summarize_stored(&server.app, &server.app.open_run_by_id(id).await?).await?
         }
     };
     let status = StatusCode::from_u16(status.table_row().http_status).unwrap_or(StatusCode::OK);
@@ -80,8 +82,8 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
 }
 
 /// The status and the summary of a stored run.
-pub(crate) async fn summarize_stored(server: &Server, opened: &LoadedRun) -> ApiResult<(Status, Response)> {
-    let past = flowloom_app::runs::finished::read_outcome(&server.app, opened).await?;
+pub(crate) async fn summarize_stored(app: &App, opened: &LoadedRun) -> ApiResult<(Status, Response)> {
+    let past = flowloom_app::runs::finished::read_outcome(app, opened).await?;
     Ok((past.state.status, summary_response(opened.id, &opened.plan, &past.state, &past.env)))
 }
 
@@ -105,20 +107,20 @@ fn summary_response(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Resp
 }
 
 /// The id of a run that the caller may access. Fails with `NotThere`.
-pub(crate) fn find_own_run(server: &Server, caller: &Caller, id: &str) -> ApiResult<RunId> {
+pub(crate) fn find_own_run(store: &Store, caller: &Caller, id: &str) -> ApiResult<RunId> {
     let own = match RunId::parse(id) {
-        Some(run) => is_own_run(server, caller, run)?.then_some(run),
+        Some(run) => is_own_run(store, caller, run)?.then_some(run),
         None => None,
     };
     own.ok_or_else(|| Problem::not_found("run", id))
 }
 
 /// Whether a run exists and the caller may access it.
-pub(crate) fn is_own_run(server: &Server, caller: &Caller, run: RunId) -> ApiResult<bool> {
-    Ok(server.app.store.get_run(run)?.is_some_and(|row| caller.can_access(&row.user)))
+pub(crate) fn is_own_run(store: &Store, caller: &Caller, run: RunId) -> ApiResult<bool> {
+    Ok(store.get_run(run)?.is_some_and(|row| caller.can_access(&row.user)))
 }
 
 /// Opens a run that the caller may access, with its records and its plan. Fails with `NotThere`.
-pub(crate) async fn open_own_run(server: &Server, caller: &Caller, id: &str) -> ApiResult<LoadedRun> {
-    Ok(server.app.open_run_by_id(find_own_run(server, caller, id)?).await?)
+pub(crate) async fn open_own_run(app: &App, caller: &Caller, id: &str) -> ApiResult<LoadedRun> {
+    Ok(app.open_run_by_id(find_own_run(&app.store, caller, id)?).await?)
 }

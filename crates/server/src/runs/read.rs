@@ -3,15 +3,18 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
-use flowloom_store::{RunFilter, RunRow};
+use flowloom_store::{RunFilter, RunRow, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -81,7 +84,7 @@ pub(crate) struct RunItem {
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs", params(RunQuery),
     security(("key" = ["read"])), responses((status = 200, description = "A page of runs", body = RunPage)))]
 pub(crate) async fn list_runs(
-    State(server): State<Server>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     QueryParams(filter): QueryParams<RunQuery>,
 ) -> ApiResult<Json<RunPage>> {
@@ -105,7 +108,7 @@ pub(crate) async fn list_runs(
         limit: limit + 1,
         offset: 0,
     };
-    let mut rows = crate::blocking::run_blocking(move || server.app.store.list_runs_matching(&wanted)).await??;
+    let mut rows = crate::blocking::run_blocking(move || store.list_runs_matching(&wanted)).await??;
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| has_more).map(|row| row.id.to_string());
@@ -126,13 +129,13 @@ pub(crate) async fn list_runs(
 #[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", operation_id = "get_run", params(("id" = String, Path)),
     security(("key" = ["read"])), responses((status = 200, description = "The run", body = RunSchema), (status = 404, description = "The run does not exist, or belongs to another user")))]
 pub(crate) async fn get_run(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let opened = open_own_run(&server, &caller, &id).await?;
-    Ok(summarize_stored(&server, &opened).await?.1)
+    let opened = open_own_run(&app, &caller, &id).await?;
+    Ok(summarize_stored(&app, &opened).await?.1)
 }
 
 /// The result of a replay.
@@ -147,13 +150,13 @@ pub(crate) struct ReplayResult {
 #[utoipa::path(post, path = "/api/v1/runs/{id}/replay", tag = "runs", operation_id = "replay_run", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The events are identical", body = ReplayResult), (status = 404, description = "The run does not exist, or belongs to another user"), (status = 409, description = "The replay diverged")))]
 pub(crate) async fn replay_run(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<ReplayResult>> {
     caller.require_scope(Scope::Read)?;
-    let opened = open_own_run(&server, &caller, &id).await?;
-    let outcome = server.app.engine_for_run(&opened)?.replay_run(opened.records.clone(), opened.plan.clone()).await?;
+    let opened = open_own_run(&app, &caller, &id).await?;
+    let outcome = app.engine_for_run(&opened)?.replay_run(opened.records.clone(), opened.plan.clone()).await?;
     Ok(Json(ReplayResult { events: outcome.records.len(), status: outcome.state.status.name() }))
 }
 
@@ -183,7 +186,7 @@ pub(crate) async fn follow_run(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let run = find_own_run(&server, &caller, &id)?;
+    let run = find_own_run(&server.app.store, &caller, &id)?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     Ok(events::stream_run(server, run, last.unwrap_or(from.from), from.deltas))
 }

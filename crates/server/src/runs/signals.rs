@@ -56,7 +56,7 @@ impl SignalRequest {
     /// Opens the run if the caller may signal it.
     async fn open_run(&self) -> ApiResult<LoadedRun> {
         self.caller.require_scope(Scope::Run)?;
-        open_own_run(&self.server, &self.caller, &self.id).await
+        open_own_run(&self.server.app, &self.caller, &self.id).await
     }
 
     /// Responds with the state of the run after waiting.

@@ -151,7 +151,7 @@ async fn stream_authoring(
     caller.require_scope(Scope::Write)?;
     request.validate()?;
     if let Some((run, after)) = parse_last_event_id(headers) {
-        let run = find_own_run(server, caller, &run.to_string())?;
+        let run = find_own_run(&server.app.store, caller, &run.to_string())?;
         return resume_stream(server, run, after).await;
     }
     let call = StartContext::admitted(server, caller, request.user_id.clone(), headers)?;

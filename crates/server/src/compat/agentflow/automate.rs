@@ -56,7 +56,7 @@ pub(crate) async fn automate_goal(
     };
     let call = call.with_key(Some(thread_key(planner_run.id)));
     let (definition, _) =
-        find_definition(&server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
+        find_definition(&server.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), "").await?;
     Ok(ended.to_response(automation_response(&authored, &ended)))
 }
@@ -102,7 +102,7 @@ async fn stream_automation(
     request.validate()?;
     let (active, after) = match parse_last_event_id(headers) {
         Some((run, after)) => {
-            let run = find_own_run(server, caller, &run.to_string())?;
+            let run = find_own_run(&server.app.store, caller, &run.to_string())?;
             if server.app.open_run_by_id(run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
                 return run_stream::resume_stream(server, caller, (run, after), pipeline_response).await;
             }
@@ -138,13 +138,13 @@ async fn stream_pipeline_run(server: &Server, planner_run: RunId) -> BoxStream<'
 
 /// Starts the run of the pipeline that an authoring run created, for the same user. Repeated calls return the same run.
 async fn start_pipeline_run(server: &Server, planner_run: RunId) -> ApiResult<Option<(ActiveRun, Arc<Plan>)>> {
-    let ended = read_snapshot(server, planner_run).await?;
+    let ended = read_snapshot(&server.app, planner_run).await?;
     let authored = authoring_response(&ended);
     let Some(id) = created_pipeline_id(&authored) else { return Ok(None) };
     let user = ended.state.created.as_deref().map(|created| created.user.clone()).unwrap_or_default();
     let call = StartContext::for_user(server, &user).with_key(Some(thread_key(planner_run)));
     let (definition, _) =
-        find_definition(server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
+        find_definition(&server.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     run_stream::start_run(&call, &definition, "").await.map(Some)
 }
 

@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_app::blocks::BlockRegistry;
+use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::value::Value;
@@ -23,19 +24,18 @@ use crate::definitions::change::{delete_definition, writable_key};
 use crate::definitions::parts;
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
-use crate::state::Server;
 
 /// Maximum number of blocks that a search returns.
 const MAX_SEARCH_RESULTS: usize = 10;
 
-async fn find_for_caller(server: &Server, caller: &Caller, id: &str) -> ApiResult<Value> {
+async fn find_for_caller(blocks: &Arc<BlockRegistry>, caller: &Caller, id: &str) -> ApiResult<Value> {
     caller.require_scope(Scope::Read)?;
-    find_block(server, caller.resolve_user(None)?, id).await
+    find_block(blocks, caller.resolve_user(None)?, id).await
 }
 
-async fn find_block(server: &Server, user: String, id: &str) -> ApiResult<Value> {
-    let (shared, wanted) = (server.clone(), id.to_owned());
-    let found = crate::blocking::run_blocking(move || shared.app.blocks.find_block(&user, &wanted)).await??;
+async fn find_block(blocks: &Arc<BlockRegistry>, user: String, id: &str) -> ApiResult<Value> {
+    let (blocks, wanted) = (blocks.clone(), id.to_owned());
+    let found = crate::blocking::run_blocking(move || blocks.find_block(&user, &wanted)).await??;
     found.ok_or_else(|| Problem::new(Code::NotThere, format!("Block not found: {id}")))
 }
 
@@ -54,22 +54,22 @@ pub(crate) async fn list_blocks(
 #[utoipa::path(get, path = "/api/blocks/{id}", operation_id = "agentflow_get_block", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The block"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_block(
-    State(server): State<Server>,
+    State(blocks): State<Arc<BlockRegistry>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<Value>> {
-    Ok(Json(find_for_caller(&server, &caller, &id).await?))
+    Ok(Json(find_for_caller(&blocks, &caller, &id).await?))
 }
 
 /// Returns the source of a block: its Python code or its prompt.
 #[utoipa::path(get, path = "/api/blocks/{id}/source", operation_id = "agentflow_block_source", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "`{source, type}`"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_source(
-    State(server): State<Server>,
+    State(blocks): State<Arc<BlockRegistry>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<serde_json::Value>> {
-    let block = find_for_caller(&server, &caller, &id).await?;
+    let block = find_for_caller(&blocks, &caller, &id).await?;
     let written = |key: &str| block.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     match (written("source_code"), written("prompt_template")) {
         (Some(source), _) => Ok(Json(json!({"source": source, "type": "python"}))),
@@ -82,7 +82,7 @@ pub(crate) async fn get_source(
 #[utoipa::path(post, path = "/api/blocks", operation_id = "agentflow_put_block", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{status, block_id}`"), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn put_block(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     JsonBody(block, _): JsonBody<Value>,
 ) -> ApiResult<Json<serde_json::Value>> {
@@ -90,7 +90,7 @@ pub(crate) async fn put_block(
         caller.require_scope(Scope::Write)?;
         return Err(Problem::new(Code::RequestInvalid, "a block must have an id"));
     };
-    parts::store_definition(&server, writable_key(&caller, None, DefinitionKind::Block, &id)?, &block).await?;
+    parts::store_definition(&app, writable_key(&caller, None, DefinitionKind::Block, &id)?, &block).await?;
     Ok(Json(json!({"status": "created", "block_id": id})))
 }
 
@@ -99,27 +99,27 @@ pub(crate) async fn put_block(
     responses((status = 200, description = "The block"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
         (status = 422, description = "All problems of the block", body = ProblemDocument)))]
 pub(crate) async fn update_block(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     JsonBody(block, _): JsonBody<Value>,
 ) -> ApiResult<Json<Value>> {
     let key = writable_key(&caller, None, DefinitionKind::Block, &id)?;
     let user = key.user.clone();
-    find_block(&server, user.clone(), &id).await?;
-    parts::store_definition(&server, key, &block).await?;
-    Ok(Json(find_block(&server, user, &id).await?))
+    find_block(&app.blocks, user.clone(), &id).await?;
+    parts::store_definition(&app, key, &block).await?;
+    Ok(Json(find_block(&app.blocks, user, &id).await?))
 }
 
 /// Deletes a block. Fails while a pipeline uses it.
 #[utoipa::path(delete, path = "/api/blocks/{id}", operation_id = "agentflow_delete_block", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn delete_block(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<StatusCode> {
-    delete_definition(&server, writable_key(&caller, None, DefinitionKind::Block, &id)?).await?;
+    delete_definition(&app, writable_key(&caller, None, DefinitionKind::Block, &id)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

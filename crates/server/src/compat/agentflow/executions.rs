@@ -4,9 +4,11 @@
 #![allow(unused_qualifications)]
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::summary;
 use flowloom_core::chat::Usage;
@@ -24,7 +26,6 @@ use crate::compat::runs::{CompatRun, read_snapshot};
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::find_own_run;
-use crate::state::Server;
 
 /// A run in AgentFlow's form.
 pub(crate) fn build_execution(ended: &CompatRun) -> Map {
@@ -79,7 +80,7 @@ fn node_usage(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
     used
 }
 
-async fn list_all(server: Server, caller: Caller, limit: u32) -> ApiResult<Json<Value>> {
+async fn list_all(app: Arc<App>, caller: Caller, limit: u32) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
     let filter = RunFilter {
         user: caller.user,
@@ -87,18 +88,18 @@ async fn list_all(server: Server, caller: Caller, limit: u32) -> ApiResult<Json<
         limit,
         ..RunFilter::default()
     };
-    let shared = server.clone();
-    let rows = crate::blocking::run_blocking(move || shared.app.store.list_runs_matching(&filter)).await??;
+    let store = app.store.clone();
+    let rows = crate::blocking::run_blocking(move || store.list_runs_matching(&filter)).await??;
     let mut executions = Vec::with_capacity(rows.len());
     for row in rows {
-        executions.push(build_execution(&read_snapshot(&server, row.id).await?).into());
+        executions.push(build_execution(&read_snapshot(&app, row.id).await?).into());
     }
     Ok(Json(Value::list(executions)))
 }
 
-async fn find_execution(server: &Server, caller: &Caller, id: &str) -> ApiResult<Json<Value>> {
+async fn find_execution(app: &App, caller: &Caller, id: &str) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let ended = read_snapshot(server, find_own_run(server, caller, id)?).await?;
+    let ended = read_snapshot(app, find_own_run(&app.store, caller, id)?).await?;
     match ended.plan.format {
         flowloom_formats::pipeline::FORMAT => Ok(Json(build_execution(&ended).into())),
         _ => Err(Problem::not_found("run", id)),
@@ -109,42 +110,42 @@ async fn find_execution(server: &Server, caller: &Caller, id: &str) -> ApiResult
 #[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(LimitQuery),
     responses((status = 200, description = "A list of executions")))]
 pub(crate) async fn list_executions(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
 ) -> ApiResult<Json<Value>> {
-    list_all(server, caller, limit.clamped()).await
+    list_all(app, caller, limit.clamped()).await
 }
 
 /// Returns a run of a pipeline.
 #[utoipa::path(get, path = "/api/executions/{id}", operation_id = "agentflow_execution", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The execution"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_execution(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<Value>> {
-    find_execution(&server, &caller, &id).await
+    find_execution(&app, &caller, &id).await
 }
 
 /// Same as `/api/executions`.
 #[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", security(("key" = ["read"])), params(LimitQuery),
     responses((status = 200, description = "A list of executions")))]
 pub(crate) async fn list_native(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     QueryParams(limit): QueryParams<LimitQuery>,
 ) -> ApiResult<Json<Value>> {
-    list_all(server, caller, limit.clamped()).await
+    list_all(app, caller, limit.clamped()).await
 }
 
 /// Same as `/api/executions/{id}`.
 #[utoipa::path(get, path = "/api/v1/executions/{id}", operation_id = "get_execution", tag = "executions", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The execution"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_native(
-    State(server): State<Server>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<Json<Value>> {
-    find_execution(&server, &caller, &id).await
+    find_execution(&app, &caller, &id).await
 }

@@ -17,7 +17,7 @@ use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
-use flowloom_store::{DefinitionKind, RunFilter};
+use flowloom_store::{DefinitionKind, RunFilter, Store};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -44,19 +44,23 @@ pub(crate) fn unwrap_pipeline(written: &Value) -> Map {
     responses((status = 200, description = "`[{id, name, user_intent, user_prompt, status, trigger_type, node_count, created_at}]`")))]
 pub(crate) async fn list_pipelines(State(server): State<Server>, caller: Caller) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let mut found = list_definitions(&server, caller.resolve_user(None)?, flowloom_formats::pipeline::FORMAT).await?;
+    let mut found =
+        list_definitions(&server.catalog, caller.resolve_user(None)?, flowloom_formats::pipeline::FORMAT).await?;
     // Files of the folder have no creation time and come last.
     found.sort_by_key(|(definition, _)| std::cmp::Reverse(definition.stored_row().map(|row| row.created_at)));
     let user = caller.user.clone();
     let items = crate::blocking::run_blocking(move || {
-        found.iter().map(|(definition, content)| build_item(&server, user.clone(), definition, content)).collect()
+        found
+            .iter()
+            .map(|(definition, content)| build_item(&server.app.store, user.clone(), definition, content))
+            .collect()
     });
     let items: Result<Vec<Value>, AppError> = items.await?;
     Ok(Json(Value::list(items?)))
 }
 
 fn build_item(
-    server: &Server,
+    store: &Store,
     user: Option<String>,
     definition: &CatalogEntry,
     content: &DefinitionContent,
@@ -64,7 +68,7 @@ fn build_item(
     let pipeline = unwrap_pipeline(&parse_value(content.entry_text()).unwrap_or_default());
     let field = |name: &str| pipeline.get(name).cloned().unwrap_or_default();
     let filter = RunFilter { user, workflow: Some(definition.id.clone()), limit: 1, ..RunFilter::default() };
-    let last = server.app.store.list_runs_matching(&filter)?.pop();
+    let last = store.list_runs_matching(&filter)?.pop();
     let ran = last
         .and_then(|run| flowloom_core::status::Status::parse(&run.status))
         .map(|status| flowloom_formats::steps::status_word(status));
@@ -94,7 +98,7 @@ pub(crate) async fn get_pipeline(
 ) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
     let (_, content) =
-        find_definition(&server, caller.resolve_user(None)?, flowloom_formats::pipeline::FORMAT, &id).await?;
+        find_definition(&server.catalog, caller.resolve_user(None)?, flowloom_formats::pipeline::FORMAT, &id).await?;
     let mut pipeline = unwrap_pipeline(&parse_value(content.entry_text()).unwrap_or_default());
     pipeline.insert("id".into(), id.into());
     Ok(Json(pipeline.into()))
@@ -141,9 +145,9 @@ pub(crate) async fn delete_pipeline(
     PathParam(id): PathParam<String>,
 ) -> ApiResult<StatusCode> {
     let key = writable_key(&caller, None, DefinitionKind::Workflow, &id)?;
-    reject_folder_file(&server, &id).await?;
-    find_definition(&server, key.user.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
-    delete_definition(&server, key).await?;
+    reject_folder_file(&server.catalog, &id).await?;
+    find_definition(&server.catalog, key.user.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
+    delete_definition(&server.app, key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -160,7 +164,7 @@ pub(crate) async fn run_workflow(
 ) -> ApiResult<Response> {
     let call = StartContext::admitted(&server, &caller, None, &headers)?;
     let (definition, _) =
-        find_definition(&server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
+        find_definition(&server.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), "").await?;
     Ok(ended.to_response(stored_response(&ended)))
 }

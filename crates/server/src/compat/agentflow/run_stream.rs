@@ -93,7 +93,7 @@ async fn stream_stored_run(server: &Server, caller: &Caller, id: &str, headers: 
     }
     let call = StartContext::admitted(server, caller, None, headers)?;
     let (definition, _) =
-        find_definition(server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, id).await?;
+        find_definition(&server.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, id).await?;
     start_stream(&call, &definition, "", stored_response).await
 }
 
@@ -135,7 +135,7 @@ pub(crate) async fn resume_stream(
     whole: BuildResponse,
 ) -> ApiResult<Response> {
     caller.require_scope(flowloom_app::keys::Scope::Run)?;
-    let run = find_own_run(server, caller, &run.to_string())?;
+    let run = find_own_run(&server.app.store, caller, &run.to_string())?;
     let opened = server.app.open_run_by_id(run).await?;
     let state = opened.state();
     if state.status.is_final() && after >= state.seq {
@@ -162,7 +162,7 @@ pub(crate) fn stream_nodes(
 
 /// The final event: the response of the route without a stream, or an error.
 async fn final_event(server: &Server, run: RunId, whole: BuildResponse) -> Sse {
-    match read_snapshot(server, run).await {
+    match read_snapshot(&server.app, run).await {
         Ok(ended) => {
             let at = ended.state.finished_at.unwrap_or_else(|| SystemClock.now_ms());
             encode_event(&AgentFlowEvent::new("complete", at, whole(&ended)), (run, ended.state.seq))
