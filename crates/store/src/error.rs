@@ -7,6 +7,7 @@ use flowloom_core::error::{Retry, StepFailure};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
+use flowloom_runtime::causes::log_causes;
 
 use crate::db::failure::{self, DatabaseFailure};
 
@@ -289,11 +290,8 @@ impl StoreError {
 impl From<StoreError> for StepFailure {
     /// The failure as a run records it and as people see it. The causes go to the log.
     fn from(error: StoreError) -> StepFailure {
-        let failed = StepFailure { code: error.code(), message: error.to_string(), retry: error.retry() };
-        if let Some(cause) = std::error::Error::source(&error) {
-            tracing::debug!(code = %failed.code, "{failed}: {cause}");
-        }
-        failed
+        log_causes(error.code(), &error);
+        StepFailure { code: error.code(), message: error.to_string(), retry: error.retry() }
     }
 }
 
