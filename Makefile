@@ -39,6 +39,7 @@ test: export FLOWLOOM_REQUIRE_CLIENTS = 1
 test: model postgres clients lint  ## Everything CI does
 ifeq ($(NEXTEST),yes)
 	$(CARGO) nextest run --locked --workspace --no-fail-fast
+	$(CARGO) test --locked --workspace --doc
 else
 	$(CARGO) test --locked --workspace --no-fail-fast
 endif

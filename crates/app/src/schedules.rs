@@ -40,6 +40,15 @@ pub struct CronTimes {
 
 impl CronTimes {
     /// Parses a cron expression and an IANA time zone. Fails with `ScheduleInvalid`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_app::schedules::CronTimes;
+    ///
+    /// assert!(CronTimes::parse("0 6 * * 1-5", "Europe/Berlin").is_ok());
+    /// assert!(CronTimes::parse("0 6 * * 1-5", "Mars/Base").is_err());
+    /// ```
     pub fn parse(cron: &str, timezone: &str) -> Result<CronTimes, ScheduleError> {
         let zone = TimeZone::get(timezone).map_err(|_| ScheduleError::UnknownZone(timezone.to_owned()))?;
         let parsed = Cron::from_str(cron);

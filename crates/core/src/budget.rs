@@ -39,6 +39,22 @@ pub enum Reservation {
 
 impl Ledger {
     /// Reserves `claim` if it fits into the budgets of `limits`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_core::budget::{Amount, Ledger, Reservation};
+    /// use flowloom_core::limits::Limits;
+    ///
+    /// let limits = Limits { tokens: Some(1_000), ..Limits::default() };
+    /// let claim = Amount { tokens: 700, micro_usd: 0 };
+    /// let mut ledger = Ledger::default();
+    /// assert_eq!(ledger.reserve(&limits, claim), Reservation::Granted);
+    /// // The first call may use less than it reserved, so the second one waits.
+    /// assert_eq!(ledger.reserve(&limits, claim), Reservation::Later);
+    /// ledger.settle(claim, Amount { tokens: 200, micro_usd: 0 });
+    /// assert_eq!(ledger.reserve(&limits, claim), Reservation::Granted);
+    /// ```
     pub fn reserve(&mut self, limits: &Limits, claim: Amount) -> Reservation {
         let tokens = self.tokens.check_budget(limits.tokens, claim.tokens);
         let money = self.micro_usd.check_budget(limits.micro_usd, claim.micro_usd);

@@ -7,6 +7,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::value::Value;
 
 /// The first 128 bits of a BLAKE3 hash, written as 32 hexadecimal digits.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::hash::Hash;
+///
+/// let hash = Hash::of_bytes(b"a definition");
+/// assert_eq!(Hash::parse(&hash.to_string()), Some(hash));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hash([u8; 16]);
 

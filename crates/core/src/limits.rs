@@ -30,6 +30,17 @@ pub struct Limits {
 
 impl Limits {
     /// These limits, or those of `plan` where they are stricter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_core::limits::Limits;
+    ///
+    /// let configured = Limits { steps: 500, tokens: None, ..Limits::default() };
+    /// let of_plan = Limits { steps: 1_000, tokens: Some(2_000), ..Limits::default() };
+    /// let limits = configured.narrow_to(&of_plan);
+    /// assert_eq!((limits.steps, limits.tokens), (500, Some(2_000)));
+    /// ```
     pub fn narrow_to(&self, plan: &Limits) -> Limits {
         let least = |ours: Option<u64>, theirs: Option<u64>| match (ours, theirs) {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),

@@ -9,6 +9,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 /// The path of a step in a run. The root is `/`.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::path::{Key, Path};
+///
+/// let translate = Key::from_name("translate").expect("letters");
+/// let path = Path::root().child_path(&translate).iteration_path(3);
+/// assert_eq!(path.as_str(), "/translate[3]");
+/// assert!(path.is_within(&Path::root().child_path(&translate)));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Path(Arc<str>);

@@ -15,6 +15,17 @@ use crate::hash::Hash;
 pub type Map = IndexMap<Arc<str>, Value>;
 
 /// A piece of data. An absent value is `None` of `Option<Value>`, never a value of its own.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::value::Value;
+///
+/// let order = Value::map([("city", "Bern".into()), ("guests", 2.into())]);
+/// assert_eq!(order.get("city").and_then(Value::as_str), Some("Bern"));
+/// assert_eq!(order.get("guests").and_then(Value::as_i64), Some(2));
+/// assert_eq!(order.to_string(), r#"{"city":"Bern","guests":2}"#);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
     /// JSON `null`.

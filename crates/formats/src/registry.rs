@@ -120,6 +120,18 @@ pub fn related_file_patterns(format: Format) -> &'static [&'static str] {
 }
 
 /// Compiles the file `entry` of `sources` in the given format; `None` detects the format.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_formats::{Sources, compile, markdown};
+///
+/// let files = [("greet.mdx".to_owned(), b"Say hello.\n\n<GenText as=\"greeting\" model=\"local:smollm2\" />\n".to_vec())];
+/// let sources = Sources { files: files.into(), source_bytes: 1 << 20, ..Sources::default() };
+/// let compiled = compile("greet.mdx", &sources, None);
+/// assert_eq!(compiled.format, Some(markdown::FORMAT));
+/// assert!(compiled.plan.is_some(), "{:?}", compiled.diagnostics);
+/// ```
 pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compiled {
     BUILT_IN_FORMATS.compile(entry, sources, format)
 }

@@ -27,6 +27,18 @@ const UNKNOWN_ANSWER_TOKENS: u64 = 4_096;
 const SCRIPTED_WINDOW_TOKENS: u64 = 128_000;
 
 /// Language models of all kinds.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use flowloom_models::{ModelSettings, Models};
+///
+/// let settings = ModelSettings { aliases: vec![("fast".into(), "openai:gpt-4o-mini".into())], ..ModelSettings::default() };
+/// let models = Models::new(settings, Arc::new(|name: &str| (name == "OPENAI_API_KEY").then(|| "sk-…".to_owned())));
+/// assert_eq!(models.resolve(Some("fast")).ok().as_deref(), Some("openai:gpt-4o-mini"));
+/// ```
 pub struct Models {
     pub(crate) settings: ModelSettings,
     pub(crate) environment: Arc<dyn Environment>,

@@ -37,6 +37,18 @@ pub struct Store {
 
 impl Store {
     /// Opens SQLite in the data folder, creating both if necessary.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_store::{Durability, Store};
+    ///
+    /// let folder = std::env::temp_dir().join(format!("flowloom-example-{}", std::process::id()));
+    /// let store = Store::open(&folder, Durability::Normal)?;
+    /// assert!(store.list_keys()?.is_empty());
+    /// std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(folder: &Path, durability: Durability) -> Result<Arc<Store>, StoreError> {
         Store::open_with(&StoreSettings::for_folder(folder, durability))
     }

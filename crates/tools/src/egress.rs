@@ -182,6 +182,19 @@ impl EgressPolicy {
 
     /// Checks whether a URL may be requested, and how. Names are not resolved here, but once, when
     /// connecting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_tools::egress::{EgressPolicy, Route};
+    /// use url::Url;
+    ///
+    /// let policy = EgressPolicy::with_allow_list(["build.internal:8080"]).expect("valid");
+    /// let check = |url: &str| policy.check_url(&Url::parse(url).expect("a URL"));
+    /// assert_eq!(check("https://example.com/").ok(), Some(Route::Public));
+    /// assert_eq!(check("http://build.internal:8080/jobs").ok(), Some(Route::Allowed));
+    /// assert!(check("http://127.0.0.1/").is_err());
+    /// ```
     pub fn check_url(&self, url: &Url) -> Result<Route, EgressError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(EgressError::UnsupportedScheme { origin: display_origin(url) });

@@ -20,6 +20,17 @@ pub fn coerce_to_kind(kind: &InputKind, typed: Value) -> Value {
 pub struct InvalidBudget(String);
 
 /// Parses `tokens=N,usd=N,steps=N,time=30s` into the limits.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_app::runs::inputs::parse_budget;
+/// use flowloom_core::limits::Limits;
+///
+/// let mut limits = Limits::default();
+/// parse_budget("tokens=2000,time=30s", &mut limits).expect("valid");
+/// assert_eq!((limits.tokens, limits.time_ms), (Some(2_000), Some(30_000)));
+/// ```
 pub fn parse_budget(text: &str, limits: &mut Limits) -> Result<(), InvalidBudget> {
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let invalid = || InvalidBudget(part.to_owned());

@@ -15,6 +15,17 @@ use crate::value::{Map, Value};
 pub const MAX_DEPTH: usize = 128;
 
 /// Parses JSON text. If a key is repeated, its last value wins, as in JavaScript.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_core::json::parse_value;
+///
+/// // The order of keys and the digits of numbers are kept.
+/// let value = parse_value(r#"{"b": 1.50, "a": true}"#).expect("valid JSON");
+/// assert_eq!(value.to_string(), r#"{"b":1.50,"a":true}"#);
+/// assert!(parse_value("{b: 1}").is_err());
+/// ```
 pub fn parse_value(text: &str) -> Result<Value, JsonError> {
     parse::parse_text(text, &mut ValueBuilder)
 }
