@@ -2,7 +2,7 @@
 //! format.
 //!
 //! Pure: no I/O, no clock. What a definition refers to comes in [`Sources`]; what is missing goes back in
-//! [`Compiled::needs`], for the program to load before it compiles again. A further format implements [`FrontEnd`] and is
+//! [`Compiled::missing_files`], for the program to load before it compiles again. A further format implements [`FrontEnd`] and is
 //! added to a [`Registry`].
 #![warn(missing_docs)]
 
