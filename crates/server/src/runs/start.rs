@@ -111,7 +111,7 @@ impl<'a> StartContext<'a> {
         &self.start.user
     }
 
-    /// See [`Runs::once`](flowloom_app::runs::service::Runs::once).
+    /// See [`RunService::start_once`](flowloom_app::runs::service::RunService::start_once).
     pub(crate) async fn start_once(
         &self,
         request: &str,
