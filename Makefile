@@ -5,7 +5,7 @@ CARGO_DENY := 0.20.2
 MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo test lint deny docs man bench model clients postgres release
+.PHONY: help demo test lint deny docs man errors bench model clients postgres release
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,9 @@ docs: .tools/bin/mdbook  ## Build the documentation site into target/book
 
 man:  ## Write the man pages into target/man
 	FLOWLOOM_MAN_DIR=$(CURDIR)/target/man $(CARGO) test --release --locked -p flowloom --bin flowloom man_page
+
+errors:  ## Add the lines of new error codes to docs/errors/README.md and docs/SUMMARY.md
+	FLOWLOOM_UPDATE_LISTS=1 $(CARGO) test --locked -p structure --test codes lists
 
 bench: model release  ## Measure the engine next to the floor of this machine
 	$(CARGO) run --release --locked -p bench

@@ -31,12 +31,9 @@ pub(crate) fn detect_format<'r>(
     let Some((_, front_end)) = likely.filter(|(score, _)| *score > 0).max_by_key(|(score, _)| *score) else {
         let span = Span { start: tree.span.start, length: 1 };
         let message = "this is JSON, but not in any known format";
-        problems.add_error(Code::UnknownFormat, span, message).help = Some(
-            "a flow has \"steps\" with \"type\"; a step list has \"steps\" with \"functionId\"; a pipeline has \
-             \"nodes\" with \"block_id\"; a graph has \"nodes\" with \"nodeType\"; an agent has a \"systemPrompt\"; Markdown workflows end in .mdx or \
-             .md; or name the format with --as"
-                .into(),
-        );
+        let hints = front_ends.iter().map(|front_end| front_end.hint).filter(|hint| !hint.is_empty());
+        let help = hints.chain(["or name the format with --as"]).collect::<Vec<_>>().join("; ");
+        problems.add_error(Code::UnknownFormat, span, message).help = Some(help);
         return None;
     };
     Some(Detected { front_end, tree: Some(tree) })

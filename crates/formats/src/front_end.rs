@@ -31,6 +31,8 @@ pub struct FrontEnd {
     pub related_file_patterns: &'static [&'static str],
     /// Whether the name of a file or the start of its text shows that it is of this format.
     pub recognises: fn(file: &str, text: &str) -> bool,
+    /// How people recognise a definition of this format, for the message about a file in no known format.
+    pub hint: &'static str,
     /// How much a JSON document looks like a definition of this format: 0 for not at all; the format with the highest
     /// score wins.
     pub score_shape: fn(&Shape<'_>) -> u8,
@@ -53,6 +55,7 @@ impl FrontEnd {
             schema,
             related_file_patterns: &[],
             recognises: |_, _| false,
+            hint: "",
             score_shape: |_| 0,
             compile,
             render_result,

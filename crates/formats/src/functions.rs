@@ -10,7 +10,7 @@ use flowloom_core::value::Value;
 use crate::problems::Problems;
 use crate::servers::tool_name;
 use crate::sources::Sources;
-use crate::steps::BUILT_IN_FUNCTIONS;
+use crate::steps::{BUILT_IN_FUNCTIONS, STEP_KIND_FUNCTIONS};
 
 /// The built-in functions that models can call, by id.
 const BUILT_IN_TOOLS_JSON: &str = include_str!("functions.json");
@@ -51,16 +51,37 @@ impl Sources {
     }
 
     fn report_unknown_function(&self, function: &str, span: Span, problems: &mut Problems) {
-        if BUILT_IN_FUNCTIONS.contains(&function) {
-            let message = format!("{function} is a step kind, not a tool");
+        let refused = match function {
+            name if STEP_KIND_FUNCTIONS.contains(&name) => Some("is a step kind, not a tool"),
+            name if BUILT_IN_FUNCTIONS.contains(&name) => Some("cannot be called by a model"),
+            _ => None,
+        };
+        if let Some(why) = refused {
+            let message = format!("{function} {why}");
             problems.add_error(Code::UnknownTool, span, message);
             return;
         }
-        let known = self.functions.iter().map(String::as_str).chain(BUILT_IN_FUNCTIONS);
+        let known = self.functions.iter().map(String::as_str).chain(BUILT_IN_FUNCTIONS.iter().copied());
         let message = format!("there is no function {function}");
         problems.add_error(Code::UnknownTool, span, message).help = Some(match find_similar_name(function, known) {
             Some(near) => format!("did you mean {near}?"),
             None => format!("declare it in flowloom.toml: [functions.\"{function}\"] with a url or a workflow"),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A function without a description is refused as a tool, so only the stages of the planner have none.
+    #[test]
+    fn models_know_every_function_that_they_can_call() {
+        let described = parse_value(BUILT_IN_TOOLS_JSON).expect("JSON");
+        let described = described.as_map().expect("an object");
+        for function in BUILT_IN_FUNCTIONS {
+            assert_eq!(described.contains_key(*function), !function.starts_with("author::"), "{function}");
+        }
+        assert!(described.keys().all(|function| BUILT_IN_FUNCTIONS.contains(&&**function)));
     }
 }

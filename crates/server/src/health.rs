@@ -22,7 +22,7 @@ use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
-/// Returns 200 while the routes.
+/// The routes of health checks, metrics and error pages.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
         .routes(routes!(get_health))

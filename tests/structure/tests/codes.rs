@@ -1,4 +1,4 @@
-//! Every error code has a page, and a test that provokes it.
+//! Every error code has a page, a line in the lists of pages, and a test that provokes it.
 
 use std::path::{Path, PathBuf};
 
@@ -21,14 +21,73 @@ fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
 
 #[test]
 fn every_code_has_a_page() {
-    let index = std::fs::read_to_string(repository_root().join("docs/errors/README.md")).expect("the index");
     for code in Code::ALL {
         let page = repository_root().join(format!("docs/errors/{code}.md"));
         let text = std::fs::read_to_string(&page).unwrap_or_default();
         let head = format!("# {code}: {}", code.title());
         assert_eq!(text.lines().next(), Some(head.as_str()), "{}", page.display());
-        let row = format!("| [{code}]({code}.md) | {} |", code.title());
-        assert!(index.contains(&row), "the index has no line {row}");
+    }
+}
+
+/// Set by `make errors`: the lists are written instead of compared.
+const UPDATE_VARIABLE: &str = "FLOWLOOM_UPDATE_LISTS";
+
+/// A page with a line for each code.
+struct CodeList {
+    path: &'static str,
+    /// What is before the code in a line.
+    start: &'static str,
+    render_line: fn(Code) -> String,
+}
+
+const CODE_LISTS: [CodeList; 2] = [
+    CodeList {
+        path: "docs/errors/README.md",
+        start: "| [",
+        render_line: |code| format!("| [{code}]({code}.md) | {} |", code.title()),
+    },
+    CodeList {
+        path: "docs/SUMMARY.md",
+        start: "  - [",
+        render_line: |code| format!("  - [{code}: {}](errors/{code}.md)", code.title()),
+    },
+];
+
+impl CodeList {
+    /// The text of the page with a correct line for each code. A missing line follows that of the previous code.
+    fn complete_text(&self, text: &str) -> String {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let mut codes = Code::ALL.to_vec();
+        codes.sort_unstable();
+        let mut next = 0;
+        for code in codes {
+            let start = format!("{}{code}", self.start);
+            match lines.iter().position(|line| line.starts_with(&start)) {
+                Some(at) => {
+                    lines[at] = (self.render_line)(code);
+                    next = at + 1;
+                }
+                None => {
+                    lines.insert(next, (self.render_line)(code));
+                    next += 1;
+                }
+            }
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+#[test]
+fn the_lists_have_a_line_for_every_code() {
+    for list in CODE_LISTS {
+        let file = repository_root().join(list.path);
+        let text = std::fs::read_to_string(&file).expect("the list");
+        let complete = list.complete_text(&text);
+        if std::env::var_os(UPDATE_VARIABLE).is_some() {
+            std::fs::write(&file, complete).expect("the list is written");
+        } else if let Some(line) = complete.lines().find(|line| !text.lines().any(|present| present == *line)) {
+            panic!("{} lacks a line, which `make errors` adds: {line}", list.path);
+        }
     }
 }
 

@@ -27,6 +27,7 @@ const SCHEMA: &str = r#"{"type": "object", "required": ["name", "prompts"],
 
 /// The front end.
 pub const FRONT_END: FrontEnd = FrontEnd {
+    hint: "a list of prompts ends in .toy.yaml",
     recognises: |file, _| file.ends_with(".toy.yaml"),
     ..FrontEnd::new(FORMAT, SCHEMA, compile, render_result)
 };

@@ -2,9 +2,11 @@
 
 pub mod author;
 pub mod error;
+mod functions;
 pub mod mcp;
 mod renamed;
 pub mod retention;
+mod search;
 pub mod server;
 
 use std::collections::BTreeMap;
@@ -12,20 +14,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flowloom_core::expr::{Template, TemplatePart};
-use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::RichPiece;
-use flowloom_core::value::Value;
-use flowloom_formats::{FunctionDeclaration, ToolHost};
+use flowloom_formats::ToolHost;
 use flowloom_store::{DEFAULT_LEASE, Database, StoreSettings};
+use flowloom_tools::WebSearch;
 use flowloom_tools::secrets::parse_secret_text;
-use flowloom_tools::{SearchProvider, WebSearch};
 use serde::{Deserialize, Serialize};
 
-use error::{ConfigError, TableProblem};
+use error::ConfigError;
+pub use functions::{AgentSettings, FunctionSettings};
 use mcp::McpSettings;
 use retention::Retention;
+pub use search::SearchSettings;
 
 /// Default of `recovery_interval_ms`: milliseconds between two searches for abandoned runs.
 const RECOVERY_INTERVAL_MS: u64 = 3000;
@@ -112,37 +113,6 @@ pub struct EmbeddingSettings {
     pub(crate) similarity_threshold: Option<f32>,
 }
 
-/// `[search]`: the provider of web searches.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SearchSettings {
-    provider: Option<String>,
-    url: Option<String>,
-    /// Name of the secret that holds the API key.
-    key: Option<String>,
-}
-
-impl SearchSettings {
-    /// Validates the settings; `None` if the table is empty. Fails with `ConfigInvalid`.
-    fn validate(self) -> Result<Option<WebSearch>, ConfigError> {
-        let invalid = |problem| Err(ConfigError::in_table("search", problem));
-        let Some(name) = &self.provider else {
-            return match (self.url, self.key) {
-                (None, None) => Ok(None),
-                _ => invalid(TableProblem::NoProvider),
-            };
-        };
-        let Some(provider) = SearchProvider::parse(name) else {
-            let known = SearchProvider::ALL.iter().map(|provider| provider.name()).collect();
-            return invalid(TableProblem::UnknownProvider { name: name.clone(), known });
-        };
-        match self.url.or_else(|| provider.default_url().map(str::to_owned)) {
-            Some(url) => Ok(Some(WebSearch { provider, url, key: self.key })),
-            None => invalid(TableProblem::NoSearchUrl(name.clone())),
-        }
-    }
-}
-
 /// `[egress]`: the addresses that may be reached.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -172,7 +142,7 @@ pub struct ToolSettings {
 }
 
 impl ToolSettings {
-    /// Whether no embedding model is configured.
+    /// Whether no setting of the table is given.
     pub fn is_empty(&self) -> bool {
         *self == ToolSettings::default()
     }
@@ -190,90 +160,6 @@ impl ToolSettings {
             forwards_user: self.forward_user.unwrap_or(true),
         }
     }
-}
-
-/// `[agents.ID]`: prefixes of the function ids that an agent may call, and for graphs the folder of its prompt and
-/// tools.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AgentSettings {
-    /// Prefixes of the ids of functions that it may call.
-    #[serde(default)]
-    pub tools: Vec<String>,
-    /// Folder with `systemPrompt.md` and `jsonSchema.json`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub folder: Option<String>,
-}
-
-impl AgentSettings {
-    /// The folders of agents that have one, resolved against `base`, by agent id.
-    pub fn resolve_folders(agents: &BTreeMap<String, AgentSettings>, base: &Path) -> BTreeMap<String, String> {
-        let folder =
-            |agent: &AgentSettings| agent.folder.as_ref().map(|folder| base.join(folder).display().to_string());
-        agents.iter().filter_map(|(id, agent)| Some((id.clone(), folder(agent)?))).collect()
-    }
-}
-
-/// `[functions.ID]`: a function of the user, either an HTTP endpoint or another workflow.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FunctionSettings {
-    /// The address that is called.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// The HTTP method; `POST` if none is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub method: Option<String>,
-    /// Headers of each request.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// The file of the workflow that it runs, relative to the configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workflow: Option<String>,
-    /// The effect class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub effect: Option<EffectClass>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) timeout_ms: Option<u64>,
-    /// Description of the function for models.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// JSON Schema of the arguments, for models.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parameters: Option<serde_json::Value>,
-    /// Whether each call by a model requires approval.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) needs_approval: bool,
-    /// Values that the attributes of the function's Markdown action read as `$`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) helpers: BTreeMap<String, serde_json::Value>,
-}
-
-impl FunctionSettings {
-    /// The helpers of functions that have any, by function id.
-    pub(crate) fn collect_helpers(functions: &BTreeMap<String, FunctionSettings>) -> BTreeMap<String, Value> {
-        let lending = functions.iter().filter(|(_, function)| !function.helpers.is_empty());
-        let helpers = |function: &FunctionSettings| {
-            Value::map(function.helpers.iter().map(|(name, helper)| (name.as_str(), to_value(helper))))
-        };
-        lending.map(|(id, function)| (id.clone(), helpers(function))).collect()
-    }
-
-    /// The declarations of the functions for models, by function id.
-    pub fn collect_declarations(
-        functions: &BTreeMap<String, FunctionSettings>,
-    ) -> BTreeMap<String, FunctionDeclaration> {
-        let declaration = |function: &FunctionSettings| FunctionDeclaration {
-            description: function.description.clone(),
-            parameters: function.parameters.as_ref().map(to_value),
-            needs_approval: function.needs_approval,
-        };
-        functions.iter().map(|(id, function)| (id.clone(), declaration(function))).collect()
-    }
-}
-
-fn to_value(value: &serde_json::Value) -> Value {
-    parse_value(&value.to_string()).unwrap_or_default()
 }
 
 /// A value and its origin: a flag, a variable, a file or the default.

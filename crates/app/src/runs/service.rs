@@ -49,7 +49,7 @@ pub struct StartRunRequest {
     pub inputs: Value,
     /// The agent as which the run acts.
     pub agent: Option<String>,
-    /// Bounds, as [`parse_budget`] reads them.
+    /// Limits, as [`parse_budget`] reads them.
     pub budget: Option<String>,
     /// The key of the conversation that it is a turn of.
     pub thread: Option<String>,

@@ -62,7 +62,7 @@ pub enum Request {
 pub struct GenerateRequest {
     /// The model as `provider:model`, with aliases resolved.
     pub model: String,
-    /// The name of the conversation.
+    /// Instructions, conversation and new messages.
     pub messages: Messages,
     /// Tools available to the model.
     pub tools: Vec<ToolDeclaration>,

@@ -1,10 +1,90 @@
-//! What the leaves hold: steps that are one effect each.
+//! The leaves: steps that are one effect each.
 
 use std::sync::Arc;
 
+use super::http::HttpSpec;
 use crate::chat::{GenerateOptions, Role};
+use crate::code::Code;
 use crate::expr::{Data, Expr, Template, TextRules};
 use crate::value::Value;
+
+/// Steps that perform one effect each; the output is what the effect gives.
+#[derive(Clone, Debug)]
+pub enum Leaf {
+    /// Fails without an effect.
+    Fail {
+        /// The code of the error.
+        code: Code,
+        /// The message of the error.
+        message: String,
+    },
+    /// Calls a model.
+    Generate(Generate),
+    /// Sends an HTTP request; the output is the body of the reply, as JSON or text.
+    Http(HttpSpec),
+    /// Reads a web page.
+    Scrape(Scrape),
+    /// Calls a function.
+    Call(FunctionCall),
+    /// Runs a block.
+    Block(Block),
+    /// Reads or writes the user's memory.
+    Memory(MemoryStep),
+    /// Asks a person and waits for the answer.
+    Ask {
+        /// The question.
+        question: Template,
+        /// JSON Schema that the answer must match.
+        schema: Option<Value>,
+    },
+    /// Waits.
+    Wait {
+        /// The duration, in milliseconds.
+        duration_ms: u64,
+    },
+}
+
+impl Leaf {
+    /// The name in keys, events and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Leaf::Fail { .. } => "fail",
+            Leaf::Generate(_) => "generate",
+            Leaf::Http(_) => "http",
+            Leaf::Scrape(_) => "scrape",
+            Leaf::Call(_) => "call",
+            Leaf::Block(_) => "block",
+            Leaf::Memory(_) => "memory",
+            Leaf::Ask { .. } => "ask",
+            Leaf::Wait { .. } => "wait",
+        }
+    }
+
+    /// Whether the effect changes nothing outside its run, as far as its definition shows. Functions and code may change
+    /// anything.
+    pub(super) fn is_read_only(&self) -> bool {
+        match self {
+            Leaf::Http(http) => {
+                let method = http.method.as_literal().map(|method| method.trim().to_ascii_uppercase());
+                method.is_some_and(|method| matches!(method.as_str(), "" | "GET" | "HEAD"))
+            }
+            Leaf::Call(_) => false,
+            Leaf::Block(block) => matches!(block.code, BlockCode::Prompt { .. }),
+            Leaf::Memory(memory) => memory.operation != MemoryOperation::Set,
+            Leaf::Fail { .. } | Leaf::Generate(_) | Leaf::Scrape(_) | Leaf::Ask { .. } | Leaf::Wait { .. } => true,
+        }
+    }
+
+    /// Whether the effect reaches only models, people and the store.
+    pub(super) fn is_closed_world(&self) -> bool {
+        match self {
+            Leaf::Http(_) | Leaf::Scrape(_) => false,
+            Leaf::Memory(_) => true,
+            Leaf::Call(_) | Leaf::Block(_) => self.is_read_only(),
+            Leaf::Fail { .. } | Leaf::Generate(_) | Leaf::Ask { .. } | Leaf::Wait { .. } => true,
+        }
+    }
+}
 
 /// A model call.
 #[derive(Clone, Debug)]

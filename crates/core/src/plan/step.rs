@@ -1,20 +1,17 @@
-//! A plan, its steps, and what the composites hold: one recursive type, so one file.
+//! A plan, its steps, and the composites: one recursive type, so one file.
 
 use std::sync::Arc;
 
 use super::agent::{Agent, CallTools, Turn};
 use super::env::LoopHelper;
 use super::format::Format;
-use super::http::HttpSpec;
 use super::input::Inputs;
-use super::leaf::{Block, FunctionCall, Generate, MemoryStep, Scrape};
+use super::leaf::Leaf;
 use crate::chat::{Content, Role};
-use crate::code::Code;
 use crate::diagnostic::Span;
 use crate::expr::{Data, Expr, Script, Template, TextRules};
 use crate::limits::Limits;
 use crate::path::Key;
-use crate::value::Value;
 
 /// A compiled definition, ready to run.
 #[derive(Clone, Debug)]
@@ -35,9 +32,8 @@ pub struct Plan {
     pub limits: Limits,
     /// Functions called by name, for checks before the run, each with the place of its first call.
     pub functions: Vec<(Arc<str>, Span)>,
-    /// The name of the conversation that the run continues. It starts with the input `messages`, a list of `{role,
-    ///
-    /// content}`, or `message`, a string.
+    /// The name of the conversation that the run continues. It starts with the input `messages`, a list of
+    /// `{role, content}`, or `message`, a string.
     pub thread: Option<Arc<str>>,
     /// The root step.
     pub root: Step,
@@ -62,7 +58,7 @@ pub struct Step {
     pub capability: Option<Arc<str>>,
     /// Scripts to evaluate before the step's condition and request.
     pub scripts: Vec<Arc<Script>>,
-    /// What the block does.
+    /// What the step does.
     pub kind: StepKind,
 }
 
@@ -158,42 +154,6 @@ pub enum StepKind {
     Composite(Composite),
 }
 
-/// Steps that perform one effect each; the output is what the effect gives.
-#[derive(Clone, Debug)]
-pub enum Leaf {
-    /// Fails without an effect.
-    Fail {
-        /// The code of the error.
-        code: Code,
-        /// The message of the error.
-        message: String,
-    },
-    /// Calls a model.
-    Generate(Generate),
-    /// Sends an HTTP request; the output is the body of the reply, as JSON or text.
-    Http(HttpSpec),
-    /// Reads a web page.
-    Scrape(Scrape),
-    /// Calls a function.
-    Call(FunctionCall),
-    /// Runs a block.
-    Block(Block),
-    /// Reads or writes the user's memory.
-    Memory(MemoryStep),
-    /// Asks a person and waits for the answer.
-    Ask {
-        /// The question.
-        question: Template,
-        /// JSON Schema that the answer must match.
-        schema: Option<Value>,
-    },
-    /// Waits.
-    Wait {
-        /// The duration, in milliseconds.
-        duration_ms: u64,
-    },
-}
-
 /// Steps that schedule others, and steps without an effect of their own.
 #[derive(Clone, Debug)]
 pub enum Composite {
@@ -259,28 +219,27 @@ impl StepKind {
         matches!(self, StepKind::Leaf(_))
     }
 
+    /// Whether the step itself, without its children, changes nothing outside its run, as far as its definition shows.
+    pub fn is_read_only(&self) -> bool {
+        match self {
+            StepKind::Leaf(leaf) => leaf.is_read_only(),
+            StepKind::Composite(composite) => composite.is_read_only(),
+        }
+    }
+
+    /// Whether the step itself, without its children, reaches only models, people and the store.
+    pub fn is_closed_world(&self) -> bool {
+        match self {
+            StepKind::Leaf(leaf) => leaf.is_closed_world(),
+            StepKind::Composite(composite) => composite.is_read_only(),
+        }
+    }
+
     /// The name in keys, events and reports.
     pub fn name(&self) -> &'static str {
         match self {
             StepKind::Leaf(leaf) => leaf.name(),
             StepKind::Composite(composite) => composite.name(),
-        }
-    }
-}
-
-impl Leaf {
-    /// The name in keys, events and reports.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Leaf::Fail { .. } => "fail",
-            Leaf::Generate(_) => "generate",
-            Leaf::Http(_) => "http",
-            Leaf::Scrape(_) => "scrape",
-            Leaf::Call(_) => "call",
-            Leaf::Block(_) => "block",
-            Leaf::Memory(_) => "memory",
-            Leaf::Ask { .. } => "ask",
-            Leaf::Wait { .. } => "wait",
         }
     }
 }
@@ -304,6 +263,26 @@ impl Composite {
             | Composite::Tools(_)
             | Composite::Say(_)
             | Composite::Assign(_) => Vec::new(),
+        }
+    }
+
+    /// See [`StepKind::is_read_only`]. A call of a tool may change anything.
+    fn is_read_only(&self) -> bool {
+        match self {
+            Composite::Tools(_) => false,
+            Composite::Agent(agent) => agent.tools.is_empty(),
+            Composite::Sequence(_)
+            | Composite::Parallel(_)
+            | Composite::Dag(_)
+            | Composite::Machine(_)
+            | Composite::Loop(_)
+            | Composite::Branch { .. }
+            | Composite::Return(_)
+            | Composite::Subflow(_)
+            | Composite::Scoped(_)
+            | Composite::Turn(_)
+            | Composite::Say(_)
+            | Composite::Assign(_) => true,
         }
     }
 
@@ -342,7 +321,7 @@ pub struct Dag {
 /// A node of a [`Dag`].
 #[derive(Clone, Debug)]
 pub struct DagNode {
-    /// What the block does.
+    /// What the node does.
     pub step: Step,
     /// Indexes of the nodes that must finish first. A node with a failed dependency is skipped.
     pub needs: Vec<usize>,

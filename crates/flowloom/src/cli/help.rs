@@ -1,32 +1,10 @@
-//! The help texts that clap does not generate: the commands in groups, and examples for each command.
+//! The help texts that clap does not generate, from the groups and examples in `listing`.
 
 use clap::builder::StyledStr;
 use clap::{Command, CommandFactory as _};
 
 use super::Cli;
-use super::examples::find_examples;
-
-/// Commands that are listed under one heading of `flowloom --help`.
-pub(super) struct CommandGroup {
-    title: &'static str,
-    pub(super) commands: &'static [&'static str],
-}
-
-/// The groups of `flowloom --help`, in their order. Within a group, the most frequently used command comes first.
-pub(super) const GROUPS: [CommandGroup; 6] = [
-    CommandGroup { title: "Run definitions", commands: &["run", "chat", "agent", "demo"] },
-    CommandGroup {
-        title: "Write and check definitions",
-        commands: &["new", "check", "graph", "schema", "import", "blocks", "eval"],
-    },
-    CommandGroup {
-        title: "Inspect and control runs",
-        commands: &["runs", "show", "resume", "answer", "resolve", "cancel", "replay"],
-    },
-    CommandGroup { title: "Serve workflows", commands: &["serve", "mcp", "sync", "schedule", "hooks", "keys", "user"] },
-    CommandGroup { title: "Maintain the installation", commands: &["models", "prune", "backup", "restore"] },
-    CommandGroup { title: "Get help", commands: &["doctor", "explain", "completions"] },
-];
+use super::listing::{GROUPS, find_examples};
 
 /// The last lines of `flowloom --help`.
 const EPILOGUE: &str = "For the options and examples of a command: flowloom COMMAND --help";
@@ -41,6 +19,8 @@ pub(crate) fn build_command() -> Command {
 /// The template of `flowloom --help`. clap lists all subcommands under one heading, so the groups are part of the
 /// template.
 fn render_template(command: &Command) -> StyledStr {
+    let names = GROUPS.iter().flat_map(|group| group.commands);
+    let width = names.map(|name| name.len()).max().unwrap_or_default();
     let mut groups = String::new();
     for group in &GROUPS {
         groups += &render_heading(command, group.title);
@@ -48,7 +28,7 @@ fn render_template(command: &Command) -> StyledStr {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(StyledStr::to_string).unwrap_or_default();
             let literal = command.get_styles().get_literal();
-            groups += &format!("  {literal}{name:<11}{literal:#}  {about}\n");
+            groups += &format!("  {literal}{name:<width$}{literal:#}  {about}\n");
         }
         groups.push('\n');
     }

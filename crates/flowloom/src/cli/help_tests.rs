@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::{Command, FromArgMatches as _};
 
 use super::Cli;
-use super::examples::find_examples;
-use super::help::{GROUPS, build_command};
+use super::help::build_command;
+use super::listing::{GROUPS, find_examples};
 
 /// Width that every help text fits.
 const MAX_HELP_COLUMNS: usize = 80;

@@ -9,8 +9,8 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use super::examples::find_examples;
 use super::help_tests::list_commands;
+use super::listing::find_examples;
 
 /// Folder for the pages; without it they are only checked.
 const FOLDER_VARIABLE: &str = "FLOWLOOM_MAN_DIR";

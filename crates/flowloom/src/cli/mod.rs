@@ -2,10 +2,10 @@
 
 mod blocks;
 mod eval;
-mod examples;
 mod help;
 #[cfg(test)]
 mod help_tests;
+mod listing;
 #[cfg(test)]
 mod man_tests;
 mod new;
@@ -130,7 +130,7 @@ pub(crate) enum Command {
     },
     /// Print the JSON Schema of a format
     Schema {
-        /// Format: flow, steps, pipeline, graph, or markdown (for the frontmatter)
+        /// Format: flow, steps, pipeline, graph, agent, or markdown (for the frontmatter)
         format: String,
     },
     /// Chat with a graph or agent in the terminal

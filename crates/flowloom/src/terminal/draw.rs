@@ -100,7 +100,10 @@ impl Drawing {
             }
             // Appended messages are part of the model call that follows.
             StepKind::Composite(Composite::Say(_)) => GraphFragment::default(),
-            _ => self.add_node(step),
+            StepKind::Leaf(_)
+            | StepKind::Composite(
+                Composite::Agent(_) | Composite::Turn(_) | Composite::Tools(_) | Composite::Assign(_),
+            ) => self.add_node(step),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::front_end::FrontEnd;
 
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
+    hint: "an agent has a \"systemPrompt\"",
     related_file_patterns: &["tools/*.json"],
     score_shape: |shape| {
         if shape.has(&["systemPrompt", "system_prompt"]) && !shape.has(&["steps"]) { 2 } else { 0 }

@@ -104,10 +104,8 @@ fn visit_templates(step: &Step, see: &mut dyn FnMut(&Template, TemplatePosition)
             see(&scrape.url, TemplatePosition::Prompt);
             scrape.selector.iter().for_each(|selector| see(selector, TemplatePosition::Plain));
         }
-        StepKind::Composite(_)
-        | StepKind::Leaf(
-            Leaf::Fail { .. } | Leaf::Call(_) | Leaf::Block(_) | Leaf::Memory(_) | Leaf::Ask { .. } | Leaf::Wait { .. },
-        ) => {}
+        // No other step of a flow has templates.
+        _ => {}
     }
 }
 

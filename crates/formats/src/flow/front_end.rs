@@ -8,6 +8,7 @@ use crate::shape::Shape;
 
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
+    hint: "a flow has \"steps\" with \"type\"",
     score_shape,
     find_answer_source: |plan, _| answer_source::of_last_step(plan),
     ..FrontEnd::new(

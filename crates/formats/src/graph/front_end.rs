@@ -11,6 +11,7 @@ use crate::shape::Shape;
 
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
+    hint: "a graph has \"nodes\" with \"nodeType\"",
     related_file_patterns: &["agents/*/jsonSchema.json", "agents/*/systemPrompt.md"],
     recognises: |file, _| is_table(file),
     score_shape,

@@ -7,6 +7,7 @@ use crate::front_end::FrontEnd;
 
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
+    hint: "Markdown workflows end in .mdx or .md",
     recognises: |file, _| {
         let name = file.to_ascii_lowercase();
         name.ends_with(".mdx") || name.ends_with(".md")

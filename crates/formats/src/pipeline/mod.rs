@@ -221,9 +221,7 @@ impl PipelineCompiler<'_> {
     /// Reports an unknown function of a block.
     fn check_function(&mut self, id: &str, span: Span) {
         let own = self.sources.functions.iter().map(String::as_str);
-        let mut known = crate::steps::BUILT_IN_FUNCTIONS.iter().copied().chain(own).collect::<Vec<_>>();
-        // These are step kinds of a step list, not callable functions.
-        known.retain(|name| !["agent::chat", "memory::get", "memory::set", "human::ask"].contains(name));
+        let known = crate::steps::BUILT_IN_FUNCTIONS.iter().copied().chain(own).collect::<Vec<_>>();
         if known.contains(&id) || self.sources.server_of(id).is_some() {
             return;
         }

@@ -8,6 +8,7 @@ use crate::shape::Shape;
 
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
+    hint: "a step list has \"steps\" with \"functionId\"",
     recognises: |_, text| literal_start(text).is_some(),
     score_shape,
     find_answer_source: |plan, _| answer_source::of_last_step(plan),

@@ -8,12 +8,11 @@ use flowloom_core::plan::{FunctionCall, Generate, Leaf, MemoryOperation, MemoryS
 
 use super::StepsCompiler;
 
-/// The built-in functions. The first four are step kinds of their own; the others are callable.
-pub const BUILT_IN_FUNCTIONS: [&str; 20] = [
-    "agent::chat",
-    "memory::get",
-    "memory::set",
-    "human::ask",
+/// The built-in functions that are step kinds of their own. Only a step of a step list can name them.
+pub(crate) const STEP_KIND_FUNCTIONS: &[&str] = &["agent::chat", "memory::get", "memory::set", "human::ask"];
+
+/// The other built-in functions, which steps and blocks can call. Models can call those that `functions.json` describes.
+pub(crate) const BUILT_IN_FUNCTIONS: &[&str] = &[
     "tool::web_fetch",
     "tool::web_search",
     "tool::http_request",
@@ -72,7 +71,8 @@ impl StepsCompiler<'_> {
     }
 
     fn report_unknown_function(&mut self, id: &str, span: Span) {
-        let known = BUILT_IN_FUNCTIONS.iter().copied().chain(self.sources.functions.iter().map(String::as_str));
+        let built_in = STEP_KIND_FUNCTIONS.iter().chain(BUILT_IN_FUNCTIONS).copied();
+        let known = built_in.chain(self.sources.functions.iter().map(String::as_str));
         let meant = find_similar_name(id, known);
         let diagnostic = self.problems.add_error(Code::UnknownFunction, span, format!("there is no function {id:?}"));
         diagnostic.help = Some(match meant {

@@ -29,7 +29,7 @@ use crate::reader::{Fields, find_span, read_json};
 use crate::sources::Sources;
 
 pub(crate) use front_end::FRONT_END;
-pub use functions::BUILT_IN_FUNCTIONS;
+pub(crate) use functions::{BUILT_IN_FUNCTIONS, STEP_KIND_FUNCTIONS};
 pub use present::{not_found_message, run_record, status_word};
 
 /// The text rules of a step list: unknown names stay as text, objects become compact JSON.

@@ -116,6 +116,26 @@ impl Interpreter {
         Ok(output)
     }
 
+    /// What a crash during the effect means.
+    pub(super) fn effect_class(&self, request: &Request) -> EffectClass {
+        match request {
+            Request::Call(request) => self.effects.functions.effect_class(request),
+            Request::Http(request) | Request::HttpExchange(request) => match request.method.as_str() {
+                "GET" | "HEAD" => EffectClass::AtLeastOnce,
+                _ => EffectClass::AtMostOnce,
+            },
+            Request::Python(request) => request.class,
+            Request::Generate(_)
+            | Request::Scrape(_)
+            | Request::Memories
+            | Request::Profile
+            | Request::MemoryGet { .. }
+            | Request::MemorySet { .. }
+            | Request::Ask(_)
+            | Request::Wait { .. } => EffectClass::AtLeastOnce,
+        }
+    }
+
     /// Holds the memory writes of a block until they are applied to its variables.
     fn hold_memory_writes(&self, request: &Request, path: &Path, memory: &[MemoryWrite]) {
         if matches!(request, Request::Python(_)) && !memory.is_empty() {

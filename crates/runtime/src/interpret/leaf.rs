@@ -13,9 +13,7 @@ use flowloom_core::event::{AfterFailure, Event, EventKind, Record};
 use flowloom_core::expr::{Data, Lookup};
 use flowloom_core::hash::Hasher;
 use flowloom_core::path::{Key, Path};
-use flowloom_core::plan::{
-    Block, BlockCode, EffectClass, Env, Generate, Leaf, OnError, Policy, RetryRule, Scrape, Step, Summary,
-};
+use flowloom_core::plan::{Block, BlockCode, Env, Generate, Leaf, OnError, Policy, RetryRule, Scrape, Step, Summary};
 use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
 
@@ -192,25 +190,6 @@ impl Interpreter {
             self.log.wait_until_live().await;
             let _activity = self.log.start_activity();
             self.effects.clock.sleep_until(at).await;
-        }
-    }
-
-    fn effect_class(&self, request: &Request) -> EffectClass {
-        match request {
-            Request::Call(request) => self.effects.functions.effect_class(request),
-            Request::Http(request) | Request::HttpExchange(request) => match request.method.as_str() {
-                "GET" | "HEAD" => EffectClass::AtLeastOnce,
-                _ => EffectClass::AtMostOnce,
-            },
-            Request::Python(request) => request.class,
-            Request::Generate(_)
-            | Request::Scrape(_)
-            | Request::Memories
-            | Request::Profile
-            | Request::MemoryGet { .. }
-            | Request::MemorySet { .. }
-            | Request::Ask(_)
-            | Request::Wait { .. } => EffectClass::AtLeastOnce,
         }
     }
 

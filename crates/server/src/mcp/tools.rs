@@ -1,7 +1,7 @@
 //! Lists workflows as MCP tools: pages and annotations.
 
 use flowloom_app::tools::offer::ToolDescriptor;
-use flowloom_core::plan::{BlockCode, Composite, Leaf, MemoryOperation, Plan, Step, StepKind};
+use flowloom_core::plan::Plan;
 use rmcp::model::{ListToolsResult, Tool, ToolAnnotations};
 
 /// Maximum number of tools per page.
@@ -32,31 +32,10 @@ fn derive_annotations(plan: &Plan) -> ToolAnnotations {
     // Conversations are stored, and the tools of an agent are known only at call time.
     let (mut only_reads, mut stays_here) = (plan.thread.is_none(), plan.format != flowloom_formats::agent::FORMAT);
     plan.root.visit(&mut |step| {
-        only_reads &= is_read_only(step);
-        stays_here &= is_closed_world(step);
+        only_reads &= step.kind.is_read_only();
+        stays_here &= step.kind.is_closed_world();
     });
     ToolAnnotations::new().read_only(only_reads).destructive(!only_reads).open_world(!stays_here)
-}
-
-/// Whether a step changes nothing outside its run.
-fn is_read_only(step: &Step) -> bool {
-    match &step.kind {
-        StepKind::Leaf(Leaf::Http(http)) => {
-            let method = http.method.as_literal().map(|method| method.trim().to_ascii_uppercase());
-            method.is_some_and(|method| matches!(method.as_str(), "" | "GET" | "HEAD"))
-        }
-        StepKind::Leaf(Leaf::Call(_)) | StepKind::Composite(Composite::Tools(_)) => false,
-        StepKind::Composite(Composite::Agent(agent)) => agent.tools.is_empty(),
-        StepKind::Leaf(Leaf::Block(block)) => matches!(block.code, BlockCode::Prompt { .. }),
-        StepKind::Leaf(Leaf::Memory(memory)) => memory.operation != MemoryOperation::Set,
-        _ => true,
-    }
-}
-
-/// Whether a step accesses only models, people and the store.
-fn is_closed_world(step: &Step) -> bool {
-    !matches!(step.kind, StepKind::Leaf(Leaf::Http(_) | Leaf::Scrape(_)))
-        && (is_read_only(step) || matches!(step.kind, StepKind::Leaf(Leaf::Memory(_))))
 }
 
 #[cfg(test)]

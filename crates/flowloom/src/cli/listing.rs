@@ -1,4 +1,26 @@
-//! Two examples for each command, as its help and its man page print them.
+//! The commands as their help and their man pages list them: in groups, each with two examples.
+
+/// Commands that are listed under one heading of `flowloom --help`.
+pub(super) struct CommandGroup {
+    pub(super) title: &'static str,
+    pub(super) commands: &'static [&'static str],
+}
+
+/// The groups of `flowloom --help`, in their order. Within a group, the most frequently used command comes first.
+pub(super) const GROUPS: [CommandGroup; 6] = [
+    CommandGroup { title: "Run definitions", commands: &["run", "chat", "agent", "demo"] },
+    CommandGroup {
+        title: "Write and check definitions",
+        commands: &["new", "check", "graph", "schema", "import", "blocks", "eval"],
+    },
+    CommandGroup {
+        title: "Inspect and control runs",
+        commands: &["runs", "show", "resume", "answer", "resolve", "cancel", "replay"],
+    },
+    CommandGroup { title: "Serve workflows", commands: &["serve", "mcp", "sync", "schedule", "hooks", "keys", "user"] },
+    CommandGroup { title: "Maintain the installation", commands: &["models", "prune", "backup", "restore"] },
+    CommandGroup { title: "Get help", commands: &["doctor", "explain", "completions"] },
+];
 
 /// The examples of a command; `path` is the command without `flowloom`, such as `blocks list`.
 pub(super) fn find_examples(path: &str) -> Option<&'static [&'static str; 2]> {
