@@ -42,10 +42,7 @@ async fn median_call_seconds(address: SocketAddr, model: &str) -> Result<f64, Be
     let mut times = Vec::with_capacity(CHAT_CALLS);
     for _ in 0..CHAT_CALLS {
         let since = Instant::now();
-        let (status, body) = connection.send_request(&call).await?;
-        if status != 200 {
-            return Err(format!("status {status}: {}", String::from_utf8_lossy(body)).into());
-        }
+        connection.send_request(&call).await?.require_status(200)?;
         times.push(since.elapsed().as_secs_f64());
     }
     Ok(SampleStats::from_seconds(times).median)

@@ -9,6 +9,22 @@ use tokio::net::TcpStream;
 
 use crate::BenchError;
 
+/// A response.
+pub(crate) struct Response<'a> {
+    pub(crate) status: u16,
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> Response<'a> {
+    /// The body of a response with this status; an error with its body if the status is another one.
+    pub(crate) fn require_status(&self, status: u16) -> Result<&'a [u8], BenchError> {
+        if self.status == status {
+            return Ok(self.body);
+        }
+        Err(format!("status {}: {}", self.status, String::from_utf8_lossy(self.body)).into())
+    }
+}
+
 /// A keep-alive connection.
 pub(crate) struct ClientConnection {
     stream: TcpStream,
@@ -22,8 +38,8 @@ impl ClientConnection {
         Ok(ClientConnection { stream, buffer: Vec::with_capacity(4096) })
     }
 
-    /// Sends a request as is and reads its response: the status and the body.
-    pub(crate) async fn send_request(&mut self, request: &[u8]) -> Result<(u16, &[u8]), BenchError> {
+    /// Sends a request as is and reads its response.
+    pub(crate) async fn send_request(&mut self, request: &[u8]) -> Result<Response<'_>, BenchError> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         let (mut head, mut length) = (None, 0);
@@ -41,7 +57,7 @@ impl ClientConnection {
                 && self.buffer.len() >= start + length
             {
                 let status = std::str::from_utf8(&self.buffer[9..12])?.parse()?;
-                return Ok((status, &self.buffer[start..start + length]));
+                return Ok(Response { status, body: &self.buffer[start..start + length] });
             }
         }
     }
@@ -87,10 +103,7 @@ pub(crate) async fn measure_load(
     let since = Instant::now();
     let caller = |mut connection: ClientConnection, request: Vec<u8>| async move {
         for _ in 0..count / connections {
-            let (status, body) = connection.send_request(&request).await?;
-            if status != 200 {
-                return Err(format!("status {status}: {}", String::from_utf8_lossy(body)).into());
-            }
+            connection.send_request(&request).await?.require_status(200)?;
         }
         Ok::<_, BenchError>(())
     };

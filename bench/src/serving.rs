@@ -11,7 +11,7 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::client::{ClientConnection, build_request, measure_load};
+use crate::client::{ClientConnection, Response, build_request, measure_load};
 use crate::durable::scratch_folder;
 use crate::measure::{ReportRow, measure_in_turns};
 use crate::{BenchError, slow_model};
@@ -173,7 +173,7 @@ pub(crate) async fn measure_crowds() -> Result<Vec<ReportRow>, BenchError> {
     let server = ServerProgram::start_flowloom(folder.path(), "normal", &["--max-runs", "100000"])?;
     let mut connection = ClientConnection::open(server.address).await?;
     let call = build_request("POST", "/api/v1/runs", &json!({"workflow": "one", "inputs": "hi"}).to_string());
-    let first = started_run_id(connection.send_request(&call).await?)?;
+    let first = started_run_id(&connection.send_request(&call).await?)?;
     model.wait_for_requests(1).await;
     let before = server.memory_mb("VmRSS");
     let mut followers = Vec::new();
@@ -188,7 +188,7 @@ pub(crate) async fn measure_crowds() -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = vec![followed.with_maximum(server.memory_mb("VmRSS") - before, 100.0, "MB more")];
     drop(followers);
     for _ in 1..WAITING_RUNS {
-        started_run_id(connection.send_request(&call).await?)?;
+        started_run_id(&connection.send_request(&call).await?)?;
     }
     model.wait_for_requests(WAITING_RUNS).await;
     let waiting = ReportRow::new("crowds", "runs that wait for a model: peak memory", WAITING_RUNS);
@@ -197,10 +197,9 @@ pub(crate) async fn measure_crowds() -> Result<Vec<ReportRow>, BenchError> {
     Ok(rows)
 }
 
-fn started_run_id((status, body): (u16, &[u8])) -> Result<String, BenchError> {
-    let run: Value = serde_json::from_slice(body)?;
-    let id = run["run_id"].as_str().filter(|_| status == 202);
-    Ok(id.ok_or_else(|| format!("status {status}: {run}"))?.to_owned())
+fn started_run_id(response: &Response<'_>) -> Result<String, BenchError> {
+    let run: Value = serde_json::from_slice(response.require_status(202)?)?;
+    Ok(run["run_id"].as_str().ok_or_else(|| format!("no run id: {run}"))?.to_owned())
 }
 
 /// Time until a server listens on a database of ten thousand runs.

@@ -89,9 +89,15 @@ fn build_spans(state: &RunState) -> Vec<SpanData> {
         None if state.status == RunStatus::Succeeded => Status::Ok,
         None => Status::Unset,
     };
-    let times = (state.created_at, state.finished_at.unwrap_or(state.created_at));
-    let whole = build_span(run, (root, SpanId::INVALID), format!("invoke_workflow {name}").into(), times, attributes);
-    let whole = SpanData { status, span_kind: SpanKind::Server, ..whole };
+    let whole = SpanData {
+        name: format!("invoke_workflow {name}").into(),
+        span_kind: SpanKind::Server,
+        start_time: to_system_time(state.created_at),
+        end_time: to_system_time(state.finished_at.unwrap_or(state.created_at)),
+        attributes,
+        status,
+        ..empty_span(run, root)
+    };
     std::iter::once(whole).chain(state.steps().iter().map(|step| build_step_span(run, root, step))).collect()
 }
 
@@ -116,10 +122,17 @@ fn build_step_span(run: RunId, root: SpanId, step: &StepState) -> SpanData {
         (Some(error), Phase::Failed) => error_status(error),
         _ => Status::Unset,
     };
-    let times = (step.started_at, step.finished_at.unwrap_or(step.started_at));
-    let span = build_span(run, (span_id(step.path.as_str()), root), name.into(), times, attributes);
     let span_kind = if matches!(kind, "generate" | "http" | "scrape") { SpanKind::Client } else { SpanKind::Internal };
-    SpanData { status, span_kind, ..span }
+    SpanData {
+        name: name.into(),
+        parent_span_id: root,
+        span_kind,
+        start_time: to_system_time(step.started_at),
+        end_time: to_system_time(step.finished_at.unwrap_or(step.started_at)),
+        attributes,
+        status,
+        ..empty_span(run, span_id(step.path.as_str()))
+    }
 }
 
 fn usage_attributes(usage: Option<&flowloom_core::chat::Usage>) -> Vec<KeyValue> {
@@ -134,23 +147,18 @@ fn error_status(error: &StepFailure) -> Status {
     Status::error(format!("{}: {}", error.code, error.message))
 }
 
-fn build_span(
-    run: RunId,
-    (id, parent): (SpanId, SpanId),
-    name: Cow<'static, str>,
-    (start, end): (u64, u64),
-    attributes: Vec<KeyValue>,
-) -> SpanData {
+/// A span of a run's trace without name, times and attributes.
+fn empty_span(run: RunId, id: SpanId) -> SpanData {
     let trace = TraceId::from_bytes(run.0.into_bytes());
     SpanData {
         span_context: SpanContext::new(trace, id, TraceFlags::SAMPLED, false, TraceState::default()),
-        parent_span_id: parent,
+        parent_span_id: SpanId::INVALID,
         parent_span_is_remote: false,
         span_kind: SpanKind::Internal,
-        name,
-        start_time: to_system_time(start),
-        end_time: to_system_time(end),
-        attributes,
+        name: Cow::Borrowed(""),
+        start_time: UNIX_EPOCH,
+        end_time: UNIX_EPOCH,
+        attributes: Vec::new(),
         dropped_attributes_count: 0,
         events: SpanEvents::default(),
         links: SpanLinks::default(),

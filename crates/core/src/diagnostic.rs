@@ -1,5 +1,7 @@
 //! Diagnostics: problems of a definition, with their place and their fix.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::code::Code;
@@ -17,6 +19,26 @@ impl Span {
     /// One past the last byte.
     pub fn end(&self) -> usize {
         self.start + self.length
+    }
+}
+
+/// A position in a text, for people. It is shown as `line:column`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1, in characters.
+    pub column: usize,
+}
+
+impl Position {
+    /// The beginning of a text.
+    pub const START: Position = Position { line: 1, column: 1 };
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
     }
 }
 
@@ -88,15 +110,18 @@ impl Diagnostic {
     }
 }
 
-/// Line and column of a byte offset, both from 1. The column counts characters.
-pub fn line_column(source: &str, offset: usize) -> (usize, usize) {
+/// The position of a byte offset.
+pub fn find_position(source: &str, offset: usize) -> Position {
     let mut end = offset.min(source.len());
     while !source.is_char_boundary(end) {
         end -= 1;
     }
     let before = &source[..end];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    (before.bytes().filter(|b| *b == b'\n').count() + 1, before[line_start..].chars().count() + 1)
+    Position {
+        line: before.bytes().filter(|b| *b == b'\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+    }
 }
 
 /// Applies the fixes of `diagnostics` to `source` and skips those that overlap an earlier one. Returns the new source
@@ -169,6 +194,6 @@ mod tests {
 
     #[test]
     fn places() {
-        assert_eq!(line_column("a\nbé\nc", 5), (2, 3));
+        assert_eq!(find_position("a\nbé\nc", 5), Position { line: 2, column: 3 });
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use flowloom_core::chat::{Content, MessagePart};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{apply_fixes, line_column};
+use flowloom_core::diagnostic::{Diagnostic, apply_fixes, find_position};
 use flowloom_core::plan::{Composite, Inputs, Plan, Step, StepKind};
 use flowloom_core::value::Map;
 use flowloom_formats::{Compiled, Sources, compile};
@@ -26,7 +26,9 @@ fn compile_plan(text: &str) -> Plan {
 }
 
 fn diagnostic_codes(text: &str) -> Vec<(Code, (usize, usize))> {
-    compile_text(text).diagnostics.iter().map(|d| (d.code, line_column(text, d.span.start))).collect()
+    let position = |d: &Diagnostic| find_position(text, d.span.start);
+    let codes = compile_text(text).diagnostics;
+    codes.iter().map(|d| (d.code, (position(d).line, position(d).column))).collect()
 }
 
 #[test]

@@ -27,18 +27,22 @@ const WAKE_BATCH_EVENTS: usize = 512;
 pub enum RunUpdate {
     /// A stored event.
     Event(Arc<Record>),
-    /// Text of an answer as it arrives; not stored.
-    Delta {
-        /// The step.
-        path: Path,
-        /// The attempt.
-        attempt: u32,
-        /// Number of characters (code points) of the attempt's text before this delta. An offset of 0 starts the text;
-        /// for a late subscriber that delta holds everything so far.
-        offset: u64,
-        /// The text that follows.
-        text: Arc<str>,
-    },
+    /// A piece of an answer as it arrives; not stored.
+    Delta(Delta),
+}
+
+/// A piece of a model's answer.
+#[derive(Clone, Debug)]
+pub struct Delta {
+    /// The step.
+    pub path: Path,
+    /// The attempt.
+    pub attempt: u32,
+    /// Number of characters (code points) of the attempt's text before this delta. An offset of 0 starts the text; for a
+    /// late subscriber that delta holds everything so far.
+    pub offset: u64,
+    /// The text that follows.
+    pub text: Arc<str>,
 }
 
 /// The next item of a subscription.
@@ -132,11 +136,9 @@ impl Publisher {
     pub fn subscribe(&self) -> Subscription {
         let queue = Arc::new(Queue::default());
         let mut hub = self.shared.lock_hub();
-        let so_far = |((path, attempt), said): (&(Path, u32), &AttemptText)| RunUpdate::Delta {
-            path: path.clone(),
-            attempt: *attempt,
-            offset: 0,
-            text: said.text.as_str().into(),
+        let so_far = |((path, attempt), said): (&(Path, u32), &AttemptText)| {
+            let text = said.text.as_str().into();
+            RunUpdate::Delta(Delta { path: path.clone(), attempt: *attempt, offset: 0, text })
         };
         let mut texts: Vec<_> = hub.texts.iter().collect();
         texts.sort_by_key(|(attempt, _)| *attempt);
@@ -194,9 +196,8 @@ impl Deltas for Shared {
         if hub.queues.is_empty() {
             return;
         }
-        let text: Arc<str> = text.into();
-        let delta = || RunUpdate::Delta { path: path.clone(), attempt, offset, text: text.clone() };
-        hub.send_updates(std::iter::once_with(delta), 1);
+        let delta = Delta { path: path.clone(), attempt, offset, text: text.into() };
+        hub.send_updates(std::iter::once_with(|| RunUpdate::Delta(delta.clone())), 1);
     }
 }
 
@@ -306,7 +307,7 @@ mod tests {
         for seq in 5..=MAX_QUEUED_UPDATES as u64 + 3 {
             assert!(matches!(next(), Some(Delivery::Update(RunUpdate::Event(record))) if record.seq == seq));
         }
-        assert!(matches!(next(), Some(Delivery::Update(RunUpdate::Delta { .. }))));
+        assert!(matches!(next(), Some(Delivery::Update(RunUpdate::Delta(_)))));
         assert!(next().is_none());
     }
 
@@ -328,7 +329,7 @@ mod tests {
         let delivery = |subscription: &mut Subscription| {
             let mut context = std::task::Context::from_waker(Waker::noop());
             match std::pin::pin!(subscription.next()).poll(&mut context) {
-                Poll::Ready(Some(Delivery::Update(RunUpdate::Delta { offset, text, .. }))) => {
+                Poll::Ready(Some(Delivery::Update(RunUpdate::Delta(Delta { offset, text, .. })))) => {
                     Some((offset, text.to_string()))
                 }
                 Poll::Ready(Some(Delivery::Update(RunUpdate::Event(record)))) => Some((record.seq, String::new())),

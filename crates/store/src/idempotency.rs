@@ -6,6 +6,15 @@ use crate::db::{DbConnection, params};
 use crate::error::StoreError;
 use crate::store::Store;
 
+/// The `Idempotency-Key` header of a call that starts a run. Each user has keys of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct StartKey<'a> {
+    /// The user who made the call.
+    pub user: &'a str,
+    /// The value of the header.
+    pub key: &'a str,
+}
+
 /// What an idempotency key is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdempotentStart {
@@ -16,15 +25,15 @@ pub enum IdempotentStart {
 }
 
 impl Store {
-    /// Reserves `key` of a user for the call whose hash is `request`, which starts `run`, unless the key is taken.
+    /// Reserves `key` for the call whose hash is `request`, which starts `run`, unless the key is taken.
     pub async fn reserve_start(
         &self,
-        (user, key): (&str, &str),
+        key: StartKey<'_>,
         request: &str,
         run: RunId,
         at: u64,
     ) -> Result<IdempotentStart, StoreError> {
-        let (user, key, request) = (user.to_owned(), key.to_owned(), request.to_owned());
+        let (user, key, request) = (key.user.to_owned(), key.key.to_owned(), request.to_owned());
         let (by, taken) = (user.clone(), key.clone());
         let wanted = request.clone();
         let insert = move |connection: &DbConnection| {
@@ -43,9 +52,10 @@ impl Store {
             _ => IdempotentStart::Conflict,
         })
     }
+
     /// Records that the call with `key` continued `run`, which existed already.
-    pub async fn record_resumed_run(&self, (user, key): (&str, &str), run: RunId) -> Result<(), StoreError> {
-        let (user, key) = (user.to_owned(), key.to_owned());
+    pub async fn record_resumed_run(&self, key: StartKey<'_>, run: RunId) -> Result<(), StoreError> {
+        let (user, key) = (key.user.to_owned(), key.key.to_owned());
         let note = move |connection: &DbConnection| {
             let sql = "update idempotency_key set run = $1 where user_id = $2 and key = $3";
             connection.execute_unchecked(sql, params![&run.to_string(), &user, &key])

@@ -37,7 +37,7 @@ pub use definitions::{
 };
 pub use error::{BackupError, Corruption, StoreError};
 pub use hooks::HookRow;
-pub use idempotency::IdempotentStart;
+pub use idempotency::{IdempotentStart, StartKey};
 pub use keys::KeyRow;
 pub use notifications::{NewNotification, NotificationRow};
 pub use prune::PruneFilter;

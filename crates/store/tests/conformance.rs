@@ -9,7 +9,7 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::journal::{AppendResult, Journal, Lease, Signal, profile_namespace, thread_namespace};
-use flowloom_store::{Durability, IdempotentStart, KeyRow, RunFilter};
+use flowloom_store::{Durability, IdempotentStart, KeyRow, RunFilter, StartKey};
 
 use support::{TestDatabase, append_records, created_event, finished_event, new_record, run_id};
 
@@ -185,13 +185,14 @@ async fn signals_reach_another_process(place: &TestDatabase) {
 
 async fn a_key_starts_one_run(place: &TestDatabase) {
     let (one, two) = (place.open(), place.open());
-    let first = one.reserve_start(("ann", "k"), "body", run_id(1), 1).await.expect("taken");
+    let key = |user| StartKey { user, key: "k" };
+    let first = one.reserve_start(key("ann"), "body", run_id(1), 1).await.expect("taken");
     let (run, other) = (IdempotentStart::Run(run_id(1)), IdempotentStart::Conflict);
     assert_eq!(first, run);
-    assert_eq!(two.reserve_start(("ann", "k"), "body", run_id(2), 2).await.expect("known"), run);
-    assert_eq!(two.reserve_start(("ann", "k"), "else", run_id(3), 3).await.expect("known"), other);
+    assert_eq!(two.reserve_start(key("ann"), "body", run_id(2), 2).await.expect("known"), run);
+    assert_eq!(two.reserve_start(key("ann"), "else", run_id(3), 3).await.expect("known"), other);
     assert_eq!(
-        two.reserve_start(("bob", "k"), "body", run_id(4), 4).await.expect("taken"),
+        two.reserve_start(key("bob"), "body", run_id(4), 4).await.expect("taken"),
         IdempotentStart::Run(run_id(4))
     );
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::chat::{Message, MessagePart, Role, Usage};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, line_column};
+use flowloom_core::diagnostic::{Diagnostic, find_position};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
@@ -155,7 +155,7 @@ impl CaseResult<'_> {
                 let place =
                     error.message.strip_prefix("main.mdx:").and_then(|rest| rest.split(':').next()?.parse().ok());
                 let text = self.case.get("files").and_then(|files| files.get(MAIN_FILE)).and_then(Value::as_str);
-                let element = line_column(text.unwrap_or_default(), find_step(plan, &path).span.start).0;
+                let element = find_position(text.unwrap_or_default(), find_step(plan, &path).span.start).line;
                 let lines = place.into_iter().chain(i64::try_from(element)).collect();
                 ("run", action, vec![error.message.clone()], lines)
             }
@@ -236,7 +236,7 @@ fn find_step<'p>(plan: &'p Plan, path: &str) -> &'p Step {
 fn line_of(case: &Value, diagnostic: &Diagnostic) -> i64 {
     let text =
         case.get("files").and_then(|files| files.get(&diagnostic.file)).and_then(Value::as_str).unwrap_or_default();
-    i64::try_from(line_column(text, diagnostic.span.start).0).unwrap_or(0)
+    i64::try_from(find_position(text, diagnostic.span.start).line).unwrap_or(0)
 }
 
 /// Matches each expected diagnostic with one of the actual ones, each at most once.

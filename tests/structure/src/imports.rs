@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::source::{ProductFile, read_product_files};
+use crate::source::{ProductFile, read_product_files, split_list};
 
 /// The files of a crate by module path (`["plan", "parts"]`), with what each imports.
 pub struct Imports {
@@ -164,28 +164,10 @@ fn expand_tree(tree: &str) -> Vec<Vec<String>> {
     let prefix: Vec<String> =
         tree[..open].split("::").map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect();
     let inside = &tree[open + 1..tree.rfind('}').unwrap_or(tree.len())];
-    let branches = split_branches(inside).into_iter().flat_map(expand_tree);
+    let branches = split_list(inside).into_iter().flat_map(expand_tree);
     branches
         .map(|branch| prefix.iter().cloned().chain(branch.into_iter().filter(|part| part != "self")).collect())
         .collect()
-}
-
-/// Splits at the commas that are not inside braces.
-fn split_branches(text: &str) -> Vec<&str> {
-    let (mut depth, mut start, mut parts) = (0_usize, 0, Vec::new());
-    for (at, c) in text.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parts.push(&text[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&text[start..]);
-    parts.into_iter().filter(|part| !part.trim().is_empty()).collect()
 }
 
 #[cfg(test)]

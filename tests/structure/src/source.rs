@@ -109,6 +109,27 @@ pub fn declared_names<'a>(code: &'a str, keywords: &[&str]) -> Vec<&'a str> {
     names
 }
 
+/// Splits at the commas that are not inside brackets of any kind; an empty last part is left out.
+pub fn split_list(text: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut parts) = (0_usize, 0, Vec::new());
+    let mut previous = ' ';
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' | '{' | '<' => depth += 1,
+            '>' if previous == '-' => {}
+            ')' | ']' | '}' | '>' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+        previous = c;
+    }
+    parts.push(&text[start..]);
+    parts.into_iter().filter(|part| !part.trim().is_empty()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -78,9 +78,9 @@ impl NativeFunction for AuthorFunction {
         Box::pin(async move {
             match self.operation {
                 AuthorOperation::Clarify => run_clarify(author, payload, below).await,
-                AuthorOperation::Stage(stage) => run_stage(author, stage, payload, (context, below)).await,
+                AuthorOperation::Stage(stage) => run_stage(author, stage, payload, context, below).await,
                 AuthorOperation::Store => {
-                    persist::finish_pipeline(author, AuthoringJob::from_payload(payload)?, (context, below)).await
+                    persist::finish_pipeline(author, AuthoringJob::from_payload(payload)?, context, below).await
                 }
                 AuthorOperation::Find => {
                     let wanted: RequiredBlock =
@@ -123,7 +123,8 @@ async fn run_stage(
     author: &AuthoringEnv,
     stage: Stage,
     payload: &Payload,
-    (context, below): (&EffectContext, &dyn ChildEffects),
+    context: &EffectContext,
+    below: &dyn ChildEffects,
 ) -> Result<Value, StepFailure> {
     let mut job = AuthoringJob::from_payload(payload)?;
     if job.draft.user_id.is_empty() {

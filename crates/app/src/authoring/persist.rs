@@ -25,7 +25,8 @@ pub(super) async fn store_blocks(
     let made = draft.made.iter().filter_map(CreateOutcome::block);
     let changes: Vec<DefinitionChange> = made
         .map(|block| {
-            put_change(context, DefinitionKind::Block, (id_of(block), None), render::to_json(block), Vec::new())
+            let key = definition_key(context, DefinitionKind::Block, block);
+            put_change(key, None, render::to_json(block), Vec::new())
         })
         .collect();
     if !changes.is_empty() {
@@ -39,18 +40,14 @@ pub(super) async fn store_blocks(
 pub(super) async fn finish_pipeline(
     author: &AuthoringEnv,
     mut job: AuthoringJob,
-    (context, below): (&EffectContext, &dyn ChildEffects),
+    context: &EffectContext,
+    below: &dyn ChildEffects,
 ) -> Result<Value, StepFailure> {
     let pipeline = assign_free_id(author, &job, context)?;
     if job.how.keep {
+        let key = definition_key(context, DefinitionKind::Workflow, &pipeline);
         let content = pipeline_content(&pipeline).to_json()?;
-        let change = put_change(
-            context,
-            DefinitionKind::Workflow,
-            (id_of(&pipeline), Some(flowloom_formats::pipeline::FORMAT)),
-            content,
-            used_blocks(&pipeline),
-        );
+        let change = put_change(key, Some(flowloom_formats::pipeline::FORMAT), content, used_blocks(&pipeline));
         author.store.change_definitions(vec![change], SystemClock.now_ms()).await?;
     }
     job.draft.pipeline = Some(pipeline);
@@ -109,14 +106,17 @@ fn used_blocks(pipeline: &Value) -> Vec<(DefinitionKind, String)> {
     ids.into_iter().map(|id| (DefinitionKind::Block, id.to_owned())).collect()
 }
 
+/// The key under which a block or a pipeline of the run's user is stored.
+fn definition_key(context: &EffectContext, kind: DefinitionKind, definition: &Value) -> DefinitionKey {
+    DefinitionKey { user: context.user.to_string(), kind, id: id_of(definition).to_owned() }
+}
+
 fn put_change(
-    context: &EffectContext,
-    kind: DefinitionKind,
-    (id, format): (&str, Option<Format>),
+    key: DefinitionKey,
+    format: Option<Format>,
     content: String,
     uses: Vec<(DefinitionKind, String)>,
 ) -> DefinitionChange {
-    let key = DefinitionKey { user: context.user.to_string(), kind, id: id.to_owned() };
     let format = format.map(|format| format.name().to_owned());
     DefinitionChange::Put(NewDefinition { key, format, content, origin: Origin::Function, uses })
 }

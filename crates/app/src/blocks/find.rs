@@ -46,7 +46,7 @@ impl BlockRegistry {
         };
         let (user, wanted, thresholds) = (user.to_owned(), wanted.clone(), self.embeddings.thresholds());
         let found =
-            self.run_blocking(move |store| query_store(store, (&user, &wanted), vector.as_ref(), &thresholds, limit));
+            self.run_blocking(move |store| query_store(store, &user, &wanted, vector.as_ref(), &thresholds, limit));
         Ok(BlockSearch { matches: found.await?, fallback_reason: by_words })
     }
 
@@ -59,7 +59,8 @@ impl BlockRegistry {
 
 fn query_store(
     store: &Store,
-    (user, wanted): (&str, &Card),
+    user: &str,
+    wanted: &Card,
     vector: Option<&QueryEmbedding>,
     thresholds: &Thresholds,
     limit: usize,

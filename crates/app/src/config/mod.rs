@@ -8,6 +8,7 @@ mod renamed;
 pub mod retention;
 mod search;
 pub mod server;
+mod setting;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ pub use functions::{AgentSettings, FunctionSettings};
 use mcp::McpSettings;
 use retention::Retention;
 pub use search::SearchSettings;
+pub use setting::Setting;
+use setting::pick_setting;
 
 /// Default of `recovery_interval_ms`: milliseconds between two searches for abandoned runs.
 const RECOVERY_INTERVAL_MS: u64 = 3000;
@@ -162,15 +165,6 @@ impl ToolSettings {
     }
 }
 
-/// A value and its origin: a flag, a variable, a file or the default.
-#[derive(Clone, Debug)]
-pub struct Setting<T> {
-    /// The value.
-    pub value: T,
-    /// The source of the value: a flag, a variable, a file, or `default`.
-    pub origin: String,
-}
-
 /// What the caller of [`Config::load`] sets itself. Each value names where it comes from, for example a flag.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
@@ -244,14 +238,16 @@ impl Config {
         let origin = path.as_ref().map_or_else(|| "flowloom.toml".to_owned(), |path| path.display().to_string());
         let data_dir = pick_setting(
             overrides.data_dir,
-            ("FLOWLOOM_DATA_DIR", |text| Some(PathBuf::from(text))),
-            (file.data_dir, &origin),
+            "FLOWLOOM_DATA_DIR",
+            |text| Some(PathBuf::from(text)),
+            Setting::from_file(file.data_dir, &origin),
             default_data_dir,
         )?;
         let durability = pick_setting(
             None,
-            ("FLOWLOOM_DURABILITY", |text| Some(text.to_owned())),
-            (file.durability, &origin),
+            "FLOWLOOM_DURABILITY",
+            |text| Some(text.to_owned()),
+            Setting::from_file(file.durability, &origin),
             || "normal".to_owned(),
         )?;
         let parsed = flowloom_store::Durability::parse(&durability.value).ok_or_else(|| ConfigError::Value {
@@ -260,11 +256,12 @@ impl Config {
             value: durability.value.clone(),
             origin: durability.origin.clone(),
         })?;
-        let database = parse_database(overrides.database, file.database, &origin)?;
+        let database = parse_database(overrides.database, Setting::from_file(file.database, &origin))?;
         let default_model = pick_setting(
             None,
-            ("FLOWLOOM_DEFAULT_MODEL", |text| Some(Some(text.to_owned()))),
-            (file.default_model.map(Some), &origin),
+            "FLOWLOOM_DEFAULT_MODEL",
+            |text| Some(Some(text.to_owned())),
+            Setting::from_file(file.default_model.map(Some), &origin),
             || None,
         )?;
         let base = path.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
@@ -314,41 +311,17 @@ impl Config {
 /// Parses the database URL. Messages never contain it, because it may contain a password.
 fn parse_database(
     given: Option<Setting<String>>,
-    file: Option<String>,
-    origin: &str,
+    file: Option<Setting<String>>,
 ) -> Result<Setting<Option<Database>>, ConfigError> {
-    let given = given.map(|url| Setting { value: Some(url.value), origin: url.origin });
-    let of_environment = ("FLOWLOOM_DATABASE", (|text| Some(Some(text.to_owned()))) as fn(&str) -> _);
-    let url = pick_setting(given, of_environment, (file.map(Some), origin), || None)?;
+    let optional = |url: Setting<String>| Setting { value: Some(url.value), origin: url.origin };
+    let parse = |text: &str| Some(Some(text.to_owned()));
+    let url = pick_setting(given.map(optional), "FLOWLOOM_DATABASE", parse, file.map(optional), || None)?;
     let value = url
         .value
         .map(|url| Database::parse(&url))
         .transpose()
         .map_err(|source| ConfigError::Database { source, origin: url.origin.clone() })?;
     Ok(Setting { value, origin: url.origin })
-}
-
-/// The value that was given, else that of the environment, else of the file, else the default.
-fn pick_setting<T>(
-    given: Option<Setting<T>>,
-    environment: (&str, fn(&str) -> Option<T>),
-    file: (Option<T>, &str),
-    default: impl FnOnce() -> T,
-) -> Result<Setting<T>, ConfigError> {
-    if let Some(given) = given {
-        return Ok(given);
-    }
-    let (variable, parse) = environment;
-    if let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) {
-        let Some(value) = parse(&text) else {
-            return Err(ConfigError::Variable { variable: variable.to_owned(), value: text });
-        };
-        return Ok(Setting { value, origin: format!("${variable}") });
-    }
-    Ok(match file {
-        (Some(value), origin) => Setting { value, origin: origin.to_owned() },
-        (None, _) => Setting { value: default(), origin: "default".to_owned() },
-    })
 }
 
 fn read_config_file(given: Option<&Path>) -> Result<(Option<PathBuf>, ConfigFile, Vec<String>), ConfigError> {

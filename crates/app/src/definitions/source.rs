@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::DefinitionError;
 use crate::error::AppError;
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, line_column};
+use flowloom_core::diagnostic::{Diagnostic, find_position};
 use flowloom_core::plan::Format;
 use flowloom_formats::{Compiled, Sources, compile};
 use serde_json::json;
@@ -291,13 +291,13 @@ pub fn parse_format(name: Option<&str>) -> Result<Option<Format>, DefinitionErro
 
 fn diagnostics_to_json(source: &LoadedDefinition) -> impl Iterator<Item = serde_json::Value> {
     source.compiled.diagnostics.iter().map(|diagnostic| {
-        let (line, column) = line_column(&source.source_text(diagnostic), diagnostic.span.start);
+        let position = find_position(&source.source_text(diagnostic), diagnostic.span.start);
         json!({
             "code": diagnostic.code,
             "severity": diagnostic.severity,
             "file": diagnostic.file,
-            "line": line,
-            "column": column,
+            "line": position.line,
+            "column": position.column,
             "start": diagnostic.span.start,
             "length": diagnostic.span.length,
             "message": diagnostic.message,

@@ -9,7 +9,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::IdempotentStart;
+use flowloom_store::{IdempotentStart, StartKey};
 
 use super::inputs::parse_budget;
 use super::start::StartRun;
@@ -93,7 +93,8 @@ impl RunService {
         let Some(key) = &call.idempotency_key else { return begin(None).await };
         let request = Hash::of_bytes(request.as_bytes()).to_string();
         let id = RunId(uuid::Uuid::now_v7());
-        let start = self.app.store.reserve_start((&call.user, key), &request, id, SystemClock.now_ms()).await;
+        let key = StartKey { user: &call.user, key };
+        let start = self.app.store.reserve_start(key, &request, id, SystemClock.now_ms()).await;
         match start.map_err(AppError::from)? {
             IdempotentStart::Run(id) if matches!(self.app.store.get_run(id), Ok(Some(_))) => {
                 Ok(self.live.find_started(id))
@@ -106,7 +107,7 @@ impl RunService {
     /// Binds the idempotency key of a call to a run that was there before, so that what the call says to it is said once.
     pub async fn bind_key(&self, call: &StartOptions, run: RunId) -> Result<(), AppError> {
         match &call.idempotency_key {
-            Some(key) => Ok(self.app.store.record_resumed_run((&call.user, key), run).await?),
+            Some(key) => Ok(self.app.store.record_resumed_run(StartKey { user: &call.user, key }, run).await?),
             None => Ok(()),
         }
     }

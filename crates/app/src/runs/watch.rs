@@ -32,8 +32,8 @@ pub fn forward_events(
         while let Some(signal) = subscription.next().await {
             let records = match signal {
                 Delivery::Update(RunUpdate::Event(record)) => vec![record],
-                Delivery::Update(RunUpdate::Delta { path, attempt, text, .. }) => {
-                    watcher.on_delta(&path, attempt, &text);
+                Delivery::Update(RunUpdate::Delta(delta)) => {
+                    watcher.on_delta(&delta.path, delta.attempt, &delta.text);
                     continue;
                 }
                 // The subscriber was too slow; the journal contains every event that was missed.

@@ -23,7 +23,7 @@ pub(super) fn write_flow(about: &DefinitionInfo<'_>, parts: &[ExportStep]) -> Wr
             StepAction::Page(pieces) => ("webScraping", "url", pieces),
         };
         let mut config = vec![
-            (key, write_references(&part.id, pieces, ("${", "}"))?.into()),
+            (key, write_references(&part.id, pieces, "${", "}")?.into()),
             ("resultVariable", part.id.as_str().into()),
         ];
         if matches!(part.action, StepAction::Page(_)) {
@@ -57,7 +57,7 @@ pub(super) fn write_steps(about: &DefinitionInfo<'_>, parts: &[ExportStep]) -> W
             ("name", part.id.as_str().into()),
             ("functionId", function.into()),
             ("mode", "sequential".into()),
-            ("promptTemplate", write_references(&part.id, pieces, ("{{", "}}"))?.into()),
+            ("promptTemplate", write_references(&part.id, pieces, "{{", "}}")?.into()),
             ("outputVar", part.id.as_str().into()),
         ]));
     }
@@ -108,7 +108,7 @@ fn escape_line_starts(text: &str) -> String {
 }
 
 /// A text with references in the syntax of a format. Text that looks like a reference is not supported.
-fn write_references(id: &str, pieces: &[ExportPiece], (open, close): (&str, &str)) -> WriteResult {
+fn write_references(id: &str, pieces: &[ExportPiece], open: &str, close: &str) -> WriteResult {
     let mut out = String::new();
     for piece in pieces {
         match piece {

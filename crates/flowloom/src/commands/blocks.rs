@@ -22,7 +22,7 @@ pub(crate) async fn manage_blocks(global: &Global, user: &str, command: BlocksCo
             println!("{}", summary::to_indented_json(&find_block(&app, user, &id)?));
             Ok(0)
         }
-        BlocksCommand::Find { words, limit } => find_blocks(global, &app, (user, &words), limit as usize).await,
+        BlocksCommand::Find { words, limit } => find_blocks(global, &app, user, &words, limit as usize).await,
         BlocksCommand::Export { folder, ids } => export_blocks(&app, user, &folder, &ids),
         BlocksCommand::Import { paths } => import_blocks(&app, user, &paths).await,
         BlocksCommand::Remove { id } => {
@@ -97,7 +97,7 @@ fn list_files(path: &Path) -> Result<Vec<PathBuf>, CommandError> {
 }
 
 /// Searches blocks. Computes missing embeddings first, since blocks may have been stored by a process without a model.
-async fn find_blocks(global: &Global, app: &App, (user, words): (&str, &str), limit: usize) -> CommandResult {
+async fn find_blocks(global: &Global, app: &App, user: &str, words: &str, limit: usize) -> CommandResult {
     // If this fails, the search reports it.
     let _ = app.blocks.embed_missing().await;
     let finding = app.blocks.search_blocks(user, words, limit).await?;

@@ -22,7 +22,7 @@ use flowloom_runtime::RunOutcome;
 use flowloom_runtime::effects::Model as _;
 
 use super::print_json;
-use super::run::{choose_models, run_bundle};
+use super::run::{choose_models, run_workflow};
 use crate::cli::{Global, NewArgs};
 use crate::commands::pipeline_folder::{self, OutputFolder};
 use crate::failure::{CommandError, CommandResult, print_error};
@@ -162,8 +162,9 @@ impl AuthoringSession<'_> {
     ) -> Result<Clarification, CommandError> {
         let entries =
             [("message", message.into()), ("history", to_value(&history)?), ("how", to_value(&self.options)?)];
-        let given = (self.arguments.user.as_str(), Box::new(SilentWatcher) as Box<dyn Watcher>);
-        let (outcome, plan) = run_built_in(self.app, BuiltInWorkflow::Clarifier, Value::map(entries), given).await?;
+        let (user, input) = (&self.arguments.user, Value::map(entries));
+        let (outcome, plan) =
+            run_built_in(self.app, BuiltInWorkflow::Clarifier, input, user, Box::new(SilentWatcher)).await?;
         if let Some(error) = outcome.find_error() {
             return Err(error.into());
         }
@@ -174,7 +175,7 @@ impl AuthoringSession<'_> {
         let job = to_value(&AuthoringJob::new(intent, &self.arguments.user, self.options.clone()))?;
         let watcher: Box<dyn Watcher> =
             if self.is_quiet { Box::new(SilentWatcher) } else { Box::new(StageDisplay::new()) };
-        run_built_in(self.app, BuiltInWorkflow::Planner, job, (&self.arguments.user, watcher)).await
+        run_built_in(self.app, BuiltInWorkflow::Planner, job, &self.arguments.user, watcher).await
     }
 }
 
@@ -183,12 +184,13 @@ pub(super) async fn run_built_in(
     app: &App,
     which: BuiltInWorkflow,
     input: Value,
-    (user, watcher): (&str, Box<dyn Watcher>),
+    user: &str,
+    watcher: Box<dyn Watcher>,
 ) -> Result<(RunOutcome, Arc<Plan>), CommandError> {
     let bundle = app.build_built_in_bundle(which)?;
-    let plan = compile_bundle(&bundle)?;
-    let outcome = run_bundle(app, (&bundle, &plan), input, (user, authoring_limits(&app.config)?), watcher).await?;
-    Ok((outcome, plan))
+    let workflow = app.prepare(compile_bundle(&bundle)?, &bundle)?;
+    let outcome = run_workflow(app, &workflow, input, user, authoring_limits(&app.config)?, watcher).await?;
+    Ok((outcome, workflow.plan))
 }
 
 /// The limits of one authoring run: the configured ones, reduced by `[author] budget`.

@@ -20,7 +20,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// message.
 pub(super) async fn call_server<T: DeserializeOwned>(
     base: &str,
-    (method, path): (Method, &str),
+    method: Method,
+    path: &str,
     query: &[(&str, &str)],
     body: &impl Serialize,
 ) -> Result<T, CommandError> {

@@ -6,7 +6,7 @@ use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
-use flowloom_app::runs::start::StartRun;
+use flowloom_app::runs::start::{PreparedDefinition, StartRun};
 use flowloom_app::runs::{summary, watch};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
@@ -66,17 +66,17 @@ pub(crate) async fn run_definition(global: &Global, arguments: RunArgs) -> Comma
     Ok(exit)
 }
 
-/// Runs a bundle for a user within `limits` and reports its events to `watcher`.
-pub(super) async fn run_bundle(
+/// Runs a workflow for a user within `limits` and reports its events to `watcher`.
+pub(super) async fn run_workflow(
     app: &App,
-    (bundle, plan): (&Bundle, &Arc<Plan>),
+    workflow: &PreparedDefinition,
     inputs: Value,
-    (user, limits): (&str, Limits),
+    user: &str,
+    limits: Limits,
     watcher: Box<dyn watch::Watcher>,
 ) -> Result<RunOutcome, CommandError> {
-    let workflow = app.prepare(plan.clone(), bundle)?;
-    let limits = limits.narrow_to(&plan.limits);
-    let start = StartRun { workflow_id: plan.id.clone(), ..StartRun::new(&workflow, inputs, user, limits) };
+    let limits = limits.narrow_to(&workflow.plan.limits);
+    let start = StartRun { workflow_id: workflow.plan.id.clone(), ..StartRun::new(workflow, inputs, user, limits) };
     let lost =
         || CommandError::usage("the run ended without an outcome; continue it with flowloom resume last".to_owned());
     drive_watched(&workflow.engine, start.start(&app.store)?.run, watcher).await.ok_or_else(lost)

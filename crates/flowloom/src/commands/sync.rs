@@ -60,7 +60,7 @@ async fn sync_to_server(server: &str, arguments: &SyncArgs, items: Vec<SyncItem>
     if arguments.user != SHARED_USER {
         query.push(("user", &arguments.user));
     }
-    remote::call_server(server, (Method::PUT, "/api/v1/workflows"), &query, &json!({"items": items})).await
+    remote::call_server(server, Method::PUT, "/api/v1/workflows", &query, &json!({"items": items})).await
 }
 
 fn print_changes(synced: &SyncOutcome, is_dry: bool) {

@@ -23,7 +23,7 @@ pub(super) fn render_result(plan: &Plan, state: &RunState, env: &Env) -> Rendere
     let next = env.vars.get("answer").and_then(|answer| answer.get("next")).cloned().unwrap_or_default();
     let executed = env.vars.get("executed").and_then(Value::as_list).and_then(<[Value]>::last);
     let tool = executed.and_then(|output| output.get("tool")).cloned().unwrap_or_default();
-    let reason = end_reason(machine, trace.last().map(|(node, _)| *node), state, (&next, &tool));
+    let reason = end_reason(machine, trace.last().map(|(node, _)| *node), state, &next, &tool);
     let names = trace.iter().map(|(node, _)| node.title.as_str().into()).collect();
     let mut result = Map::from_iter([
         ("messages".into(), messages_value(&thread)),
@@ -69,7 +69,8 @@ fn end_reason(
     machine: &Machine,
     last: Option<&Step>,
     state: &RunState,
-    (next, tool): (&Value, &Value),
+    next: &Value,
+    tool: &Value,
 ) -> Option<&'static str> {
     match (state.status, state.error.as_ref().map(|error| error.code)) {
         (Status::TimedOut, _) => return Some("timeout"),

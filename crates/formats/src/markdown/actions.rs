@@ -132,7 +132,7 @@ impl MarkdownCompiler<'_> {
         if !self.is_action(&name) {
             return None;
         }
-        let start = node_range(node).0 + 1;
+        let start = node_range(node).start + 1;
         let end = start + written.len();
         let attributes = self.read_attributes(&flow.attributes, text, end);
         Some(Action { name, written, attributes, children, start, end })

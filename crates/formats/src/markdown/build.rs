@@ -1,5 +1,6 @@
 //! Compiles scopes, phases and steps: from nodes to a plan.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use flowloom_core::chat::{Content, Role};
@@ -42,6 +43,16 @@ struct ProvidedValues {
     provide: Vec<(Arc<str>, Expr)>,
     scripts: Vec<Arc<Script>>,
     names: Vec<(String, usize, usize)>,
+}
+
+/// The context of an action.
+struct ActionContext<'n> {
+    /// The name of its result.
+    name: &'n str,
+    /// The names that it can use.
+    names: &'n ScopeNames,
+    /// The conversation that it continues.
+    thread: &'n Arc<str>,
 }
 
 impl MarkdownCompiler<'_> {
@@ -113,7 +124,8 @@ impl MarkdownCompiler<'_> {
                 self.report_error(text, Code::RepeatedName, start, end, message).help =
                     Some("every input, data entry, provided value and action of a scope has a name of its own".into());
             }
-            let added = self.compile_action(&action, name.unwrap_or("result"), &thread, (&*names, text), &mut siblings);
+            let context = ActionContext { name: name.unwrap_or("result"), names, thread: &thread };
+            let added = self.compile_action(&action, text, &context, &mut siblings);
             steps.extend(added.unwrap_or_default());
             if let Some(name) = name {
                 names.add_name(name, Meaning::Variable);
@@ -144,11 +156,11 @@ impl MarkdownCompiler<'_> {
     fn compile_action(
         &mut self,
         action: &Action<'_>,
-        name: &str,
-        thread: &Arc<str>,
-        (names, text): (&ScopeNames, &TextPiece<'_>),
+        text: &TextPiece<'_>,
+        context: &ActionContext<'_>,
         siblings: &mut Siblings,
     ) -> Option<Vec<Step>> {
+        let ActionContext { name, names, thread } = *context;
         let mut scripts = Vec::new();
         let has_scope = !action.children.is_empty();
         let is_block = matches!(action.name.as_str(), "loop" | "cond");
@@ -269,7 +281,7 @@ impl MarkdownCompiler<'_> {
         let mut others = action.children.iter().filter(is_else);
         let otherwise = others.next().and_then(read_element);
         for extra in others {
-            let (start, end) = node_range(extra);
+            let Range { start, end } = node_range(extra);
             let message = format!("<{}> has an <Else> already; this one is left out", action.written);
             let span = text.file_span(start, (start + 5).min(end));
             self.problems.add_warning(Code::IgnoredContent, span, message).help =
@@ -435,9 +447,4 @@ pub(super) fn split_phases<'n>(nodes: &[&'n Node]) -> Vec<Vec<&'n Node>> {
     }
     phases.retain(|phase| !phase.is_empty());
     phases
-}
-
-/// The start offset of a node.
-pub(super) fn node_start(node: &Node) -> usize {
-    node_range(node).0
 }

@@ -1,6 +1,7 @@
 //! Checks the content of an expression: its names, and everything that is not allowed.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use flowloom_core::code::Code;
 use oxc_ast::AstKind;
@@ -80,10 +81,15 @@ pub(super) enum MarkdownKind {
 pub(super) struct ExpressionCheck {
     pub(super) findings: Vec<Finding>,
     /// Free names, each with its first occurrence.
-    pub(super) free: Vec<(String, usize, usize)>,
+    pub(super) free: Vec<(String, Range<usize>)>,
     pub(super) parts: Vec<MarkdownPart>,
     scopes: Vec<Vec<String>>,
     free_names: HashSet<String>,
+}
+
+/// The bytes of a syntax node.
+pub(super) fn byte_range(span: oxc_span::Span) -> Range<usize> {
+    span.start as usize..span.end as usize
 }
 
 impl ExpressionCheck {
@@ -123,7 +129,7 @@ impl ExpressionCheck {
     fn note_reference(&mut self, name: &str, span: oxc_span::Span) {
         let is_bound = self.scopes.iter().any(|scope| scope.iter().any(|bound| bound == name));
         if !is_bound && self.free_names.insert(name.to_owned()) {
-            self.free.push((name.to_owned(), span.start as usize, span.end as usize));
+            self.free.push((name.to_owned(), byte_range(span)));
         }
     }
 

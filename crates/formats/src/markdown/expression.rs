@@ -2,6 +2,7 @@
 //! fragments) becomes text with expressions of its own.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use flowloom_core::chat::{Content, content};
@@ -16,7 +17,7 @@ use oxc_ast::ast::Expression;
 use oxc_parser::{ParseOptions, Parser};
 use oxc_span::{GetSpan, SourceType};
 
-use super::check::{ExpressionCheck, Finding, MarkdownKind};
+use super::check::{ExpressionCheck, Finding, MarkdownKind, byte_range};
 use super::native::NativeConverter;
 use super::parse::TextPiece;
 use super::scope::{Meaning, ScopeNames};
@@ -69,6 +70,13 @@ pub(super) struct CheckedExpression {
     has_markdown: bool,
     place: Arc<ExpressionPlace>,
     span: Span,
+}
+
+/// Markdown inside an expression: an included file or a fragment.
+struct CompiledPart {
+    /// The bytes of the expression that it replaces.
+    range: Range<usize>,
+    blocks: Vec<Paragraph>,
 }
 
 /// The free names of an expression.
@@ -178,10 +186,10 @@ impl MarkdownCompiler<'_> {
         let expression = self.parse_expression(text, &allocator)?;
         let seen = ExpressionCheck::check_expression(&expression, locals);
         let found = self.read_free_names(text, &seen, names);
-        let parts = self.markdown_parts(text, &seen, names);
+        let parts = self.compile_parts(text, &seen, names);
         let (found, parts) = (found?, parts?);
-        if let [(start, end, blocks)] = parts.as_slice()
-            && (*start, *end) == (expression.span().start as usize, expression.span().end as usize)
+        if let [CompiledPart { range, blocks }] = parts.as_slice()
+            && *range == byte_range(expression.span())
         {
             return Some(CompiledExpression::Blocks(blocks.clone()));
         }
@@ -225,18 +233,18 @@ impl MarkdownCompiler<'_> {
         }
         let mut is_fine = seen.findings.is_empty();
         let mut free = FreeNames::default();
-        for (name, start, end) in &seen.free {
+        for (name, range) in &seen.free {
             match names.find_meaning(name) {
                 Some(Meaning::Variable | Meaning::Helper) => free.read.push(name.as_str().into()),
                 Some(Meaning::Constant(value)) => free.constants.push((name.clone(), value)),
                 None if ALLOWED_GLOBALS.contains(&name.as_str()) || name == "dedent" => {}
                 None if is_fine => {
-                    self.report_unknown_name(text, name, (*start, *end), names);
+                    self.report_unknown_name(text, name, range.clone(), names);
                     is_fine = false;
                 }
                 None => {
                     if seen.findings.is_empty() {
-                        self.report_unknown_name(text, name, (*start, *end), names);
+                        self.report_unknown_name(text, name, range.clone(), names);
                     }
                 }
             }
@@ -258,20 +266,14 @@ impl MarkdownCompiler<'_> {
         diagnostic.fix = fix;
     }
 
-    fn report_unknown_name(
-        &mut self,
-        text: &TextPiece<'_>,
-        name: &str,
-        (start, end): (usize, usize),
-        names: &ScopeNames,
-    ) {
+    fn report_unknown_name(&mut self, text: &TextPiece<'_>, name: &str, range: Range<usize>, names: &ScopeNames) {
         let meant = find_similar_name(name, names.all_names()).map(str::to_owned);
-        let use_ = text.text.get(end..).unwrap_or_default();
+        let use_ = text.text.get(range.end..).unwrap_or_default();
         let is_list =
             use_.starts_with('[') || [".length", ".map", ".join", ".filter"].iter().any(|m| use_.starts_with(m));
-        let span = text.file_span(start, end);
+        let span = text.file_span(range.start, range.end);
         let message = format!("{name} is not known here: no input, data or earlier result has this name");
-        let diagnostic = self.report_error(text, Code::UnknownName, start, end, message);
+        let diagnostic = self.report_error(text, Code::UnknownName, range.start, range.end, message);
         match meant {
             _ if names.is_later(name) => {
                 diagnostic.help = Some(format!("the action {name} is further down; use its result after it"));
@@ -303,25 +305,24 @@ impl MarkdownCompiler<'_> {
         }
     }
 
-    /// The paragraphs of included files and fragments, by range.
-    fn markdown_parts(
+    /// The included files and fragments of an expression.
+    fn compile_parts(
         &mut self,
         text: &TextPiece<'_>,
         seen: &ExpressionCheck,
         names: &ScopeNames,
-    ) -> Option<Vec<(usize, usize, Vec<Paragraph>)>> {
+    ) -> Option<Vec<CompiledPart>> {
         let mut parts = Some(Vec::new());
         for part in &seen.parts {
+            let range = part.start..part.end;
             let blocks = match &part.what {
-                MarkdownKind::Include(path) => {
-                    self.include_file(text, path, (part.start, part.end), names, &part.locals)
-                }
+                MarkdownKind::Include(path) => self.include_file(text, path, range.clone(), names, &part.locals),
                 MarkdownKind::Fragment(start, end) => {
                     self.compile_fragment(&text.slice(*start, *end), names, &part.locals)
                 }
             };
             match (blocks, &mut parts) {
-                (Some(blocks), Some(parts)) => parts.push((part.start, part.end, blocks)),
+                (Some(blocks), Some(parts)) => parts.push(CompiledPart { range, blocks }),
                 _ => parts = None,
             }
         }
@@ -333,7 +334,7 @@ impl MarkdownCompiler<'_> {
         text: &TextPiece<'_>,
         expression: &Expression<'_>,
         FreeNames { read: mut names, constants }: FreeNames,
-        parts: Vec<(usize, usize, Vec<Paragraph>)>,
+        mut parts: Vec<CompiledPart>,
     ) -> CheckedExpression {
         let read: HashSet<Arc<str>> = names.iter().cloned().collect();
         let resolve = |name: &str| match name {
@@ -346,19 +347,17 @@ impl MarkdownCompiler<'_> {
             }
         };
         let known = |expression: &Expression<'_>| {
-            let span = expression.span();
-            let found = parts.iter().find(|(start, end, _)| (*start, *end) == (span.start as usize, span.end as usize));
-            found.and_then(|(_, _, blocks)| native_markdown(blocks))
+            let found = parts.iter().find(|part| part.range == byte_range(expression.span()));
+            found.and_then(|part| native_markdown(&part.blocks))
         };
         let native = NativeConverter { names: &resolve, known: &known }.convert_expression(expression);
         let mut js = String::new();
         let mut at = 0;
-        let mut sorted: Vec<_> = parts.iter().collect();
-        sorted.sort_by_key(|part| part.0);
-        for (start, end, blocks) in sorted {
-            js.push_str(&text.text[at..*start]);
+        parts.sort_by_key(|part| part.range.start);
+        for CompiledPart { range, blocks } in &parts {
+            js.push_str(&text.text[at..range.start]);
             js.push_str(&script_markdown(blocks, &mut names));
-            at = *end;
+            at = range.end;
         }
         js.push_str(&text.text[at..]);
         if !constants.is_empty() {
@@ -367,11 +366,11 @@ impl MarkdownCompiler<'_> {
                 constants.iter().map(|(_, value)| flowloom_core::render::to_json(value)).collect();
             js = format!("(({})=>(\n{js}\n))({})", names.join(","), values.join(","));
         }
-        let (start, end) = (expression.span().start as usize, expression.span().end as usize);
-        let span = text.file_span(start, end);
-        let (line, column) = self.lines.line_column(text, span.start);
-        let source = text.text.get(start..end).unwrap_or_default().to_owned();
-        let place = Arc::new(ExpressionPlace { at: format!("{}:{line}:{column}", text.file), source });
+        let range = byte_range(expression.span());
+        let span = text.file_span(range.start, range.end);
+        let position = self.lines.find_position(text, span.start);
+        let source = text.text.get(range).unwrap_or_default().to_owned();
+        let place = Arc::new(ExpressionPlace { at: format!("{}:{position}", text.file), source });
         CheckedExpression { js, native, names, has_markdown: !parts.is_empty(), place, span }
     }
 
@@ -388,9 +387,8 @@ impl MarkdownCompiler<'_> {
             names.extend(new);
         }
         let span = text.file_span(0, text.text.len());
-        let (line, column) = self.lines.line_column(text, span.start);
-        let place =
-            Arc::new(ExpressionPlace { at: format!("{}:{line}:{column}", text.file), source: text.text.to_owned() });
+        let position = self.lines.find_position(text, span.start);
+        let place = Arc::new(ExpressionPlace { at: format!("{}:{position}", text.file), source: text.text.to_owned() });
         CheckedExpression { js, native: native_markdown(&blocks), names, has_markdown: true, place, span }
     }
 

@@ -263,9 +263,9 @@ impl MarkdownCompiler<'_> {
         let read = match output {
             "no-schema" => return Some(Value::map::<&str>([])),
             "enum" if action.get("enum").is_some() => {
-                schema::one_of(self.read_schema_attribute(action, "enum", (names, text), true)?)
+                schema::one_of(self.read_schema_attribute(action, "enum", names, text, true)?)
             }
-            _ => self.read_schema_attribute(action, "schema", (names, text), false)?,
+            _ => self.read_schema_attribute(action, "schema", names, text, false)?,
         };
         let read = match output {
             "array" => Value::map([("type", Value::from("array")), ("items", read)]),
@@ -282,7 +282,8 @@ impl MarkdownCompiler<'_> {
         &mut self,
         action: &Action<'_>,
         name: &str,
-        (names, text): (&ScopeNames, &TextPiece<'_>),
+        names: &ScopeNames,
+        text: &TextPiece<'_>,
         is_list: bool,
     ) -> Option<Value> {
         let expression = match action.get(name).map(|attribute| &attribute.value) {

@@ -1,5 +1,7 @@
 //! Inserted Markdown: included files and fragments.
 
+use std::ops::Range;
+
 use flowloom_core::code::Code;
 
 use super::MarkdownCompiler;
@@ -19,20 +21,20 @@ impl MarkdownCompiler<'_> {
         &mut self,
         text: &TextPiece<'_>,
         path: &str,
-        (start, end): (usize, usize),
+        range: Range<usize>,
         names: &ScopeNames,
         locals: &[String],
     ) -> Option<Vec<Paragraph>> {
         let Some(name) = resolve_path(self.entry, path) else {
             let message = format!("include({path:?}) is outside the workflow's folder");
-            self.report_error(text, Code::IncludeFailed, start, end, message).help =
+            self.report_error(text, Code::IncludeFailed, range.start, range.end, message).help =
                 Some("put the file into the folder of the workflow, or below it".into());
             return None;
         };
         if let Some(first) = self.including.iter().position(|file| *file == name) {
             let circle = [&self.including[first..], std::slice::from_ref(&name)].concat().join(" > ");
             let message = format!("circular dependency: {circle}");
-            self.report_error(text, Code::IncludeFailed, start, end, message).help =
+            self.report_error(text, Code::IncludeFailed, range.start, range.end, message).help =
                 Some("a file cannot include itself, directly or through another file".into());
             return None;
         }
@@ -40,7 +42,7 @@ impl MarkdownCompiler<'_> {
         if self.including.len() > MAX_INCLUDE_DEPTH || self.inclusions > MAX_INCLUDES {
             let message =
                 format!("files include each other more than {MAX_INCLUDE_DEPTH} levels deep or {MAX_INCLUDES} times");
-            self.report_error(text, Code::TooComplex, start, end, message);
+            self.report_error(text, Code::TooComplex, range.start, range.end, message);
             return None;
         }
         let sources = self.sources;
@@ -49,17 +51,17 @@ impl MarkdownCompiler<'_> {
                 self.missing_files.push(name.clone());
             }
             let message = format!("prompt not found: {path} (looked for {name})");
-            self.report_error(text, Code::IncludeFailed, start, end, message).help =
+            self.report_error(text, Code::IncludeFailed, range.start, range.end, message).help =
                 Some("write the file's path from the workflow's folder; .mdx may be left out".into());
             return None;
         };
         let Ok(whole) = std::str::from_utf8(bytes) else {
             let message = format!("{name} is not UTF-8 text");
-            self.report_error(text, Code::IncludeFailed, start, end, message);
+            self.report_error(text, Code::IncludeFailed, range.start, range.end, message);
             return None;
         };
         if let Err(message) = super::source::check_limits(whole) {
-            self.report_error(text, Code::TooComplex, start, end, format!("{name}: {message}"));
+            self.report_error(text, Code::TooComplex, range.start, range.end, format!("{name}: {message}"));
             return None;
         }
         let inner = TextPiece { file, whole, stops: vec![(0, 0)], text: whole };

@@ -40,6 +40,7 @@ use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::sources::Sources;
 use frontmatter::Frontmatter;
+use nodes::node_range;
 use parse::TextPiece;
 use scope::{Meaning, ScopeNames};
 
@@ -250,10 +251,7 @@ fn heading_text(node: &Node, text: &TextPiece<'_>) -> String {
     match node {
         Node::Text(text) => text.value.clone(),
         Node::InlineCode(code) => code.value.clone(),
-        Node::MdxTextExpression(_) => {
-            let (start, end) = nodes::node_range(node);
-            text.text[start..end].to_owned()
-        }
+        Node::MdxTextExpression(_) => text.text[node_range(node)].to_owned(),
         node => node
             .children()
             .into_iter()
@@ -268,7 +266,7 @@ fn heading_text(node: &Node, text: &TextPiece<'_>) -> String {
 /// The source of a phase.
 fn phase_source(phase: &[&Node], text: &TextPiece<'_>) -> String {
     let (Some(first), Some(last)) = (phase.first(), phase.last()) else { return String::new() };
-    text.text[build::node_start(first)..nodes::node_range(last).1].to_owned()
+    text.text[node_range(first).start..node_range(last).end].to_owned()
 }
 
 /// The role in a system prompt, if there is one.

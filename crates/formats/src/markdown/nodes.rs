@@ -1,10 +1,12 @@
 //! Nodes of the tree: where they stand, and what elements hold.
 
+use std::ops::Range;
+
 use markdown::mdast::Node;
 
 /// The byte range of a node.
-pub(super) fn node_range(node: &Node) -> (usize, usize) {
-    node.position().map_or((0, 0), |position| (position.start.offset, position.end.offset))
+pub(super) fn node_range(node: &Node) -> Range<usize> {
+    node.position().map_or(0..0, |position| position.start.offset..position.end.offset)
 }
 
 /// The name and the children of an element.

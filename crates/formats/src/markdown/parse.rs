@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span};
+use flowloom_core::diagnostic::{Fix, Position, Span};
 use markdown::mdast::Node;
 use markdown::message::Place;
 use markdown::{Constructs, MdxSignal, ParseOptions, to_mdast};
@@ -57,21 +57,21 @@ impl<'a> TextPiece<'a> {
 #[derive(Default)]
 pub(super) struct Lines {
     file: String,
-    /// Line and column at every [`MARK_DISTANCE_BYTES`] bytes.
-    marks: Vec<(usize, usize)>,
+    /// The position at every [`MARK_DISTANCE_BYTES`] bytes.
+    marks: Vec<Position>,
 }
 
 /// Bytes between two marks.
 const MARK_DISTANCE_BYTES: usize = 512;
 
 impl Lines {
-    /// Line and column of a byte offset, both from 1.
-    pub(super) fn line_column(&mut self, text: &TextPiece<'_>, offset: usize) -> (usize, usize) {
+    /// The position of a byte offset.
+    pub(super) fn find_position(&mut self, text: &TextPiece<'_>, offset: usize) -> Position {
         let bytes = text.whole.as_bytes();
         if self.file != text.file || self.marks.is_empty() {
             self.file = text.file.to_owned();
             self.marks.clear();
-            let mut at = (1, 1);
+            let mut at = Position::START;
             for (index, byte) in bytes.iter().enumerate() {
                 if index % MARK_DISTANCE_BYTES == 0 {
                     self.marks.push(at);
@@ -83,18 +83,18 @@ impl Lines {
         let offset = offset.min(bytes.len());
         let mark = (offset / MARK_DISTANCE_BYTES).min(self.marks.len().saturating_sub(1));
         let from = (mark * MARK_DISTANCE_BYTES).min(offset);
-        let start = self.marks.get(mark).copied().unwrap_or((1, 1));
+        let start = self.marks.get(mark).copied().unwrap_or(Position::START);
         bytes[from..offset].iter().fold(start, |at, byte| advance_position(at, *byte))
     }
 }
 
 /// The position after a byte.
-fn advance_position((line, column): (usize, usize), byte: u8) -> (usize, usize) {
+fn advance_position(position: Position, byte: u8) -> Position {
     match byte {
-        b'\n' => (line + 1, 1),
+        b'\n' => Position { line: position.line + 1, column: 1 },
         // Continuation bytes of a character take no column.
-        0x80..=0xbf => (line, column),
-        _ => (line, column + 1),
+        0x80..=0xbf => position,
+        _ => Position { column: position.column + 1, ..position },
     }
 }
 

@@ -1,5 +1,7 @@
 //! The text of messages: the author's text without comments, and with expressions as parts.
 
+use std::ops::Range;
+
 use flowloom_core::code::Code;
 use markdown::mdast::Node;
 
@@ -39,9 +41,9 @@ impl MarkdownCompiler<'_> {
             match groups.last_mut() {
                 // Nodes on the same line form one paragraph.
                 Some(group)
-                    if group
-                        .last()
-                        .is_some_and(|last| !text.text[node_range(last).1..node_range(node).0].contains('\n')) =>
+                    if group.last().is_some_and(|last| {
+                        !text.text[node_range(last).end..node_range(node).start].contains('\n')
+                    }) =>
                 {
                     group.push(node);
                 }
@@ -62,7 +64,7 @@ impl MarkdownCompiler<'_> {
             };
         }
         let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { return Vec::new() };
-        let (start, end) = (node_range(first).0, node_range(last).1);
+        let (start, end) = (node_range(first).start, node_range(last).end);
         let start = start + text.text[start..end].bytes().take_while(|b| matches!(b, b' ' | b'\t')).count();
         let mut holes = Vec::new();
         if !is_module_code(first, &text.text[start..end]) {
@@ -79,7 +81,7 @@ impl MarkdownCompiler<'_> {
         around: &TextContext<'_>,
         holes: &mut Vec<Replacement>,
     ) {
-        let (start, end) = node_range(node);
+        let Range { start, end } = node_range(node);
         let expression = match node {
             Node::Blockquote(_) => {
                 holes.push(comment_range(text.text, start, end));
@@ -118,7 +120,7 @@ impl MarkdownCompiler<'_> {
         around: &TextContext<'_>,
     ) -> bool {
         let Some(name) = name else { return true };
-        let (start, _) = node_range(node);
+        let start = node_range(node).start;
         let end = start + 1 + name.len();
         let is_action = self.is_action(&actions::to_kebab_case(name));
         if is_action && !around.is_inserted {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::diagnostic::{Diagnostic, Span, find_position};
 use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::json::{Node, parse_node, parse_value};
 use flowloom_core::plan::{Block, BlockCode, EffectClass, Generate};
@@ -77,8 +77,8 @@ impl BlockCatalog {
             Ok((node, _)) => node.to_value(),
             Err(error) => {
                 // The position is in another file, so the message contains it.
-                let (line, column) = flowloom_core::diagnostic::line_column(text, error.span.start);
-                let message = format!("{path}:{line}:{column}: {}", error.message);
+                let position = find_position(text, error.span.start);
+                let message = format!("{path}:{position}: {}", error.message);
                 problems.add_error(crate::reader::json_code(error.kind), Span::default(), message);
                 return;
             }

@@ -66,7 +66,8 @@ fn is_declared(key: &str, keys: &[String]) -> bool {
 
 /// Warns about uses of undeclared keys in a node.
 pub(super) fn check_keys(
-    (node, block): (&str, &str),
+    node: &str,
+    block: &str,
     inputs: &[(String, Data, Span)],
     keys: &[String],
     problems: &mut Problems,

@@ -197,7 +197,7 @@ impl PipelineCompiler<'_> {
         }
         if let Some(block) = &block {
             self.check_inputs(block, &inputs, id, node.span);
-            memory::check_keys((id, &block.id), &inputs, &self.keys, self.problems);
+            memory::check_keys(id, &block.id, &inputs, &self.keys, self.problems);
         }
         Some(PipelineNode { id, span, block, inputs })
     }

@@ -78,7 +78,7 @@ impl Llama {
         };
         let norm = read_floats(&take("output_norm.weight")?, width)?;
         let layers = (0..need("llama.block_count")?)
-            .map(|index| read_layer(index, (width, key_heads * turned), &mut take))
+            .map(|index| read_layer(index, width, key_heads * turned, &mut take))
             .collect::<Result<_>>()?;
         let window = read_window(file);
         let float = |key: &str| file.metadata.get(key).and_then(|value| value.to_f32().ok());
@@ -221,7 +221,8 @@ pub(super) fn read_window(file: &Content) -> usize {
 /// Reads one layer. Checks here that its matrices fit each other, because later code relies on it.
 fn read_layer(
     index: usize,
-    (width, key_width): (usize, usize),
+    width: usize,
+    key_width: usize,
     take: &mut impl FnMut(&str) -> Result<QTensor>,
 ) -> Result<LlamaLayer> {
     let mut part = |name: &str| take(&format!("blk.{index}.{name}.weight"));

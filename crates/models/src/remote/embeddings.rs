@@ -57,11 +57,8 @@ impl RemoteModels {
         count: usize,
     ) -> Result<Vec<Vec<f32>>, ProviderError> {
         let reply = self.post_json(target, "embeddings", key, body.to_owned()).await?;
-        let (body, is_whole) = with_idle_timeout(self.idle, read_body(reply, MAX_BODY_BYTES)).await?;
-        if !is_whole {
-            return Err(ProviderError::ConnectionLost(None));
-        }
-        let answer = serde_json::from_slice(&body).map_err(ProviderError::AnswerNotJson)?;
+        let body = with_idle_timeout(self.idle, read_body(reply, MAX_BODY_BYTES)).await?;
+        let answer = serde_json::from_slice(&body.require_complete()?).map_err(ProviderError::AnswerNotJson)?;
         order_vectors(answer, count)
     }
 }

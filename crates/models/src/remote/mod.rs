@@ -174,7 +174,8 @@ impl RemoteModels {
         let body = openai::request_body(&call.target.model, call.request, call.native_schema).to_string();
         let mut reply = self.post_json(call.target, "chat/completions", call.key, body).await?;
         if reply.get_header("content-type").starts_with("application/json") {
-            return parse_whole_answer(with_idle_timeout(call.idle, read_body(reply, MAX_BODY_BYTES)).await?, show);
+            let body = with_idle_timeout(call.idle, read_body(reply, MAX_BODY_BYTES)).await?;
+            return parse_whole_answer(&body.require_complete()?, show);
         }
         let mut stream = openai::AnswerAssembler::default();
         let mut parser = sse::SseParser::default();
@@ -212,36 +213,44 @@ impl RemoteModels {
             return Ok(reply);
         }
         let (status, headers) = (reply.status, reply.headers.clone());
-        let body = with_idle_timeout(self.idle, read_body(reply, MAX_ERROR_BODY_BYTES)).await?.0;
+        let body = with_idle_timeout(self.idle, read_body(reply, MAX_ERROR_BODY_BYTES)).await?.bytes;
         Err(status::status_error(status, &headers, &String::from_utf8_lossy(&body), self.pause.now()))
     }
 }
 
 /// Reads the answer of a server that does not stream.
-fn parse_whole_answer(
-    (body, complete): (Vec<u8>, bool),
-    show: &mut dyn FnMut(&str),
-) -> Result<ProviderAnswer, ProviderError> {
-    if !complete {
-        return Err(ProviderError::ConnectionLost(None));
-    }
-    let chunk = serde_json::from_slice(&body).map_err(ProviderError::AnswerNotJson)?;
+fn parse_whole_answer(body: &[u8], show: &mut dyn FnMut(&str)) -> Result<ProviderAnswer, ProviderError> {
+    let chunk = serde_json::from_slice(body).map_err(ProviderError::AnswerNotJson)?;
     let mut stream = openai::AnswerAssembler::default();
     stream.push_chunk(&chunk, show)?;
     stream.finish_answer()
 }
 
-/// Up to `most` bytes of a body, and whether the body ended.
-async fn read_body(mut reply: HttpReply, most: usize) -> (Vec<u8>, bool) {
-    let mut body = Vec::new();
+/// The body of a response, or its beginning.
+struct ResponseBody {
+    bytes: Vec<u8>,
+    /// Whether the body was read to its end.
+    is_complete: bool,
+}
+
+impl ResponseBody {
+    /// The bytes of a complete body.
+    fn require_complete(self) -> Result<Vec<u8>, ProviderError> {
+        if self.is_complete { Ok(self.bytes) } else { Err(ProviderError::ConnectionLost(None)) }
+    }
+}
+
+/// Reads up to `most` bytes of a body.
+async fn read_body(mut reply: HttpReply, most: usize) -> ResponseBody {
+    let mut bytes = Vec::new();
     loop {
         match reply.next_piece().await {
-            Ok(Some(piece)) => body.extend_from_slice(&piece[..piece.len().min(most - body.len())]),
-            Ok(None) => return (body, true),
-            Err(_) => return (body, false),
+            Ok(Some(piece)) => bytes.extend_from_slice(&piece[..piece.len().min(most - bytes.len())]),
+            Ok(None) => return ResponseBody { bytes, is_complete: true },
+            Err(_) => return ResponseBody { bytes, is_complete: false },
         }
-        if body.len() == most {
-            return (body, false);
+        if bytes.len() == most {
+            return ResponseBody { bytes, is_complete: false };
         }
     }
 }

@@ -10,30 +10,45 @@ use flowloom_core::value::Value;
 use super::tool::ToolOutcome;
 use super::{Interpreter, Interrupt, StepContext, StepResult};
 
+/// A model's answer.
+#[derive(Default)]
+pub(super) struct ModelAnswer {
+    pub(super) text: Option<String>,
+    /// The tool calls that the model requests.
+    pub(super) calls: Vec<ToolCall>,
+}
+
+/// The progress of an agent.
+struct AgentProgress {
+    /// The next request, with the conversation so far.
+    request: GenerateRequest,
+    /// Number of tool calls that were made.
+    called: u32,
+}
+
 impl Interpreter {
     pub(super) async fn run_agent(&self, step: &Step, agent: &Agent, env: &mut Env, place: &StepContext) -> StepResult {
         let failed = |error| Interrupt::Failed(error, place.path.clone());
-        let mut request = self.generate_request(&agent.generate, env, place).map_err(failed)?;
+        let request = self.generate_request(&agent.generate, env, place).map_err(failed)?;
         let new = request.messages.new_messages().to_vec();
         let offered: Vec<_> = agent.tools.iter().map(|tool| tool.declaration.clone()).collect();
-        let mut called = 0;
+        let mut progress = AgentProgress { request, called: 0 };
         for round in 0u32.. {
+            let AgentProgress { request, called } = &mut progress;
             let may_call = match agent.limit {
                 CallLimit::Rounds(most) => round < most,
-                CallLimit::Calls(most) => called < most,
+                CallLimit::Calls(most) => *called < most,
             };
             request.tools = if may_call { offered.clone() } else { Vec::new() };
-            request.options.must_call = agent.must_call && called == 0 && !request.tools.is_empty();
+            request.options.must_call = agent.must_call && *called == 0 && !request.tools.is_empty();
             let turn =
                 place.with_path(place.path.child_path(&Key::numbered_key("turn", 1)).iteration_path(u64::from(round)));
             let output =
                 self.run_attempts(&step.policy, &turn, || Ok(Request::Generate(Box::new(request.clone())))).await?;
-            let (text, calls) = read_answer(output);
-            let answer = match calls.is_empty() {
-                true => Some(text),
-                false => {
-                    self.run_calls(step, agent, (text, calls), &mut called, (&mut request, &turn)).await?.map(Some)
-                }
+            let answer = read_answer(output);
+            let answer = match answer.calls.is_empty() {
+                true => Some(answer.text),
+                false => self.run_calls(step, agent, answer, &mut progress, &turn).await?.map(Some),
             };
             let Some(text) = answer else { continue };
             if let Some(thread) = &agent.generate.thread {
@@ -52,13 +67,14 @@ impl Interpreter {
         &self,
         step: &Step,
         agent: &Agent,
-        (text, calls): (Option<String>, Vec<ToolCall>),
-        called: &mut u32,
-        (request, turn): (&mut GenerateRequest, &StepContext),
+        answer: ModelAnswer,
+        progress: &mut AgentProgress,
+        turn: &StepContext,
     ) -> Result<Option<String>, Interrupt> {
-        let said = Message::new(Role::Assistant, text.unwrap_or_default());
-        request.messages.push(Message { tool_calls: calls.clone(), ..said });
-        for (index, call) in calls.iter().enumerate() {
+        let AgentProgress { request, called } = progress;
+        let said = Message::new(Role::Assistant, answer.text.unwrap_or_default());
+        request.messages.push(Message { tool_calls: answer.calls.clone(), ..said });
+        for (index, call) in answer.calls.iter().enumerate() {
             let outcome = match agent.limit {
                 CallLimit::Calls(most) if *called >= most => ToolOutcome::Result(
                     format!("This was not called: {most} calls are allowed, and they are used up.").into(),
@@ -80,16 +96,16 @@ impl Interpreter {
     }
 }
 
-/// The text of a model's answer, and the tool calls that it requests.
-pub(super) fn read_answer(output: Option<Value>) -> (Option<String>, Vec<ToolCall>) {
+/// Reads the output of a model call.
+pub(super) fn read_answer(output: Option<Value>) -> ModelAnswer {
     match &output {
         // If tools were available, the output holds both; otherwise it is the text alone.
         Some(Value::Map(map)) if map.contains_key("tool_calls") => {
             let text = map.get("text").and_then(Value::as_str).map(str::to_owned);
             let calls = map.get("tool_calls").map(render::to_json).unwrap_or_default();
-            (text, serde_json::from_str(&calls).unwrap_or_default())
+            ModelAnswer { text, calls: serde_json::from_str(&calls).unwrap_or_default() }
         }
-        Some(value) => (Some(render::render_text(value, TextStyle::Json)), Vec::new()),
-        None => (None, Vec::new()),
+        Some(value) => ModelAnswer { text: Some(render::render_text(value, TextStyle::Json)), calls: Vec::new() },
+        None => ModelAnswer::default(),
     }
 }

@@ -35,9 +35,9 @@ impl Interpreter {
                 place.with_path(place.path.child_path(&Key::numbered_key("turn", 1)).iteration_path(u64::from(round)));
             let output =
                 self.run_attempts(&step.policy, &at, || Ok(Request::Generate(Box::new(request.clone())))).await?;
-            let (text, asked) = read_answer(output);
-            let text = text.unwrap_or_default();
-            let (routes, calls) = split_routing_calls(turn.router.as_ref(), asked);
+            let answer = read_answer(output);
+            let text = answer.text.unwrap_or_default();
+            let (routes, calls) = split_routing_calls(turn.router.as_ref(), answer.calls);
             let (next, is_lost) = match choose_destination(turn.router.as_ref(), routes) {
                 RoutingChoice::Unknown(wrong, reply) if round < retries => {
                     request.messages.push(Message { tool_calls: wrong.clone(), ..Message::new(Role::Assistant, text) });

@@ -50,7 +50,7 @@ impl ProgressReporter {
                         return ProgressNotificationParam::new(token.clone(), record.seq as f64).with_message(text);
                     }
                 }
-                Some(Delivery::Update(RunUpdate::Delta { .. }) | Delivery::Missed(_)) => {}
+                Some(Delivery::Update(RunUpdate::Delta(_)) | Delivery::Missed(_)) => {}
                 None => self.subscription = None,
             }
         }

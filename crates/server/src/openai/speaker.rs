@@ -7,7 +7,7 @@ use flowloom_app::engines::App;
 use flowloom_app::runs::supervisor::{ActiveRun, FinishedRun, RunCompletion};
 use flowloom_core::id::RunId;
 use flowloom_formats::AnswerSource;
-use flowloom_runtime::publish::{Delivery, RunUpdate, Subscription};
+use flowloom_runtime::publish::{Delivery, Delta, RunUpdate, Subscription};
 use futures_util::stream::{self, Stream};
 
 use super::reply::{RunAnswer, build_answer};
@@ -110,7 +110,7 @@ impl AnswerStream {
 
     /// The text of an update, if it continues the answer.
     fn answer_text(&mut self, signal: RunUpdate) -> Option<String> {
-        let RunUpdate::Delta { path, offset, text, .. } = signal else { return None };
+        let RunUpdate::Delta(Delta { path, offset, text, .. }) = signal else { return None };
         let words =
             self.answer_source.as_ref().filter(|words| words.path == path && offset == self.sent_model_chars)?;
         let before = if self.sent_model_chars == 0 { words.before.as_str() } else { "" };

@@ -49,7 +49,7 @@ pub(crate) async fn respond_with_run(
         return Ok(match subscription {
             Some(subscription) => {
                 let teller = Box::new(events::JournalEncoder { with_text: true });
-                events::stream_encoded(server.clone(), id, (0, teller), Some(subscription))
+                events::stream_encoded(server.clone(), id, 0, teller, Some(subscription))
             }
             None => events::stream_run(server.clone(), id, 0, true),
         });

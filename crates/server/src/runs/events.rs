@@ -10,8 +10,7 @@ use axum::response::sse::{Event as Sse, KeepAlive, Sse as Stream};
 use flowloom_app::runs::wait::is_active_row;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
-use flowloom_core::path::Path;
-use flowloom_runtime::publish::{Delivery, RunUpdate, Subscription};
+use flowloom_runtime::publish::{Delivery, Delta, RunUpdate, Subscription};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
@@ -34,8 +33,8 @@ pub(crate) trait EventEncoder: Send {
     /// Encodes an event of the journal. Called once per event, in order.
     fn encode_event(&mut self, record: &Record) -> Vec<Sse>;
 
-    /// Encodes streamed text of a model: the step's path, the attempt, and the offset within the answer in characters.
-    fn encode_delta(&mut self, _place: (&Path, u32, u64), _text: &str) -> Option<Sse> {
+    /// Encodes streamed text of a model.
+    fn encode_delta(&mut self, _delta: &Delta) -> Option<Sse> {
         None
     }
 
@@ -73,24 +72,26 @@ enum StreamEnd {
 pub(crate) fn stream_run(server: Server, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
     // Subscribe before reading, so that no event falls between the two.
     let subscription = server.supervisor.subscribe(run);
-    stream_encoded(server, run, (seq, Box::new(JournalEncoder { with_text })), subscription)
+    stream_encoded(server, run, seq, Box::new(JournalEncoder { with_text }), subscription)
 }
 
 /// Streams a run's events after `seq`, as encoded by the given encoder, from an existing subscription to the run.
 pub(crate) fn stream_encoded(
     server: Server,
     run: RunId,
-    (seq, encoder): (u64, Box<dyn EventEncoder>),
+    seq: u64,
+    encoder: Box<dyn EventEncoder>,
     subscription: Option<Subscription>,
 ) -> axum::response::Response {
-    stream_response(seq == 0, encode_stream(server, run, (seq, encoder), subscription))
+    stream_response(seq == 0, encode_stream(server, run, seq, encoder, subscription))
 }
 
 /// The events as a stream that can be extended.
 pub(crate) fn encode_stream(
     server: Server,
     run: RunId,
-    (seq, encoder): (u64, Box<dyn EventEncoder>),
+    seq: u64,
+    encoder: Box<dyn EventEncoder>,
     subscription: Option<Subscription>,
 ) -> impl futures_util::Stream<Item = Sse> + Send + 'static {
     let counted = server.followers.clone();
@@ -124,7 +125,8 @@ impl EventEncoder for JournalEncoder {
         data.map(sse_event).into_iter().collect()
     }
 
-    fn encode_delta(&mut self, (path, attempt, offset): (&Path, u32, u64), text: &str) -> Option<Sse> {
+    fn encode_delta(&mut self, delta: &Delta) -> Option<Sse> {
+        let Delta { path, attempt, offset, text } = delta;
         let data = || json!({"path": path, "attempt": attempt, "offset": offset, "text": text});
         self.with_text.then(|| Sse::default().event("delta").data(data().to_string()))
     }
@@ -227,9 +229,7 @@ impl Follower {
     fn encode_update(&mut self, signal: RunUpdate) -> Vec<Sse> {
         match signal {
             RunUpdate::Event(record) => self.encode_once(&record),
-            RunUpdate::Delta { path, attempt, offset, text } => {
-                self.encoder.encode_delta((&path, attempt, offset), &text).into_iter().collect()
-            }
+            RunUpdate::Delta(delta) => self.encoder.encode_delta(&delta).into_iter().collect(),
         }
     }
 

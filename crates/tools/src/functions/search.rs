@@ -70,14 +70,25 @@ impl SearchProvider {
         (header.to_owned(), value)
     }
 
-    /// Path to the list of results in a response, and the names of a result's link and text.
-    fn response_shape(self) -> (&'static [&'static str], &'static str, &'static str) {
+    fn response_shape(self) -> ResponseShape {
         match self {
-            SearchProvider::Serper => (&["organic"], "link", "snippet"),
-            SearchProvider::Brave => (&["web", "results"], "url", "description"),
-            SearchProvider::Tavily | SearchProvider::Searxng => (&["results"], "url", "content"),
+            SearchProvider::Serper => ResponseShape { list: &["organic"], link: "link", text: "snippet" },
+            SearchProvider::Brave => ResponseShape { list: &["web", "results"], link: "url", text: "description" },
+            SearchProvider::Tavily | SearchProvider::Searxng => {
+                ResponseShape { list: &["results"], link: "url", text: "content" }
+            }
         }
     }
+}
+
+/// The shape of a provider's response.
+struct ResponseShape {
+    /// Path to the list of results.
+    list: &'static [&'static str],
+    /// The field of a result with its link.
+    link: &'static str,
+    /// The field of a result with its text.
+    text: &'static str,
 }
 
 /// The configured search engine.
@@ -108,15 +119,16 @@ impl WebSearch {
         }
         let answer =
             parse_value(&received.text).map_err(|source| FunctionError::SearchResponseNotJson { provider, source })?;
-        let (way, link, text) = self.provider.response_shape();
+        let shape = self.provider.response_shape();
         // Providers may omit the list if there are no results.
-        let list = way.iter().try_fold(&answer, |at, name| at.get(name)).and_then(Value::as_list).unwrap_or_default();
+        let list = shape.list.iter().try_fold(&answer, |at, name| at.get(name));
+        let list = list.and_then(Value::as_list).unwrap_or_default();
         if answer.as_map().is_none() {
             return Err(FunctionError::SearchResponseNotAnObject { provider }.into());
         }
         let row = |found: &Value| {
             let field = |name: &str| Value::from(found.get(name).and_then(Value::as_str).unwrap_or_default().trim());
-            Value::map([("title", field("title")), ("url", field(link)), ("snippet", field(text))])
+            Value::map([("title", field("title")), ("url", field(shape.link)), ("snippet", field(shape.text))])
         };
         let results: Vec<Value> = list.iter().take(count as usize).map(row).collect();
         let count = Value::from(results.len() as i64);

@@ -17,7 +17,7 @@ use super::ExampleResult;
 use crate::cli::{Global, OutputArgs};
 use crate::commands::new::{SilentWatcher, run_built_in};
 use crate::commands::pipeline_folder::{self, OutputFolder};
-use crate::commands::run::run_bundle;
+use crate::commands::run::run_workflow;
 use crate::failure::CommandError;
 use crate::terminal::screen::ProgressScreen;
 use crate::terminal::stages::StageDisplay;
@@ -44,7 +44,7 @@ pub(super) async fn run_authoring(global: &Global, app: &mut App) -> Result<Exam
     let began = Instant::now();
     let job = to_value(&AuthoringJob::new(&case.intent, SHARED_USER, AuthoringOptions::from_config(&app.config)))?;
     let watcher: Box<dyn Watcher> = if global.json { Box::new(SilentWatcher) } else { Box::new(StageDisplay::new()) };
-    let (outcome, plan) = run_built_in(app, BuiltInWorkflow::Planner, job, (SHARED_USER, watcher)).await?;
+    let (outcome, plan) = run_built_in(app, BuiltInWorkflow::Planner, job, SHARED_USER, watcher).await?;
     if let Some(error) = outcome.find_error() {
         return Err(error.into());
     }
@@ -72,8 +72,9 @@ async fn run_pipeline(
     let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
     let watcher = Box::new(ProgressScreen::new(&OutputArgs::default(), global.json));
     let limits = app.config.limits.clone();
-    let outcome = run_bundle(app, (&bundle, &plan), Map::new().into(), (SHARED_USER, limits), watcher).await?;
-    println!("{}", summary::render_output(&render_result(&plan, &outcome.state, &outcome.env).output));
+    let workflow = app.prepare(plan, &bundle)?;
+    let outcome = run_workflow(app, &workflow, Map::new().into(), SHARED_USER, limits, watcher).await?;
+    println!("{}", summary::render_output(&render_result(&workflow.plan, &outcome.state, &outcome.env).output));
     let steps = outcome.state.steps().iter().filter(|step| step.kind.is_some()).count();
     Ok((outcome.state.status.name(), steps))
 }

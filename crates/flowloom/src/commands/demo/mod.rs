@@ -16,10 +16,11 @@ use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
+use flowloom_store::SHARED_USER;
 use tokio::net::TcpListener;
 
 use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
-use crate::commands::run::run_bundle;
+use crate::commands::run::run_workflow;
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::terminal::{report, screen};
 
@@ -176,9 +177,9 @@ async fn run_example(global: &Global, app: &App, example: &Example, base: &str) 
     }
     let started = Instant::now();
     let watcher = Box::new(screen::ProgressScreen::new(&OutputArgs::default(), global.json));
-    let given = ("local", app.config.limits.clone());
-    let outcome = run_bundle(app, (&bundle, &plan), (example.inputs)(base), given, watcher).await?;
-    println!("{}", summary::render_output(&render_result(&plan, &outcome.state, &outcome.env).output));
+    let (workflow, limits) = (app.prepare(plan, &bundle)?, app.config.limits.clone());
+    let outcome = run_workflow(app, &workflow, (example.inputs)(base), SHARED_USER, limits, watcher).await?;
+    println!("{}", summary::render_output(&render_result(&workflow.plan, &outcome.state, &outcome.env).output));
     if let Some(error) = &outcome.state.error {
         print_error(error.code, "", &error.message);
     }

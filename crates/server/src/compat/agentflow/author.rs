@@ -23,7 +23,7 @@ use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::wire::{encode_event, parse_last_event_id};
+use super::wire::{EventId, encode_event, parse_last_event_id};
 use crate::body::JsonBody;
 use crate::caller::Caller;
 use crate::compat::runs::{CompatRun, run_and_wait};
@@ -123,7 +123,7 @@ pub(crate) async fn create_agent_stream(
     headers: HeaderMap,
     JsonBody(request, text): JsonBody<CreateAgentRequest>,
 ) -> ApiResult<Response> {
-    stream_authoring(&server, &caller, &headers, (request, &text)).await
+    stream_authoring(&server, &caller, &headers, request, &text).await
 }
 
 /// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
@@ -139,25 +139,26 @@ pub(crate) async fn follow_create_agent(
 ) -> ApiResult<Response> {
     guard::reject_cross_site(&headers)?;
     let text = request.intent.clone();
-    stream_authoring(&server, &caller, &headers, (request, &text)).await
+    stream_authoring(&server, &caller, &headers, request, &text).await
 }
 
 async fn stream_authoring(
     server: &Server,
     caller: &Caller,
     headers: &HeaderMap,
-    (request, text): (CreateAgentRequest, &str),
+    request: CreateAgentRequest,
+    text: &str,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
-    if let Some((run, after)) = parse_last_event_id(headers) {
-        let run = find_own_run(&server.app.store, caller, &run.to_string())?;
-        return resume_stream(server, run, after).await;
+    if let Some(last) = parse_last_event_id(headers) {
+        let run = find_own_run(&server.app.store, caller, &last.run.to_string())?;
+        return resume_stream(server, run, last.seq).await;
     }
     let call = StartContext::admitted(server, caller, request.user_id.clone(), headers)?;
     let ActiveRun { id, subscription, .. } = start_authoring(&call, &request, text).await?;
     let subscription = subscription.or_else(|| server.supervisor.subscribe(id));
-    Ok(events::stream_encoded(server.clone(), id, (0, Box::new(StageEncoder::starting_after(0))), subscription))
+    Ok(events::stream_encoded(server.clone(), id, 0, Box::new(StageEncoder::starting_after(0)), subscription))
 }
 
 /// Starts an authoring run, or finds the run that the same request has started.
@@ -183,7 +184,7 @@ async fn resume_stream(server: &Server, run: RunId, after: u64) -> ApiResult<Res
         }
     }
     let subscription = server.supervisor.subscribe(run);
-    Ok(events::stream_encoded(server.clone(), run, (0, Box::new(StageEncoder::starting_after(after))), subscription))
+    Ok(events::stream_encoded(server.clone(), run, 0, Box::new(StageEncoder::starting_after(after)), subscription))
 }
 
 /// Encodes the stages of an authoring run in AgentFlow's form.
@@ -208,7 +209,7 @@ impl StageEncoder {
 impl EventEncoder for StageEncoder {
     fn encode_event(&mut self, record: &Record) -> Vec<Sse> {
         let event = self.convert(record);
-        event.map(|event| encode_event(&event, (record.run, record.seq))).into_iter().collect()
+        event.map(|event| encode_event(&event, EventId::of_record(record))).into_iter().collect()
     }
 }
 

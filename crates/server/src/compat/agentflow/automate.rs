@@ -21,7 +21,7 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 
 use super::author::{self, CreateAgentRequest, StageEncoder, authoring_response, run_authoring};
 use super::run_stream;
-use super::wire::{encode_event, parse_last_event_id};
+use super::wire::{EventId, encode_event, parse_last_event_id};
 use crate::body::JsonBody;
 use crate::caller::Caller;
 use crate::compat::runs::{CompatRun, find_definition, read_snapshot, run_and_wait};
@@ -73,7 +73,7 @@ pub(crate) async fn automate_stream(
     headers: HeaderMap,
     JsonBody(request, text): JsonBody<CreateAgentRequest>,
 ) -> ApiResult<Response> {
-    stream_automation(&server, &caller, &headers, (request, &text)).await
+    stream_automation(&server, &caller, &headers, request, &text).await
 }
 
 /// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
@@ -89,24 +89,25 @@ pub(crate) async fn follow_automate(
 ) -> ApiResult<Response> {
     guard::reject_cross_site(&headers)?;
     let text = request.intent.clone();
-    stream_automation(&server, &caller, &headers, (request, &text)).await
+    stream_automation(&server, &caller, &headers, request, &text).await
 }
 
 async fn stream_automation(
     server: &Server,
     caller: &Caller,
     headers: &HeaderMap,
-    (request, text): (CreateAgentRequest, &str),
+    request: CreateAgentRequest,
+    text: &str,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
     let (active, after) = match parse_last_event_id(headers) {
-        Some((run, after)) => {
-            let run = find_own_run(&server.app.store, caller, &run.to_string())?;
+        Some(last) => {
+            let run = find_own_run(&server.app.store, caller, &last.run.to_string())?;
             if server.app.open_run_by_id(run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
-                return run_stream::resume_stream(server, caller, (run, after), pipeline_response).await;
+                return run_stream::resume_stream(server, caller, last, pipeline_response).await;
             }
-            (server.supervisor.find_started(run), after)
+            (server.supervisor.find_started(run), last.seq)
         }
         None => {
             let call = StartContext::admitted(server, caller, request.user_id.clone(), headers)?;
@@ -118,7 +119,8 @@ async fn stream_automation(
     let stages = events::encode_stream(
         server.clone(),
         id,
-        (0, Box::new(AutomationEncoder(StageEncoder::starting_after(after)))),
+        0,
+        Box::new(AutomationEncoder(StageEncoder::starting_after(after))),
         subscription,
     );
     let shared = server.clone();
@@ -129,7 +131,7 @@ async fn stream_automation(
 /// Streams the run of the new pipeline, if there is one.
 async fn stream_pipeline_run(server: &Server, planner_run: RunId) -> BoxStream<'static, Sse> {
     match start_pipeline_run(server, planner_run).await {
-        Ok(Some((active, plan))) => run_stream::stream_nodes(server, active, (&plan, 0), pipeline_response).boxed(),
+        Ok(Some((active, plan))) => run_stream::stream_nodes(server, active, &plan, 0, pipeline_response).boxed(),
         // The stages have reported the reason.
         Ok(None) => stream::empty().boxed(),
         Err(problem) => stream::once(async move { run_stream::error_event(&problem) }).boxed(),
@@ -192,6 +194,6 @@ impl EventEncoder for AutomationEncoder {
             _ => happened,
         };
         let fields = self.0.convert(record).map(hear);
-        fields.map(|fields| encode_event(&fields, (record.run, record.seq))).into_iter().collect()
+        fields.map(|fields| encode_event(&fields, EventId::of_record(record))).into_iter().collect()
     }
 }

@@ -22,7 +22,7 @@ use flowloom_runtime::effects::Clock as _;
 use futures_util::stream::{self, Stream, StreamExt as _};
 
 use super::pipelines::{RunPipelineRequest, compile_unstored, stored_response, unstored_response};
-use super::wire::{encode_event, parse_last_event_id, with_event};
+use super::wire::{EventId, encode_event, parse_last_event_id, with_event};
 use crate::body::JsonBody;
 use crate::caller::Caller;
 use crate::compat::agentflow::node_events::NodeEvents;
@@ -105,7 +105,7 @@ async fn start_stream(
     whole: BuildResponse,
 ) -> ApiResult<Response> {
     let (active, plan) = start_run(call, definition, request).await?;
-    Ok(events::stream_response(true, stream_nodes(call.server, active, (&plan, 0), whole)))
+    Ok(events::stream_response(true, stream_nodes(call.server, active, &plan, 0, whole)))
 }
 
 /// Starts a run, or finds the run that the same request has started.
@@ -131,31 +131,32 @@ pub(crate) async fn start_run(
 pub(crate) async fn resume_stream(
     server: &Server,
     caller: &Caller,
-    (run, after): (RunId, u64),
+    last: EventId,
     whole: BuildResponse,
 ) -> ApiResult<Response> {
     caller.require_scope(flowloom_app::keys::Scope::Run)?;
-    let run = find_own_run(&server.app.store, caller, &run.to_string())?;
+    let run = find_own_run(&server.app.store, caller, &last.run.to_string())?;
     let opened = server.app.open_run_by_id(run).await?;
     let state = opened.state();
-    if state.status.is_final() && after >= state.seq {
+    if state.status.is_final() && last.seq >= state.seq {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let active = server.supervisor.find_started(run);
-    Ok(events::stream_response(after == 0, stream_nodes(server, active, (&opened.plan, after), whole)))
+    Ok(events::stream_response(last.seq == 0, stream_nodes(server, active, &opened.plan, last.seq, whole)))
 }
 
 /// The events of a run's nodes after a given event, followed by its response.
 pub(crate) fn stream_nodes(
     server: &Server,
     active: ActiveRun,
-    (plan, after): (&Plan, u64),
+    plan: &Plan,
+    after: u64,
     whole: BuildResponse,
 ) -> impl Stream<Item = Sse> + Send + use<> {
     let ActiveRun { id, subscription, .. } = active;
     let subscription = subscription.or_else(|| server.supervisor.subscribe(id));
     let teller = Box::new(NodeEncoder { events: NodeEvents::from_plan(plan), after });
-    let nodes = events::encode_stream(server.clone(), id, (0, teller), subscription);
+    let nodes = events::encode_stream(server.clone(), id, 0, teller, subscription);
     let server = server.clone();
     nodes.chain(stream::once(async move { final_event(&server, id, whole).await }))
 }
@@ -165,7 +166,7 @@ async fn final_event(server: &Server, run: RunId, whole: BuildResponse) -> Sse {
     match read_snapshot(&server.app, run).await {
         Ok(ended) => {
             let at = ended.state.finished_at.unwrap_or_else(|| SystemClock.now_ms());
-            encode_event(&AgentFlowEvent::new("complete", at, whole(&ended)), (run, ended.state.seq))
+            encode_event(&AgentFlowEvent::new("complete", at, whole(&ended)), EventId { run, seq: ended.state.seq })
         }
         Err(problem) => error_event(&problem),
     }
@@ -188,6 +189,6 @@ impl EventEncoder for NodeEncoder {
     fn encode_event(&mut self, record: &Record) -> Vec<Sse> {
         // Earlier events are read, too, because later ones depend on them.
         let event = self.events.convert(record).filter(|_| record.seq > self.after);
-        event.map(|event| encode_event(&event, (record.run, record.seq))).into_iter().collect()
+        event.map(|event| encode_event(&event, EventId::of_record(record))).into_iter().collect()
     }
 }

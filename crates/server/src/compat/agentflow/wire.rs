@@ -3,6 +3,7 @@
 use axum::http::HeaderMap;
 use axum::response::sse::Event as Sse;
 use flowloom_app::authoring::happened::AgentFlowEvent;
+use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -32,9 +33,23 @@ pub(crate) fn format_time(ms: u64) -> String {
     jiff::Timestamp::from_millisecond(ms as i64).map(|time| time.to_string()).unwrap_or_default()
 }
 
-/// Encodes an event with an id from which the stream can be continued: the run and the sequence number.
-pub(crate) fn encode_event(happened: &AgentFlowEvent, (run, seq): (RunId, u64)) -> Sse {
-    with_event(Sse::default().id(format!("{run}:{seq}")), happened)
+/// The id of an event, from which a stream can be continued. It is sent as `run:seq`.
+pub(crate) struct EventId {
+    pub(crate) run: RunId,
+    /// Sequence number of the event in the journal of the run.
+    pub(crate) seq: u64,
+}
+
+impl EventId {
+    /// The id of the event of a record.
+    pub(crate) fn of_record(record: &Record) -> EventId {
+        EventId { run: record.run, seq: record.seq }
+    }
+}
+
+/// Encodes an event with its id.
+pub(crate) fn encode_event(happened: &AgentFlowEvent, id: EventId) -> Sse {
+    with_event(Sse::default().id(format!("{}:{}", id.run, id.seq)), happened)
 }
 
 /// Adds an event's name and data to an SSE event.
@@ -42,8 +57,8 @@ pub(crate) fn with_event(sse: Sse, happened: &AgentFlowEvent) -> Sse {
     sse.event(&happened.name).data(flowloom_core::json::write_json(&happened.data))
 }
 
-/// Parses `Last-Event-ID`: the run and the sequence number of the last event that the client has.
-pub(crate) fn parse_last_event_id(headers: &HeaderMap) -> Option<(RunId, u64)> {
+/// Parses `Last-Event-ID`: the id of the last event that the client has.
+pub(crate) fn parse_last_event_id(headers: &HeaderMap) -> Option<EventId> {
     let (run, seq) = headers.get("last-event-id")?.to_str().ok()?.split_once(':')?;
-    Some((RunId::parse(run)?, seq.parse().ok()?))
+    Some(EventId { run: RunId::parse(run)?, seq: seq.parse().ok()? })
 }
