@@ -33,8 +33,8 @@ pub(crate) async fn ask_once(
         Err(error) if error.code == Code::ModelNotJson => return Ok(Err(error.message)),
         Err(error) => return Err(error),
     };
-    let said = PlannerEvent::LlmResponse { stage: stage.clone(), text: answer.text.clone(), elapsed: answer.elapsed };
-    world.emit_event(said);
+    let event = PlannerEvent::LlmResponse { stage: stage.clone(), text: answer.text.clone(), elapsed: answer.elapsed };
+    world.emit_event(event);
     Ok(Ok(answer.text))
 }
 
@@ -76,14 +76,14 @@ impl Dialogue {
         read: impl Fn(&str) -> Result<T, Vec<String>>,
     ) -> Result<(String, T), StepFailure> {
         loop {
-            let (said, problems) = match ask_once(world, &self.question).await? {
+            let (reply, problems) = match ask_once(world, &self.question).await? {
                 Ok(text) => match read(&text) {
                     Ok(value) => return Ok((text, value)),
                     Err(problems) => (Some(text), problems),
                 },
                 Err(why) => (None, vec![why]),
             };
-            self.reject_answer(world, stage, said.as_deref(), problems)?;
+            self.reject_answer(world, stage, reply.as_deref(), problems)?;
         }
     }
 
@@ -92,12 +92,12 @@ impl Dialogue {
         &mut self,
         world: &dyn PlannerEnv,
         stage: &'static str,
-        said: Option<&str>,
+        reply: Option<&str>,
         problems: Vec<String>,
     ) -> Result<(), StepFailure> {
         let error = problems.join("; ");
         world.emit_event(PlannerEvent::Validation { stage, error: Some(error.clone()) });
-        self.add_failure(said, problems);
+        self.add_failure(reply, problems);
         if self.failure_count() > MAX_REPAIRS {
             let message =
                 format!("{stage}: none of {} answers could be used; errors of the last: {error}", self.failure_count());
@@ -107,7 +107,7 @@ impl Dialogue {
     }
 
     /// Records the errors of an answer. The next question contains that answer and all errors so far.
-    pub(crate) fn add_failure(&mut self, said: Option<&str>, problems: Vec<String>) {
+    pub(crate) fn add_failure(&mut self, reply: Option<&str>, problems: Vec<String>) {
         self.problems.push(problems);
         let mut correction = "Your answer cannot be used. Errors so far:".to_owned();
         for (attempt, problems) in self.problems.iter().enumerate() {
@@ -116,9 +116,9 @@ impl Dialogue {
             }
         }
         correction.push_str("\nAnswer again with the whole corrected JSON object and nothing else.");
-        let said: String = said.unwrap_or_default().chars().take(MAX_QUOTED_CHARS).collect();
-        let said = if said.trim().is_empty() { "(nothing)".to_owned() } else { said };
-        self.question.messages = vec![self.first.clone(), Message::new(Role::Assistant, said), user_says(correction)];
+        let reply: String = reply.unwrap_or_default().chars().take(MAX_QUOTED_CHARS).collect();
+        let reply = if reply.trim().is_empty() { "(nothing)".to_owned() } else { reply };
+        self.question.messages = vec![self.first.clone(), Message::new(Role::Assistant, reply), user_says(correction)];
     }
 }
 
@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn raw_line_breaks_within_texts_are_repaired() {
-        let said = "```json\n{\"b\": {\"c\": 1}, \"a\": \"line\nline\"}\n```";
-        assert_eq!(object_value(said).and_then(|found| found.get("a").cloned()), Some("line\nline".into()));
+        let reply = "```json\n{\"b\": {\"c\": 1}, \"a\": \"line\nline\"}\n```";
+        assert_eq!(object_value(reply).and_then(|found| found.get("a").cloned()), Some("line\nline".into()));
     }
 
     proptest::proptest! {

@@ -96,22 +96,23 @@ fn read_schema(answer: &Map, key: &str, wanted: &Option<Value>, problems: &mut V
 fn schema_mismatches(given: &Value, wanted: &Value, key: &str) -> Vec<String> {
     let none = Map::new();
     let fields = |schema: &'_ Value| schema.get("properties").and_then(Value::as_map).cloned();
-    let (has, asked) = (fields(given).unwrap_or_default(), fields(wanted).unwrap_or(none));
+    let (has, wanted_kinds) = (fields(given).unwrap_or_default(), fields(wanted).unwrap_or(none));
     let mut problems = Vec::new();
     if key == "input_schema" {
-        let unknown = required_names(given).filter(|name| !asked.contains_key(*name));
+        let unknown = required_names(given).filter(|name| !wanted_kinds.contains_key(*name));
         problems.extend(unknown.map(|name| format!("{key} requires {name:?}, which was not asked for")));
     } else {
-        let lost = asked.keys().filter(|name| !has.contains_key(*name));
+        let lost = wanted_kinds.keys().filter(|name| !has.contains_key(*name));
         problems.extend(lost.map(|name| format!("{key} has no {name:?}, which was asked for")));
     }
-    for (name, kind) in &asked {
+    for (name, kind) in &wanted_kinds {
         let other = has.get(name).and_then(|other| other.get("type"));
-        if let (Some(asked), Some(other)) = (kind.get("type"), other)
-            && asked != other
+        if let (Some(wanted_kinds), Some(other)) = (kind.get("type"), other)
+            && wanted_kinds != other
         {
-            let (asked, other) = (flowloom_core::render::to_json(asked), flowloom_core::render::to_json(other));
-            problems.push(format!("{key}: {name:?} has the type {other}; {asked} was asked for"));
+            let (wanted_kinds, other) =
+                (flowloom_core::render::to_json(wanted_kinds), flowloom_core::render::to_json(other));
+            problems.push(format!("{key}: {name:?} has the type {other}; {wanted_kinds} was asked for"));
         }
     }
     problems
@@ -129,18 +130,18 @@ fn require_outputs(schema: Value) -> Value {
 /// The examples of an answer; their inputs must match the input schema.
 fn read_examples(answer: &Map, inputs: &Value, problems: &mut Vec<String>) -> Vec<Value> {
     let list = answer.get("examples").and_then(Value::as_list).unwrap_or_default();
-    let mut kept = Vec::new();
+    let mut kept_fields = Vec::new();
     for (index, example) in list.iter().take(MAX_EXAMPLES).enumerate() {
         match example.get("inputs").filter(|inputs| inputs.as_map().is_some()) {
             None => problems.push(format!("example {} has no object \"inputs\"", index + 1)),
             Some(given) => {
                 let wrong = validation_errors(inputs, given);
                 problems.extend(wrong.map(|wrong| format!("the inputs of example {} do not fit: {wrong}", index + 1)));
-                kept.push(example.clone());
+                kept_fields.push(example.clone());
             }
         }
     }
-    kept
+    kept_fields
 }
 
 /// A prompt must use all required inputs, and only known ones.

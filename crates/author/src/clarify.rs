@@ -67,8 +67,8 @@ impl Clarification {
 /// conversation is written down as a specification: there is never a fourth question, and a weak model is not a dead
 /// end. Fails if the model cannot be called.
 pub async fn clarify_goal(world: &dyn PlannerEnv, conversation: &Conversation) -> Result<Clarification, StepFailure> {
-    let said_by_user = conversation.history.iter().filter(|said| said.role == ConversationRole::User).count() + 1;
-    if said_by_user > MAX_QUESTIONS {
+    let user_turns = conversation.history.iter().filter(|turn| turn.role == ConversationRole::User).count() + 1;
+    if user_turns > MAX_QUESTIONS {
         return refine_goal(world, conversation).await;
     }
     let mut question =
@@ -80,12 +80,12 @@ pub async fn clarify_goal(world: &dyn PlannerEnv, conversation: &Conversation) -
     }
 }
 
-fn to_message(said: &ConversationMessage) -> Message {
-    let role = match said.role {
+fn to_message(turn: &ConversationMessage) -> Message {
+    let role = match turn.role {
         ConversationRole::User => Role::User,
         ConversationRole::Assistant => Role::Assistant,
     };
-    Message::new(role, said.content.as_str())
+    Message::new(role, turn.content.as_str())
 }
 
 /// The decision of an answer; `None` if it contains none.
@@ -111,9 +111,9 @@ async fn refine_goal(world: &dyn PlannerEnv, conversation: &Conversation) -> Res
 
 fn render_transcript(conversation: &Conversation) -> String {
     let mut lines = Vec::new();
-    for said in &conversation.history {
-        let speaker = if said.role == ConversationRole::User { "User" } else { "Assistant" };
-        lines.push(format!("{speaker}: {}", said.content));
+    for turn in &conversation.history {
+        let speaker = if turn.role == ConversationRole::User { "User" } else { "Assistant" };
+        lines.push(format!("{speaker}: {}", turn.content));
     }
     lines.push(format!("User: {}", conversation.message));
     lines.join("\n")
@@ -121,7 +121,7 @@ fn render_transcript(conversation: &Conversation) -> String {
 
 fn join_user_messages(conversation: &Conversation) -> String {
     let before =
-        conversation.history.iter().filter(|said| said.role == ConversationRole::User).map(|said| &said.content);
+        conversation.history.iter().filter(|turn| turn.role == ConversationRole::User).map(|turn| &turn.content);
     before.chain([&conversation.message]).map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 

@@ -89,7 +89,7 @@ pub async fn create_block(world: &dyn PlannerEnv, order: &BlockOrder) -> Result<
     let mut dialogue = Dialogue::new(build_question(order));
     let mut errors = Vec::new();
     loop {
-        let (said, tested) = match attempt_block(world, order, &dialogue.question).await {
+        let (reply, tested) = match attempt_block(world, order, &dialogue.question).await {
             Ok(attempted) => attempted,
             Err(error) => {
                 world
@@ -111,7 +111,7 @@ pub async fn create_block(world: &dyn PlannerEnv, order: &BlockOrder) -> Result<
             world.emit_event(PlannerEvent::BlockCreateFailed { block_id: id.clone(), error });
             return Ok(CreateOutcome::Failed { block_id: id.clone(), errors });
         }
-        dialogue.add_failure(said.as_deref(), problems);
+        dialogue.add_failure(reply.as_deref(), problems);
     }
 }
 

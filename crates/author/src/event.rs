@@ -164,11 +164,11 @@ impl PlannerEvent {
                 vec![("stage", text_value(stage)), ("status", text_value(status)), ("message", text_value(message))]
             }
             PlannerEvent::LlmPrompt { stage, system, messages } => prompt_fields(stage, system, messages),
-            PlannerEvent::LlmResponse { stage, text: said, elapsed } => vec![
+            PlannerEvent::LlmResponse { stage, text: answer, elapsed } => vec![
                 ("stage", text_value(stage)),
-                ("response", text_value(said)),
+                ("response", text_value(answer)),
                 ("elapsed", number_value(*elapsed)),
-                ("raw", text_value(said)),
+                ("raw", text_value(answer)),
                 ("elapsed_s", number_value(*elapsed)),
             ],
             PlannerEvent::Validation { stage, error } => {
@@ -229,11 +229,11 @@ impl PlannerEvent {
 type EventFields = Vec<(&'static str, Value)>;
 
 fn prompt_fields(stage: &str, system: &str, messages: &[Message]) -> EventFields {
-    let said = |message: &Message| {
+    let to_prompt = |message: &Message| {
         Value::map([("role", role_name(message)), ("content", Value::from(message.content.as_str()))])
     };
     let instructions = Value::map([("role", Value::from("system")), ("content", text_value(system))]);
-    let prompts = std::iter::once(instructions).chain(messages.iter().map(said)).collect();
+    let prompts = std::iter::once(instructions).chain(messages.iter().map(to_prompt)).collect();
     let last = messages.last().map(|message| message.content.as_str()).unwrap_or_default();
     vec![
         ("stage", text_value(stage)),

@@ -47,14 +47,14 @@ pub async fn wire_blocks(
         ModelQuestion::new(STAGE_NAME, WIRE_PROMPT, format!("The wish:\n{intent}\n\n{offered}"), Some(WIRE_SCHEMA));
     let mut dialogue = Dialogue::new(question);
     let wired = loop {
-        let read = |said: &str| wiring::read(said, intent, blocks, sources);
-        let (said, pipeline) = dialogue.next_answer(world, STAGE_NAME, read).await?;
+        let read = |reply: &str| wiring::read(reply, intent, blocks, sources);
+        let (reply, pipeline) = dialogue.next_answer(world, STAGE_NAME, read).await?;
         let tried = world.dry_run(&pipeline, blocks).await?;
         let faults = tried.list_faults();
         if faults.is_empty() {
             break WiredPipeline { pipeline, dry_run: tried };
         }
-        dialogue.reject_answer(world, STAGE_NAME, Some(&said), faults)?;
+        dialogue.reject_answer(world, STAGE_NAME, Some(&reply), faults)?;
     };
     world.emit_event(PlannerEvent::Validation { stage: STAGE_NAME, error: None });
     let details = [("pipeline_json", wired.pipeline.clone()), ("tried", wired.dry_run.to_value())];

@@ -26,8 +26,8 @@ pub(crate) fn build_definition(pipeline: &Value, blocks: &[Value]) -> Value {
 }
 
 /// The pipeline in an answer, or all of its errors. It may use only `blocks`.
-pub(crate) fn read(said: &str, intent: &str, blocks: &[Value], sources: &Sources) -> Result<Value, Vec<String>> {
-    let Some(answer) = find_object(said, &["nodes"]) else {
+pub(crate) fn read(reply: &str, intent: &str, blocks: &[Value], sources: &Sources) -> Result<Value, Vec<String>> {
+    let Some(answer) = find_object(reply, &["nodes"]) else {
         return Err(vec!["the answer has no JSON object".to_owned()]);
     };
     let pipeline = normalize_pipeline(&answer, intent);
@@ -68,8 +68,8 @@ fn normalize_pipeline(answer: &Map, intent: &str) -> Value {
 /// A node always has an inputs object, possibly empty.
 fn normalize_node(node: &Value) -> Value {
     let Some(map) = node.as_map() else { return node.clone() };
-    let kept = ["id", "block_id", "inputs"].into_iter().filter_map(|key| Some((key, map.get(key)?.clone())));
-    let mut node: Map = kept.map(|(key, value)| (key.into(), value)).collect();
+    let known_fields = ["id", "block_id", "inputs"].into_iter().filter_map(|key| Some((key, map.get(key)?.clone())));
+    let mut node: Map = known_fields.map(|(key, value)| (key.into(), value)).collect();
     node.entry("inputs".into()).or_insert_with(|| Map::new().into());
     node.into()
 }

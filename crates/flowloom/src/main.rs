@@ -51,8 +51,8 @@ type PanicHook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 /// as a panic.
 fn ignore_closed_pipes(defaults: PanicHook) -> PanicHook {
     Box::new(move |info| {
-        let said = info.payload_as_str().unwrap_or_default();
-        if said.starts_with("failed printing to") && said.contains("Broken pipe") {
+        let payload = info.payload_as_str().unwrap_or_default();
+        if payload.starts_with("failed printing to") && payload.contains("Broken pipe") {
             std::process::exit(CLOSED_PIPE_EXIT_CODE);
         }
         defaults(info);

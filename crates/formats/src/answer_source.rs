@@ -42,7 +42,7 @@ pub(crate) fn of_only_answer(plan: &Plan, inputs: &Value) -> Option<AnswerSource
     let StepKind::Composite(Composite::Sequence(steps)) = &phase.kind else { return None };
     let [before, asks, answer] = steps.as_slice() else { return None };
     let (
-        StepKind::Composite(Composite::Say(said)),
+        StepKind::Composite(Composite::Say(message_step)),
         StepKind::Composite(Composite::Say(AppendMessage { in_transcript: true, .. })),
     ) = (&before.kind, &answer.kind)
     else {
@@ -51,7 +51,7 @@ pub(crate) fn of_only_answer(plan: &Plan, inputs: &Value) -> Option<AnswerSource
     if !before.scripts.is_empty() || !is_single_text(asks) {
         return None;
     }
-    let text = content::join_texts(&said.content.render_parts(&plan.initial_env(inputs)).ok()?);
+    let text = content::join_texts(&message_step.content.render_parts(&plan.initial_env(inputs)).ok()?);
     let before = if text.is_empty() { text } else { format!("{text}\n\n") };
     Some(AnswerSource { path: Path::root().child_path(&phase.key).child_path(&asks.key), before })
 }

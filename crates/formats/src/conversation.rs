@@ -10,8 +10,8 @@ pub(crate) fn messages_value(thread: &Thread) -> Value {
 
 /// The text of the model's last message; empty if there is none.
 pub(crate) fn last_answer(thread: &Thread) -> Value {
-    let said = thread.messages().iter().rev().find(|message| message.role == Role::Assistant);
-    said.map_or("", |message| message.content.as_str()).into()
+    let message = thread.messages().iter().rev().find(|message| message.role == Role::Assistant);
+    message.map_or("", |message| message.content.as_str()).into()
 }
 
 fn message_value(message: &Message) -> Value {

@@ -133,8 +133,8 @@ fn run_command(command: &mut Command) -> Result<(), PullError> {
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let last: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).rev().take(3).collect();
-    let said: Vec<&str> = last.into_iter().rev().collect();
-    Err(PullError::ProgramFailed { program, status: output.status, output_end: said.join(" · ") })
+    let last_lines: Vec<&str> = last.into_iter().rev().collect();
+    Err(PullError::ProgramFailed { program, status: output.status, output_end: last_lines.join(" · ") })
 }
 
 fn check_sha256(file: &Path, wanted: &str) -> Result<(), PullError> {

@@ -33,11 +33,11 @@ impl ScriptedModel {
         request: &GenerateRequest,
         context: &EffectContext,
     ) -> Result<GenerateReply, ScriptError> {
-        let asked = request.messages.iter().rev().find(|message| message.role == Role::User);
-        let asked = asked.map_or("", |message| message.content.as_str());
+        let question = request.messages.iter().rev().find(|message| message.role == Role::User);
+        let question = question.map_or("", |message| message.content.as_str());
         let answer = match path {
-            "echo" => format!("LLM({asked})").into(),
-            path => self.find_answer(path, asked, request)?,
+            "echo" => format!("LLM({question})").into(),
+            path => self.find_answer(path, question, request)?,
         };
         let mut generated = parse_answer(&answer)?;
         let words = crate::estimate::estimate_tokens;
@@ -52,7 +52,7 @@ impl ScriptedModel {
         Ok(generated)
     }
 
-    fn find_answer(&self, path: &str, asked: &str, request: &GenerateRequest) -> Result<Value, ScriptError> {
+    fn find_answer(&self, path: &str, question: &str, request: &GenerateRequest) -> Result<Value, ScriptError> {
         let script = load_script(Path::new(path))?;
         if let Some(answers) = script.as_list() {
             let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,7 @@ impl ScriptedModel {
         };
         let found = rules.iter().find(fits).and_then(|rule| rule.get("answer")).or_else(|| script.get("default"));
         found.cloned().ok_or_else(|| {
-            let question_start = asked.chars().take(MAX_SHOWN_CHARS).collect();
+            let question_start = question.chars().take(MAX_SHOWN_CHARS).collect();
             ScriptError::NoMatch { path: path.to_owned(), question_start }
         })
     }
@@ -109,8 +109,8 @@ fn parse_answer(answer: &Value) -> Result<GenerateReply, ScriptError> {
         name: call.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
         arguments: call.get("arguments").cloned().unwrap_or_else(|| Value::map::<&str>([])),
     });
-    let said = map.get("text").and_then(Value::as_str).map(str::to_owned);
-    Ok(GenerateReply { text: said, tool_calls: calls.collect(), usage: Usage::default() })
+    let text = map.get("text").and_then(Value::as_str).map(str::to_owned);
+    Ok(GenerateReply { text, tool_calls: calls.collect(), usage: Usage::default() })
 }
 
 #[cfg(test)]

@@ -174,9 +174,9 @@ impl Drive {
         }
     }
 
-    fn handle_result(&mut self, walked: StepResult) -> Result<(), RunError> {
+    fn handle_result(&mut self, result: StepResult) -> Result<(), RunError> {
         self.root = None;
-        match walked {
+        match result {
             Ok(_) | Err(Interrupt::Return(_)) => self.finish_run(Status::Succeeded, None, None),
             Err(Interrupt::Failed(error, path)) => self.finish_run(Status::Failed, Some(error), Some(path)),
             Err(Interrupt::Limit(status, error, path)) => self.finish_run(status, Some(error), Some(path)),
@@ -240,9 +240,9 @@ impl Drive {
         loop {
             self.receive_signals(context);
             if let Some(root) = &mut self.root
-                && let Poll::Ready(walked) = root.as_mut().poll(context)
+                && let Poll::Ready(result) = root.as_mut().poll(context)
             {
-                self.handle_result(walked)?;
+                self.handle_result(result)?;
             }
             if self.store_pending(context)? {
                 continue;

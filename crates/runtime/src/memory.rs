@@ -51,7 +51,7 @@ impl MemoryJournal {
 
     /// The records of a run.
     pub fn run_records(&self, run: RunId) -> Vec<Arc<Record>> {
-        self.lock_state().runs.get(&run).map(|kept| kept.records.clone()).unwrap_or_default()
+        self.lock_state().runs.get(&run).map(|stored| stored.records.clone()).unwrap_or_default()
     }
 
     /// The ids of all runs, sorted.
@@ -74,11 +74,11 @@ impl MemoryState {
             }
             *accepts -= records.len();
         }
-        let Some(kept) = self.runs.get_mut(&lease.run).filter(|kept| kept.epoch == lease.epoch) else {
+        let Some(stored) = self.runs.get_mut(&lease.run).filter(|stored| stored.epoch == lease.epoch) else {
             return Err(JournalError::OwnershipLost);
         };
         for record in &records {
-            let user = || find_user(&kept.records, &records);
+            let user = || find_user(&stored.records, &records);
             let (user, writes) = match &record.event {
                 Event::StepFinished { memory, .. } if !memory.is_empty() => (user(), memory.as_slice()),
                 Event::RunFinished { thread: Some(thread), .. } => {
@@ -94,13 +94,13 @@ impl MemoryState {
                 };
             }
         }
-        kept.records.extend(records);
+        stored.records.extend(records);
         Ok(())
     }
 }
 
-fn find_user(kept: &[Arc<Record>], new: &[Arc<Record>]) -> String {
-    match kept.first().or(new.first()).map(|record| &record.event) {
+fn find_user(stored: &[Arc<Record>], new: &[Arc<Record>]) -> String {
+    match stored.first().or(new.first()).map(|record| &record.event) {
         Some(Event::RunCreated(created)) => created.user.clone(),
         _ => String::new(),
     }
@@ -114,9 +114,9 @@ impl Journal for MemoryJournal {
 
     fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
         let claimed = match self.lock_state().runs.get_mut(&run) {
-            Some(kept) => {
-                kept.epoch += 1;
-                Ok(Lease { run, epoch: kept.epoch })
+            Some(stored) => {
+                stored.epoch += 1;
+                Ok(Lease { run, epoch: stored.epoch })
             }
             None => Err(JournalError::RunNotFound(run)),
         };
@@ -141,9 +141,9 @@ impl Journal for MemoryJournal {
 
     fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
         let state = self.lock_state();
-        let mut kept: Vec<_> = state.memory.iter().filter(|((owner, _), _)| owner == namespace).collect();
-        kept.sort_by_key(|((_, key), _)| key.clone());
-        let map = kept.into_iter().map(|((_, key), value)| (key.as_str().into(), value.clone())).collect();
+        let mut stored: Vec<_> = state.memory.iter().filter(|((owner, _), _)| owner == namespace).collect();
+        stored.sort_by_key(|((_, key), _)| key.clone());
+        let map = stored.into_iter().map(|((_, key), value)| (key.as_str().into(), value.clone())).collect();
         Box::pin(async move { Ok(map) })
     }
 

@@ -136,8 +136,8 @@ impl Publisher {
     pub fn subscribe(&self) -> Subscription {
         let queue = Arc::new(Queue::default());
         let mut hub = self.shared.lock_hub();
-        let so_far = |((path, attempt), said): (&(Path, u32), &AttemptText)| {
-            let text = said.text.as_str().into();
+        let so_far = |((path, attempt), attempt_text): (&(Path, u32), &AttemptText)| {
+            let text = attempt_text.text.as_str().into();
             RunUpdate::Delta(Delta { path: path.clone(), attempt: *attempt, offset: 0, text })
         };
         let mut texts: Vec<_> = hub.texts.iter().collect();
@@ -189,10 +189,10 @@ impl Deltas for Shared {
         if hub.queues.is_empty() && !hub.is_open {
             return;
         }
-        let said = hub.texts.entry((path.clone(), attempt)).or_default();
-        let offset = said.characters;
-        said.text.push_str(text);
-        said.characters += text.chars().count() as u64;
+        let attempt_text = hub.texts.entry((path.clone(), attempt)).or_default();
+        let offset = attempt_text.characters;
+        attempt_text.text.push_str(text);
+        attempt_text.characters += text.chars().count() as u64;
         if hub.queues.is_empty() {
             return;
         }

@@ -170,9 +170,9 @@ pub(crate) async fn call_hook(
 /// timing reveals nothing.
 fn is_authenticated(hook: &HookRow, headers: &HeaderMap, body: &str) -> bool {
     let sent = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(kept) = &hook.secret_hash {
+    if let Some(secret_hash) = &hook.secret_hash {
         let bearer = || sent(&header::AUTHORIZATION)?.strip_prefix("Bearer ");
-        return sent(&SECRET_HEADER).or_else(bearer).is_some_and(|sent| hash_secret(sent) == *kept);
+        return sent(&SECRET_HEADER).or_else(bearer).is_some_and(|sent| hash_secret(sent) == *secret_hash);
     }
     let Some(secret) = hook.secret_name.as_deref().and_then(read_secret) else { return false };
     let Some(signed) = sent(&SIGNATURE_HEADER).and_then(|text| text.strip_prefix("sha256=")).and_then(decode_hex)

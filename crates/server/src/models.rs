@@ -25,6 +25,6 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
 #[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, providers}`")))]
 pub(crate) async fn list_models(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<serde_json::Value>> {
     caller.require_scope(Scope::Read)?;
-    let shown = crate::blocking::run_blocking(move || flowloom_app::wiring::model_list(&app.config)).await?;
-    Ok(Json(shown))
+    let list = crate::blocking::run_blocking(move || flowloom_app::wiring::model_list(&app.config)).await?;
+    Ok(Json(list))
 }

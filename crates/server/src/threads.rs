@@ -80,13 +80,13 @@ pub(crate) async fn list_threads(
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<Json<ThreadList>> {
     caller.require_scope(Scope::Read)?;
-    let kept = store.read_memories(&thread_namespace(&caller.resolve_user(whose.user)?)).await?;
-    let thread = |(key, said): (&Arc<str>, &Value)| {
+    let threads = store.read_memories(&thread_namespace(&caller.resolve_user(whose.user)?)).await?;
+    let thread = |(key, messages_value): (&Arc<str>, &Value)| {
         let (workflow, thread) = key.split_once(KEY_SEPARATOR).unwrap_or((key, DEFAULT_THREAD));
-        let messages = said.as_list().map_or(0, <[Value]>::len);
+        let messages = messages_value.as_list().map_or(0, <[Value]>::len);
         ThreadInfo { workflow: workflow.to_owned(), thread: thread.to_owned(), messages }
     };
-    Ok(Json(ThreadList { items: kept.iter().map(thread).collect() }))
+    Ok(Json(ThreadList { items: threads.iter().map(thread).collect() }))
 }
 
 /// The messages of a conversation.
@@ -241,7 +241,7 @@ pub(crate) async fn run_turn(
 async fn answer_with_text(server: &Server, opened: LoadedRun, text: &str, by: &str) -> ApiResult<ActiveRun> {
     let state = opened.state();
     let open = state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
-    let answers = open.map(|(path, asked)| (path, read_answer(asked, text)));
+    let answers = open.map(|(path, question)| (path, read_answer(question, text)));
     answer_questions(server, opened, answers.into_iter().collect(), by).await
 }
 

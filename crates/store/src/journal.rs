@@ -144,11 +144,11 @@ impl Journal for Store {
 impl Store {
     /// Appends records to a run in memory; memory writes of users still go to the database.
     fn append_in_memory(&self, runs: &MemoryRuns, lease: Lease, records: &[Arc<Record>]) -> AppendResult {
-        let kept = runs.append_records(lease, records);
+        let appended = runs.append_records(lease, records);
         let user = runs.run_user(lease.run).unwrap_or_default();
         let writes: Vec<_> = records.iter().flat_map(|record| memory_writes_of(&user, &record.event)).collect();
-        if kept.is_err() || writes.is_empty() {
-            return AppendResult::Done(kept.map_err(Into::into));
+        if appended.is_err() || writes.is_empty() {
+            return AppendResult::Done(appended.map_err(Into::into));
         }
         self.writer.append_job(Box::new(move |connection| {
             writes.iter().try_for_each(|(namespace, write)| write_memory(connection, namespace, write))

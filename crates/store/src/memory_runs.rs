@@ -40,9 +40,9 @@ impl MemoryRuns {
     /// Claims a run under a new epoch.
     pub(crate) fn claim_run(&self, run: RunId) -> Result<Lease, StoreError> {
         let mut state = self.lock_state();
-        let kept = state.runs.get_mut(&run).ok_or_else(|| StoreError::RunNotFound(run))?;
-        kept.epoch += 1;
-        Ok(Lease { run, epoch: kept.epoch })
+        let stored = state.runs.get_mut(&run).ok_or_else(|| StoreError::RunNotFound(run))?;
+        stored.epoch += 1;
+        Ok(Lease { run, epoch: stored.epoch })
     }
 
     pub(crate) fn append_records(&self, lease: Lease, records: &[Arc<Record>]) -> Result<(), StoreError> {
@@ -52,21 +52,24 @@ impl MemoryRuns {
             let row = new_run_row(&records[0], created);
             state.runs.insert(lease.run, StoredRun { row, epoch: lease.epoch, records: Vec::with_capacity(8) });
         }
-        let kept =
-            state.runs.get_mut(&lease.run).filter(|kept| kept.epoch == lease.epoch).ok_or(StoreError::OwnershipLost)?;
+        let stored = state
+            .runs
+            .get_mut(&lease.run)
+            .filter(|stored| stored.epoch == lease.epoch)
+            .ok_or(StoreError::OwnershipLost)?;
         for record in records {
             match &record.event {
-                Event::RunStarted { .. } => "running".clone_into(&mut kept.row.status),
-                Event::RunSuspended { status } => status.name().clone_into(&mut kept.row.status),
+                Event::RunStarted { .. } => "running".clone_into(&mut stored.row.status),
+                Event::RunSuspended { status } => status.name().clone_into(&mut stored.row.status),
                 Event::RunFinished { status, .. } => {
-                    status.name().clone_into(&mut kept.row.status);
-                    kept.row.finished_at = Some(record.at);
+                    status.name().clone_into(&mut stored.row.status);
+                    stored.row.finished_at = Some(record.at);
                     state.finished.push_back(lease.run);
                 }
                 _ => {}
             }
         }
-        kept.records.extend_from_slice(records);
+        stored.records.extend_from_slice(records);
         if state.finished.len() > MAX_FINISHED_RUNS
             && let Some(oldest) = state.finished.pop_front()
         {
@@ -77,31 +80,31 @@ impl MemoryRuns {
 
     pub(crate) fn read_records(&self, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StoreError> {
         let state = self.lock_state();
-        let kept = state.runs.get(&run).ok_or_else(|| StoreError::RunNotFound(run))?;
+        let stored = state.runs.get(&run).ok_or_else(|| StoreError::RunNotFound(run))?;
         // Sequence numbers start at 1 and have no gaps.
-        Ok(kept.records.iter().skip(usize::try_from(after).unwrap_or(usize::MAX)).cloned().collect())
+        Ok(stored.records.iter().skip(usize::try_from(after).unwrap_or(usize::MAX)).cloned().collect())
     }
 
     pub(crate) fn get_run(&self, run: RunId) -> Option<RunRow> {
-        self.lock_state().runs.get(&run).map(|kept| kept.row.clone())
+        self.lock_state().runs.get(&run).map(|stored| stored.row.clone())
     }
 
     /// The user that owns a run.
     pub(crate) fn run_user(&self, run: RunId) -> Option<String> {
-        self.lock_state().runs.get(&run).map(|kept| kept.row.user.clone())
+        self.lock_state().runs.get(&run).map(|stored| stored.row.user.clone())
     }
 
     /// Creation time of the oldest unfinished run; ids are ordered by creation.
     pub(crate) fn oldest_unfinished_at(&self) -> Option<u64> {
         let state = self.lock_state();
-        state.runs.values().find(|kept| kept.row.finished_at.is_none()).map(|kept| kept.row.created_at)
+        state.runs.values().find(|stored| stored.row.finished_at.is_none()).map(|stored| stored.row.created_at)
     }
 
     /// Runs that match a filter, newest first.
     pub(crate) fn list_runs_matching(&self, filter: &RunFilter) -> Vec<RunRow> {
         let is = |wanted: &Option<String>, has: &String| wanted.as_ref().is_none_or(|wanted| wanted == has);
         let state = self.lock_state();
-        let rows = state.runs.values().rev().map(|kept| &kept.row);
+        let rows = state.runs.values().rev().map(|stored| &stored.row);
         let rows = rows.filter(|row| filter.before.is_none_or(|before| row.id < before));
         let rows = rows.filter(|row| {
             let workflow = row.workflow.as_ref().unwrap_or(&row.name);
@@ -117,8 +120,8 @@ impl MemoryRuns {
 
     pub(crate) fn count_by_status(&self) -> Vec<(String, u64)> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        for kept in self.lock_state().runs.values() {
-            *counts.entry(kept.row.status.clone()).or_default() += 1;
+        for stored in self.lock_state().runs.values() {
+            *counts.entry(stored.row.status.clone()).or_default() += 1;
         }
         counts.into_iter().collect()
     }

@@ -72,10 +72,10 @@ impl PlannerEnv for RecordedEnv<'_> {
                 options: GenerateOptions::default(),
                 purpose: Purpose::Judged,
             };
-            let asked = Instant::now();
-            let said = self.child_effects.perform_request(Request::Generate(Box::new(request))).await?;
-            let text = said.as_str().unwrap_or_default().to_owned();
-            Ok(ModelAnswer { text, elapsed: asked.elapsed().as_secs_f64() })
+            let started = Instant::now();
+            let reply = self.child_effects.perform_request(Request::Generate(Box::new(request))).await?;
+            let text = reply.as_str().unwrap_or_default().to_owned();
+            Ok(ModelAnswer { text, elapsed: started.elapsed().as_secs_f64() })
         })
     }
 

@@ -66,13 +66,13 @@ impl BlockEmbedder {
         if named == Some(DISABLED_MODEL) {
             return Ok(None);
         }
-        let mut kept = lock(&self.embedder);
-        if kept.is_none() {
+        let mut embedder_slot = lock(&self.embedder);
+        if embedder_slot.is_none() {
             let models =
                 self.models.get_or_init(|| build_models(&self.config, None, &self.config.aliases, Arc::default()));
-            *kept = Some(models.open_embedder(named)?);
+            *embedder_slot = Some(models.open_embedder(named)?);
         }
-        Ok(kept.clone())
+        Ok(embedder_slot.clone())
     }
 
     /// Whether no embedding model is configured.

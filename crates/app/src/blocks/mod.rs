@@ -53,17 +53,17 @@ impl BlockRegistry {
     /// Every block of a user: stored blocks (the user's or everyone's) and the built-in ones. A stored block hides a
     /// built-in one with the same id.
     pub fn list_blocks(&self, user: &str) -> Result<Vec<Value>, AppError> {
-        let kept = self.list_stored(user)?;
-        let is_hidden = |block: &&Value| kept.iter().any(|other| id_of(block) == id_of(other));
+        let stored_blocks = self.list_stored(user)?;
+        let is_hidden = |block: &&Value| stored_blocks.iter().any(|other| id_of(block) == id_of(other));
         let mut all: Vec<Value> = built_in_blocks().iter().filter(|block| !is_hidden(block)).cloned().collect();
-        all.extend(kept);
+        all.extend(stored_blocks);
         Ok(all)
     }
 
     /// The stored blocks among them.
     pub fn list_stored(&self, user: &str) -> Result<Vec<Value>, AppError> {
-        let kept = stored::list_definitions(&self.store, user, DefinitionKind::Block)?;
-        Ok(kept.iter().filter_map(|row| parse_value(&row.content).ok()).collect())
+        let stored_blocks = stored::list_definitions(&self.store, user, DefinitionKind::Block)?;
+        Ok(stored_blocks.iter().filter_map(|row| parse_value(&row.content).ok()).collect())
     }
 
     /// Whether a block called `id` is stored.

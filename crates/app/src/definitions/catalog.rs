@@ -78,11 +78,11 @@ impl CatalogEntry {
         if self.required_servers.is_empty() {
             return Ok(Some(prepared.clone()));
         }
-        let asked = self.prepared_with_tools.get_or_try_init(async || {
+        let with_tools = self.prepared_with_tools.get_or_try_init(async || {
             let offered = catalog.app.servers.query_available(&catalog.app.config, &self.required_servers).await?;
             catalog.prepare_with_tools(self, prepared, offered).map(Arc::new)
         });
-        asked.await.cloned().map(Some)
+        with_tools.await.cloned().map(Some)
     }
 
     /// Path of its file relative to the served folder; `None` if it is stored.

@@ -121,8 +121,9 @@ pub fn plan_sync(
         planned.changes.push(DefinitionChange::Put(new));
     }
     if prune {
-        let kept = store.list_definitions(user, DefinitionKind::Workflow)?.into_iter();
-        let gone = kept.filter(|row| row.origin == Origin::Sync && !items.iter().any(|item| item.id == row.key.id));
+        let stored_rows = store.list_definitions(user, DefinitionKind::Workflow)?.into_iter();
+        let gone =
+            stored_rows.filter(|row| row.origin == Origin::Sync && !items.iter().any(|item| item.id == row.key.id));
         for row in gone {
             planned.outcome.deleted.push(row.key.id.clone());
             planned.changes.push(DefinitionChange::Delete(row.key));

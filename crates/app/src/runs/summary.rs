@@ -144,8 +144,8 @@ impl<'a> StepSummary<'a> {
             started_at: step.started_at,
             finished_at: step.finished_at,
             tokens: step.usage.as_ref().map(|usage| usage.input_tokens + usage.output_tokens),
-            question: step.question.as_ref().map(|asked| asked.question.as_str()),
-            subject: step.question.as_ref().and_then(|asked| asked.subject),
+            question: step.question.as_ref().map(|request| request.question.as_str()),
+            subject: step.question.as_ref().and_then(|request| request.subject),
             error: step.error.as_ref().map(|error| ErrorFields::new(error.code, &error.message)),
         }
     }

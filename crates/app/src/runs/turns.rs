@@ -94,8 +94,8 @@ impl ThreadTurn {
         }
         let past = read_outcome(app, &opened).await?;
         let presented = render_result(&opened.plan, &past.state, &past.env);
-        let Some(said) = presented.result.get("messages").cloned() else { return Ok(()) };
-        let write = MemoryWrite { key: self.at.1.clone(), value: Some(said) };
+        let Some(messages) = presented.result.get("messages").cloned() else { return Ok(()) };
+        let write = MemoryWrite { key: self.at.1.clone(), value: Some(messages) };
         Ok(app.store.write_memory(thread_namespace(&self.at.0), vec![write]).await?)
     }
 }

@@ -232,13 +232,13 @@ fn find_excuse(code: Code, note: &Note, basis: Option<MockSource>) -> Option<Exc
 }
 
 fn memory_writes(outcome: &RunOutcome) -> Vec<MemoryWrite> {
-    let mut kept: Vec<MemoryWrite> = Vec::new();
+    let mut writes: Vec<MemoryWrite> = Vec::new();
     for record in &outcome.records {
         let Event::StepFinished { memory, .. } = &record.event else { continue };
         for write in memory {
-            kept.retain(|other| other.key != write.key);
-            kept.push(write.clone());
+            writes.retain(|other| other.key != write.key);
+            writes.push(write.clone());
         }
     }
-    kept
+    writes
 }

@@ -194,13 +194,13 @@ mod tests {
     #[test]
     fn calls_without_a_result_are_answered_where_the_conversation_continues() {
         let result = Message { tool_call_id: Some("a".into()), ..Message::new(Role::Tool, "7") };
-        let said = [
+        let messages = [
             message_with_calls(&["a", "b"]),
             result.clone(),
             Message::new(Role::User, "and?"),
             message_with_calls(&["c"]),
         ];
-        let repaired = close_open_calls(said.clone());
+        let repaired = close_open_calls(messages.clone());
         let ids: Vec<_> = repaired.iter().map(|message| message.tool_call_id.as_deref()).collect();
         assert_eq!(ids, [None, Some("a"), Some("b"), None, None]);
         assert_eq!(
@@ -208,8 +208,8 @@ mod tests {
             "Error: the tool look was not run: the conversation broke off before it was run."
         );
         assert_eq!(
-            close_open_calls([said[0].clone(), result.clone()]),
-            [said[0].clone(), result],
+            close_open_calls([messages[0].clone(), result.clone()]),
+            [messages[0].clone(), result],
             "the end may still be open"
         );
     }

@@ -11,11 +11,11 @@ impl Plan {
     pub fn initial_env(&self, inputs: &Value) -> Env {
         let mut env = Env::from_vars(self.initial_vars(inputs));
         if let Some(thread) = &self.thread {
-            let said = inputs.get("messages").map(crate::render::to_json).unwrap_or_default();
-            let said: Vec<Message> = serde_json::from_str(&said).unwrap_or_default();
+            let messages = inputs.get("messages").map(crate::render::to_json).unwrap_or_default();
+            let messages: Vec<Message> = serde_json::from_str(&messages).unwrap_or_default();
             let new = inputs.get("message").and_then(Value::as_str).map(|text| Message::new(Role::User, text));
-            let said = close_open_calls(said.into_iter().chain(new));
-            said.into_iter().for_each(|message| env.append_message(thread, message));
+            let messages = close_open_calls(messages.into_iter().chain(new));
+            messages.into_iter().for_each(|message| env.append_message(thread, message));
         }
         env
     }

@@ -105,12 +105,12 @@ async fn find_blocks(global: &Global, app: &App, user: &str, words: &str, limit:
         eprintln!("Full-text search only: {why}");
     }
     if global.json {
-        let shown = finding.matches.iter().map(|found| {
+        let found_rows = finding.matches.iter().map(|found| {
             json!({
                 "block": found.block, "score": found.score, "similarity": found.similarity, "fits": found.fit.is_usable(),
             })
         });
-        println!("{:#}", serde_json::Value::Array(shown.collect()));
+        println!("{:#}", serde_json::Value::Array(found_rows.collect()));
         return Ok(0);
     }
     finding.matches.iter().for_each(|found| println!("{}", render_block(&found.block, &render_similarity(found))));

@@ -90,9 +90,9 @@ pub(crate) async fn chat_with_agent(global: &Global, arguments: AgentArgs) -> Co
 impl ChatSession<'_> {
     async fn run_turns(&self) -> CommandResult {
         let user = thread_namespace(&self.talk.user);
-        let kept = if self.talk.new { None } else { self.app.store.read_memory(&user, &self.thread).await? };
-        let mut said = kept.unwrap_or_else(|| Value::list(Vec::new()));
-        let count = said.as_list().map_or(0, <[Value]>::len);
+        let stored = if self.talk.new { None } else { self.app.store.read_memory(&user, &self.thread).await? };
+        let mut messages = stored.unwrap_or_else(|| Value::list(Vec::new()));
+        let count = messages.as_list().map_or(0, <[Value]>::len);
         if count > 0 {
             eprintln!("continuing with {count} messages; start a new conversation with --new");
         }
@@ -108,18 +108,18 @@ impl ChatSession<'_> {
                     }
                     turn => turn?,
                 },
-                None => self.run_turn(&said, &line).await?,
+                None => self.run_turn(&messages, &line).await?,
             };
             let Some((outcome, of_turn)) = turn else { return Ok(130) };
             exit = of_turn;
-            if let Some(messages) =
+            if let Some(new_messages) =
                 render_result(&self.workflow.plan, &outcome.state, &outcome.env).result.get("messages")
             {
-                said = messages.clone();
+                messages = new_messages.clone();
             }
             // The final event of a finished run stores the messages; a waiting run has no final event yet.
             if outcome.state.status == Status::Waiting {
-                let write = MemoryWrite { key: self.thread.clone(), value: Some(said.clone()) };
+                let write = MemoryWrite { key: self.thread.clone(), value: Some(messages.clone()) };
                 self.app.store.write_memory(user.clone(), vec![write]).await?;
             }
             match outcome.state.status {
@@ -133,8 +133,8 @@ impl ChatSession<'_> {
     }
 
     /// Runs one turn of the conversation.
-    async fn run_turn(&self, said: &Value, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
-        let inputs = Value::map([("messages", said.clone()), ("message", text.into())]);
+    async fn run_turn(&self, messages: &Value, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
+        let inputs = Value::map([("messages", messages.clone()), ("message", text.into())]);
         let limits = self.app.config.limits.narrow_to(&self.workflow.plan.limits);
         let start = StartRun {
             thread: Some(self.thread.clone()),

@@ -36,13 +36,13 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
 fn list_keys(global: &Global, app: &App) -> Result<(), StoreError> {
     let keys = app.store.list_keys()?;
     if global.json {
-        let shown = keys.iter().map(|key| {
+        let key_rows = keys.iter().map(|key| {
             json!({
                 "id": key.id, "name": key.name, "scopes": key.scopes.split(',').collect::<Vec<_>>(), "user": key.user,
                 "created_at": key.created_at, "revoked_at": key.revoked_at,
             })
         });
-        println!("{:#}", serde_json::Value::Array(shown.collect()));
+        println!("{:#}", serde_json::Value::Array(key_rows.collect()));
         return Ok(());
     }
     for key in &keys {

@@ -49,10 +49,10 @@ pub(super) async fn call_server<T: DeserializeOwned>(
 
 /// Converts a problem document into an error.
 fn parse_problem(base: &str, status: u16, text: &[u8]) -> CommandError {
-    let said: Value = serde_json::from_slice(text).unwrap_or_default();
-    let code = said["code"].as_str().and_then(Code::parse).unwrap_or(Code::HttpFailed);
-    let errors = said["errors"].as_array().into_iter().flatten().filter_map(|error| error["message"].as_str());
-    let messages: Vec<&str> = said["detail"].as_str().into_iter().chain(errors).collect();
+    let problem: Value = serde_json::from_slice(text).unwrap_or_default();
+    let code = problem["code"].as_str().and_then(Code::parse).unwrap_or(Code::HttpFailed);
+    let errors = problem["errors"].as_array().into_iter().flatten().filter_map(|error| error["message"].as_str());
+    let messages: Vec<&str> = problem["detail"].as_str().into_iter().chain(errors).collect();
     let message = match messages.as_slice() {
         [] => format!("{base} returned status {status}"),
         messages => messages.join("; "),

@@ -142,7 +142,7 @@ async fn drive_with_screen(global: &Global, output: &OutputArgs, engine: &Engine
 /// the run's task died.
 pub(super) async fn drive_watched(engine: &Engine, run: Run, watcher: Box<dyn watch::Watcher>) -> Option<RunOutcome> {
     let id = run.id();
-    let shown = tokio::spawn(watch::forward_events(run.subscribe(), engine.journal().clone(), id, watcher));
+    let forwarding = tokio::spawn(watch::forward_events(run.subscribe(), engine.journal().clone(), id, watcher));
     let control = run.control();
     let mut driving = run.spawn();
     let outcome = loop {
@@ -163,7 +163,7 @@ pub(super) async fn drive_watched(engine: &Engine, run: Run, watcher: Box<dyn wa
         }
     };
     // Waits for the last lines; an error would only mean that they could not be displayed.
-    let _ = shown.await;
+    let _ = forwarding.await;
     Some(outcome)
 }
 

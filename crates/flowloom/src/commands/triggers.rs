@@ -94,8 +94,8 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
             let rows = app.store.list_hooks(None)?;
             match global.json {
                 true => {
-                    let shown: Vec<_> = rows.into_iter().map(|row| HookInfo::from_row(row, None)).collect();
-                    println!("{:#}", json!(shown));
+                    let hooks: Vec<_> = rows.into_iter().map(|row| HookInfo::from_row(row, None)).collect();
+                    println!("{:#}", json!(hooks));
                 }
                 false => rows.iter().for_each(|row| println!("/hooks/{:<24} {}", row.id, row.workflow)),
             }

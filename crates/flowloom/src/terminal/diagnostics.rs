@@ -12,9 +12,9 @@ pub(crate) fn render_diagnostics(source: &LoadedDefinition) -> String {
     let mut out = String::new();
     for diagnostic in &source.compiled.diagnostics {
         let text = source.source_text(diagnostic).into_owned();
-        let shown = RenderedDiagnostic { diagnostic, source: NamedSource::new(&diagnostic.file, text) };
+        let rendered = RenderedDiagnostic { diagnostic, source: NamedSource::new(&diagnostic.file, text) };
         // Writing to a string cannot fail.
-        let _ = handler.render_report(&mut out, &shown);
+        let _ = handler.render_report(&mut out, &rendered);
         out.push('\n');
     }
     out

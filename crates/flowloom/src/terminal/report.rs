@@ -47,9 +47,9 @@ pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState) -> Stri
         plan.format.name(),
         format_duration(total)
     );
-    let shown: Vec<&StepState> = state.steps().iter().filter(|step| is_shown(step)).collect();
-    let width = shown.iter().map(|step| step.path.as_str().chars().count()).max().unwrap_or(0).min(MAX_PATH_COLUMNS);
-    for step in shown {
+    let visible: Vec<&StepState> = state.steps().iter().filter(|step| is_shown(step)).collect();
+    let width = visible.iter().map(|step| step.path.as_str().chars().count()).max().unwrap_or(0).min(MAX_PATH_COLUMNS);
+    for step in visible {
         let path = truncate_line(step.path.as_str(), MAX_PATH_COLUMNS);
         let bar = render_bar(step, state.created_at, end);
         let took =

@@ -112,8 +112,8 @@ impl MarkdownCompiler<'_> {
                 waiting.push(node);
                 continue;
             };
-            let said = self.compile_text(&std::mem::take(&mut waiting), text, names);
-            steps.push(self.message_step(said, &thread, &mut siblings));
+            let text_steps = self.compile_text(&std::mem::take(&mut waiting), text, names);
+            steps.push(self.message_step(text_steps, &thread, &mut siblings));
             let name = self.read_literal(&action, "as", text);
             if let Some(name) = name
                 && (names.find_meaning(name).is_some() || names.find_meaning(&format!("${name}")).is_some())
@@ -132,9 +132,9 @@ impl MarkdownCompiler<'_> {
                 gives.push(name.into());
             }
         }
-        let said = self.compile_text(&waiting, text, names);
-        if !said.is_empty() {
-            steps.push(self.message_step(said, &thread, &mut siblings));
+        let text_steps = self.compile_text(&waiting, text, names);
+        if !text_steps.is_empty() {
+            steps.push(self.message_step(text_steps, &thread, &mut siblings));
         }
         steps
     }
@@ -287,7 +287,7 @@ impl MarkdownCompiler<'_> {
             self.problems.add_warning(Code::IgnoredContent, span, message).help =
                 Some("put both into one, or choose with a <Cond> inside of it".into());
         }
-        let kept: Vec<&Node> = action.children.iter().filter(|node| !is_else(node)).collect();
+        let content_nodes: Vec<&Node> = action.children.iter().filter(|node| !is_else(node)).collect();
         let provided = self.read_provide(action, &own, text);
         let (inner, provided) = self.inner_names(names, name, Meaning::empty_helper(), provided, text);
         let mut arm = |nodes: &[&Node], key: &str| {
@@ -300,7 +300,7 @@ impl MarkdownCompiler<'_> {
                 ..Step::new(Key::numbered_key(key, 1), StepKind::Composite(Composite::Scoped(scoped)))
             })
         };
-        let then = arm(&kept, "then");
+        let then = arm(&content_nodes, "then");
         let otherwise = match otherwise {
             Some((_, children)) => Some(Box::new(arm(&children.iter().collect::<Vec<_>>(), "else")?)),
             None => None,
@@ -436,9 +436,9 @@ impl MarkdownCompiler<'_> {
 
 /// Groups nodes into phases, separated by thematic breaks; empty phases are left out.
 pub(super) fn split_phases<'n>(nodes: &[&'n Node]) -> Vec<Vec<&'n Node>> {
-    let kept = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
+    let content_nodes = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
     let mut phases = vec![Vec::new()];
-    for node in kept {
+    for node in content_nodes {
         match (node, phases.last_mut()) {
             (Node::ThematicBreak(_), _) => phases.push(Vec::new()),
             (node, Some(phase)) => phase.push(node),

@@ -33,13 +33,13 @@ pub(super) fn union_schema(members: Vec<Map>) -> Map {
 }
 
 fn unique_values<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<Value> {
-    let mut kept: Vec<Value> = Vec::new();
+    let mut unique: Vec<Value> = Vec::new();
     for value in values {
-        if !kept.contains(value) {
-            kept.push(value.clone());
+        if !unique.contains(value) {
+            unique.push(value.clone());
         }
     }
-    kept
+    unique
 }
 
 /// A schema for a list with a fixed schema for each position.

@@ -57,8 +57,9 @@ pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mu
                 .take(usize::try_from(line).unwrap_or(1).saturating_sub(1))
                 .map(str::len)
                 .sum();
-            let said = error.without_snippet().to_string();
-            let message = format!("the frontmatter is not valid YAML: {}", said.lines().next().unwrap_or_default());
+            let parser_message = error.without_snippet().to_string();
+            let message =
+                format!("the frontmatter is not valid YAML: {}", parser_message.lines().next().unwrap_or_default());
             problems.add_error(Code::FrontmatterSyntax, reader.line_span(at), message).help =
                 Some("the lines between the two --- are YAML: name: value".into());
             return Frontmatter::default();

@@ -35,9 +35,9 @@ impl MarkdownCompiler<'_> {
         text: &TextPiece<'_>,
         around: &TextContext<'_>,
     ) -> Vec<Paragraph> {
-        let kept = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
+        let content_nodes = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
         let mut groups: Vec<Vec<&Node>> = Vec::new();
-        for node in kept {
+        for node in content_nodes {
             match groups.last_mut() {
                 // Nodes on the same line form one paragraph.
                 Some(group)

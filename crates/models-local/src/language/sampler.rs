@@ -49,16 +49,16 @@ impl Sampler {
         let weight = |token: &u32| ((f64::from(scores[*token as usize]) - best) / self.temperature).exp();
         let total: f64 = order.iter().map(weight).sum();
         // Nucleus sampling: the fewest most likely tokens that together reach `top_p`.
-        let mut kept = 0.0;
+        let mut kept_mass = 0.0;
         let mut count = 0;
         for token in &order {
-            kept += weight(token);
+            kept_mass += weight(token);
             count += 1;
-            if kept >= self.top_p * total {
+            if kept_mass >= self.top_p * total {
                 break;
             }
         }
-        let mut point = next_unit_float(&mut self.random) * kept;
+        let mut point = next_unit_float(&mut self.random) * kept_mass;
         for token in &order[..count] {
             point -= weight(token);
             if point <= 0.0 {

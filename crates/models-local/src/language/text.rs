@@ -100,17 +100,17 @@ mod tests {
     fn run_tokens(stops: &[&str], tokens: &[&[u8]]) -> (String, Vec<String>) {
         let stops: Vec<String> = stops.iter().map(|s| (*s).to_owned()).collect();
         let mut answer = AnswerText::new(&stops);
-        let mut shown = Vec::new();
+        let mut deltas = Vec::new();
         let mut stopped = false;
         for token in tokens {
-            stopped = answer.push_bytes(token, &mut |text| shown.push(text.to_owned()));
+            stopped = answer.push_bytes(token, &mut |text| deltas.push(text.to_owned()));
             if stopped {
                 break;
             }
         }
-        let text = answer.finish_text(stopped, &mut |text| shown.push(text.to_owned()));
-        assert_eq!(text, shown.concat());
-        (text, shown)
+        let text = answer.finish_text(stopped, &mut |text| deltas.push(text.to_owned()));
+        assert_eq!(text, deltas.concat());
+        (text, deltas)
     }
 
     #[test]

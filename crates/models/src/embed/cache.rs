@@ -59,9 +59,9 @@ impl Cached {
         let mut known: HashMap<Hash, Vector> = HashMap::new();
         let (mut missing, mut wanted) = (Vec::new(), Vec::new());
         {
-            let mut kept = self.lock_generations();
+            let mut generations = self.lock_generations();
             for (hash, text) in hashes.iter().zip(texts) {
-                match kept.get_vector(*hash, self.most) {
+                match generations.get_vector(*hash, self.most) {
                     Some(vector) => drop(known.insert(*hash, vector)),
                     None if missing.contains(hash) => {}
                     None => {
@@ -73,9 +73,9 @@ impl Cached {
         }
         if !wanted.is_empty() {
             let made = self.inner.embed_texts(&wanted).await?;
-            let mut kept = self.lock_generations();
+            let mut generations = self.lock_generations();
             for (hash, vector) in missing.into_iter().zip(made) {
-                kept.put_vector(hash, vector.clone(), self.most);
+                generations.put_vector(hash, vector.clone(), self.most);
                 known.insert(hash, vector);
             }
         }
@@ -124,17 +124,17 @@ mod tests {
     async fn a_text_is_embedded_once_while_it_is_remembered() {
         let counting = Counting::default();
         let cached = Cached { most: 2, ..Cached::new(Box::new(counting.clone())) };
-        let asked = async |all: &[&str]| {
+        let embed = async |all: &[&str]| {
             let lengths =
                 cached.embed_texts(&to_texts(all)).await.unwrap().iter().map(|vector| vector[0] as usize).collect();
             (lengths, std::mem::take(&mut *counting.0.lock().unwrap()))
         };
-        assert_eq!(asked(&["a", "bb", "a"]).await, (vec![1, 2, 1], to_texts(&["a", "bb"])));
-        assert_eq!(asked(&["bb", "ccc"]).await, (vec![2, 3], to_texts(&["ccc"])));
+        assert_eq!(embed(&["a", "bb", "a"]).await, (vec![1, 2, 1], to_texts(&["a", "bb"])));
+        assert_eq!(embed(&["bb", "ccc"]).await, (vec![2, 3], to_texts(&["ccc"])));
         // `a` is in the old generation. Using it makes it young; unused entries are dropped with the next generation.
-        assert_eq!(asked(&["a", "dddd"]).await, (vec![1, 4], to_texts(&["dddd"])));
-        assert_eq!(asked(&["bb"]).await, (vec![2], to_texts(&["bb"])));
-        let kept = cached.lock_generations();
-        assert!(kept.young.len() + kept.old.len() <= 4);
+        assert_eq!(embed(&["a", "dddd"]).await, (vec![1, 4], to_texts(&["dddd"])));
+        assert_eq!(embed(&["bb"]).await, (vec![2], to_texts(&["bb"])));
+        let generations = cached.lock_generations();
+        assert!(generations.young.len() + generations.old.len() <= 4);
     }
 }

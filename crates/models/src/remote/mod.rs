@@ -134,9 +134,9 @@ impl RemoteModels {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut shown = false;
+            let mut has_shown = false;
             let mut show = |text: &str| {
-                shown = true;
+                has_shown = true;
                 context.deltas.push(&context.path, context.attempt, text);
             };
             let result = match call.target.protocol {
@@ -155,7 +155,7 @@ impl RemoteModels {
                 continue;
             }
             // Once text has been shown, a second answer would follow half of the first one.
-            if !error.can_retry() || shown || tries >= MAX_ATTEMPTS {
+            if !error.can_retry() || has_shown || tries >= MAX_ATTEMPTS {
                 return Err(error);
             }
             self.pause_after(&error, tries).await;

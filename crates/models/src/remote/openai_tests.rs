@@ -18,12 +18,12 @@ fn new_request() -> GenerateRequest {
 
 fn assemble_events(events: &[&str]) -> Result<(ProviderAnswer, String), ProviderError> {
     let mut stream = AnswerAssembler::default();
-    let mut shown = String::new();
+    let mut deltas = String::new();
     for data in events {
         let event = SseEvent { name: String::new(), data: (*data).to_owned() };
-        stream.push_event(&event, &mut |text| shown.push_str(text))?;
+        stream.push_event(&event, &mut |text| deltas.push_str(text))?;
     }
-    Ok((stream.finish_answer()?, shown))
+    Ok((stream.finish_answer()?, deltas))
 }
 
 #[test]
@@ -69,14 +69,14 @@ fn a_conversation_with_calls_keeps_their_ids() {
 
 #[test]
 fn calls_split_over_chunks_are_joined() {
-    let (answer, shown) = assemble_events(&[
+    let (answer, deltas) = assemble_events(&[
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"add","arguments":"{\"x\""}}]}}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"index":7,"id":"b","function":{"name":"sub","arguments":""}}]}}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1.50}"}}]}}]}"#,
         r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
     ])
     .unwrap();
-    assert_eq!(shown, "");
+    assert_eq!(deltas, "");
     let calls: Vec<_> =
         answer.calls.iter().map(|c| (c.id.as_str(), c.name.as_str(), json::write_json(&c.arguments))).collect();
     assert_eq!(calls, [("a", "add", r#"{"x":1.50}"#.to_owned()), ("b", "sub", "{}".to_owned())]);

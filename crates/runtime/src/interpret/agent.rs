@@ -72,8 +72,8 @@ impl Interpreter {
         turn: &StepContext,
     ) -> Result<Option<String>, Interrupt> {
         let AgentProgress { request, called } = progress;
-        let said = Message::new(Role::Assistant, answer.text.unwrap_or_default());
-        request.messages.push(Message { tool_calls: answer.calls.clone(), ..said });
+        let message = Message::new(Role::Assistant, answer.text.unwrap_or_default());
+        request.messages.push(Message { tool_calls: answer.calls.clone(), ..message });
         for (index, call) in answer.calls.iter().enumerate() {
             let outcome = match agent.limit {
                 CallLimit::Calls(most) if *called >= most => ToolOutcome::Result(

@@ -39,8 +39,8 @@ impl Interpreter {
         let ended = scope::join_all(members.iter().map(|step| self.run_member(step, before.clone(), place))).await;
         let mut outputs = Vec::with_capacity(members.len());
         let mut writes = Vec::with_capacity(members.len());
-        for (step, (walked, names)) in members.iter().zip(ended) {
-            let output = match walked? {
+        for (step, (result, names)) in members.iter().zip(ended) {
+            let output = match result? {
                 StepFlow::Ran(output) => {
                     writes.push((step, names, output.clone()));
                     output
@@ -88,8 +88,8 @@ impl Interpreter {
                 }
             }
             if settled.is_empty() {
-                let Some((index, (walked, names))) = scope.next().await else { break };
-                match walked? {
+                let Some((index, (result, names))) = scope.next().await else { break };
+                match result? {
                     StepFlow::Ran(output) => {
                         bind::write_output(&nodes[index].step, names, output.as_ref(), env);
                         self.apply_memory_writes(&place.path.child_path(&nodes[index].step.key), env);
@@ -175,9 +175,9 @@ impl Interpreter {
 
     pub(super) async fn run_loop(&self, looped: &Loop, env: &mut Env, place: &StepContext) -> StepResult {
         let locals = env.locals.clone();
-        let walked = self.run_iterations(looped, env, place).await;
+        let result = self.run_iterations(looped, env, place).await;
         env.locals = locals;
-        walked
+        result
     }
 
     async fn run_iterations(&self, looped: &Loop, env: &mut Env, place: &StepContext) -> StepResult {
@@ -247,9 +247,9 @@ impl Interpreter {
         if let Some(counter) = &looped.counter {
             env.locals.push((counter.clone(), (index as i64).into()));
         }
-        let walked = self.run_step_at(&looped.body, env, place.with_path(place.path.iteration_path(index))).await;
+        let result = self.run_step_at(&looped.body, env, place.with_path(place.path.iteration_path(index))).await;
         env.locals.truncate(locals);
-        walked
+        result
     }
 
     pub(super) async fn run_branch(
@@ -287,7 +287,7 @@ impl Interpreter {
         let output = match self.run_child(&subflow.plan.root, &mut inner, &place).await {
             // The end of the inner run does not end this one.
             Err(Interrupt::Return(output)) => output,
-            walked => walked?,
+            result => result?,
         };
         self.emit_finished(&place, None)?;
         Ok(output)

@@ -66,14 +66,15 @@ impl Interpreter {
     ) -> StepResult {
         let output = self.run_effect(step, leaf, env, place).await?;
         if let Some(thread) = &generate.thread {
-            let said = self.build_messages(&generate.messages, env, place);
-            let said = said.map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
+            let messages_sent = self.build_messages(&generate.messages, env, place);
+            let messages_sent = messages_sent.map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
             let text = match &output {
                 Some(output) if generate.schema.is_some() => content::fence_json(output),
                 Some(output) => render::render_text(output, TextStyle::Json),
                 None => String::new(),
             };
-            said.into_iter()
+            messages_sent
+                .into_iter()
                 .chain([Message::new(Role::Assistant, text)])
                 .for_each(|message| env.append_message(thread, message));
         }
@@ -260,11 +261,11 @@ impl Interpreter {
         place: &StepContext,
     ) -> Result<Vec<Message>, StepFailure> {
         // Not collected, which would allocate space for four: many runs wait for the answer to one message.
-        let mut said = Vec::with_capacity(messages.len());
+        let mut messages_sent = Vec::with_capacity(messages.len());
         for (role, data) in messages {
-            said.push(Message::new(*role, self.render_message(data, env, place)?));
+            messages_sent.push(Message::new(*role, self.render_message(data, env, place)?));
         }
-        Ok(said)
+        Ok(messages_sent)
     }
 
     /// The text of a message.
@@ -414,12 +415,12 @@ fn split_chunks(text: &str, size: usize) -> Vec<&str> {
 /// The delay before the next attempt, in milliseconds. It doubles each time; jitter subtracts up to half of it. The
 /// jitter is a hash of the path, so that it is the same in a replay and after a crash. The delay is never shorter than
 /// the other side requested.
-fn delay_ms(rule: &RetryRule, attempt: u32, asked: Retry, path: &Path) -> u64 {
+fn delay_ms(rule: &RetryRule, attempt: u32, requested: Retry, path: &Path) -> u64 {
     let full = rule.base_ms.saturating_mul(1u64.checked_shl(attempt - 1).unwrap_or(u64::MAX)).min(rule.cap_ms);
     let hash = Hasher::new().add_text(path.as_str()).add_number(u64::from(attempt)).finish();
     let jitter = u64::from(hash.as_bytes()[0]) * (full / 2) / 255;
     let own = full - jitter;
-    match asked {
+    match requested {
         Retry::After(timeout) => own.max(timeout.min(rule.cap_ms.max(60_000))),
         Retry::Never | Retry::Maybe => own,
     }

@@ -125,13 +125,13 @@ impl Interpreter {
     /// Runs the whole plan. Returns the output of the root, or of the step that returned. The final variables are moved
     /// into `left`, however the run ends.
     pub(crate) async fn run(&self, plan: &Plan, start: Env, left: &FinalEnv) -> StepResult {
-        let mut kept = EnvGuard { env: start, final_env: left };
-        let env = &mut kept.env;
+        let mut guard = EnvGuard { env: start, final_env: left };
+        let env = &mut guard.env;
         let place =
             StepContext { path: Path::root(), text: plan.text, nesting: 0, depth: self.depth, shares_permit: false };
         match self.run_step_at(&plan.root, env, place).await {
             Err(Interrupt::Return(output)) => Ok(output),
-            walked => walked,
+            result => result,
         }
     }
 
@@ -143,8 +143,8 @@ impl Interpreter {
     /// Runs the step whose path is `place` and applies its output.
     fn run_step_at<'a>(&'a self, step: &'a Step, env: &'a mut Env, place: StepContext) -> BoxFuture<'a, StepResult> {
         Box::pin(async move {
-            let (walked, names) = self.run_without_writing(step, env, place).await;
-            let StepFlow::Ran(output) = walked? else { return Ok(None) };
+            let (result, names) = self.run_without_writing(step, env, place).await;
+            let StepFlow::Ran(output) = result? else { return Ok(None) };
             bind::write_output(step, names, output.as_ref(), env);
             Ok(output)
         })
@@ -200,8 +200,8 @@ impl Interpreter {
 
     /// Runs a step and applies its error policy if it is a composite. Leaves apply theirs to each attempt.
     async fn run_with_policy(&self, step: &Step, env: &mut Env, place: StepContext) -> Result<StepFlow, Interrupt> {
-        let walked = self.run_step(step, env, &place).await;
-        match walked {
+        let result = self.run_step(step, env, &place).await;
+        match result {
             Ok(output) => Ok(StepFlow::Ran(output)),
             Err(Interrupt::Failed(error, at)) if step.policy.on_error == OnError::Continue => {
                 if at != place.path || !step.kind.is_leaf() {

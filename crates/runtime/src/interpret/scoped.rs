@@ -58,9 +58,9 @@ impl Interpreter {
         let mut inner = Env::from_vars(vars);
         inner.locals = env.locals.iter().filter(|(name, _)| scoped.sees.contains(name)).cloned().collect();
         inner.transcript = std::mem::take(&mut env.transcript);
-        let walked = self.run_scoped_body(scoped, &mut inner, place).await;
+        let result = self.run_scoped_body(scoped, &mut inner, place).await;
         env.transcript = std::mem::take(&mut inner.transcript);
-        walked?;
+        result?;
         self.emit_finished(place, None)?;
         Ok(Some(collect_output(&scoped.gives, &inner)))
     }

@@ -96,8 +96,8 @@ impl Interpreter {
         let question = format!("Allow {} with {}?", tool.declaration.name, render::to_json(arguments));
         let schema = Some(Value::map([("type", Value::from("boolean"))]));
         let at = place.with_path(place.path.child_path(&Key::numbered_key("approval", 1)));
-        let asked = AskRequest { question, schema, subject: Some(approval_subject(tool, arguments)) };
-        let ask = || Ok(Request::Ask(asked.clone()));
+        let question_request = AskRequest { question, schema, subject: Some(approval_subject(tool, arguments)) };
+        let ask = || Ok(Request::Ask(question_request.clone()));
         let answer = self.run_attempts(policy, &at, ask).await?;
         Ok(answer.and_then(|answer| answer.as_bool()).unwrap_or(false))
     }

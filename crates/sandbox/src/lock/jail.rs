@@ -111,8 +111,8 @@ fn mount_read_only(path: &Path, folder: bool) -> Result<(), LockError> {
     }
     LockStep::Show(path.to_owned()).check(mount_bind_recursive(path, &at))?;
     // In a user namespace, flags of the machine's own mount cannot be removed.
-    let kept = statvfs(&at).is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::NOEXEC));
+    let is_noexec = statvfs(&at).is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::NOEXEC));
     let mut flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
-    flags.set(MountFlags::NOEXEC, kept);
+    flags.set(MountFlags::NOEXEC, is_noexec);
     LockStep::ShowReadOnly(path.to_owned()).check(mount_remount(&at, flags, c""))
 }

@@ -90,10 +90,10 @@ pub(crate) fn receive_call(listener: BorrowedFd<'_>) -> io::Result<ReportedCall>
 }
 
 /// Permits or refuses a call.
-pub(crate) fn decide_call(listener: BorrowedFd<'_>, asked: &ReportedCall, allow: bool) -> io::Result<()> {
+pub(crate) fn decide_call(listener: BorrowedFd<'_>, call: &ReportedCall, allow: bool) -> io::Result<()> {
     let flags = if allow { libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32 } else { 0 };
     let error = if allow { 0 } else { -libc::EPERM };
-    let mut answer = libc::seccomp_notif_resp { id: asked.id, val: 0, error, flags };
+    let mut answer = libc::seccomp_notif_resp { id: call.id, val: 0, error, flags };
     // SAFETY: `answer` is what this request reads, and outlives the call.
     check_result(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) }.into())?;
     Ok(())

@@ -78,8 +78,8 @@ fn report_missing(launch: &LaunchMessage, channel: BorrowedFd<'_>, missing: &Loc
 }
 
 fn send_message(launch: &LaunchMessage, channel: BorrowedFd<'_>, what: &str, text: &str) {
-    let said = serde_json::json!({ what: text }).to_string();
-    let _ = frame::write_frame(PlainWriter(channel), &launch.mark, said.as_bytes());
+    let report = serde_json::json!({ what: text }).to_string();
+    let _ = frame::write_frame(PlainWriter(channel), &launch.mark, report.as_bytes());
 }
 
 /// Locks down and forks. Does not return in the child.
@@ -249,9 +249,9 @@ fn supervise_child(child: Pid, listener: &OwnedFd) -> ExitCode {
             let _ = pidfd_send_signal(&process, Signal::KILL);
         }
         if asks.contains(PollFlags::IN) {
-            if let Ok(asked) = raw::receive_call(listener.as_fd()) {
+            if let Ok(call) = raw::receive_call(listener.as_fd()) {
                 execs += 1;
-                let _ = raw::decide_call(listener.as_fd(), &asked, execs == 1 && asked.call == libc::SYS_execve);
+                let _ = raw::decide_call(listener.as_fd(), &call, execs == 1 && call.call == libc::SYS_execve);
             }
         } else if ended.contains(PollFlags::IN) {
             return exit_code_of(child);

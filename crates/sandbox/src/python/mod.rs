@@ -84,17 +84,17 @@ impl BlockRunner {
         let bounds = &self.config.python;
         let mut left = bounds.timeout;
         let mut count = 0;
-        let mut asked = FuturesUnordered::new();
+        let mut requests = FuturesUnordered::new();
         loop {
-            let waits_for_itself = asked.is_empty();
+            let waits_for_itself = requests.is_empty();
             let since = Instant::now();
             let came = tokio::select! {
-                Some(answer) = asked.next(), if !waits_for_itself => {
+                Some(answer) = requests.next(), if !waits_for_itself => {
                     let answer: Vec<u8> = answer;
                     process.push_frame(&answer);
                     None
                 }
-                came = process.next_message(), if asked.len() < MAX_CONCURRENT_REQUESTS => Some(came),
+                came = process.next_message(), if requests.len() < MAX_CONCURRENT_REQUESTS => Some(came),
                 () = tokio::time::sleep(left), if waits_for_itself => {
                     return Err(SandboxError::BlockTimeExceeded { limit_ms: bounds.timeout.as_millis() });
                 }
@@ -113,7 +113,7 @@ impl BlockRunner {
                     if count > bounds.requests {
                         return Err(SandboxError::BlockRequestsExceeded { limit: bounds.requests });
                     }
-                    asked.push(requests::perform_request(host, id, question));
+                    requests.push(requests::perform_request(host, id, question));
                 }
                 Some(ProcessMessage::Message(InterpreterMessage::Missing(missing))) => {
                     return Err(UnavailableError::NotLockedDown { missing }.into());

@@ -170,18 +170,18 @@ async fn write_some(to: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<usi
 
 /// Keeps the end of the printed text and drops the rest, so that printing never blocks.
 async fn collect_log(mut from: ChildStderr, cap: usize) -> Vec<u8> {
-    let mut kept = Vec::new();
+    let mut tail = Vec::new();
     let mut buffer = vec![0; 8 << 10];
     while let Ok(count) = from.read(&mut buffer).await {
         if count == 0 {
             break;
         }
-        kept.extend_from_slice(&buffer[..count]);
-        if kept.len() > cap {
-            kept.drain(..kept.len() - cap);
+        tail.extend_from_slice(&buffer[..count]);
+        if tail.len() > cap {
+            tail.drain(..tail.len() - cap);
         }
     }
-    kept
+    tail
 }
 
 impl<'a> BlockMessage<'a> {

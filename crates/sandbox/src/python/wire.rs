@@ -75,29 +75,29 @@ impl InterpreterMessage {
     /// Parses a frame. Nothing in it is trusted.
     pub(super) fn parse_frame(frame: &[u8]) -> Result<InterpreterMessage, MessageError> {
         let text = std::str::from_utf8(frame).map_err(|_| MessageError::NotUtf8)?;
-        let said = json::parse_value(text).map_err(MessageError::NotJson)?;
-        if let Some(done) = said.get("done") {
+        let message = json::parse_value(text).map_err(MessageError::NotJson)?;
+        if let Some(done) = message.get("done") {
             return parse_reply(done).map(InterpreterMessage::Done).ok_or(MessageError::NotAResult);
         }
-        if let Some(missing) = said.get("missing").and_then(Value::as_str) {
+        if let Some(missing) = message.get("missing").and_then(Value::as_str) {
             return Ok(InterpreterMessage::Missing(missing.to_owned()));
         }
-        if let Some(held) = said.get("held").and_then(Value::as_str) {
+        if let Some(held) = message.get("held").and_then(Value::as_str) {
             return Ok(InterpreterMessage::Isolation(held.to_owned()));
         }
-        if let Some(message) = said.get("failed").and_then(Value::as_str) {
-            let why = match said.get("kind").and_then(Value::as_str) {
+        if let Some(failure) = message.get("failed").and_then(Value::as_str) {
+            let why = match message.get("kind").and_then(Value::as_str) {
                 Some("memory") => BlockFailure::Memory,
                 Some("result") => BlockFailure::Result,
                 _ => BlockFailure::Raised,
             };
-            return Ok(InterpreterMessage::Failed(why, message.to_owned()));
+            return Ok(InterpreterMessage::Failed(why, failure.to_owned()));
         }
-        if said.get("ready").is_some() {
+        if message.get("ready").is_some() {
             return Ok(InterpreterMessage::Ready);
         }
-        let id = said.get("id").and_then(Value::as_i64);
-        let question = said.get("http").and_then(parse_http).or_else(|| said.get("llm").and_then(parse_messages));
+        let id = message.get("id").and_then(Value::as_i64);
+        let question = message.get("http").and_then(parse_http).or_else(|| message.get("llm").and_then(parse_messages));
         id.zip(question).map(|(id, question)| InterpreterMessage::Request(id, question)).ok_or(MessageError::Unknown)
     }
 }
@@ -115,17 +115,17 @@ fn parse_reply(done: &Value) -> Option<PythonReply> {
     Some(PythonReply { output, memory })
 }
 
-fn parse_http(asked: &Value) -> Option<BlockRequest> {
-    let text = |key: &str| asked.get(key).and_then(Value::as_str).map(str::to_owned);
+fn parse_http(request: &Value) -> Option<BlockRequest> {
+    let text = |key: &str| request.get(key).and_then(Value::as_str).map(str::to_owned);
     let pair = |pair: &Value| {
         let [name, value] = pair.as_list()? else { return None };
         Some((name.as_str()?.to_owned(), value.as_str()?.to_owned()))
     };
-    let headers = asked.get("headers")?.as_list()?.iter().map(pair).collect::<Option<Vec<_>>>()?;
+    let headers = request.get("headers")?.as_list()?.iter().map(pair).collect::<Option<Vec<_>>>()?;
     Some(BlockRequest::Http { method: text("method")?, url: text("url")?, headers, body: text("body") })
 }
 
-fn parse_messages(asked: &Value) -> Option<BlockRequest> {
+fn parse_messages(request: &Value) -> Option<BlockRequest> {
     let message = |message: &Value| {
         let role = match message.get("role")?.as_str()? {
             "system" => Role::System,
@@ -134,5 +134,5 @@ fn parse_messages(asked: &Value) -> Option<BlockRequest> {
         };
         Some(Message::new(role, message.get("content")?.as_str()?))
     };
-    asked.as_list()?.iter().map(message).collect::<Option<Vec<_>>>().map(BlockRequest::Generate)
+    request.as_list()?.iter().map(message).collect::<Option<Vec<_>>>().map(BlockRequest::Generate)
 }

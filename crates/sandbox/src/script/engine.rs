@@ -70,10 +70,10 @@ impl ScriptEngine {
     }
 
     /// Evaluates one expression. Consumes the engine, so that no state remains for another expression.
-    pub(super) fn evaluate_expression(self, asked: &ReceivedExpression<'_>, bound: Duration) -> ScriptAnswer {
+    pub(super) fn evaluate_expression(self, expression: &ReceivedExpression<'_>, bound: Duration) -> ScriptAnswer {
         let ScriptEngine { date, context, runtime, until, interrupted, memory_bytes, output_bytes } = self;
         until.set(Some(thread_cpu_time() + bound));
-        let answer = context.with(|ctx| match evaluate_value(&ctx, date, asked).catch(&ctx) {
+        let answer = context.with(|ctx| match evaluate_value(&ctx, date, expression).catch(&ctx) {
             Ok(None) => ScriptAnswer::Undefined,
             Ok(Some(text)) if text.len() > output_bytes => {
                 ScriptAnswer::Limit(ExceededLimit::Output { limit_mebibytes: output_bytes >> 20 })
@@ -96,12 +96,12 @@ fn thread_cpu_time() -> Duration {
 fn evaluate_value<'js>(
     ctx: &Ctx<'js>,
     date: Persistent<JsValue<'static>>,
-    asked: &ReceivedExpression<'_>,
+    expression: &ReceivedExpression<'_>,
 ) -> Result<Option<String>, rquickjs::Error> {
     let globals = ctx.globals();
     let define: Function<'js> = globals.get::<_, Object<'js>>("Object")?.get("defineProperty")?;
-    define_globals(ctx, date, asked)?;
-    for (name, value) in &asked.names {
+    define_globals(ctx, date, expression)?;
+    for (name, value) in &expression.names {
         // JavaScript's own constants are not replaced; a name like `__proto__` is an ordinary name.
         if matches!(name.as_str(), "undefined" | "NaN" | "Infinity") {
             continue;
@@ -119,7 +119,7 @@ fn evaluate_value<'js>(
     options.strict = true;
     options.filename = Some("expression".to_owned());
     // The line break keeps a comment at the end of the expression from hiding the parenthesis.
-    let value: JsValue<'js> = ctx.eval_with_options(format!("({}\n)", asked.source), options)?;
+    let value: JsValue<'js> = ctx.eval_with_options(format!("({}\n)", expression.source), options)?;
     if value.is_function() || value.is_symbol() {
         return Ok(None);
     }
@@ -142,17 +142,17 @@ fn evaluate_value<'js>(
 fn define_globals<'js>(
     ctx: &Ctx<'js>,
     date: Persistent<JsValue<'static>>,
-    asked: &ReceivedExpression<'_>,
+    expression: &ReceivedExpression<'_>,
 ) -> rquickjs::Result<()> {
     let date = date.restore(ctx)?;
-    if asked.source.contains("Date") {
-        ctx.eval::<Function<'js>, _>(DATE_PRELUDE)?.call::<_, ()>((date, asked.now_ms as f64))?;
+    if expression.source.contains("Date") {
+        ctx.eval::<Function<'js>, _>(DATE_PRELUDE)?.call::<_, ()>((date, expression.now_ms as f64))?;
     }
-    if asked.source.contains("random") {
-        let (high, low) = ((asked.seed >> 32) as u32, asked.seed as u32);
+    if expression.source.contains("random") {
+        let (high, low) = ((expression.seed >> 32) as u32, expression.seed as u32);
         ctx.eval::<Function<'js>, _>(RANDOM_PRELUDE)?.call::<_, ()>((high, low))?;
     }
-    if asked.source.contains("dedent") {
+    if expression.source.contains("dedent") {
         ctx.eval::<Function<'js>, _>(DEDENT_PRELUDE)?.call::<_, ()>(())?;
     }
     Ok(())

@@ -143,10 +143,10 @@ impl ToolCallHandler<'_> {
     async fn elicit_answers(&self, id: RunId, questions: &[OpenQuestion]) -> ApiResult<Option<ActiveRun>> {
         let mut answers = Vec::new();
         for question in questions {
-            let asked = self.context.peer.create_elicitation(question.to_params());
+            let elicited = self.context.peer.create_elicitation(question.to_params());
             let answer = tokio::select! {
                 () = self.context.ct.cancelled() => return Err(self.cancel_run(id).await),
-                answer = asked => answer,
+                answer = elicited => answer,
                 never = self.keep_session_alive() => match never {},
             };
             // A failed elicitation counts as declined.
@@ -163,14 +163,14 @@ impl ToolCallHandler<'_> {
         let subscription = subscription.or_else(|| wanted.then(|| self.server.supervisor.subscribe(id)).flatten());
         let mut progress = ProgressReporter::new(&self.context, subscription);
         let mut over = pin!(self.server.runs.wait_until_ended(id, completion));
-        let mut kept = pin!(self.keep_session_alive());
+        let mut pings = pin!(self.keep_session_alive());
         let ended = loop {
             let update = tokio::select! {
                 biased;
                 () = self.context.ct.cancelled() => return Err(self.cancel_run(id).await),
                 update = progress.next_notification() => update,
                 ended = &mut over => break ended,
-                never = &mut kept => match never {},
+                never = &mut pings => match never {},
             };
             // Progress must be sent before the result of the call.
             tokio::select! {

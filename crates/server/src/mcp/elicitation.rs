@@ -53,8 +53,8 @@ pub(crate) fn parse_answers(state: &RunState, responses: &InputResponses) -> Vec
 
 impl OpenQuestion {
     /// MCP forms have one level of primitive fields; other schemas are requested as JSON text.
-    fn new(path: Path, asked: &AskRequest) -> Option<OpenQuestion> {
-        let schema = asked.schema.as_ref().and_then(|schema| serde_json::to_value(schema).ok());
+    fn new(path: Path, request: &AskRequest) -> Option<OpenQuestion> {
+        let schema = request.schema.as_ref().and_then(|schema| serde_json::to_value(schema).ok());
         let field = |schema: serde_json::Value| json!({"type": "object", "properties": {ANSWER_FIELD: schema}, "required": [ANSWER_FIELD]});
         let forms = match schema {
             None => vec![(AnswerLocation::Field, field(json!({"type": "string"})))],
@@ -69,7 +69,7 @@ impl OpenQuestion {
         };
         let read = |(kind, form): (AnswerLocation, serde_json::Value)| Some((kind, serde_json::from_value(form).ok()?));
         let (answer, form): (AnswerLocation, ElicitationSchema) = forms.into_iter().find_map(read)?;
-        Some(OpenQuestion { path, text: asked.question.clone(), form, answer })
+        Some(OpenQuestion { path, text: request.question.clone(), form, answer })
     }
 
     /// The elicitation request of the question.

@@ -43,9 +43,9 @@ impl RunSnapshot {
     /// The result for clients that cannot elicit answers: the questions, and how to answer them.
     fn waiting_result(&self) -> CallToolResult {
         let id = self.id;
-        let asked = self.state.steps().iter().filter_map(|step| Some((&step.path, step.question.as_ref()?)));
+        let open_questions = self.state.steps().iter().filter_map(|step| Some((&step.path, step.question.as_ref()?)));
         let (mut questions, mut text) = (Vec::new(), "The run is waiting for an answer.".to_owned());
-        for (path, question) in asked {
+        for (path, question) in open_questions {
             text += &format!("\n{path} asks: {}", question.question);
             questions.push(json!({"path": path, "question": question.question, "schema": question.schema}));
         }

@@ -69,8 +69,8 @@ mod tests {
 
     /// Read only, destructive, and open world.
     fn annotations_of(file: &str, text: &str) -> [Option<bool>; 3] {
-        let said = derive_annotations(&offered("one", file, text).plan);
-        [said.read_only_hint, said.destructive_hint, said.open_world_hint]
+        let annotations = derive_annotations(&offered("one", file, text).plan);
+        [annotations.read_only_hint, annotations.destructive_hint, annotations.open_world_hint]
     }
 
     #[test]

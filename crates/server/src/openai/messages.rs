@@ -112,14 +112,14 @@ fn to_graph_message(message: &ChatMessage) -> ApiResult<Option<Value>> {
         role @ ("system" | "user" | "assistant" | "tool") => role,
         _ => return Ok(None),
     };
-    let mut said = vec![("role", Value::from(role)), ("content", message_text(message)?.into())];
+    let mut fields = vec![("role", Value::from(role)), ("content", message_text(message)?.into())];
     if let Some(calls) = message.tool_calls.as_ref().filter(|calls| !calls.is_empty()) {
-        said.push(("tool_calls", Value::list(calls.iter().map(to_graph_call).collect())));
+        fields.push(("tool_calls", Value::list(calls.iter().map(to_graph_call).collect())));
     }
     if role == "tool" {
-        said.push(("tool_call_id", tool_call_id(message).into()));
+        fields.push(("tool_call_id", tool_call_id(message).into()));
     }
-    Ok(Some(Value::map(said)))
+    Ok(Some(Value::map(fields)))
 }
 
 fn to_graph_call(call: &MessageToolCall) -> Value {

@@ -101,18 +101,18 @@ pub(crate) enum ConversationRef {
 
 impl ResponseRequest {
     fn into_request(self) -> ApiResult<ModelRequest> {
-        let mut said: Vec<ChatMessage> =
+        let mut messages: Vec<ChatMessage> =
             self.instructions.map(|text| build_message("system", MessageContent::Text(text))).into_iter().collect();
         match self.input {
-            ResponseInput::Text(text) => said.push(build_message("user", MessageContent::Text(text))),
-            ResponseInput::Items(items) => said.extend(items.into_iter().filter_map(to_message)),
+            ResponseInput::Text(text) => messages.push(build_message("user", MessageContent::Text(text))),
+            ResponseInput::Items(items) => messages.extend(items.into_iter().filter_map(to_message)),
         }
         let previous = self.previous_response_id.as_deref().map(parse_response_id).transpose()?;
         let thread = self.conversation.map(|named| match named {
             ConversationRef::Id(id) | ConversationRef::Object { id } => id,
         });
         let metadata = self.metadata.unwrap_or_default();
-        Ok(ModelRequest { model: self.model, conversation: Conversation(said), metadata, thread, previous })
+        Ok(ModelRequest { model: self.model, conversation: Conversation(messages), metadata, thread, previous })
     }
 }
 

@@ -111,10 +111,10 @@ impl OpenAiContext<'_> {
     async fn continue_from(&self, previous: RunId, inputs: Value) -> ApiResult<Value> {
         let opened = open_own_run(&self.server.app, self.caller, &previous.to_string()).await?;
         let past = flowloom_app::runs::finished::read_outcome(&self.server.app, &opened).await?;
-        let said = render_result(&opened.plan, &past.state, &past.env).result;
+        let result = render_result(&opened.plan, &past.state, &past.env).result;
         let list = |value: &Value| value.get("messages").and_then(Value::as_list).unwrap_or_default().to_vec();
         let mut map = inputs.as_map().cloned().unwrap_or_default();
-        map.insert("messages".into(), Value::list([list(&said), list(&inputs)].concat()));
+        map.insert("messages".into(), Value::list([list(&result), list(&inputs)].concat()));
         Ok(map.into())
     }
 
@@ -133,9 +133,9 @@ impl OpenAiContext<'_> {
         }
         let steps = state.steps();
         if own.is_empty() {
-            let said = wanted.conversation.last_user_text()?;
+            let text = wanted.conversation.last_user_text()?;
             let asks =
-                steps.iter().find_map(|step| Some((step.path.clone(), read_answer(step.question.as_ref()?, &said))));
+                steps.iter().find_map(|step| Some((step.path.clone(), read_answer(step.question.as_ref()?, &text))));
             return Ok(asks.map(|answer| WaitingRun { opened, answers: vec![answer] }));
         }
         let mut answers = Vec::new();

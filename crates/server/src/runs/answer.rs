@@ -59,7 +59,7 @@ pub(crate) async fn respond_with_run(
         let time = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_WAIT).min(MAX_WAIT);
         ended = server.runs.wait_with_timeout(id, completion.clone(), time).await;
     }
-    let (status, shown) = match ended {
+    let (status, response) = match ended {
         Some(ended) => {
             let outcome = &ended.outcome;
             outcome.broken.clone().map_or(Ok(()), Err)?;
@@ -72,7 +72,7 @@ pub(crate) async fn respond_with_run(
     };
     let status = StatusCode::from_u16(status.table_row().http_status).unwrap_or(StatusCode::OK);
     let location = [(header::LOCATION, format!("/api/v1/runs/{id}"))];
-    Ok((status, location, shown).into_response())
+    Ok((status, location, response).into_response())
 }
 
 /// Whether the request accepts an event stream.

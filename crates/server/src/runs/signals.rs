@@ -126,8 +126,11 @@ pub(crate) async fn answer_run(
     let by = call.caller_name();
     let signal = |state: &RunState| {
         let path = select_step(state, reply.path.as_deref(), Phase::Waiting, "question")?;
-        let asked = state.find_step(&path).and_then(|step| step.question.as_ref()?.subject);
-        if reply.subject.is_some_and(|subject| asked.is_none_or(|asked| asked.to_string() != subject)) {
+        let subject_hash = state.find_step(&path).and_then(|step| step.question.as_ref()?.subject);
+        if reply
+            .subject
+            .is_some_and(|subject| subject_hash.is_none_or(|subject_hash| subject_hash.to_string() != subject))
+        {
             return Err(Problem::new(Code::AnswerInvalid, "the subject belongs to another question"));
         }
         Ok(Signal::Answer { path, value: reply.value, by })

@@ -72,8 +72,8 @@ impl VectorCache {
     ) -> Result<Arc<VectorTable>, StoreError> {
         let lock = || self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |table: &Arc<VectorTable>| table.user == user && table.model == model;
-        let kept = lock().iter().find(|table| is_it(table)).cloned();
-        if let Some(table) = kept.filter(|table| table.version == version) {
+        let cached = lock().iter().find(|table| is_it(table)).cloned();
+        if let Some(table) = cached.filter(|table| table.version == version) {
             return Ok(table);
         }
         let table = Arc::new(VectorTable::read_blocks(connection, user, model, version)?);

@@ -143,8 +143,8 @@ impl WebSearch {
             url.map(|url| url.to_string()).map_err(FunctionError::InvalidSearchUrl)
         };
         let number = count.to_string();
-        let body = |asked: &str, most: &str| {
-            let body = Value::map([(asked, Value::from(query)), (most, count.into())]);
+        let body = |query_key: &str, most: &str| {
+            let body = Value::map([(query_key, Value::from(query)), (most, count.into())]);
             Some(Rich::from(render::to_json(&body).as_str()))
         };
         let (method, url, body) = match self.provider {

@@ -73,8 +73,8 @@ impl ServerProcess {
 
     /// The last line on stderr.
     pub(super) fn last_stderr_line(&self) -> Option<String> {
-        let kept = lock_mutex(&self.stderr_tail);
-        let text = String::from_utf8_lossy(&kept);
+        let tail = lock_mutex(&self.stderr_tail);
+        let text = String::from_utf8_lossy(&tail);
         let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
         last.map(|line| line.chars().take(MAX_STDERR_CHARS).collect())
     }
@@ -102,10 +102,10 @@ async fn collect_stderr(mut stderr: ChildStderr, complaints: Arc<Mutex<Vec<u8>>>
         if count == 0 {
             return;
         }
-        let mut kept = lock_mutex(&complaints);
-        kept.extend_from_slice(&buffer[..count]);
-        let surplus = kept.len().saturating_sub(MAX_STDERR_BYTES);
-        kept.drain(..surplus);
+        let mut tail = lock_mutex(&complaints);
+        tail.extend_from_slice(&buffer[..count]);
+        let surplus = tail.len().saturating_sub(MAX_STDERR_BYTES);
+        tail.drain(..surplus);
     }
 }
 

@@ -19,26 +19,26 @@ pub(super) struct ConnectionPool(Mutex<HashMap<String, VecDeque<(Instant, TcpStr
 impl ConnectionPool {
     /// An idle connection that is still open.
     pub(super) fn take_connection(&self, server: &str) -> Option<TcpStream> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = kept.get_mut(server)?;
-        drop_expired(kept);
-        std::iter::from_fn(|| kept.pop_back()).map(|(_, stream)| stream).find(is_open)
+        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let connections = connections.get_mut(server)?;
+        drop_expired(connections);
+        std::iter::from_fn(|| connections.pop_back()).map(|(_, stream)| stream).find(is_open)
     }
 
     pub(super) fn return_connection(&self, server: String, stream: TcpStream) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = kept.entry(server).or_default();
-        drop_expired(kept);
-        if kept.len() < MAX_IDLE_CONNECTIONS {
-            kept.push_back((Instant::now(), stream));
+        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let connections = connections.entry(server).or_default();
+        drop_expired(connections);
+        if connections.len() < MAX_IDLE_CONNECTIONS {
+            connections.push_back((Instant::now(), stream));
         }
     }
 }
 
-fn drop_expired(kept: &mut VecDeque<(Instant, TcpStream)>) {
+fn drop_expired(connections: &mut VecDeque<(Instant, TcpStream)>) {
     let is_old = |(since, _): &(Instant, TcpStream)| since.elapsed() > IDLE_CONNECTION_TIMEOUT;
-    while kept.front().is_some_and(is_old) {
-        kept.pop_front();
+    while connections.front().is_some_and(is_old) {
+        connections.pop_front();
     }
 }
 

@@ -157,7 +157,7 @@ const OK_RESPONSE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 async fn a_connection_is_used_again_and_a_request_is_whole() {
     let (server, url) = TestServer::start_server().await;
     let http = HttpClient::new(None);
-    let asked = async {
+    let client = async {
         for _ in 0..3 {
             assert_eq!(read_text(post_json(&http, &url).await.unwrap()).await.unwrap(), "ok");
         }
@@ -172,7 +172,7 @@ async fn a_connection_is_used_again_and_a_request_is_whole() {
         }
         answer_request(&mut stream, OK_RESPONSE).await
     };
-    let ((), request) = tokio::join!(asked, answered);
+    let ((), request) = tokio::join!(client, answered);
     let host = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
     let head = format!("POST /v1/chat?x=1 HTTP/1.1\r\nhost: {host}\r\ncontent-length: 2\r\n");
     assert_eq!(request, format!("{head}authorization: Bearer k\r\n\r\n{{}}"));
@@ -187,7 +187,7 @@ async fn a_connection_that_ended_or_says_more_than_it_should_is_not_used_again()
     ] {
         let (server, url) = TestServer::start_server().await;
         let http = HttpClient::new(None);
-        let asked = async {
+        let client = async {
             assert_eq!(read_text(post_json(&http, &url).await.unwrap()).await.unwrap(), "ok");
             assert_eq!(read_text(post_json(&http, &url).await.unwrap()).await.unwrap(), "ok");
         };
@@ -197,7 +197,7 @@ async fn a_connection_that_ended_or_says_more_than_it_should_is_not_used_again()
             let mut two = server.accept_connection().await;
             answer_request(&mut two, OK_RESPONSE).await;
         };
-        tokio::join!(asked, answered);
+        tokio::join!(client, answered);
     }
 }
 
@@ -213,8 +213,8 @@ async fn a_body_that_breaks_off_is_an_error() {
             let mut stream = server.accept_connection().await;
             answer_request(&mut stream, reply).await;
         };
-        let asked = async { read_text(post_json(&http, &url).await.unwrap()).await };
-        let (result, ()) = tokio::join!(asked, answered);
+        let client = async { read_text(post_json(&http, &url).await.unwrap()).await };
+        let (result, ()) = tokio::join!(client, answered);
         let error = result.unwrap_err().to_string();
         assert_eq!(error, "the connection was lost in the middle of the answer");
     }
@@ -241,14 +241,14 @@ async fn no_answer_says_why() {
     let http = HttpClient::new(None);
     let hung_up = async { drop(server.accept_connection().await) };
     let (result, ()) = tokio::join!(post_json(&http, &url), hung_up);
-    let said = |error: ProviderError| {
+    let describe = |error: ProviderError| {
         assert!(error.can_retry());
         error.to_string()
     };
-    let ended = said(result.err().unwrap());
+    let ended = describe(result.err().unwrap());
     let reasons = ["the server closed the connection before it answered", "Connection reset by peer (os error 104)"];
     assert!(reasons.iter().any(|why| ended == format!("the provider cannot be reached: {why}")), "{ended}");
     drop(server);
-    let refused = said(post_json(&http, &url).await.err().unwrap());
+    let refused = describe(post_json(&http, &url).await.err().unwrap());
     assert_eq!(refused, "the provider cannot be reached: tcp connect error: Connection refused (os error 111)");
 }

@@ -58,11 +58,11 @@ pub(crate) async fn clarify_goal(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(said, text): JsonBody<ClarifyMessage>,
+    JsonBody(request, text): JsonBody<ClarifyMessage>,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&server, &caller, said.user_id.clone(), &headers)?;
+    let call = StartContext::admitted(&server, &caller, request.user_id.clone(), &headers)?;
     let definition = compile_built_in(&call, BuiltInWorkflow::Clarifier).await?;
-    let mut inputs = to_value(&said)?.as_map().cloned().unwrap_or_default();
+    let mut inputs = to_value(&request)?.as_map().cloned().unwrap_or_default();
     inputs.insert("how".into(), to_value(&AuthoringOptions::from_config(&server.app.config))?);
     let ended = run_and_wait(&call, &definition, start_options(&server, inputs.into()), &text).await?;
     match (&ended.state.error, ended.state.status) {
@@ -231,14 +231,14 @@ pub(crate) fn authoring_response(ended: &CompatRun) -> Map {
     let mut answer = ended.presented.output.as_map().cloned().unwrap_or_default();
     if ended.state.status != Status::Succeeded {
         let last = progress.iter().rev().find(|event| event.name == "error");
-        let said = |key: &str| last.and_then(|event| event.data.get(key)).cloned();
+        let field = |key: &str| last.and_then(|event| event.data.get(key)).cloned();
         answer = Map::from_iter([
             ("pipeline_json".into(), Value::Null),
             ("status".into(), flowloom_formats::steps::status_word(ended.state.status).into()),
             ("log".into(), Value::list(progress.iter().map(|event| event.data.clone()).collect())),
-            ("missing_blocks".into(), said("missing_blocks").unwrap_or_else(|| Value::list(Vec::new()))),
-            ("reason".into(), said("error").unwrap_or_default()),
-            ("code".into(), said("code").unwrap_or_default()),
+            ("missing_blocks".into(), field("missing_blocks").unwrap_or_else(|| Value::list(Vec::new()))),
+            ("reason".into(), field("error").unwrap_or_default()),
+            ("code".into(), field("code").unwrap_or_default()),
         ]);
     }
     answer.insert("usage".into(), events.usage());

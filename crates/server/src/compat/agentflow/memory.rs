@@ -33,8 +33,8 @@ fn resolve_user(caller: &Caller, named: String) -> ApiResult<String> {
 
 async fn read_all(store: &Arc<Store>, caller: &Caller, named: String) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let kept: Map = store.read_memories(&resolve_user(caller, named)?).await?;
-    Ok(Json(kept.into()))
+    let memories: Map = store.read_memories(&resolve_user(caller, named)?).await?;
+    Ok(Json(memories.into()))
 }
 
 /// Returns a user's memory as an object.
@@ -150,8 +150,8 @@ async fn replace_all(store: &Arc<Store>, caller: &Caller, named: String, memory:
     let before = store.read_memories(&user).await?;
     let gone = before.keys().filter(|key| !map.contains_key(&**key));
     let mut writes: Vec<MemoryWrite> = gone.map(|key| MemoryWrite { key: key.to_string(), value: None }).collect();
-    let kept = map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) });
-    writes.extend(kept);
+    let memories = map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) });
+    writes.extend(memories);
     write_keys(store, caller, named, writes).await
 }
 

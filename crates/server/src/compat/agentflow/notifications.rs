@@ -22,14 +22,14 @@ async fn list_all(store: Arc<Store>, caller: Caller, limit: u32) -> ApiResult<Js
     caller.require_scope(Scope::Read)?;
     let found = move || store.list_notifications(caller.user.as_deref(), limit);
     let rows = crate::blocking::run_blocking(found).await??;
-    let shown = |row: NotificationRow| {
+    let to_json = |row: NotificationRow| {
         let metadata: Value = serde_json::from_str(&row.metadata).unwrap_or_default();
         json!({
             "id": row.id, "user_id": row.user, "title": row.title, "body": row.body, "read": row.is_read,
             "metadata": metadata, "created_at": format_time(row.at),
         })
     };
-    Ok(Json(rows.into_iter().map(shown).collect()))
+    Ok(Json(rows.into_iter().map(to_json).collect()))
 }
 
 async fn mark_read(store: &Arc<Store>, caller: &Caller, id: i64) -> ApiResult<Json<Value>> {
