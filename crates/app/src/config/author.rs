@@ -14,7 +14,7 @@ pub struct AuthorSettings {
     pub model: Option<String>,
     /// The model that blocks call during trials; the default model if unset.
     pub block_model: Option<String>,
-    /// Bounds of one authoring, as [`parse_budget`](crate::runs::inputs::parse_budget) reads them.
+    /// Bounds of one authoring, as [`parse_budget`] reads them.
     pub budget: Option<String>,
 }
 

@@ -112,7 +112,7 @@ impl<'a> StartContext<'a> {
     }
 
     /// Starts one run for all calls with the same idempotency key and the same `request`. See
-    /// [`RunService::start_once`](flowloom_app::runs::service::RunService::start_once).
+    /// [`start_once`](flowloom_app::runs::service::RunService::start_once).
     pub(crate) async fn start_once(
         &self,
         request: &str,
