@@ -19,12 +19,13 @@ pub type Map = IndexMap<Arc<str>, Value>;
 /// # Examples
 ///
 /// ```
+/// use flowloom_core::render::to_json;
 /// use flowloom_core::value::Value;
 ///
 /// let order = Value::map([("city", "Bern".into()), ("guests", 2.into())]);
 /// assert_eq!(order.get("city").and_then(Value::as_str), Some("Bern"));
 /// assert_eq!(order.get("guests").and_then(Value::as_i64), Some(2));
-/// assert_eq!(order.to_string(), r#"{"city":"Bern","guests":2}"#);
+/// assert_eq!(to_json(&order), r#"{"city":"Bern","guests":2}"#);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {

@@ -19,11 +19,11 @@ pub const MAX_DEPTH: usize = 128;
 /// # Examples
 ///
 /// ```
-/// use flowloom_core::json::parse_value;
+/// use flowloom_core::json::{parse_value, write_json};
 ///
 /// // The order of keys and the digits of numbers are kept.
 /// let value = parse_value(r#"{"b": 1.50, "a": true}"#).expect("valid JSON");
-/// assert_eq!(value.to_string(), r#"{"b":1.50,"a":true}"#);
+/// assert_eq!(write_json(&value), r#"{"b":1.50,"a":true}"#);
 /// assert!(parse_value("{b: 1}").is_err());
 /// ```
 pub fn parse_value(text: &str) -> Result<Value, JsonError> {
