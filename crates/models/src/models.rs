@@ -34,6 +34,7 @@ const SCRIPTED_WINDOW_TOKENS: u64 = 128_000;
 /// use std::sync::Arc;
 ///
 /// use flowloom_models::{ModelSettings, Models};
+/// use flowloom_runtime::effects::Model as _;
 ///
 /// let settings = ModelSettings { aliases: vec![("fast".into(), "openai:gpt-4o-mini".into())], ..ModelSettings::default() };
 /// let models = Models::new(settings, Arc::new(|name: &str| (name == "OPENAI_API_KEY").then(|| "sk-…".to_owned())));
