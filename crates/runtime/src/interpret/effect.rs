@@ -17,7 +17,6 @@ use super::child_effects::ChildEffectRunner;
 use super::{Interpreter, Interrupt, StepContext};
 use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, BudgetAllowance, EffectContext};
-use crate::error::JournalError;
 use crate::journal::profile_namespace;
 use crate::log::{Mode, RecordedOutcome, RunLog};
 use crate::scope;
@@ -46,12 +45,6 @@ pub(super) struct Effect<'a> {
 
 impl From<Divergence> for EffectFailure {
     fn from(error: Divergence) -> EffectFailure {
-        EffectFailure::Halt(error.into())
-    }
-}
-
-impl From<JournalError> for EffectFailure {
-    fn from(error: JournalError) -> EffectFailure {
         EffectFailure::Halt(error.into())
     }
 }
@@ -100,7 +93,7 @@ impl Interpreter {
         let outcome = match self.resolve_uncertain(place, attempt, &effect, was_started).await? {
             Some(outcome) => outcome,
             None => {
-                self.log.wait_until_durable().await?;
+                self.log.wait_until_durable().await.map_err(|error| EffectFailure::Halt(error.into()))?;
                 self.perform_with_timeout(place, attempt, &effect).await?
             }
         };
@@ -249,8 +242,8 @@ impl Interpreter {
                 }
             }
             Request::MemoryGet { key } => {
-                let value = self.memory.read_memory(&self.user, key).await;
-                value.map(|value| plain_outcome(value.unwrap_or_default())).map_err(EffectFailure::from)
+                let value = self.memory.read_memory(&self.user, key).await.map_err(StepFailure::from)?;
+                Ok(plain_outcome(value.unwrap_or_default()))
             }
             Request::Memories => self.read_namespace(&self.user).await,
             Request::Profile => self.read_namespace(&profile_namespace(&self.user)).await,
@@ -285,7 +278,8 @@ impl Interpreter {
     }
 
     async fn read_namespace(&self, user: &str) -> Result<EffectOutcome, EffectFailure> {
-        Ok(plain_outcome(self.memory.read_memories(user).await?.into()))
+        let memories = self.memory.read_memories(user).await.map_err(StepFailure::from)?;
+        Ok(plain_outcome(memories.into()))
     }
 
     async fn wait_for_timer(
