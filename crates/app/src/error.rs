@@ -60,7 +60,7 @@ pub enum AppError {
     #[error("this Idempotency-Key was used for another call")]
     KeyReused,
     /// A background task was stopped.
-    #[error("the work was not done: {0}")]
+    #[error("the background task failed: {0}")]
     Task(#[from] JoinError),
 }
 

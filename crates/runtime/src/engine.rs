@@ -14,12 +14,10 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use crate::ENGINE_SEMANTICS;
-pub use crate::divergence::Divergence;
-use crate::drive::Control;
-use crate::drive::Drive;
-use crate::drive::DriveResult;
+use crate::divergence::Divergence;
+use crate::drive::{Control, Drive, DriveResult};
 use crate::effects::{BoxFuture, Effects};
-use crate::error::RunError;
+use crate::error::{JournalError, RunError};
 use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
 use crate::journal::{AppendResult, Journal, Lease, Signal};
 use crate::log::{Mode, RunLog};
@@ -310,7 +308,7 @@ fn ended_externally(state: &RunState) -> bool {
 
 fn read_created(records: &[Arc<Record>], run: RunId) -> Result<RunCreated, RunError> {
     let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) else {
-        return Err(RunError::NoEvents(run));
+        return Err(JournalError::RunNotFound(run).into());
     };
     if created.engine_semantics != ENGINE_SEMANTICS {
         return Err(RunError::OtherSemantics(created.engine_semantics));

@@ -64,9 +64,6 @@ pub enum RunError {
     /// The plan does not reproduce the record.
     #[error(transparent)]
     Divergence(#[from] Divergence),
-    /// The journal has no events of the run.
-    #[error("there is no run {0}")]
-    NoEvents(RunId),
     /// A replay was given no records.
     #[error("there is nothing to replay")]
     NothingToReplay,
@@ -96,7 +93,7 @@ impl RunError {
             RunError::Journal(error) => error.code(),
             RunError::Corrupt(_) => Code::StoreCorrupt,
             RunError::Divergence(_) => Code::ReplayDivergence,
-            RunError::NoEvents(_) | RunError::NothingToReplay => Code::RunNotFound,
+            RunError::NothingToReplay => Code::RunNotFound,
             RunError::OtherSemantics(_) => Code::EngineTooOld,
             RunError::Ended(_) | RunError::NotWaiting(_) => Code::NothingToDo,
             RunError::InvalidAnswer(_) => Code::AnswerInvalid,

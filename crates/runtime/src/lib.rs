@@ -19,6 +19,7 @@ pub mod schema;
 mod scope;
 pub mod sim;
 
+pub use divergence::Divergence;
 pub use drive::Control;
 pub use engine::{Engine, Run, RunOutcome, StartOptions};
 pub use error::{JournalError, RunError};
