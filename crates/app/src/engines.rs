@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::config::error::{ConfigError, TableProblem};
-use crate::error::AppError;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -26,15 +24,17 @@ use flowloom_tools::{
 
 use crate::authoring::{self, AuthoringEnv, BuiltInWorkflow};
 use crate::blocks::BlockRegistry as Blocks;
+use crate::config::error::{ConfigError, TableProblem};
 use crate::config::{AgentSettings, Config, FunctionSettings};
 use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::source::Loader;
 use crate::definitions::sources::ServerTools;
+use crate::error::AppError;
 use crate::runs::start::PreparedDefinition;
 use crate::tools::mcp::McpServers;
 use crate::tools::memory_keys::scope_to_bundle;
 use crate::tools::workflows::{self, WorkflowHost};
-use crate::wiring::{EnvironmentSecrets, build_egress_policy, build_models, build_sandbox, servers};
+use crate::wiring::{EnvironmentSecrets, build_egress_policy, build_mcp_servers, build_models, build_sandbox};
 
 /// The parts of the program that a run needs.
 pub struct App {
@@ -67,7 +67,7 @@ pub struct CompiledBundle {
 impl App {
     /// Opens the store and prepares everything else. Fails if the database cannot be opened.
     pub fn open(config: Config) -> Result<App, AppError> {
-        let servers = servers(&config)?;
+        let servers = build_mcp_servers(&config)?;
         App::open_with(config, servers)
     }
 

@@ -2,7 +2,6 @@
 
 use std::str::FromStr as _;
 
-use crate::error::AppError;
 use croner::Cron;
 use croner::errors::CronError;
 use flowloom_core::render;
@@ -12,6 +11,8 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::ScheduleRow;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+
+use crate::error::AppError;
 
 /// An error of a schedule.
 #[derive(Debug, thiserror::Error)]

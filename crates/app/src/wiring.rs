@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::AppError;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings, ProviderStatus};
 use flowloom_models_local::LocalEngine;
 use flowloom_sandbox::{Sandbox, SandboxConfig};
@@ -12,10 +11,11 @@ use flowloom_tools::{EgressPolicy, HttpClient, HttpLimits, Secrets, ToolError};
 use serde_json::json;
 
 use crate::config::Config;
+use crate::error::AppError;
 use crate::tools::mcp::McpServers;
 
 /// Builds the configured MCP servers without starting any.
-pub fn servers(config: &Config) -> Result<McpServers, AppError> {
+pub fn build_mcp_servers(config: &Config) -> Result<McpServers, AppError> {
     let secrets = Arc::new(EnvironmentSecrets);
     let client = Arc::new(HttpClient::new(build_egress_policy(config)?, secrets.clone(), HttpLimits::default()));
     Ok(McpServers::new(config, secrets, client))

@@ -67,7 +67,7 @@ impl RunningServer {
     }
 
     /// The definitions that everyone can run. Reads the folder.
-    pub fn definitions(&self) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
+    pub fn list_definitions(&self) -> Result<Vec<Arc<CatalogEntry>>, AppError> {
         self.server.catalog.list_definitions(SHARED_USER)
     }
 

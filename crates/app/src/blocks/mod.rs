@@ -11,7 +11,6 @@ mod vectors;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::error::AppError;
 use flowloom_core::block::Thresholds;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
@@ -21,6 +20,7 @@ use tokio::sync::{Notify, OnceCell};
 
 use crate::config::Config;
 use crate::definitions::stored;
+use crate::error::AppError;
 use embeddings::BlockEmbedder;
 pub use error::BlockError;
 pub use find::BlockMatch;

@@ -1,7 +1,5 @@
 //! Stores blocks: all that are given, or none.
 
-use super::error::BlockError;
-use crate::error::AppError;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
@@ -9,7 +7,9 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, Origin};
 
 use super::check::validate_block;
+use super::error::BlockError;
 use super::{BlockRegistry, find_built_in, id_of};
+use crate::error::AppError;
 
 impl BlockRegistry {
     /// Stores blocks for a user, replacing those with the same ids. Returns one outcome per block. Full-text search

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::error::DefinitionError;
-use crate::error::AppError;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::compile;
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin};
 use tokio::sync::OnceCell;
 
+use super::error::DefinitionError;
 use super::folder::{self, ModificationTimes, read_modification_times};
 use crate::definitions::bundle::AvailableTools;
 use crate::definitions::source::{LoadedDefinition, Loader};
 use crate::definitions::stored::{self, DefinitionContent, Dependency};
 use crate::engines::App;
+use crate::error::AppError;
 use crate::runs::start::PreparedDefinition;
 use crate::tools::agents;
 

@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::error::DefinitionError;
-use crate::error::AppError;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, find_position};
 use flowloom_core::plan::Format;
@@ -13,9 +11,11 @@ use flowloom_formats::{Compiled, Sources, compile};
 use serde_json::json;
 
 use super::bundle::to_compiler_input;
+use super::error::DefinitionError;
 use super::sources::Surroundings;
 use crate::config::{AgentSettings, Config};
 use crate::definitions::bundle::AvailableTools;
+use crate::error::AppError;
 use crate::tools::mcp::McpServers;
 
 /// A definition with the result of compiling it.

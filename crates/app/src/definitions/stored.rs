@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::error::DefinitionError;
-use crate::error::AppError;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
@@ -12,8 +10,10 @@ use flowloom_formats::{compile, graph, pipeline};
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, SHARED_USER, Store};
 use serde::{Deserialize, Serialize};
 
+use super::error::DefinitionError;
 use crate::definitions::bundle::AvailableTools;
 use crate::definitions::source::{LoadedDefinition, Loader, read_agents};
+use crate::error::AppError;
 
 /// Maximum length of an id, in characters.
 const MAX_ID_CHARS: usize = 256;

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::error::AppError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, Origin, Store};
@@ -11,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::stored::{DefinitionContent, compile_for_user, new_definition};
 use crate::definitions::folder;
 use crate::definitions::source::{LoadedDefinition, Loader};
+use crate::error::AppError;
 
 /// A workflow of the folder.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 //! Runs of the store that have ended.
 
-use crate::error::AppError;
 use flowloom_runtime::RunOutcome;
 
 use crate::engines::{App, LoadedRun};
+use crate::error::AppError;
 
 /// Reads a stored run as if it had just been driven.
 pub async fn read_outcome(app: &App, opened: &LoadedRun) -> Result<RunOutcome, AppError> {

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::definitions::error::DefinitionError;
-use crate::error::AppError;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::value::Value;
@@ -15,7 +13,9 @@ use super::inputs::parse_budget;
 use super::start::StartRun;
 use super::supervisor::{ActiveRun, RunSupervisor};
 use crate::definitions::catalog::{Catalog, CatalogEntry};
+use crate::definitions::error::DefinitionError;
 use crate::engines::App;
+use crate::error::AppError;
 
 /// The runs that a process starts and drives for those who call it.
 #[derive(Clone)]

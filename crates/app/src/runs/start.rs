@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::definitions::error::DefinitionError;
-use crate::error::AppError;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -13,6 +11,8 @@ use flowloom_runtime::{Engine, Run, StartOptions};
 use flowloom_store::Store;
 
 use crate::definitions::bundle::Bundle;
+use crate::definitions::error::DefinitionError;
+use crate::error::AppError;
 
 /// A workflow that is ready to be run.
 #[derive(Clone)]

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::AppError;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::publish::Subscription;
@@ -12,6 +11,7 @@ use flowloom_runtime::{Control, Run, RunOutcome, SubscribeHandle};
 use tokio::sync::watch;
 
 use super::start::StartedRun;
+use crate::error::AppError;
 use crate::telemetry::TraceExporter;
 
 /// Live runs by id.

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::AppError;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
@@ -15,6 +14,7 @@ use tokio::sync::watch;
 use super::finished::read_outcome;
 use super::supervisor::RunSupervisor;
 use crate::engines::App;
+use crate::error::AppError;
 
 /// The threads with a turn in progress, by user and memory key.
 pub struct BusyThreads {

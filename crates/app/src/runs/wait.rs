@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::AppError;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 use flowloom_runtime::RunError;
@@ -11,6 +10,7 @@ use flowloom_store::RunRow;
 
 use super::service::RunService;
 use super::supervisor::{FinishedRun, RunCompletion};
+use crate::error::AppError;
 
 /// Interval of polling a run that another worker drives.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

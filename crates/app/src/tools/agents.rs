@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::AppError;
 use flowloom_formats::flow;
 
 use crate::definitions::bundle::{AvailableTools, WorkflowTool, WorkflowTools};
 use crate::definitions::catalog::{Catalog, CatalogEntry};
 use crate::definitions::source::{LoadedDefinition, Loader};
 use crate::engines::App;
+use crate::error::AppError;
 use crate::tools::catalog;
 
 /// The workflows currently available to an agent of a user: every workflow in the tool catalog except agents.

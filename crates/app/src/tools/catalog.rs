@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::error::AppError;
 use flowloom_core::json::parse_value;
 use flowloom_formats::flow;
 
 use super::offer::ToolDescriptor;
 use crate::definitions::catalog::{Catalog, CatalogEntry};
+use crate::error::AppError;
 
 /// The tools available to a user, sorted by id: every definition without errors, except flows that are switched off.
 /// Names are not made unique here. Reads the folder.

@@ -6,17 +6,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::config::error::{ConfigError, TableProblem};
-use crate::error::AppError;
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{HttpClient, McpConfig, McpServer, RemoteServer, Secrets};
 
 use crate::config::Config;
+use crate::config::error::{ConfigError, TableProblem};
 use crate::config::mcp::{McpSettings, NeedsApproval};
 use crate::definitions::bundle::AvailableTools;
 use crate::definitions::sources::ServerTools;
+use crate::error::AppError;
 
 /// Environment variables that server processes inherit.
 const INHERITED_VARIABLES: [&str; 2] = ["PATH", "HOME"];

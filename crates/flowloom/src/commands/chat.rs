@@ -42,7 +42,7 @@ pub(crate) async fn chat_with_graph(global: &Global, arguments: ChatArgs) -> Com
     let mut config = global.load_config()?;
     choose_models(&mut config, &talk.model);
     let loader = Loader { config: &config, format: None, lenient };
-    let servers = wiring::servers(&config)?;
+    let servers = wiring::build_mcp_servers(&config)?;
     let source = loader.compile_to_run(&file, &servers).await?;
     eprint!("{}", diagnostics::render_diagnostics(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };

@@ -94,7 +94,7 @@ async fn check_sandbox(config: &Config) -> Vec<DoctorCheck> {
 
 /// Checks that the MCP servers can be used, by starting them.
 async fn check_servers(config: &Config) -> Vec<DoctorCheck> {
-    let servers = match wiring::servers(config) {
+    let servers = match wiring::build_mcp_servers(config) {
         Ok(servers) => servers,
         Err(error) => return vec![DoctorCheck { is_fine: false, ..passed_check("mcp", error.to_string(), "") }],
     };

@@ -4,11 +4,11 @@ use flowloom_app::engines::App;
 use flowloom_app::keys::{Scope, create_key};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
+use flowloom_store::StoreError;
 use serde_json::json;
 
 use crate::cli::{Global, KeysCommand};
 use crate::failure::CommandResult;
-use flowloom_store::StoreError;
 
 pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> CommandResult {
     let app = App::open(global.load_config()?)?;

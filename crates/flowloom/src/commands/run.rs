@@ -29,7 +29,7 @@ pub(crate) async fn run_definition(global: &Global, arguments: RunArgs) -> Comma
     choose_models(&mut config, &arguments.model);
     let format = source::parse_format(arguments.format.as_deref())?;
     let loader = Loader { config: &config, format, lenient: arguments.lenient };
-    let servers = wiring::servers(&config)?;
+    let servers = wiring::build_mcp_servers(&config)?;
     let source = loader.compile_to_run(&arguments.file, &servers).await?;
     eprint!("{}", diagnostics::render_diagnostics(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };

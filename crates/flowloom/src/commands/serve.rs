@@ -38,7 +38,7 @@ pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs) -> Comma
 
 /// Shows what is served, and how it is called.
 fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
-    let (address, definitions) = (serving.address(), serving.definitions()?);
+    let (address, definitions) = (serving.address(), serving.list_definitions()?);
     eprintln!("Serving {} workflows at http://{address}", definitions.iter().filter(|one| !one.is_refused).count());
     for definition in &definitions {
         let mark = if definition.is_refused { "✗" } else { "✓" };

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use flowloom_core::chat::{GenerateOptions, Message, Role, ToolDeclaration};
 use flowloom_core::effect::Purpose;
 use flowloom_core::{Path as StepPath, RunId, Value};
+use flowloom_models::{LOCAL_MODEL, ProcessEnvironment, cache_dir};
 use flowloom_runtime::effects::Deltas;
 
 use super::*;
-use flowloom_models::{LOCAL_MODEL, ProcessEnvironment, cache_dir};
 
 #[derive(Default)]
 struct DeltaRecorder(Mutex<String>);
