@@ -88,7 +88,7 @@ impl AppError {
     pub fn is_run_owned(&self) -> bool {
         match self {
             AppError::Run(error) => error.is_owned(),
-            AppError::Store(StoreError::RunOwned(_)) => true,
+            AppError::Store(StoreError::Journal(JournalError::RunOwned(_))) => true,
             _ => false,
         }
     }

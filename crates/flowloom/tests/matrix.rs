@@ -137,6 +137,13 @@ fn start_waiting_run(world: &KeyedServer, key: &str) -> String {
     run["run_id"].as_str().expect("an id").to_owned()
 }
 
+/// Sends a command to a run whose id is that of the run.
+fn send_command(world: &KeyedServer, key: &str, run: &str) {
+    let headers = [&*format!("Authorization: Bearer {key}"), &*format!("Idempotency-Key: {run}")];
+    let sent = world.server.send_and_read("POST", &format!("/api/v1/runs/{run}/resume"), &headers, "");
+    assert_eq!(sent.status, 200, "{sent:?}");
+}
+
 fn run_status(world: &KeyedServer, key: &str, run: &str) -> String {
     let headers = [format!("Authorization: Bearer {key}")];
     let run = world.server.send_and_read("GET", &format!("/api/v1/runs/{run}"), &[&headers[0]], "").json();
@@ -171,8 +178,10 @@ fn create_objects(world: &KeyedServer, ann: &str) -> Vec<(&'static str, String, 
     call("POST", "/api/v1/threads/mygraph/mygraph?wait=60", json!({"message": "hi"}));
     let nobody = "01a1fe67-b4e7-7263-b0a5-000000000000";
     let named = |place, id: &str, none| (place, id.to_owned(), none);
+    let run = start_waiting_run(world, ann);
+    send_command(world, ann, &run);
     vec![
-        ("/api/v1/runs/", start_waiting_run(world, ann), nobody),
+        ("/api/v1/runs/", run, nobody),
         ("/api/v1/executions/", execution.clone(), nobody),
         ("/api/executions/", execution, nobody),
         named("/v1/models/", "mine", "none"),

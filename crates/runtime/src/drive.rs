@@ -11,74 +11,50 @@ use std::task::{Context, Poll, Waker};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
+use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 
+use crate::command::{CommandAction, ReceivedCommands, RunCommand};
 use crate::effects::{BoxFuture, Clock};
 use crate::error::{JournalError, RunError};
 use crate::interpret::{Interrupt, StepResult, ThreadStorage};
-use crate::journal::{AppendResult, Journal, Signal};
+use crate::journal::{AppendResult, Journal, LeaseState};
 use crate::log::{Mode, RunLog};
 
-/// Sends signals to a run from its own process.
+/// Cancels a run that its own process drives.
 #[derive(Clone, Default)]
 pub struct Control {
-    inbox: Arc<Mutex<Inbox>>,
+    state: Arc<Mutex<ControlState>>,
 }
 
 #[derive(Default)]
-struct Inbox {
-    signals: Vec<Signal>,
+struct ControlState {
+    cancelled_by: Option<String>,
     waker: Option<Waker>,
-    /// Whether the run is no longer driven, so that nothing reads the inbox any more.
-    is_closed: bool,
 }
 
 impl Control {
-    /// Sends a signal; the run applies it at its next poll. Returns the signal if the run is no longer driven.
-    pub fn send_signal(&self, signal: Signal) -> Result<(), Signal> {
-        let waker = {
-            let mut inbox = self.lock_inbox();
-            if inbox.is_closed {
-                return Err(signal);
-            }
-            inbox.signals.push(signal);
-            inbox.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        Ok(())
-    }
-
     /// Cancels the run if it has not ended.
     pub fn cancel_run(&self, by: &str) {
-        // A run that has ended needs no cancellation.
-        let _ = self.send_signal(Signal::Cancel { by: by.to_owned() });
+        let waker = {
+            let mut state = self.lock_state();
+            state.cancelled_by = Some(by.to_owned());
+            state.waker.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
     }
 
-    fn lock_inbox(&self) -> MutexGuard<'_, Inbox> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_state(&self) -> MutexGuard<'_, ControlState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_signals(&self, context: &Context<'_>) -> Vec<Signal> {
-        let mut inbox = self.lock_inbox();
-        if !inbox.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-            inbox.waker = Some(context.waker().clone());
+    fn take_cancellation(&self, context: &Context<'_>) -> Option<String> {
+        let mut state = self.lock_state();
+        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            state.waker = Some(context.waker().clone());
         }
-        std::mem::take(&mut inbox.signals)
-    }
-
-    /// Rejects further signals and discards those that came too late.
-    fn close_inbox(&self) {
-        *self.lock_inbox() = Inbox { is_closed: true, ..Inbox::default() };
-    }
-
-    /// Closes the inbox if it is empty; `false` if it holds unread signals.
-    fn try_close(&self) -> bool {
-        let mut inbox = self.lock_inbox();
-        inbox.is_closed = inbox.signals.is_empty();
-        inbox.is_closed
+        state.cancelled_by.take()
     }
 }
 
@@ -93,7 +69,16 @@ pub(crate) enum DriveResult {
     Broken(RunError),
 }
 
-type PendingAppend = (Vec<Arc<Record>>, BoxFuture<'static, Result<(), JournalError>>);
+type PendingAppend = (Vec<Arc<Record>>, BoxFuture<'static, Result<LeaseState, JournalError>>);
+
+/// The inbox of a run, as its driver sees it.
+struct Inbox {
+    received: ReceivedCommands,
+    /// Commands that the journal delivers.
+    delivery: BoxFuture<'static, Vec<RunCommand>>,
+    /// The whole inbox is being read, because the journal did not release the lease.
+    reading: Option<BoxFuture<'static, Result<Vec<RunCommand>, JournalError>>>,
+}
 
 /// The future of a run.
 pub(crate) struct Drive {
@@ -102,13 +87,14 @@ pub(crate) struct Drive {
     journal: Arc<dyn Journal>,
     control: Control,
     appending: Option<PendingAppend>,
-    signals: Option<BoxFuture<'static, Vec<Signal>>>,
+    /// `None` for a replay, which nobody can send commands to.
+    inbox: Option<Inbox>,
     deadline: Option<BoxFuture<'static, ()>>,
     time_ms: u64,
     over: bool,
     suspended: bool,
-    /// Whether to keep waiting for timers that wake a suspended run.
-    timers: bool,
+    /// Whether the lease is being released, so that nothing may be appended.
+    releasing: bool,
     thread_storage: Option<ThreadStorage>,
 }
 
@@ -119,19 +105,23 @@ impl Drive {
         journal: Arc<dyn Journal>,
         control: Control,
     ) -> Drive {
-        let signals = if log.mode == Mode::Live { journal.next_signals(log.lease.run) } else { None };
+        let inbox = (log.mode == Mode::Live).then(|| Inbox {
+            received: ReceivedCommands::default(),
+            delivery: journal.next_commands(log.lease.run),
+            reading: None,
+        });
         Drive {
             root: Some(root),
             log,
             journal,
             control,
             appending: None,
-            signals,
+            inbox,
             deadline: None,
             time_ms: 0,
             over: false,
             suspended: false,
-            timers: true,
+            releasing: false,
             thread_storage: None,
         }
     }
@@ -149,6 +139,13 @@ impl Drive {
             self.time_ms = time_ms;
         }
         self
+    }
+
+    /// Receives the commands that were pending when the run was claimed.
+    pub(crate) fn receive_pending(&mut self, commands: Vec<RunCommand>) {
+        if let Some(inbox) = &mut self.inbox {
+            inbox.received.receive(commands);
+        }
     }
 
     /// Ends the run because its cancellation is already recorded.
@@ -185,28 +182,29 @@ impl Drive {
         Ok(())
     }
 
-    fn apply_signals(&mut self, signals: Vec<Signal>) {
-        for signal in signals {
-            match signal {
-                Signal::Cancel { by } if !self.over => {
-                    self.log.append_event(&Path::root(), 0, Event::CancelRequested { by });
-                    self.end_cancelled();
-                }
-                signal => {
-                    self.suspended = false;
-                    self.log.apply_signal(signal);
-                }
-            }
+    fn cancel_run(&mut self, by: String, command: Option<String>) {
+        if !self.over {
+            self.log.record_cancellation(by, command);
+            self.end_cancelled();
         }
     }
 
-    fn receive_signals(&mut self, context: &mut Context<'_>) {
-        let signals = self.control.take_signals(context);
-        self.apply_signals(signals);
-        while let Some(future) = &mut self.signals {
-            let Poll::Ready(signals) = future.as_mut().poll(context) else { break };
-            self.signals = self.journal.next_signals(self.log.lease.run);
-            self.apply_signals(signals);
+    /// Receives commands, and what else ends a run from outside. A cancellation is applied before the interpreter can
+    /// start another effect.
+    fn receive_commands(&mut self, context: &mut Context<'_>) -> Result<(), JournalError> {
+        if let Some(by) = self.control.take_cancellation(context) {
+            self.cancel_run(by, None);
+        }
+        let cancellations = match &mut self.inbox {
+            Some(inbox) => {
+                inbox.poll_commands(context, &self.journal, self.log.lease.run)?;
+                inbox.received.take_matching(|action| matches!(action, CommandAction::Cancel {}))
+            }
+            None => Vec::new(),
+        };
+        // The end of the run rejects further cancellations.
+        if let Some(RunCommand { id, sender, .. }) = cancellations.into_iter().next() {
+            self.cancel_run(sender, Some(id));
         }
         if let Some(deadline) = &mut self.deadline
             && deadline.as_mut().poll(context).is_ready()
@@ -215,46 +213,78 @@ impl Drive {
             let message = format!("the run took longer than {} ms", self.time_ms);
             self.end_run(Status::TimedOut, StepFailure::new(Code::LimitTime, message));
         }
+        Ok(())
     }
 
-    /// Stores pending events; `Ok(true)` if the state of the log changed.
-    fn store_pending(&mut self, context: &mut Context<'_>) -> Result<bool, JournalError> {
-        if let Some((records, append)) = &mut self.appending {
-            let Poll::Ready(result) = append.as_mut().poll(context) else { return Ok(false) };
-            let records = std::mem::take(records);
-            self.appending = None;
-            self.log.mark_stored(&records, result)?;
-            return Ok(true);
-        }
-        match self.log.submit_pending() {
-            None => Ok(false),
-            Some((records, AppendResult::Done(result))) => self.log.mark_stored(&records, result).map(|()| true),
-            Some((records, AppendResult::Later(append))) => {
-                self.appending = Some((records, append));
-                Ok(true)
+    /// Decides about the received commands; `false` if there are none. The interpreter must be blocked, so that every
+    /// step that can wait for a person does.
+    fn decide_commands(&mut self) -> bool {
+        let commands = self.inbox.as_mut().map(|inbox| inbox.received.take_matching(|_| true)).unwrap_or_default();
+        let has_any = !commands.is_empty();
+        for command in commands {
+            if self.log.decide_command(command) {
+                self.suspended = false;
             }
         }
+        has_any
+    }
+
+    /// Stores what is pending.
+    fn store_pending(&mut self, context: &mut Context<'_>) -> Result<StoreProgress, JournalError> {
+        if let Some((records, append)) = &mut self.appending {
+            let Poll::Ready(result) = append.as_mut().poll(context) else { return Ok(StoreProgress::Waiting) };
+            let records = std::mem::take(records);
+            self.appending = None;
+            return self.finish_append(&records, result);
+        }
+        match self.log.submit_pending() {
+            None => Ok(StoreProgress::Idle),
+            Some((records, AppendResult::Done(result))) => self.finish_append(&records, result),
+            Some((records, AppendResult::Later(append))) => {
+                self.appending = Some((records, append));
+                Ok(StoreProgress::Changed)
+            }
+        }
+    }
+
+    fn finish_append(
+        &mut self,
+        records: &[Arc<Record>],
+        result: Result<LeaseState, JournalError>,
+    ) -> Result<StoreProgress, JournalError> {
+        let lease_state = self.log.mark_stored(records, result)?;
+        if lease_state == LeaseState::Released {
+            return Ok(StoreProgress::Released);
+        }
+        if std::mem::take(&mut self.releasing)
+            && let Some(inbox) = &mut self.inbox
+        {
+            inbox.read_all(&self.journal, self.log.lease.run);
+        }
+        Ok(StoreProgress::Changed)
     }
 
     fn poll_until_blocked(&mut self, context: &mut Context<'_>) -> Result<Poll<DriveResult>, RunError> {
         loop {
-            self.receive_signals(context);
-            if let Some(root) = &mut self.root
-                && let Poll::Ready(result) = root.as_mut().poll(context)
-            {
-                self.handle_result(result)?;
+            if !self.releasing {
+                self.receive_commands(context)?;
+                if let Some(root) = &mut self.root
+                    && let Poll::Ready(result) = root.as_mut().poll(context)
+                {
+                    self.handle_result(result)?;
+                }
             }
-            if self.store_pending(context)? {
-                continue;
-            }
-            if self.appending.is_some() {
-                return Ok(Poll::Pending);
+            match self.store_pending(context)? {
+                StoreProgress::Changed => continue,
+                StoreProgress::Waiting => return Ok(Poll::Pending),
+                StoreProgress::Released if self.over => return Ok(Poll::Ready(DriveResult::Finished)),
+                StoreProgress::Released => return Ok(Poll::Ready(DriveResult::Suspended)),
+                StoreProgress::Idle => {}
             }
             if self.over {
-                self.control.close_inbox();
                 return Ok(Poll::Ready(DriveResult::Finished));
             }
-            if self.log.replay_next() {
+            if self.log.replay_next() || self.decide_commands() {
                 continue;
             }
             if !self.log.is_idle() {
@@ -263,20 +293,67 @@ impl Drive {
             if self.log.mode == Mode::Replay {
                 return Ok(Poll::Ready(DriveResult::Suspended));
             }
-            if !self.suspended {
-                self.suspended = true;
-                let status = if self.log.is_uncertain() { Status::Uncertain } else { Status::Waiting };
-                self.log.append_event(&Path::root(), 0, Event::RunSuspended { status });
-                continue;
-            }
-            if self.timers && self.log.has_timers() {
+            if !self.suspend_run() {
                 return Ok(Poll::Pending);
             }
-            // An answer that arrived at the last moment must not be lost.
-            if self.control.try_close() {
-                return Ok(Poll::Ready(DriveResult::Suspended));
-            }
         }
+    }
+
+    /// Suspends a run that only waits, and releases it unless a timer will wake it or its inbox is being read; `false` if
+    /// there is nothing to store.
+    fn suspend_run(&mut self) -> bool {
+        let is_new = !std::mem::replace(&mut self.suspended, true);
+        if is_new {
+            let status = if self.log.is_uncertain() { Status::Uncertain } else { Status::Waiting };
+            self.log.append_event(&Path::root(), 0, Event::RunSuspended { status });
+        }
+        let is_reading = self.inbox.as_ref().is_some_and(|inbox| inbox.reading.is_some());
+        self.releasing = !self.log.has_timers() && !is_reading;
+        if self.releasing {
+            self.log.request_release();
+        }
+        is_new || self.releasing
+    }
+}
+
+/// What storing did.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StoreProgress {
+    /// Nothing is pending.
+    Idle,
+    /// An append is in progress.
+    Waiting,
+    /// The state of the log changed.
+    Changed,
+    /// The lease was released, so that this worker no longer drives the run.
+    Released,
+}
+
+impl Inbox {
+    /// Receives the commands that have arrived.
+    fn poll_commands(
+        &mut self,
+        context: &mut Context<'_>,
+        journal: &Arc<dyn Journal>,
+        run: RunId,
+    ) -> Result<(), JournalError> {
+        if let Some(reading) = &mut self.reading
+            && let Poll::Ready(commands) = reading.as_mut().poll(context)
+        {
+            self.reading = None;
+            self.received.receive(commands?);
+        }
+        while let Poll::Ready(commands) = self.delivery.as_mut().poll(context) {
+            self.delivery = journal.next_commands(run);
+            self.received.receive(commands);
+        }
+        Ok(())
+    }
+
+    /// Starts reading the whole inbox.
+    fn read_all(&mut self, journal: &Arc<dyn Journal>, run: RunId) {
+        let journal = journal.clone();
+        self.reading = Some(Box::pin(async move { journal.pending_commands(run).await }));
     }
 }
 
@@ -290,7 +367,6 @@ impl Future for Drive {
             Ok(poll) => poll,
             Err(error) => {
                 self.root = None;
-                self.control.close_inbox();
                 Poll::Ready(DriveResult::Broken(error))
             }
         }

@@ -14,15 +14,15 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use crate::ENGINE_SEMANTICS;
+use crate::command::RunCommand;
 use crate::divergence::Divergence;
 use crate::drive::{Control, Drive, DriveResult};
 use crate::effects::{BoxFuture, Effects};
 use crate::error::{JournalError, RunError};
 use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
-use crate::journal::{AppendResult, Journal, Lease, Signal};
+use crate::journal::{Journal, Lease};
 use crate::log::{Mode, RunLog};
 use crate::publish::{SubscribeHandle, Subscription};
-use crate::schema::validation_errors;
 
 /// The parameters of a new run.
 pub struct StartOptions {
@@ -64,6 +64,14 @@ pub struct Run {
     drive: Drive,
     journal: Arc<dyn Journal>,
     final_env: FinalEnv,
+}
+
+/// A run that this worker has claimed.
+struct ClaimedRun {
+    lease: Lease,
+    records: Vec<Arc<Record>>,
+    /// The pending commands.
+    commands: Vec<RunCommand>,
 }
 
 /// The state of a run that is no longer driven.
@@ -134,15 +142,17 @@ impl Engine {
     /// Resumes a run from its journal. `plan` is compiled from the run's own bundle. Fails with
     /// [`RunError::Ended`] if the run has ended.
     pub async fn resume_run(&self, run: RunId, plan: Arc<Plan>) -> Result<Run, RunError> {
-        let (lease, records) = self.claim_run(run).await?;
-        let resumed = self.prepare_resume(lease, records, plan);
+        let claimed = self.claim_run(run).await?;
+        let lease = claimed.lease;
+        let resumed = self.prepare_resume(claimed, plan);
         if resumed.is_err() {
             self.journal.release_run(lease);
         }
         resumed
     }
 
-    fn prepare_resume(&self, lease: Lease, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<Run, RunError> {
+    fn prepare_resume(&self, claimed: ClaimedRun, plan: Arc<Plan>) -> Result<Run, RunError> {
+        let ClaimedRun { lease, records, commands } = claimed;
         let created = read_created(&records, lease.run)?;
         let state = RunState::from_records(records.iter().map(|record| &**record))?;
         if state.status.is_final() {
@@ -152,6 +162,7 @@ impl Engine {
         let log = self.open_log(lease, Mode::Live, records);
         log.append_event(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });
         let mut run = self.build_run(plan, log, &created, state.created_at);
+        run.drive.receive_pending(commands);
         if cancelled {
             run.drive.end_cancelled();
         }
@@ -206,56 +217,19 @@ impl Engine {
         Ok((outcome, log.find_unreplayed()))
     }
 
-    /// Writes a signal into the journal of a run that is not driven; the next resume applies it. Fails with `FL1208` if
-    /// the run does not wait for it, and with `FL1042` if an answer does not match its schema.
-    pub async fn post_signal(&self, run: RunId, signal: Signal) -> Result<(), RunError> {
-        let (lease, records) = self.claim_run(run).await?;
-        let posted = self.record_signal(lease, &records, signal).await;
-        self.journal.release_run(lease);
-        posted
-    }
-
-    async fn record_signal(&self, lease: Lease, records: &[Arc<Record>], signal: Signal) -> Result<(), RunError> {
-        let state = RunState::from_records(records.iter().map(|record| &**record))?;
-        if state.status.is_final() {
-            return Err(RunError::Ended(state.status));
-        }
-        let attempt_at = |path: &Path, phase: Phase| match state.find_step(path) {
-            Some(step) if step.phase == phase => Ok(step.attempts),
-            _ => Err(RunError::NotWaiting(path.clone())),
-        };
-        let (path, attempt, event) = match signal {
-            Signal::Cancel { by } => (Path::root(), 0, Event::CancelRequested { by }),
-            Signal::Answer { path, value, by } => {
-                let attempt = attempt_at(&path, Phase::Waiting)?;
-                let schema = state.find_step(&path).and_then(|step| step.question.as_ref()?.schema.as_ref());
-                if let Some(complaints) = schema.and_then(|schema| validation_errors(schema, &value)) {
-                    return Err(RunError::InvalidAnswer(complaints));
-                }
-                (path, attempt, Event::Answered { value, by })
-            }
-            Signal::Resolve { path, how, by } => {
-                let attempt = attempt_at(&path, Phase::Uncertain)?;
-                (path, attempt, Event::Resolved { how, by })
-            }
-        };
-        let log = self.open_log(lease, Mode::Live, records.to_vec());
-        log.append_event(&path, attempt, event);
-        let appended = match log.submit_pending() {
-            Some((_, AppendResult::Done(result))) => result,
-            Some((_, AppendResult::Later(append))) => append.await,
-            None => Ok(()),
-        };
-        Ok(appended?)
-    }
-
-    async fn claim_run(&self, run: RunId) -> Result<(Lease, Vec<Arc<Record>>), RunError> {
+    async fn claim_run(&self, run: RunId) -> Result<ClaimedRun, RunError> {
         let lease = self.journal.claim_run(run).await?;
-        let records = self.journal.read(run, 0).await;
-        if records.is_err() {
+        let read = self.read_claimed(lease).await;
+        if read.is_err() {
             self.journal.release_run(lease);
         }
-        Ok((lease, records?))
+        Ok(read?)
+    }
+
+    async fn read_claimed(&self, lease: Lease) -> Result<ClaimedRun, JournalError> {
+        let records = self.journal.read(lease.run, 0).await?;
+        let commands = self.journal.pending_commands(lease.run).await?;
+        Ok(ClaimedRun { lease, records, commands })
     }
 
     fn open_log(&self, lease: Lease, mode: Mode, records: Vec<Arc<Record>>) -> Arc<RunLog> {
@@ -332,7 +306,7 @@ impl Run {
         self.log.publisher.subscribe_handle()
     }
 
-    /// A handle for sending signals while the run is driven.
+    /// A handle for cancelling the run while this process drives it.
     pub fn control(&self) -> Control {
         self.control.clone()
     }

@@ -23,6 +23,9 @@ pub enum JournalError {
     /// There is no such run.
     #[error("there is no run {0}")]
     RunNotFound(RunId),
+    /// Another command of the run has this id.
+    #[error("the id {0:?} was used for another command of this run; send the command under a new idempotency key")]
+    CommandReused(String),
     /// The database cannot be reached or cannot store; a later attempt may succeed.
     #[error(transparent)]
     Unavailable(StepFailure),
@@ -38,6 +41,7 @@ impl JournalError {
             JournalError::RunOwned(_) => Code::RunOwned,
             JournalError::OwnershipLost => Code::OwnershipLost,
             JournalError::RunNotFound(_) => Code::RunNotFound,
+            JournalError::CommandReused(_) => Code::KeyReused,
             JournalError::Unavailable(failure) | JournalError::Failed(failure) => failure.code,
         }
     }
@@ -52,7 +56,7 @@ impl From<JournalError> for StepFailure {
     }
 }
 
-/// Why a run cannot be started, resumed, replayed or signalled, or why it is no longer driven.
+/// Why a run cannot be started, resumed or replayed, why a command is rejected, or why it is no longer driven.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RunError {
     /// The journal refused or failed.
@@ -75,9 +79,18 @@ pub enum RunError {
     /// The run has ended.
     #[error("the run has ended: {}", .0.name())]
     Ended(Status),
-    /// No step waits for the signal.
-    #[error("no step waits for this signal at {0}")]
+    /// No step waits for the command.
+    #[error("no step waits for this command at {0}")]
     NotWaiting(Path),
+    /// Another command answered the question.
+    #[error("the question at {0} has been answered already")]
+    AlreadyAnswered(Path),
+    /// Another command decided about the effect.
+    #[error("the effect at {0} has been resolved already")]
+    AlreadyResolved(Path),
+    /// A newer program sent the command.
+    #[error("this version of the program does not know the command; use the version that sent it")]
+    UnknownCommand,
     /// The answer does not match the schema of the question.
     #[error("the answer does not match the schema of the question: {0}")]
     InvalidAnswer(String),
@@ -94,8 +107,11 @@ impl RunError {
             RunError::Corrupt(_) => Code::StoreCorrupt,
             RunError::Divergence(_) => Code::ReplayDivergence,
             RunError::NothingToReplay => Code::RunNotFound,
-            RunError::OtherSemantics(_) => Code::EngineTooOld,
-            RunError::Ended(_) | RunError::NotWaiting(_) => Code::NothingToDo,
+            RunError::OtherSemantics(_) | RunError::UnknownCommand => Code::EngineTooOld,
+            RunError::Ended(_)
+            | RunError::NotWaiting(_)
+            | RunError::AlreadyAnswered(_)
+            | RunError::AlreadyResolved(_) => Code::NothingToDo,
             RunError::InvalidAnswer(_) => Code::AnswerInvalid,
             RunError::Rejected(failure) => failure.code,
         }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use flowloom_core::event::{Record, Resolution};
+use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
-use flowloom_core::path::Path;
 use flowloom_core::value::{Map, Value};
 
+use crate::command::{DecidedCommand, RunCommand};
 use crate::effects::BoxFuture;
 use crate::error::JournalError;
 
@@ -19,40 +19,45 @@ pub struct Lease {
     pub epoch: u64,
 }
 
+/// What one append stores: all of it, or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Events, in order.
+    pub records: Vec<Arc<Record>>,
+    /// Decisions about commands, each stored with the event that the command causes.
+    pub decided: Vec<DecidedCommand>,
+    /// Whether to release the lease, unless a command is pending that this batch does not decide. The end of a run
+    /// always releases the lease and rejects the commands that are left.
+    pub releases_lease: bool,
+}
+
+impl Batch {
+    /// A batch of events.
+    pub fn with_records(records: Vec<Arc<Record>>) -> Batch {
+        Batch { records, ..Batch::default() }
+    }
+
+    /// Whether there is nothing to store.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.decided.is_empty() && !self.releases_lease
+    }
+}
+
+/// Whether the lease is still held after an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseState {
+    /// This worker drives the run.
+    Held,
+    /// No worker drives the run.
+    Released,
+}
+
 /// The result of an append, available now or later.
 pub enum AppendResult {
     /// Stored, or failed.
-    Done(Result<(), JournalError>),
+    Done(Result<LeaseState, JournalError>),
     /// Stored or failed when the future completes.
-    Later(BoxFuture<'static, Result<(), JournalError>>),
-}
-
-/// A request to a run from outside. It is durable until the run has applied it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Signal {
-    /// Cancel the run.
-    Cancel {
-        /// The requester.
-        by: String,
-    },
-    /// Answer a question.
-    Answer {
-        /// The step that asked.
-        path: Path,
-        /// The answer.
-        value: Value,
-        /// The person who answers.
-        by: String,
-    },
-    /// Decide about an uncertain effect.
-    Resolve {
-        /// The effect.
-        path: Path,
-        /// The decision.
-        how: Resolution,
-        /// The person who decides.
-        by: String,
-    },
+    Later(BoxFuture<'static, Result<LeaseState, JournalError>>),
 }
 
 /// The journal of all runs, and the data committed with it.
@@ -63,11 +68,12 @@ pub trait Journal: Send + Sync {
     /// Takes the lease of an existing run under a new epoch. Fails with [`JournalError::RunOwned`] while its worker is alive.
     fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>>;
 
-    /// Releases the lease.
+    /// Releases the lease without checking the inbox, because this worker cannot drive the run. Does nothing if an append
+    /// has released it.
     fn release_run(&self, lease: Lease);
 
-    /// Stores records in the order of the calls, all or none. Memory writes in them are part of the same transaction.
-    fn append_records(&self, lease: Lease, records: Vec<Arc<Record>>) -> AppendResult;
+    /// Stores batches in the order of the calls. Memory writes of the records are part of the same transaction.
+    fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult;
 
     /// Whether `append` always completes immediately, so that waiting for it costs nothing.
     fn is_immediate(&self) -> bool {
@@ -87,9 +93,12 @@ pub trait Journal: Send + Sync {
         key: &'a str,
     ) -> BoxFuture<'a, Result<Option<Value>, JournalError>>;
 
-    /// Completes with the signals to a run as soon as there are any; `None` if signals cannot come from another
-    /// process.
-    fn next_signals(&self, run: RunId) -> Option<BoxFuture<'static, Vec<Signal>>>;
+    /// The pending commands of a run, in the order in which they were sent.
+    fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>>;
+
+    /// Completes with further pending commands of a run that this worker drives. A command may be delivered more than
+    /// once.
+    fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>>;
 }
 
 /// The memory namespace of a user's conversations, each stored under its thread key.

@@ -5,11 +5,13 @@
 
 pub mod causes;
 pub mod clock;
+pub mod command;
 mod divergence;
 mod drive;
 pub mod effects;
 pub mod engine;
 pub mod error;
+pub mod inbox;
 mod interpret;
 pub mod journal;
 mod log;
@@ -19,6 +21,7 @@ pub mod schema;
 mod scope;
 pub mod sim;
 
+pub use command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
 pub use divergence::Divergence;
 pub use drive::Control;
 pub use engine::{Engine, Run, RunOutcome, StartOptions};

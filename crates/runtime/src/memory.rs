@@ -1,7 +1,9 @@
 //! The in-memory journal, for tests, benchmarks and runs that need not survive the process.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
@@ -9,14 +11,16 @@ use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 
+use crate::command::{CommandRecord, RunCommand};
 use crate::effects::BoxFuture;
 use crate::error::JournalError;
-use crate::journal::{AppendResult, Journal, Lease, Signal, thread_namespace};
+use crate::inbox::MemoryInbox;
+use crate::journal::{AppendResult, Batch, Journal, Lease, LeaseState, thread_namespace};
 
 /// Journals of any number of runs, lost when the process ends.
 #[derive(Default)]
 pub struct MemoryJournal {
-    state: Mutex<MemoryState>,
+    state: Arc<Mutex<MemoryState>>,
 }
 
 #[derive(Default)]
@@ -31,6 +35,7 @@ struct MemoryState {
 struct StoredRun {
     epoch: u64,
     records: Vec<Arc<Record>>,
+    inbox: MemoryInbox,
 }
 
 impl MemoryJournal {
@@ -54,6 +59,18 @@ impl MemoryJournal {
         self.lock_state().runs.get(&run).map(|stored| stored.records.clone()).unwrap_or_default()
     }
 
+    /// Puts a command into the inbox of a run.
+    pub fn post_command(&self, run: RunId, command: RunCommand) -> Result<CommandRecord, JournalError> {
+        let mut state = self.lock_state();
+        let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
+        stored.inbox.post_command(command, 0)
+    }
+
+    /// A command in the inbox of a run.
+    pub fn find_command(&self, run: RunId, id: &str) -> Option<CommandRecord> {
+        self.lock_state().runs.get(&run)?.inbox.find_command(id).cloned()
+    }
+
     /// The ids of all runs, sorted.
     pub fn run_ids(&self) -> Vec<RunId> {
         let mut runs: Vec<_> = self.lock_state().runs.keys().copied().collect();
@@ -67,7 +84,8 @@ impl MemoryJournal {
 }
 
 impl MemoryState {
-    fn append_records(&mut self, lease: Lease, records: Vec<Arc<Record>>) -> Result<(), JournalError> {
+    fn append_batch(&mut self, lease: Lease, batch: Batch) -> Result<LeaseState, JournalError> {
+        let records = &batch.records;
         if let Some(accepts) = &mut self.accepts {
             if records.len() > *accepts {
                 return Err(JournalError::Unavailable(StepFailure::new(Code::StoreFailed, "the journal is down")));
@@ -77,8 +95,8 @@ impl MemoryState {
         let Some(stored) = self.runs.get_mut(&lease.run).filter(|stored| stored.epoch == lease.epoch) else {
             return Err(JournalError::OwnershipLost);
         };
-        for record in &records {
-            let user = || find_user(&stored.records, &records);
+        for record in records {
+            let user = || find_user(&stored.records, records);
             let (user, writes) = match &record.event {
                 Event::StepFinished { memory, .. } if !memory.is_empty() => (user(), memory.as_slice()),
                 Event::RunFinished { thread: Some(thread), .. } => {
@@ -94,8 +112,10 @@ impl MemoryState {
                 };
             }
         }
-        stored.records.extend(records);
-        Ok(())
+        let at = records.last().map_or(0, |record| record.at);
+        let lease_state = stored.inbox.apply_batch(&batch, at);
+        stored.records.extend(batch.records);
+        Ok(lease_state)
     }
 }
 
@@ -108,7 +128,7 @@ fn find_user(stored: &[Arc<Record>], new: &[Arc<Record>]) -> String {
 
 impl Journal for MemoryJournal {
     fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
-        self.lock_state().runs.insert(run, StoredRun { epoch: 1, records: Vec::new() });
+        self.lock_state().runs.insert(run, StoredRun { epoch: 1, ..StoredRun::default() });
         Ok(Lease { run, epoch: 1 })
     }
 
@@ -125,8 +145,8 @@ impl Journal for MemoryJournal {
 
     fn release_run(&self, _lease: Lease) {}
 
-    fn append_records(&self, lease: Lease, records: Vec<Arc<Record>>) -> AppendResult {
-        AppendResult::Done(self.lock_state().append_records(lease, records))
+    fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
+        AppendResult::Done(self.lock_state().append_batch(lease, batch))
     }
 
     fn is_immediate(&self) -> bool {
@@ -152,7 +172,19 @@ impl Journal for MemoryJournal {
         Box::pin(async move { Ok(value) })
     }
 
-    fn next_signals(&self, _run: RunId) -> Option<BoxFuture<'static, Vec<Signal>>> {
-        None
+    fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>> {
+        let pending = self.lock_state().runs.get(&run).map(|stored| stored.inbox.pending_commands());
+        Box::pin(async move { Ok(pending.unwrap_or_default()) })
+    }
+
+    fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
+        let state = self.state.clone();
+        Box::pin(poll_fn(move |context| {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            match state.runs.get_mut(&run) {
+                Some(stored) => stored.inbox.poll_commands(context),
+                None => Poll::Pending,
+            }
+        }))
     }
 }

@@ -15,7 +15,8 @@ use flowloom_core::plan::Plan;
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::journal::{Journal as _, Signal};
+use flowloom_runtime::command::{CommandAction, RunCommand};
+use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 use world::World;
@@ -66,13 +67,12 @@ impl Trial {
     /// Answers questions and resolves uncertain effects until the run ends.
     fn answer_until_end(&self, mut outcome: RunOutcome) -> RunOutcome {
         for _ in 0..10 {
-            let signal = match outcome.state.status {
-                Status::Waiting | Status::Uncertain | Status::Running => open_signal(&outcome),
+            let command = match outcome.state.status {
+                Status::Waiting | Status::Uncertain | Status::Running => open_command(&outcome),
                 _ => return outcome,
             };
-            if let Some(signal) = signal {
-                let posted = self.engine.post_signal(outcome.id, signal);
-                self.world.clock.block_on(posted).expect("no deadlock").expect("accepted");
+            if let Some(command) = command {
+                self.journal.post_command(outcome.id, command).expect("accepted");
             }
             outcome = self.resume_run(outcome.id);
         }
@@ -80,18 +80,20 @@ impl Trial {
     }
 }
 
-fn open_signal(outcome: &RunOutcome) -> Option<Signal> {
-    let by = "me".to_owned();
-    outcome.state.steps().iter().find_map(|step| match step.phase {
+/// The command that lets the run continue. Its id is the same for the same step, as if a client repeated it.
+fn open_command(outcome: &RunOutcome) -> Option<RunCommand> {
+    let action = outcome.state.steps().iter().find_map(|step| match step.phase {
         Phase::Waiting if step.question.is_some() => {
-            Some(Signal::Answer { path: step.path.clone(), value: "yes".into(), by: by.clone() })
+            Some(CommandAction::Answer { path: step.path.clone(), value: "yes".into() })
         }
         Phase::Uncertain => {
             let how = Resolution::Value(expected_answer(&step.path));
-            Some(Signal::Resolve { path: step.path.clone(), how, by: by.clone() })
+            Some(CommandAction::Resolve { path: step.path.clone(), how })
         }
         _ => None,
-    })
+    })?;
+    let id = format!("{} {}", action.name(), action.path()?);
+    Some(RunCommand { id, sender: "me".to_owned(), action })
 }
 
 /// The result that the effect at this path would have returned.

@@ -18,8 +18,8 @@ use flowloom_core::plan::*;
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
+use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
 use flowloom_runtime::effects::{Effects, NoCodeRunner};
-use flowloom_runtime::journal::Signal;
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 use plans::{RULES, call_step, make_plan, make_step, sequence_step, variable_text};
@@ -231,11 +231,27 @@ fn an_answer_must_fit_its_question() {
     let trial = Trial::new(make_step("ask", ask));
     let outcome = trial.run();
     let path = outcome.state.steps()[0].path.clone();
-    let answer = |value: Value| Signal::Answer { path: path.clone(), value, by: "me".into() };
-    let post =
-        |value| trial.world.clock.block_on(trial.engine.post_signal(outcome.id, answer(value))).expect("no deadlock");
-    assert_eq!(post("perhaps".into()).expect_err("refused").code(), Code::AnswerInvalid);
-    assert!(post(true.into()).is_ok());
+    let answer = |id: &str, value: Value| {
+        let action = CommandAction::Answer { path: path.clone(), value };
+        let command = RunCommand { id: id.to_owned(), sender: "me".to_owned(), action };
+        trial.journal.post_command(outcome.id, command).expect("the run is there");
+    };
+    answer("first", "perhaps".into());
+    answer("second", true.into());
+    answer("third", false.into());
+    let resumed = trial.engine.resume_run(outcome.id, trial.plan.clone());
+    let run = trial.world.clock.block_on(resumed).expect("no deadlock").expect("resumable");
+    let outcome = trial.world.clock.block_on(run.drive_to_end()).expect("no deadlock");
+    assert_eq!((outcome.state.status, outcome.state.steps()[0].output.clone()), (Status::Succeeded, Some(true.into())));
+    let code = |id| match trial.journal.find_command(outcome.id, id).and_then(|record| record.outcome) {
+        Some(CommandOutcome::Rejected(error)) => Some(error.code),
+        Some(CommandOutcome::Applied) => None,
+        None => panic!("no decision about {id}"),
+    };
+    assert_eq!(
+        (code("first"), code("second"), code("third")),
+        (Some(Code::AnswerInvalid), None, Some(Code::NothingToDo))
+    );
 }
 
 #[test]

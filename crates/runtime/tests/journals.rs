@@ -18,7 +18,7 @@ use flowloom_core::plan::Plan;
 use flowloom_core::state::{Phase, RunState, Violation};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::journal::Signal;
+use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 use proptest::prelude::*;
@@ -65,24 +65,24 @@ fn journal(seed: u64, plan: Plan, cut: usize, is_cancelled: bool) -> Vec<Arc<Rec
             run.control().cancel_run("me");
         }
         let outcome = world.clock.block_on(run.drive_to_end()).expect("no deadlock");
-        let Some(signal) = open_signal(&outcome) else { continue };
-        world.clock.block_on(engine.post_signal(id, signal)).expect("no deadlock").expect("accepted");
+        let Some(command) = open_command(&outcome) else { continue };
+        journal.post_command(id, command).expect("accepted");
     }
     journal.run_records(id)
 }
 
-fn open_signal(outcome: &RunOutcome) -> Option<Signal> {
+fn open_command(outcome: &RunOutcome) -> Option<RunCommand> {
     if outcome.state.status.is_final() {
         return None;
     }
-    let by = "me".to_owned();
-    outcome.state.steps().iter().find_map(|step| match step.phase {
+    let action = outcome.state.steps().iter().find_map(|step| match step.phase {
         Phase::Waiting if step.question.is_some() => {
-            Some(Signal::Answer { path: step.path.clone(), value: "yes".into(), by: by.clone() })
+            Some(CommandAction::Answer { path: step.path.clone(), value: "yes".into() })
         }
-        Phase::Uncertain => Some(Signal::Resolve { path: step.path.clone(), how: Resolution::Resend, by: by.clone() }),
+        Phase::Uncertain => Some(CommandAction::Resolve { path: step.path.clone(), how: Resolution::Resend }),
         _ => None,
-    })
+    })?;
+    Some(RunCommand { id: outcome.records.len().to_string(), sender: "me".to_owned(), action })
 }
 
 fn fold(records: &[Record]) -> Result<RunState, StepFailure> {

@@ -17,8 +17,9 @@ use flowloom_core::limits::Limits;
 use flowloom_core::plan::{Leaf, MemoryOperation, MemoryStep};
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
+use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
-use flowloom_runtime::journal::{AppendResult, Journal, Lease, Signal};
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, JournalError, StartOptions};
 use plans::{make_plan, make_step, variable_text};
@@ -44,8 +45,8 @@ impl Journal for UnreadableMemory {
         self.0.release_run(lease);
     }
 
-    fn append_records(&self, lease: Lease, records: Vec<Arc<Record>>) -> AppendResult {
-        self.0.append_records(lease, records)
+    fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
+        self.0.append_batch(lease, batch)
     }
 
     fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {
@@ -64,8 +65,12 @@ impl Journal for UnreadableMemory {
         Box::pin(async { Err(damaged()) })
     }
 
-    fn next_signals(&self, run: RunId) -> Option<BoxFuture<'static, Vec<Signal>>> {
-        self.0.next_signals(run)
+    fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>> {
+        self.0.pending_commands(run)
+    }
+
+    fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
+        self.0.next_commands(run)
     }
 }
 

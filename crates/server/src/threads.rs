@@ -13,6 +13,7 @@ use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::is_definition_id;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
@@ -23,7 +24,8 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::journal::{Journal as _, Signal, thread_namespace};
+use flowloom_runtime::command::CommandAction;
+use flowloom_runtime::journal::{Journal as _, thread_namespace};
 use flowloom_store::{RunFilter, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -252,11 +254,8 @@ async fn answer_questions(
     answers: Vec<(StepPath, Value)>,
     by: &str,
 ) -> ApiResult<ActiveRun> {
-    let engine = server.app.engine_for_run(&opened)?;
-    for (path, value) in answers {
-        engine.post_signal(opened.id, Signal::Answer { path, value, by: by.to_owned() }).await?;
-    }
-    Ok(server.runs.continue_run(opened).await?)
+    let answer = |(path, value)| new_command(None, by, CommandAction::Answer { path, value });
+    Ok(server.runs.send_commands(opened, answers.into_iter().map(answer).collect()).await?.active)
 }
 
 /// Answers questions of a waiting run and holds the run's thread until the run is over.

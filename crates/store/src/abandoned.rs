@@ -1,5 +1,5 @@
-//! Abandoned runs: their status is `running`, but no living process drives them, because their process died or could
-//! not write. Servers reclaim them. A run that makes no progress after repeated claims is quarantined until a person
+//! Abandoned runs: a worker must drive them, but no living one does, because their process died or could not write, or
+//! received a command and died. Servers reclaim them. A run that makes no progress after repeated claims is quarantined until a person
 //! resumes it.
 
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_runtime::JournalError;
-use flowloom_runtime::journal::{AppendResult, Journal, Lease};
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease};
 
-use crate::db::{DbConnection, DbRow, params};
+use crate::db::{DbRow, params};
 use crate::error::StoreError;
 use crate::store::Store;
 
@@ -28,19 +28,25 @@ pub struct AbandonedRun {
 }
 
 impl Store {
-    /// Runs with the status `running` that no living process drives, oldest first per worker; at most `limit`.
+    /// Runs that a worker must drive and no living worker does, oldest first per worker; at most `limit`. These are runs of
+    /// dead workers, runs with the status `running`, and runs with pending commands.
     pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {
         self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
             let mut found = Vec::new();
-            for worker in running_workers(db)? {
-                let is_own = worker.as_deref() == Some(self.worker.name());
-                let is_other = worker.as_deref().is_some_and(|name| !is_own && self.worker.is_alive(name, &living));
-                if !is_other {
-                    let of_owner = running_runs_of(db, worker.as_deref())?.into_iter();
-                    found.extend(of_owner.filter(|run| !is_own || !self.worker.is_driving(run.id)));
+            for worker in db.query_rows("select distinct worker from run where worker is not null", &[], read_worker)? {
+                let is_own = worker == self.worker.name();
+                if is_own || !self.worker.is_alive(&worker, &living) {
+                    let sql = format!("select {ABANDONED_COLUMNS} from run where worker = $1 order by id limit $2");
+                    let runs = db.query_rows(&sql, params![&worker, limit], parse_abandoned)?;
+                    found.extend(runs.into_iter().flatten().filter(|run| !is_own || !self.worker.is_driving(run.id)));
                 }
             }
+            let sql = format!(
+                "select {ABANDONED_COLUMNS} from run where worker is null \
+                 and (status = 'running' or pending_commands > 0) order by id limit $1"
+            );
+            found.extend(db.query_rows(&sql, params![limit], parse_abandoned)?.into_iter().flatten());
             found.truncate(limit as usize);
             Ok(found)
         })
@@ -59,36 +65,25 @@ impl Store {
         let seq = self.read(run, 0).await?.last().map_or(1, |last| last.seq + 1);
         let event = Event::RunSuspended { status: Status::Quarantined };
         let record = Record { run, seq, at, path: Path::root(), attempt: 0, event };
-        match self.append_records(lease, vec![Arc::new(record)]) {
-            AppendResult::Done(done) => done,
-            AppendResult::Later(later) => later.await,
+        let batch = Batch { releases_lease: true, ..Batch::with_records(vec![Arc::new(record)]) };
+        match self.append_batch(lease, batch) {
+            AppendResult::Done(done) => done.map(drop),
+            AppendResult::Later(later) => later.await.map(drop),
         }
     }
 }
 
-fn running_workers(db: &DbConnection) -> Result<Vec<Option<String>>, StoreError> {
-    db.query_rows("select distinct worker from run where status = 'running'", &[], |row| row.get(0))
+const ABANDONED_COLUMNS: &str = "id, failed_claims, pending_commands";
+
+fn read_worker(row: &DbRow<'_>) -> Result<String, StoreError> {
+    row.get(0)
 }
 
-fn running_runs_of(db: &DbConnection, worker: Option<&str>) -> Result<Vec<AbandonedRun>, StoreError> {
-    let read = |row: &DbRow<'_>| {
-        let id = RunId::parse(&row.get::<String>(0)?);
-        Ok(id.map(|id| (id, row.get_count(1))))
-    };
-    let rows = match worker {
-        Some(worker) => {
-            let sql = "select id, failed_claims from run where status = 'running' and worker = $1 order by id";
-            db.query_rows(sql, params![worker], read)?
-        }
-        None => {
-            let sql = "select id, failed_claims from run where status = 'running' and worker is null order by id";
-            db.query_rows(sql, &[], read)?
-        }
-    };
-    rows.into_iter()
-        .flatten()
-        .map(|(id, count)| Ok(AbandonedRun { id, is_hopeless: count? >= MAX_FAILED_CLAIMS }))
-        .collect()
+fn parse_abandoned(row: &DbRow<'_>) -> Result<Option<AbandonedRun>, StoreError> {
+    let id = RunId::parse(&row.get::<String>(0)?);
+    // A command may help, and must not wait.
+    let is_hopeless = row.get_count(1)? >= MAX_FAILED_CLAIMS && row.get_count(2)? == 0;
+    Ok(id.map(|id| AbandonedRun { id, is_hopeless }))
 }
 
 /// Whether a record is progress of its run.

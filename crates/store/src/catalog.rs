@@ -1,18 +1,17 @@
-//! Tables next to the journal: bundles, the list of runs, and signals.
+//! Tables next to the journal: bundles and the list of runs.
 
 use std::sync::Arc;
 
 use flowloom_core::event::{MemoryWrite, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_runtime::journal::Signal;
 
 use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::{Corruption, StoreError};
+use crate::rows;
 use crate::run_row::{RunFilter, RunRow};
 use crate::store::Store;
 use crate::worker::LivingWorkers;
-use crate::{rows, signals};
 
 const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, worker, user_id, workflow, thread_key";
 
@@ -162,20 +161,10 @@ impl Store {
         }))
     }
 
-    /// Stores a signal for the process that drives the run.
-    pub async fn send_signal(&self, run: RunId, signal: Signal) -> Result<(), StoreError> {
-        let body = signals::encode_signal(signal).map_err(StoreError::Unserializable)?;
-        let leave = move |connection: &DbConnection| {
-            connection
-                .execute_unchecked("insert into signal (run, body) values ($1, $2)", params![&run.to_string(), &body])
-        };
-        self.writer.submit_job(Box::new(leave)).await
-    }
-
     /// Writes to a user's memory, as a step with memory writes does.
     pub async fn write_memory(&self, user: String, writes: Vec<MemoryWrite>) -> Result<(), StoreError> {
         let remember = move |connection: &DbConnection| {
-            writes.iter().try_for_each(|write| crate::journal::write_memory(connection, &user, write))
+            writes.iter().try_for_each(|write| crate::batch::write_memory(connection, &user, write))
         };
         self.writer.submit_job(Box::new(remember)).await
     }

@@ -92,21 +92,15 @@ pub enum StoreError {
     /// The data is damaged.
     #[error("{0}")]
     Corrupt(Corruption),
-    /// Another process drives the run.
-    #[error("another process is already running {0}; wait until it ends, or cancel the run")]
-    RunOwned(RunId),
+    /// The journal refuses.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// Another run of the conversation is in progress.
     #[error("the conversation already has a turn in progress (run {0}); wait until it ends")]
     ThreadBusy(RunId),
     /// Another server claimed the schedule first.
     #[error("another server has already claimed the schedule")]
     ScheduleClaimed,
-    /// Another process has taken over the run.
-    #[error("another process has taken over the run; this one stops without writing")]
-    OwnershipLost,
-    /// The run does not exist.
-    #[error("there is no run {0}")]
-    RunNotFound(RunId),
     /// No run has an id that starts with this text.
     #[error("there is no run {0}; list the runs with flowloom runs")]
     NoRunMatches(String),
@@ -234,9 +228,9 @@ impl StoreError {
             StoreError::InvalidUrl | StoreError::InvalidSslMode => Code::ConfigInvalid,
             StoreError::Newer { .. } => Code::StoreNewer,
             StoreError::Corrupt(_) => Code::StoreCorrupt,
-            StoreError::RunOwned(_) | StoreError::ThreadBusy(_) | StoreError::ScheduleClaimed => Code::RunOwned,
-            StoreError::OwnershipLost => Code::OwnershipLost,
-            StoreError::RunNotFound(_) | StoreError::NoRunMatches(_) | StoreError::NoRuns => Code::RunNotFound,
+            StoreError::ThreadBusy(_) | StoreError::ScheduleClaimed => Code::RunOwned,
+            StoreError::Journal(error) => error.code(),
+            StoreError::NoRunMatches(_) | StoreError::NoRuns => Code::RunNotFound,
             StoreError::RunAmbiguous { .. } => Code::RunAmbiguous,
             StoreError::NotFound { .. } => Code::NotThere,
             StoreError::KeyNotFound(_) => Code::KeyUnknown,
@@ -298,9 +292,7 @@ impl From<StoreError> for StepFailure {
 impl From<StoreError> for JournalError {
     fn from(error: StoreError) -> JournalError {
         match error {
-            StoreError::RunOwned(run) => JournalError::RunOwned(run),
-            StoreError::OwnershipLost => JournalError::OwnershipLost,
-            StoreError::RunNotFound(run) => JournalError::RunNotFound(run),
+            StoreError::Journal(error) => error,
             error if error.is_unavailable() => JournalError::Unavailable(error.into()),
             error => JournalError::Failed(error.into()),
         }

@@ -6,7 +6,9 @@
 
 mod abandoned;
 mod backup;
+mod batch;
 mod catalog;
+mod commands;
 mod db;
 mod definitions;
 mod error;
@@ -23,7 +25,6 @@ mod run_row;
 mod schedules;
 mod search;
 mod settings;
-mod signals;
 mod store;
 mod worker;
 mod writer;

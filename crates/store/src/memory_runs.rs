@@ -6,8 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::event::{Event, Record, RunCreated};
 use flowloom_core::id::RunId;
-use flowloom_runtime::journal::Lease;
+use flowloom_runtime::JournalError;
+use flowloom_runtime::command::{CommandRecord, RunCommand};
+use flowloom_runtime::inbox::MemoryInbox;
+use flowloom_runtime::journal::{Batch, Lease, LeaseState};
 
+use crate::commands::PostedCommand;
 use crate::error::StoreError;
 use crate::run_row::{RunFilter, RunRow};
 
@@ -30,6 +34,8 @@ struct StoredRun {
     row: RunRow,
     epoch: u64,
     records: Vec<Arc<Record>>,
+    inbox: MemoryInbox,
+    is_driven: bool,
 }
 
 impl MemoryRuns {
@@ -40,23 +46,31 @@ impl MemoryRuns {
     /// Claims a run under a new epoch.
     pub(crate) fn claim_run(&self, run: RunId) -> Result<Lease, StoreError> {
         let mut state = self.lock_state();
-        let stored = state.runs.get_mut(&run).ok_or_else(|| StoreError::RunNotFound(run))?;
+        let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
         stored.epoch += 1;
+        stored.is_driven = true;
         Ok(Lease { run, epoch: stored.epoch })
     }
 
-    pub(crate) fn append_records(&self, lease: Lease, records: &[Arc<Record>]) -> Result<(), StoreError> {
+    pub(crate) fn release_run(&self, lease: Lease) {
+        let mut state = self.lock_state();
+        if let Some(stored) = state.runs.get_mut(&lease.run).filter(|stored| stored.epoch == lease.epoch) {
+            stored.is_driven = false;
+        }
+    }
+
+    pub(crate) fn append_batch(&self, lease: Lease, batch: &Batch) -> Result<LeaseState, StoreError> {
+        let records = batch.records.as_slice();
         let mut state = self.lock_state();
         let state = &mut *state;
         if let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) {
-            let row = new_run_row(&records[0], created);
-            state.runs.insert(lease.run, StoredRun { row, epoch: lease.epoch, records: Vec::with_capacity(8) });
+            state.runs.insert(lease.run, StoredRun::new(new_run_row(&records[0], created), lease));
         }
         let stored = state
             .runs
             .get_mut(&lease.run)
             .filter(|stored| stored.epoch == lease.epoch)
-            .ok_or(StoreError::OwnershipLost)?;
+            .ok_or(JournalError::OwnershipLost)?;
         for record in records {
             match &record.event {
                 Event::RunStarted { .. } => "running".clone_into(&mut stored.row.status),
@@ -69,18 +83,36 @@ impl MemoryRuns {
                 _ => {}
             }
         }
+        let at = records.last().map_or(stored.row.created_at, |record| record.at);
+        let lease_state = stored.inbox.apply_batch(batch, at);
+        stored.is_driven = lease_state == LeaseState::Held;
         stored.records.extend_from_slice(records);
         if state.finished.len() > MAX_FINISHED_RUNS
             && let Some(oldest) = state.finished.pop_front()
         {
             state.runs.remove(&oldest);
         }
-        Ok(())
+        Ok(lease_state)
+    }
+
+    pub(crate) fn post_command(&self, run: RunId, command: RunCommand, at: u64) -> Result<PostedCommand, StoreError> {
+        let mut state = self.lock_state();
+        let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
+        let record = stored.inbox.post_command(command, at)?;
+        Ok(PostedCommand { record, has_worker: stored.is_driven })
+    }
+
+    pub(crate) fn find_command(&self, run: RunId, id: &str) -> Option<CommandRecord> {
+        self.lock_state().runs.get(&run)?.inbox.find_command(id).cloned()
+    }
+
+    pub(crate) fn pending_commands(&self, run: RunId) -> Vec<RunCommand> {
+        self.lock_state().runs.get(&run).map(|stored| stored.inbox.pending_commands()).unwrap_or_default()
     }
 
     pub(crate) fn read_records(&self, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StoreError> {
         let state = self.lock_state();
-        let stored = state.runs.get(&run).ok_or_else(|| StoreError::RunNotFound(run))?;
+        let stored = state.runs.get(&run).ok_or(JournalError::RunNotFound(run))?;
         // Sequence numbers start at 1 and have no gaps.
         Ok(stored.records.iter().skip(usize::try_from(after).unwrap_or(usize::MAX)).cloned().collect())
     }
@@ -124,6 +156,13 @@ impl MemoryRuns {
             *counts.entry(stored.row.status.clone()).or_default() += 1;
         }
         counts.into_iter().collect()
+    }
+}
+
+impl StoredRun {
+    fn new(row: RunRow, lease: Lease) -> StoredRun {
+        let records = Vec::with_capacity(8);
+        StoredRun { row, epoch: lease.epoch, records, inbox: MemoryInbox::default(), is_driven: true }
     }
 }
 

@@ -65,7 +65,7 @@ impl PrunableRun {
         let outputs: Vec<String> = connection.query_rows(sql, bounds, |row| row.get(0))?;
         connection.execute_unchecked("delete from event where id > $1 and id < $2", bounds)?;
         connection.execute_unchecked("delete from run where number = $1", params![self.number])?;
-        connection.execute_unchecked("delete from signal where run = $1", params![&self.id])?;
+        connection.execute_unchecked("delete from command where run = $1", params![&self.id])?;
         connection.execute_unchecked("delete from idempotency_key where run = $1", params![&self.id])?;
         let sql = "delete from blob where hash = $1 and not exists (select 1 from event where output = $2)";
         outputs.iter().try_for_each(|hash| connection.execute_unchecked(sql, params![hash, hash]))?;

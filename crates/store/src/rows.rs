@@ -10,6 +10,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::render;
 use flowloom_core::value::Value;
+use flowloom_runtime::JournalError;
 
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::{Corruption, StoreError};
@@ -118,5 +119,5 @@ fn parse_event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Erro
 pub(crate) fn read_run_number(connection: &DbConnection, run: RunId) -> Result<i64, StoreError> {
     let found =
         connection.query_first("select number from run where id = $1", params![&run.to_string()], |row| row.get(0))?;
-    found.ok_or_else(|| StoreError::RunNotFound(run))
+    found.ok_or_else(|| JournalError::RunNotFound(run).into())
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use flowloom_core::hash::Hash;
 
+use crate::commands::Mailboxes;
 use crate::db::postgres::{self, Database, Postgres, WorkerIdentity, run_blocking};
 use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, DbSource};
@@ -16,7 +17,6 @@ use crate::memory_runs::MemoryRuns;
 use crate::readers::Readers;
 use crate::search;
 use crate::settings::{DATABASE_FILE, Durability, StoreSettings};
-use crate::signals::Mailboxes;
 use crate::worker::{self, LocalWorker, ServerLock};
 use crate::writer::Writer;
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use flowloom_runtime::effects::BoxFuture;
-use flowloom_runtime::journal::AppendResult;
+use flowloom_runtime::journal::{AppendResult, LeaseState};
 use tokio::sync::oneshot;
 
 use crate::db::sqlite::Sqlite;
@@ -77,8 +77,12 @@ impl Writer {
         use_it(&self.desk.lock_connection())
     }
 
-    /// Commits a job at once if that is fast, otherwise queues it.
-    pub(crate) fn append_job(&self, mut job: WriteJob) -> AppendResult {
+    /// Commits a job at once if that is fast, otherwise queues it. Then reads what became of the lease.
+    pub(crate) fn append_job(
+        &self,
+        mut job: WriteJob,
+        read_lease: impl FnOnce() -> LeaseState + Send + 'static,
+    ) -> AppendResult {
         match self.is_quick.then(|| self.desk.commit_now(&mut job)).flatten() {
             Some(result) => {
                 if self.commit_count().is_multiple_of(COMMITS_PER_CHECKPOINT)
@@ -87,9 +91,12 @@ impl Writer {
                     // If the thread is gone, the store is closed.
                     let _ = queue.send(WriterCommand::Checkpoint);
                 }
-                AppendResult::Done(result.map_err(Into::into))
+                AppendResult::Done(result.map(|()| read_lease()).map_err(Into::into))
             }
-            None => AppendResult::Later(self.queue_job(job)),
+            None => {
+                let queued = self.queue_job(job);
+                AppendResult::Later(Box::pin(async move { queued.await.map(|()| read_lease()) }))
+            }
         }
     }
 

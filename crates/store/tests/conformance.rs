@@ -3,15 +3,19 @@
 #[macro_use]
 mod support;
 
+use std::time::Duration;
+
 use flowloom_core::code::Code;
-use flowloom_core::event::{Event, MemoryWrite, Resolution};
+use flowloom_core::error::StepFailure;
+use flowloom_core::event::{Event, MemoryWrite};
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::journal::{AppendResult, Journal, Lease, Signal, profile_namespace, thread_namespace};
-use flowloom_store::{Durability, IdempotentStart, KeyRow, RunFilter, StartKey};
+use flowloom_runtime::command::{CommandAction, CommandOutcome, DecidedCommand, RunCommand};
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, profile_namespace, thread_namespace};
+use flowloom_store::{Durability, IdempotentStart, KeyRow, RunFilter, StartKey, Store};
 
-use support::{TestDatabase, append_records, created_event, finished_event, new_record, run_id};
+use support::{TestDatabase, append_batch, append_records, created_event, finished_event, new_record, run_id};
 
 on_both!(
     what_is_written_is_read_by_another_process,
@@ -21,7 +25,9 @@ on_both!(
     many_runs_share_commits,
     a_refused_job_does_not_take_others_with_it,
     a_run_of_a_dead_process_goes_to_one_other,
-    signals_reach_another_process,
+    a_command_reaches_the_worker_and_the_decision_its_sender,
+    a_run_with_a_pending_command_is_not_released,
+    one_of_a_hundred_answers_is_applied,
     a_key_starts_one_run,
     keys_are_found_until_they_are_revoked,
     what_is_remembered_comes_in_the_order_of_its_bytes,
@@ -109,14 +115,14 @@ async fn many_runs_share_commits(place: &TestDatabase) {
     let pending: Vec<_> = (0..200)
         .map(|n| {
             let lease = store.begin_run(run_id(n)).expect("new");
-            store.append_records(lease, vec![new_record(run_id(n), 1, created_event(&store))])
+            store.append_batch(lease, Batch::with_records(vec![new_record(run_id(n), 1, created_event(&store))]))
         })
         .collect();
     for append in pending {
         match append {
             AppendResult::Done(result) => result.expect("stored"),
             AppendResult::Later(later) => later.await.expect("stored"),
-        }
+        };
     }
     assert_eq!(store.list_runs(1000).expect("a list").len(), 200);
     assert!(store.commit_count() - before < 150, "{} commits", store.commit_count() - before);
@@ -129,12 +135,12 @@ async fn a_refused_job_does_not_take_others_with_it(place: &TestDatabase) {
     // Queued together, so that most of them share a commit. Every third exists already, or belongs to another worker.
     let appends: Vec<_> = (2..50)
         .map(|n| match n % 3 {
-            0 => store.append_records(lease, vec![new_record(run_id(1), 1, Event::StepUncertain)]),
-            1 => store.append_records(
+            0 => store.append_batch(lease, Batch::with_records(vec![new_record(run_id(1), 1, Event::StepUncertain)])),
+            1 => store.append_batch(
                 Lease { epoch: 7, ..lease },
-                vec![new_record(run_id(1), 100 + n, Event::StepUncertain)],
+                Batch::with_records(vec![new_record(run_id(1), 100 + n, Event::StepUncertain)]),
             ),
-            _ => store.append_records(lease, vec![new_record(run_id(1), n, Event::StepUncertain)]),
+            _ => store.append_batch(lease, Batch::with_records(vec![new_record(run_id(1), n, Event::StepUncertain)])),
         })
         .collect();
     for (n, append) in (2..).zip(appends) {
@@ -163,24 +169,91 @@ async fn a_run_of_a_dead_process_goes_to_one_other(place: &TestDatabase) {
     assert_eq!(late.expect_err("the dead one's lease").code(), Code::OwnershipLost);
 }
 
-async fn signals_reach_another_process(place: &TestDatabase) {
-    let (owner, other) = (place.open(), place.open());
-    let lease = owner.begin_run(run_id(1)).expect("new");
-    append_records(&*owner, lease, vec![new_record(run_id(1), 1, created_event(&owner))]).await.expect("stored");
-    let mailbox = owner.next_signals(run_id(1)).expect("wishes can come");
-    let path = Path::parse("/a").expect("a path");
-    let signal = Signal::Resolve { path: path.clone(), how: Resolution::Resend, by: "bob".into() };
-    other.send_signal(run_id(1), signal.clone()).await.expect("left");
-    assert_eq!(mailbox.await, [signal]);
-    // An applied signal is deleted.
-    let obeyed = Event::Resolved { how: Resolution::Resend, by: "bob".into() };
-    append_records(&*owner, lease, vec![new_record(run_id(1), 2, obeyed)]).await.expect("stored");
-    owner.release_run(lease);
-    let again = place.open();
-    let cancel = Signal::Cancel { by: "eve".into() };
-    let mailbox = again.next_signals(run_id(1)).expect("wishes can come");
-    other.send_signal(run_id(1), cancel.clone()).await.expect("left");
-    assert_eq!(mailbox.await, [cancel]);
+fn answer(id: &str, value: &str) -> RunCommand {
+    let action = CommandAction::Answer { path: Path::parse("/a").expect("a path"), value: value.into() };
+    RunCommand { id: id.to_owned(), sender: "bob".to_owned(), action }
+}
+
+/// A decision with the event that the command causes.
+fn decided(seq: u64, id: &str, outcome: CommandOutcome) -> Batch {
+    let answered = Event::Answered { value: "yes".into(), by: "bob".into() };
+    let decided = vec![DecidedCommand { id: id.to_owned(), outcome }];
+    Batch { decided, ..Batch::with_records(vec![new_record(run_id(1), seq, answered)]) }
+}
+
+async fn a_command_reaches_the_worker_and_the_decision_its_sender(place: &TestDatabase) {
+    let (worker, sender) = (place.open(), place.open());
+    let lease = worker.begin_run(run_id(1)).expect("new");
+    append_records(&*worker, lease, vec![new_record(run_id(1), 1, created_event(&worker))]).await.expect("stored");
+    let posted = sender.post_command(run_id(1), answer("k", "yes"), 7).await.expect("stored");
+    assert_eq!((posted.has_worker, &posted.record.outcome), (true, &None));
+    assert_eq!(worker.next_commands(run_id(1)).await, [answer("k", "yes")]);
+    let (decision, appended) = tokio::join!(
+        sender.wait_for_decision(run_id(1), &posted.record, Duration::from_secs(60)),
+        append_batch(&*worker, lease, decided(2, "k", CommandOutcome::Applied)),
+    );
+    assert_eq!(appended.expect("stored"), LeaseState::Held);
+    assert_eq!(decision.expect("readable"), Some(CommandOutcome::Applied));
+    // Sent again, it is the same command; with another content it is refused.
+    let again = sender.post_command(run_id(1), answer("k", "yes"), 8).await.expect("known");
+    assert_eq!(again.record.outcome, Some(CommandOutcome::Applied));
+    let other = sender.post_command(run_id(1), answer("k", "no"), 9).await.expect_err("another command");
+    assert_eq!(other.code(), Code::KeyReused);
+    assert_eq!(worker.pending_commands(run_id(1)).await.expect("readable"), []);
+}
+
+async fn a_run_with_a_pending_command_is_not_released(place: &TestDatabase) {
+    let (worker, sender) = (place.open(), place.open());
+    let lease = worker.begin_run(run_id(1)).expect("new");
+    append_records(&*worker, lease, vec![new_record(run_id(1), 1, created_event(&worker))]).await.expect("stored");
+    let release = || Batch { releases_lease: true, ..Batch::default() };
+    sender.post_command(run_id(1), answer("k", "yes"), 7).await.expect("stored");
+    assert_eq!(append_batch(&*worker, lease, release()).await.expect("stored"), LeaseState::Held);
+    let batch = Batch { releases_lease: true, ..decided(2, "k", CommandOutcome::Applied) };
+    assert_eq!(append_batch(&*worker, lease, batch).await.expect("stored"), LeaseState::Released);
+    // Without a worker, the sender makes sure that one drives the run; a server does if the sender dies.
+    let posted = sender.post_command(run_id(1), answer("l", "no"), 8).await.expect("stored");
+    assert!(!posted.has_worker);
+    let abandoned =
+        |store: &Store| store.abandoned_runs(9).expect("readable").iter().map(|run| run.id).collect::<Vec<_>>();
+    assert_eq!(abandoned(&worker), [run_id(1)]);
+    let lease = sender.claim_run(run_id(1)).await.expect("nobody drives it");
+    assert_eq!(abandoned(&worker), []);
+    assert_eq!(sender.pending_commands(run_id(1)).await.expect("readable"), [answer("l", "no")]);
+    // The end of the run rejects what is left.
+    let end = Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: None };
+    let ended = append_batch(&*sender, lease, Batch::with_records(vec![new_record(run_id(1), 3, end)])).await;
+    assert_eq!(ended.expect("stored"), LeaseState::Released);
+    let code = |outcome| match outcome {
+        Some(CommandOutcome::Rejected(error)) => Some(error.code),
+        _ => None,
+    };
+    let left = worker.find_command(run_id(1), "l").expect("readable").expect("there");
+    assert_eq!(code(left.outcome), Some(Code::NothingToDo));
+    let late = worker.post_command(run_id(1), answer("m", "late"), 9).await.expect("decided");
+    assert_eq!(code(late.record.outcome), Some(Code::NothingToDo));
+}
+
+async fn one_of_a_hundred_answers_is_applied(place: &TestDatabase) {
+    let (worker, sender) = (place.open(), place.open());
+    let lease = worker.begin_run(run_id(1)).expect("new");
+    append_records(&*worker, lease, vec![new_record(run_id(1), 1, created_event(&worker))]).await.expect("stored");
+    let posts = (0..100).map(|n| {
+        let store = if n % 2 == 0 { &worker } else { &sender };
+        async move { store.post_command(run_id(1), answer(&n.to_string(), "yes"), n).await }
+    });
+    for posted in futures_util::future::join_all(posts).await {
+        assert_eq!(posted.expect("stored").record.outcome, None);
+    }
+    let pending = worker.pending_commands(run_id(1)).await.expect("readable");
+    assert_eq!(pending.len(), 100);
+    let late = CommandOutcome::Rejected(StepFailure::new(Code::NothingToDo, "answered already"));
+    let outcome = |index| if index == 0 { CommandOutcome::Applied } else { late.clone() };
+    let decided =
+        pending.iter().enumerate().map(|(n, command)| DecidedCommand { id: command.id.clone(), outcome: outcome(n) });
+    let batch = Batch { decided: decided.collect(), releases_lease: true, ..Batch::default() };
+    assert_eq!(append_batch(&*worker, lease, batch).await.expect("stored"), LeaseState::Released);
+    assert_eq!(sender.pending_commands(run_id(1)).await.expect("readable"), []);
 }
 
 async fn a_key_starts_one_run(place: &TestDatabase) {

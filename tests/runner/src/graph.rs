@@ -17,10 +17,10 @@ use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Compiled, Sources, compile, render_result};
+use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::effects::{
     Clock as _, EffectContext, EffectFuture, Effects, HttpSender, Model, NoCodeRunner, Price,
 };
-use flowloom_runtime::journal::Signal;
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::sim::SimClock;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
@@ -110,7 +110,8 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
         code: Arc::new(NoCodeRunner),
         clock: Arc::new(agents.clock.clone()),
     };
-    let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
+    let journal = Arc::new(MemoryJournal::new());
+    let engine = Engine::new(effects, journal.clone());
     let input = case.get("input").cloned().unwrap_or_default();
     let number = |key: &str| input.get(key).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
     let limits = Limits { time_ms: number("timeoutMs").or(plan.limits.time_ms), ..plan.limits.clone() };
@@ -128,7 +129,9 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
                 let step = last.state.steps().iter().find(|step| step.phase == Phase::Waiting);
                 let path = step.map(|step| step.path.clone()).unwrap_or_else(Path::root);
                 let answer = new.last().and_then(|message| message.get("content")).cloned().unwrap_or_default();
-                engine.post_signal(last.id, Signal::Answer { path, value: answer, by: "case".into() }).await?;
+                let action = CommandAction::Answer { path, value: answer };
+                let id = last.records.len().to_string();
+                journal.post_command(last.id, RunCommand { id, sender: "case".to_owned(), action })?;
                 let plan = plan.clone();
                 return Ok(engine.resume_run(last.id, plan).await?.drive_to_end().await);
             }

@@ -17,7 +17,7 @@ use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Compiled, Sources, compile, pipeline, render_result};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{EffectContext, EffectFuture, Effects, HttpSender, Model, Price};
-use flowloom_runtime::journal::{AppendResult, Journal as _};
+use flowloom_runtime::journal::{AppendResult, Batch, Journal as _};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
@@ -202,10 +202,10 @@ async fn write_memory(journal: &MemoryJournal, case: &Value, user: &str) -> Resu
     let events = [Event::RunCreated(Box::new(created)), Event::StepFinished { output: None, usage: None, memory }];
     for (seq, event) in (1..).zip(events) {
         let record = Arc::new(Record { run, seq, at: 0, path: Path::root(), attempt: 0, event });
-        match journal.append_records(lease, vec![record]) {
+        match journal.append_batch(lease, Batch::with_records(vec![record])) {
             AppendResult::Done(result) => result?,
             AppendResult::Later(later) => later.await?,
-        }
+        };
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::{Sources, compile};
-use flowloom_runtime::journal::Signal;
+use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::sim::SimClock;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
@@ -48,6 +48,7 @@ fn compile_plan(file: &Path) -> Arc<Plan> {
 
 struct ScheduledRun {
     world: World,
+    journal: Arc<MemoryJournal>,
     engine: Engine,
     plan: Arc<Plan>,
 }
@@ -55,9 +56,9 @@ struct ScheduledRun {
 impl ScheduledRun {
     fn new(seed: u64, plan: &Arc<Plan>) -> ScheduledRun {
         let world = World::new(seed);
-        let engine =
-            Engine::new(world.make_effects(), Arc::new(MemoryJournal::new())).with_ids(|| RunId::new(1, [7; 10]));
-        ScheduledRun { world, engine, plan: plan.clone() }
+        let journal = Arc::new(MemoryJournal::new());
+        let engine = Engine::new(world.make_effects(), journal.clone()).with_ids(|| RunId::new(1, [7; 10]));
+        ScheduledRun { world, journal, engine, plan: plan.clone() }
     }
 
     /// Runs to the end and answers its questions.
@@ -79,8 +80,9 @@ impl ScheduledRun {
         let mut outcome = clock.block_on(run.drive_to_end()).expect("no deadlock");
         while outcome.state.status == Status::Waiting {
             let asking = outcome.state.steps().iter().find(|step| step.phase == Phase::Waiting).expect("a question");
-            let signal = Signal::Answer { path: asking.path.clone(), value: "the sea".into(), by: "me".into() };
-            clock.block_on(self.engine.post_signal(outcome.id, signal)).expect("no deadlock").expect("accepted");
+            let action = CommandAction::Answer { path: asking.path.clone(), value: "the sea".into() };
+            let command = RunCommand { id: asking.path.to_string(), sender: "me".to_owned(), action };
+            self.journal.post_command(outcome.id, command).expect("accepted");
             let resumed = self.engine.resume_run(outcome.id, self.plan.clone());
             let run = clock.block_on(resumed).expect("no deadlock").expect("resumable");
             outcome = clock.block_on(run.drive_to_end()).expect("no deadlock");

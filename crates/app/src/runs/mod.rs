@@ -1,11 +1,12 @@
 //! Runs: started, watched, driven and summarised.
 
+pub mod commands;
 pub mod finished;
 pub mod inputs;
 pub mod recovery;
 pub mod retention;
 pub mod service;
-pub mod signal;
+
 pub mod start;
 pub mod summary;
 pub mod supervisor;

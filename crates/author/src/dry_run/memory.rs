@@ -6,8 +6,9 @@ use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::JournalError;
+use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
-use flowloom_runtime::journal::{AppendResult, Journal, Lease, Signal, profile_namespace};
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, profile_namespace};
 use flowloom_runtime::memory::MemoryJournal;
 
 use super::DryRunInputs;
@@ -51,8 +52,8 @@ impl Journal for CopiedJournal {
         self.journal.release_run(lease);
     }
 
-    fn append_records(&self, lease: Lease, records: Vec<Arc<Record>>) -> AppendResult {
-        self.journal.append_records(lease, records)
+    fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
+        self.journal.append_batch(lease, batch)
     }
 
     fn is_immediate(&self) -> bool {
@@ -71,7 +72,11 @@ impl Journal for CopiedJournal {
         Box::pin(async move { Ok(self.stored_entries(user).get(key).cloned()) })
     }
 
-    fn next_signals(&self, run: RunId) -> Option<BoxFuture<'static, Vec<Signal>>> {
-        self.journal.next_signals(run)
+    fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>> {
+        self.journal.pending_commands(run)
+    }
+
+    fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
+        self.journal.next_commands(run)
     }
 }

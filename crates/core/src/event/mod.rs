@@ -130,6 +130,9 @@ pub enum Event {
         /// The person who decided.
         by: String,
     },
+    /// An uncertain effect is about to be performed again, because a person decided so. The decision is used up: a crash
+    /// after this event makes the effect uncertain again.
+    StepResent,
     /// The cancellation of the run was requested.
     CancelRequested {
         /// The requester.
@@ -235,6 +238,7 @@ impl Event {
             | Event::Answered { .. }
             | Event::Resolved { .. }
             | Event::StepUncertain
+            | Event::StepResent
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
             | Event::TimerSet { .. }
@@ -304,6 +308,7 @@ event_kinds! {
     TimerSet "timer_set",
     StepUncertain "step_uncertain",
     Resolved "resolved",
+    StepResent "step_resent",
     CancelRequested "cancel_requested",
     RunSuspended "run_suspended",
     RunFinished "run_finished",

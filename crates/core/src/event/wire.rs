@@ -66,7 +66,7 @@ impl Event {
     }
 
     fn has_data(&self) -> bool {
-        !matches!(self, Event::StepUncertain)
+        !matches!(self, Event::StepUncertain | Event::StepResent)
     }
 }
 

@@ -238,7 +238,8 @@ impl RunState {
             | Event::Answered { .. }
             | Event::TimerSet { .. }
             | Event::StepUncertain
-            | Event::Resolved { .. } => self.apply_step(record)?,
+            | Event::Resolved { .. }
+            | Event::StepResent => self.apply_step(record)?,
         }
         self.seq = record.seq;
         self.run = Some(record.run);
@@ -290,7 +291,7 @@ impl RunState {
                 step.question = None;
             }
             Event::StepUncertain => step.phase = Phase::Uncertain,
-            Event::Resolved { .. } => step.phase = Phase::Running,
+            Event::Resolved { .. } | Event::StepResent => step.phase = Phase::Running,
             Event::RunCreated(_)
             | Event::RunStarted { .. }
             | Event::EdgeTaken { .. }

@@ -89,6 +89,9 @@ pub enum Violation {
     /// Each uncertain effect is decided about once.
     #[error("no effect is uncertain there")]
     NotUncertain,
+    /// An uncertain effect is sent again after a decision only.
+    #[error("nobody decided that the effect is sent again")]
+    NotResolved,
 }
 
 /// The last attempt at a step.
@@ -182,6 +185,10 @@ impl StepOrder {
             Event::Resolved { .. } => match is_current && self.doubt == Doubt::Open {
                 true => self.doubt = Doubt::Resolved,
                 false => return Err(Violation::NotUncertain),
+            },
+            Event::StepResent => match is_current && self.attempt == Attempt::Open && self.doubt == Doubt::Resolved {
+                true => self.doubt = Doubt::None,
+                false => return Err(Violation::NotResolved),
             },
             Event::RunCreated(_)
             | Event::RunStarted { .. }

@@ -9,19 +9,22 @@ use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::engines::App;
+use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
+use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::{agent, render_result};
-use flowloom_runtime::RunError;
-use flowloom_runtime::RunOutcome;
-use flowloom_runtime::journal::{Journal as _, Signal, thread_namespace};
+use flowloom_runtime::command::CommandAction;
+use flowloom_runtime::journal::{Journal as _, thread_namespace};
+use flowloom_runtime::{Engine, RunOutcome};
 
-use super::run::{choose_models, drive_to_outcome, report_refused};
+use super::run::{choose_models, drive_to_outcome, drive_with_screen, print_outcome, report_refused};
+use super::send::{Delivery, send_command};
 use crate::cli::{AgentArgs, ChatArgs, Global, OutputArgs, TalkArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::diagnostics;
@@ -101,8 +104,8 @@ impl ChatSession<'_> {
         while let Some(line) = source.next_message() {
             let turn = match waiting.take() {
                 Some(before) => match self.answer_question(&before, &line).await {
-                    Err(error @ RunError::InvalidAnswer(_)) => {
-                        eprintln!("{error}");
+                    Err(error) if error.code == Code::AnswerInvalid => {
+                        eprintln!("{}", error.message);
                         waiting = Some(before);
                         continue;
                     }
@@ -144,14 +147,21 @@ impl ChatSession<'_> {
         Ok(drive_to_outcome(self.global, &self.output, &self.workflow.engine, run, &self.workflow.plan).await)
     }
 
-    /// Answers the question of a waiting run and resumes it.
-    async fn answer_question(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, RunError> {
+    /// Answers the question of a waiting run and drives the run.
+    async fn answer_question(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
         let open = before.state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
         let Some((path, question)) = open else { return Ok(None) };
-        let signal = Signal::Answer { path, value: read_answer(question, text), by: self.talk.user.clone() };
-        self.workflow.engine.post_signal(before.id, signal).await?;
-        let run = self.workflow.engine.resume_run(before.id, self.workflow.plan.clone()).await?;
-        Ok(drive_to_outcome(self.global, &self.output, &self.workflow.engine, run, &self.workflow.plan).await)
+        let action = CommandAction::Answer { path, value: read_answer(question, text) };
+        let command = new_command(None, &self.talk.user, action);
+        let opened = self.app.open_run_by_id(before.id).await?;
+        let drive = async |engine: &Engine, run| drive_with_screen(self.global, &self.output, engine, run).await;
+        match send_command(&self.app, &opened, command, drive).await? {
+            Delivery::Driven(outcome) => {
+                let exit = print_outcome(self.global, &self.output, &opened.plan, &outcome);
+                Ok(Some((*outcome, exit)))
+            }
+            Delivery::Applied | Delivery::Stored => Ok(None),
+        }
     }
 }
 

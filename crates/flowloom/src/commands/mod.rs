@@ -19,6 +19,7 @@ mod remote;
 mod resume;
 mod run;
 mod runs;
+mod send;
 mod serve;
 mod sync;
 mod triggers;

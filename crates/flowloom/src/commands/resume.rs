@@ -1,26 +1,22 @@
-//! `flowloom resume`, `cancel`, `answer` and `resolve`: signals to a run.
-
-use std::time::Duration;
+//! `flowloom resume`, `cancel`, `answer` and `resolve`: commands to a run.
 
 use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::inputs::{parse_answer, parse_json_or_text};
-use flowloom_app::runs::signal::SignalDelivery;
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
-use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::state::{Phase, StepState};
-use flowloom_runtime::journal::Signal;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::command::{CommandAction, RunCommand};
+use flowloom_runtime::effects::Clock as _;
+use flowloom_runtime::{Engine, Run, RunOutcome};
 
-use super::run::{drive_and_report, print_outcome};
+use super::run::{drive_and_report, drive_with_screen, print_outcome};
+use super::send::{Delivery, send_command};
 use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs};
 use crate::failure::{CommandError, CommandResult};
-
-/// How often to poll a cancelled run before giving up on its worker.
-const MAX_CANCEL_POLLS: u32 = 300;
-/// Pause between two polls.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) async fn resume_run(global: &Global, name: &str, output: &OutputArgs) -> CommandResult {
     let app = App::open(global.load_config()?)?;
@@ -48,12 +44,10 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
         let message = format!("the run {id} has already ended");
         return Err(CommandError::new(Code::NothingToDo, message));
     }
-    let signal = Signal::Cancel { by: "cancel".to_owned() };
-    match app.deliver_signal(&opened, signal).await? {
-        SignalDelivery::Recorded => {
-            app.engine_for_run(&opened)?.resume_run(id, opened.plan.clone()).await?.drive_to_end().await;
-        }
-        SignalDelivery::SentToWorker => wait_for_end(&app, id).await?,
+    let command = new_command(None, "cancel", CommandAction::Cancel {});
+    if matches!(send_command(&app, &opened, command, drive_silently).await?, Delivery::Stored) {
+        let message = "the worker of the run has not cancelled it yet; the command remains stored";
+        return Err(CommandError::new(Code::RunOwned, message));
     }
     if !global.json {
         println!("cancelled {id}");
@@ -62,17 +56,6 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
         super::print_json(&flowloom_app::runs::summary::summarize_run(id, &opened.plan, &past.state, &past.env));
     }
     Ok(0)
-}
-
-async fn wait_for_end(app: &App, id: RunId) -> Result<(), CommandError> {
-    for _ in 0..MAX_CANCEL_POLLS {
-        if app.store.get_run(id)?.is_some_and(|run| run.finished_at.is_some()) {
-            return Ok(());
-        }
-        tokio::time::sleep(POLL_INTERVAL).await;
-    }
-    let message = "the worker of the run has not cancelled it yet; the signal remains recorded";
-    Err(CommandError::new(Code::RunOwned, message))
 }
 
 pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> CommandResult {
@@ -86,8 +69,8 @@ pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> C
         Some(question) if question.schema.is_some() => parse_answer(question, &arguments.answer),
         _ => parse_json_or_text(&arguments.answer),
     };
-    let signal = Signal::Answer { path, value, by: "answer".to_owned() };
-    send_signal(global, &app, opened, signal, arguments.no_resume, &arguments.output).await
+    let command = new_command(None, "answer", CommandAction::Answer { path, value });
+    send_and_report(global, &app, opened, command, arguments.no_resume, &arguments.output).await
 }
 
 pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> CommandResult {
@@ -101,8 +84,8 @@ pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> C
         None if arguments.resend => Resolution::Resend,
         None => Resolution::Fail,
     };
-    let signal = Signal::Resolve { path, how, by: "resolve".to_owned() };
-    send_signal(global, &app, opened, signal, arguments.no_resume, &arguments.output).await
+    let command = new_command(None, "resolve", CommandAction::Resolve { path, how });
+    send_and_report(global, &app, opened, command, arguments.no_resume, &arguments.output).await
 }
 
 /// The named step, or the only candidate.
@@ -122,26 +105,33 @@ fn select_step(open: &[&StepState], path: Option<&str>, what: &str) -> Result<Pa
     }
 }
 
-/// Sends a signal to a run: through its worker if it has one, else by recording it and resuming the run.
-async fn send_signal(
+async fn drive_silently(_: &Engine, run: Run) -> Option<RunOutcome> {
+    Some(run.drive_to_end().await)
+}
+
+/// Sends a command to a run and reports the outcome of the run if this process drives it.
+async fn send_and_report(
     global: &Global,
     app: &App,
     opened: LoadedRun,
-    signal: Signal,
-    only_record: bool,
+    command: RunCommand,
+    only_store: bool,
     output: &OutputArgs,
 ) -> CommandResult {
-    match app.deliver_signal(&opened, signal).await? {
-        SignalDelivery::Recorded if only_record => {
-            eprintln!("recorded; continue with flowloom resume {}", opened.id);
+    if only_store {
+        app.store.post_command(opened.id, command, SystemClock.now_ms()).await?;
+        eprintln!("stored; continue with flowloom resume {}", opened.id);
+        return Ok(0);
+    }
+    let drive = async |engine: &Engine, run| drive_with_screen(global, output, engine, run).await;
+    match send_command(app, &opened, command, drive).await? {
+        Delivery::Driven(outcome) => Ok(print_outcome(global, output, &opened.plan, &outcome)),
+        Delivery::Applied => {
+            eprintln!("applied by the worker of the run");
             Ok(0)
         }
-        SignalDelivery::Recorded => {
-            let opened = app.open_run_by_id(opened.id).await?;
-            continue_run(global, app, opened, output).await
-        }
-        SignalDelivery::SentToWorker => {
-            eprintln!("sent to the worker of the run");
+        Delivery::Stored => {
+            eprintln!("stored; the worker of the run will apply it");
             Ok(0)
         }
     }

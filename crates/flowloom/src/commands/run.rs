@@ -134,7 +134,13 @@ pub(super) async fn drive_to_outcome(
     Some((outcome, exit))
 }
 
-async fn drive_with_screen(global: &Global, output: &OutputArgs, engine: &Engine, run: Run) -> Option<RunOutcome> {
+/// Drives a run and shows its progress. Returns `None` if the run's task died.
+pub(super) async fn drive_with_screen(
+    global: &Global,
+    output: &OutputArgs,
+    engine: &Engine,
+    run: Run,
+) -> Option<RunOutcome> {
     drive_watched(engine, run, Box::new(screen::ProgressScreen::new(output, global.json))).await
 }
 

@@ -164,7 +164,11 @@ impl Interpreter {
             self.log.append_event(&place.path, attempt, Event::StepUncertain);
         }
         match self.log.wait_for_resolution(&place.path, attempt).await {
-            Resolution::Resend => Ok(None),
+            Resolution::Resend => {
+                // A decision is for one dispatch: a crash after this event makes the effect uncertain again.
+                self.log.append_event(&place.path, attempt, Event::StepResent);
+                Ok(None)
+            }
             Resolution::Value(value) => {
                 Ok(Some(EffectOutcome { output: Some(value), usage: None, memory: Vec::new() }))
             }
@@ -208,7 +212,10 @@ impl Interpreter {
     ) -> Result<EffectOutcome, EffectFailure> {
         // Waiting for people and timers is not an activity: a run that only waits is suspended.
         match request {
-            Request::Ask(_) => return Ok(plain_outcome(self.log.wait_for_answer(&place.path, attempt).await)),
+            Request::Ask(question) => {
+                let answer = self.log.wait_for_answer(&place.path, attempt, question.schema.as_ref()).await;
+                return Ok(plain_outcome(answer));
+            }
             Request::Wait { duration_ms } => return self.wait_for_timer(place, attempt, *duration_ms).await,
             _ => {}
         }

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::tools::offer::ToolDescriptor;
@@ -17,7 +18,7 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
-use flowloom_runtime::journal::Signal;
+use flowloom_runtime::command::CommandAction;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, InputRequiredResult, InputResponses, PingRequest, ProtocolVersion,
@@ -130,13 +131,14 @@ impl ToolCallHandler<'_> {
 
     /// Answers the questions of a run; `None` if there are no answers.
     async fn answer_questions(&self, id: RunId, answers: Vec<(Path, Value)>) -> ApiResult<Option<ActiveRun>> {
-        let mut active = None;
-        for (path, value) in answers {
-            let by = self.caller.user_id().to_owned();
-            let opened = self.server.app.open_run_by_id(id).await?;
-            active = Some(self.server.runs.post_signal(opened, Signal::Answer { path, value, by }).await?);
+        if answers.is_empty() {
+            return Ok(None);
         }
-        Ok(active)
+        let by = self.caller.user_id();
+        let answer = |(path, value)| new_command(None, by, CommandAction::Answer { path, value });
+        let opened = self.server.app.open_run_by_id(id).await?;
+        let sent = self.server.runs.send_commands(opened, answers.into_iter().map(answer).collect()).await?;
+        Ok(Some(sent.active))
     }
 
     /// Asks the client's user while the call waits; `None` if the user declined.
@@ -204,8 +206,8 @@ impl ToolCallHandler<'_> {
         if !self.server.supervisor.is_closed()
             && let Ok(opened) = self.server.app.open_run_by_id(id).await
         {
-            let by = self.caller.user_id().to_owned();
-            if let Err(error) = self.server.runs.post_signal(opened, Signal::Cancel { by }).await {
+            let command = new_command(None, self.caller.user_id(), CommandAction::Cancel {});
+            if let Err(error) = self.server.runs.send_command(opened, command).await {
                 tracing::warn!("cannot cancel the run {id} of a cancelled call: {error}");
             }
         }

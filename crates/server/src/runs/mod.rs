@@ -1,10 +1,11 @@
 //! `/api/v1/runs`: runs are started, read, followed, and told what to do.
 
 pub(crate) mod answer;
+mod commands;
 pub(crate) mod events;
 mod read;
+mod read_command;
 mod run_schema;
-mod signals;
 pub(crate) mod start;
 
 use utoipa_axum::router::OpenApiRouter;
@@ -19,8 +20,9 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(read::get_run))
         .routes(routes!(read::follow_run))
         .routes(routes!(read::replay_run))
-        .routes(routes!(signals::cancel_run))
-        .routes(routes!(signals::resume_run))
-        .routes(routes!(signals::answer_run))
-        .routes(routes!(signals::resolve_run))
+        .routes(routes!(commands::cancel_run))
+        .routes(routes!(commands::resume_run))
+        .routes(routes!(commands::answer_run))
+        .routes(routes!(commands::resolve_run))
+        .routes(routes!(read_command::get_command))
 }

@@ -8,6 +8,7 @@ pub(crate) mod sqlite;
 
 use std::path::PathBuf;
 
+use flowloom_core::id::RunId;
 use rusqlite::types::{FromSql, ToSql, ToSqlOutput};
 
 use crate::error::StoreError;
@@ -206,6 +207,17 @@ impl DbConnection {
             DbConnection::Sqlite(_) => Ok(()),
             DbConnection::Postgres(postgres) => {
                 postgres.execute_unchecked("select pg_advisory_xact_lock(hashtext($1))::text", params![sort])
+            }
+        }
+    }
+
+    /// Notifies other processes, when the transaction commits, that a run has a new command or decision. Processes that
+    /// share a SQLite file poll.
+    pub(crate) fn notify_workers(&self, run: RunId) -> Result<(), StoreError> {
+        match self {
+            DbConnection::Sqlite(_) => Ok(()),
+            DbConnection::Postgres(postgres) => {
+                postgres.execute_unchecked(postgres::NOTIFY_SQL, params![&run.to_string()])
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::settings::Durability;
 const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 8] = [
+const MIGRATION_SCRIPTS: [&str; 9] = [
     include_str!("../schema.sql"),
     include_str!("../schema-2.sql"),
     include_str!("../schema-3.sql"),
@@ -22,6 +22,7 @@ const MIGRATION_SCRIPTS: [&str; 8] = [
     include_str!("../schema-6.sql"),
     include_str!("../schema-7.sql"),
     include_str!("../schema-8.sql"),
+    include_str!("../schema-9.sql"),
 ];
 
 /// How long a statement waits for another process that writes.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::id::RunId;
+use flowloom_runtime::JournalError;
 
 use crate::db::postgres::{Database, WorkerIdentity};
 use crate::db::{DbConnection, WriteJob};
@@ -73,7 +74,7 @@ impl LocalWorker {
             LivenessProof::Locks(locks) => locks.acquire_lock()?,
             LivenessProof::Leases(leases) => leases.start_renewal()?,
         }
-        if self.lock_runs().insert(run) { Ok(()) } else { Err(StoreError::RunOwned(run)) }
+        if self.lock_runs().insert(run) { Ok(()) } else { Err(JournalError::RunOwned(run).into()) }
     }
 
     /// Unregisters a run; `false` if it was not registered.

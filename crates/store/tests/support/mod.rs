@@ -12,7 +12,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
 use flowloom_runtime::JournalError;
-use flowloom_runtime::journal::{AppendResult, Journal, Lease};
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
 use flowloom_store::{Database, Durability, Store, StoreSettings};
 
 /// Runs each of these tests on SQLite and on Postgres.
@@ -107,7 +107,15 @@ pub(crate) async fn append_records(
     lease: Lease,
     records: Vec<Arc<Record>>,
 ) -> Result<(), JournalError> {
-    match journal.append_records(lease, records) {
+    append_batch(journal, lease, Batch::with_records(records)).await.map(drop)
+}
+
+pub(crate) async fn append_batch(
+    journal: &dyn Journal,
+    lease: Lease,
+    batch: Batch,
+) -> Result<LeaseState, JournalError> {
+    match journal.append_batch(lease, batch) {
         AppendResult::Done(result) => result,
         AppendResult::Later(later) => later.await,
     }

@@ -4,7 +4,8 @@ use super::{Database, Postgres};
 use crate::error::StoreError;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
+const MIGRATION_SCRIPTS: [&str; 3] =
+    [include_str!("schema.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 
 /// Version of the schema; a database with a higher version is rejected.
 const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;

@@ -5,6 +5,7 @@
 //! not.
 
 mod address;
+mod listener;
 mod migrate;
 mod session;
 mod tls;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 pub use address::Database;
+pub(crate) use listener::{CommandListener, NOTIFY_SQL};
 pub(crate) use migrate::migrate_schema;
 use session::PgSession;
 

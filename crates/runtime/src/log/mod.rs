@@ -5,6 +5,8 @@
 //! interpreter produces is found there by path, attempt and type and compared; recorded outcomes are handed over in the
 //! order in which they happened, one at a time, so that replay does not depend on the order of polling.
 
+mod suspension;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,11 +19,13 @@ use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, 
 use flowloom_core::path::Path;
 use flowloom_core::value::Value;
 
+use crate::command::{CommandOutcome, DecidedCommand};
 use crate::divergence::{Divergence, compare_event};
 use crate::effects::Clock;
 use crate::error::JournalError;
-use crate::journal::{AppendResult, Journal, Lease, Signal};
+use crate::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
 use crate::publish::Publisher;
+use suspension::SuspendedStep;
 
 /// Whether a run may go beyond its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +51,7 @@ pub(crate) struct RunLog {
 struct LogState {
     next_seq: u64,
     durable: u64,
-    pending: Vec<Arc<Record>>,
+    pending: Batch,
     now: Option<u64>,
     stored: Vec<Arc<Record>>,
     waiters: Vec<(u64, Waker)>,
@@ -60,8 +64,7 @@ struct LogState {
     live_waiters: Vec<Waker>,
     active: usize,
     timers: usize,
-    uncertain: usize,
-    suspended: HashMap<Path, (u32, Waker)>,
+    suspended: HashMap<Path, SuspendedStep>,
     answers: HashMap<Path, Value>,
     resolutions: HashMap<(Path, u32), Resolution>,
 }
@@ -149,7 +152,7 @@ impl RunLog {
         // Events that are stored together share one reading of the clock.
         let at = *state.now.get_or_insert_with(|| self.clock.now_ms());
         let record = Record { run: self.lease.run, seq, at, path: path.clone(), attempt, event };
-        state.pending.push(Arc::new(record));
+        state.pending.records.push(Arc::new(record));
     }
 
     /// The recorded outcome of an attempt, once it is its turn; `None` if none is recorded.
@@ -230,7 +233,7 @@ impl RunLog {
     pub(crate) fn store_now(&self) -> Result<(), JournalError> {
         match self.submit_pending() {
             None => Ok(()),
-            Some((records, AppendResult::Done(result))) => self.mark_stored(&records, result),
+            Some((records, AppendResult::Done(result))) => self.mark_stored(&records, result).map(drop),
             // Unreachable for a journal that is immediate.
             Some((_, AppendResult::Later(_))) => {
                 Err(JournalError::Failed(StepFailure::new(Code::StoreFailed, "the journal did not answer")))
@@ -238,9 +241,9 @@ impl RunLog {
         }
     }
 
-    /// Hands the pending events to the journal.
+    /// Hands what is pending to the journal: events, and decisions about commands.
     pub(crate) fn submit_pending(&self) -> Option<(Vec<Arc<Record>>, AppendResult)> {
-        let records = {
+        let batch = {
             let mut state = self.lock_state();
             if state.pending.is_empty() {
                 return None;
@@ -252,22 +255,25 @@ impl RunLog {
             state.now = None;
             std::mem::take(&mut state.pending)
         };
-        let append = self.journal.append_records(self.lease, records.clone());
-        Some((records, append))
+        let records = batch.records.clone();
+        Some((records, self.journal.append_batch(self.lease, batch)))
     }
 
     /// Notes whether records were stored, and publishes them.
     pub(crate) fn mark_stored(
         &self,
         records: &[Arc<Record>],
-        result: Result<(), JournalError>,
-    ) -> Result<(), JournalError> {
+        result: Result<LeaseState, JournalError>,
+    ) -> Result<LeaseState, JournalError> {
         let mut state = self.lock_state();
-        if let Err(error) = result {
-            state.failure = Some(error.clone());
-            state.waiters.drain(..).for_each(|(_, waker)| waker.wake());
-            return Err(error);
-        }
+        let lease_state = match result {
+            Ok(lease_state) => lease_state,
+            Err(error) => {
+                state.failure = Some(error.clone());
+                state.waiters.drain(..).for_each(|(_, waker)| waker.wake());
+                return Err(error);
+            }
+        };
         if let Some(last) = records.last() {
             state.durable = last.seq;
         }
@@ -284,7 +290,7 @@ impl RunLog {
         drop(state);
         woken.into_iter().for_each(Waker::wake);
         self.publisher.publish_records(records);
-        Ok(())
+        Ok(lease_state)
     }
 
     /// All stored records, in order.
@@ -352,65 +358,21 @@ impl RunLog {
         state.active == 0 && state.pending.is_empty() && state.live
     }
 
-    /// Whether an uncertain effect waits for a decision.
-    pub(crate) fn is_uncertain(&self) -> bool {
-        self.lock_state().uncertain > 0
-    }
-
-    /// Waits for the answer to the question at `path`.
-    pub(crate) async fn wait_for_answer(&self, path: &Path, attempt: u32) -> Value {
-        self.suspend_until(path, attempt, |state| state.answers.get(path).cloned()).await
-    }
-
-    /// Waits for the decision about the uncertain effect at `path`.
-    pub(crate) async fn wait_for_resolution(&self, path: &Path, attempt: u32) -> Resolution {
-        let waits = !self.lock_state().resolutions.contains_key(&(path.clone(), attempt));
-        self.lock_state().uncertain += usize::from(waits);
-        let how =
-            self.suspend_until(path, attempt, |state| state.resolutions.get(&(path.clone(), attempt)).cloned()).await;
-        self.lock_state().uncertain -= usize::from(waits);
-        how
-    }
-
-    async fn suspend_until<T>(&self, path: &Path, attempt: u32, mut take: impl FnMut(&mut LogState) -> Option<T>) -> T {
-        poll_fn(|context| {
-            let mut state = self.lock_state();
-            match take(&mut state) {
-                Some(found) => Poll::Ready(found),
-                None => {
-                    state.suspended.insert(path.clone(), (attempt, context.waker().clone()));
-                    Poll::Pending
-                }
-            }
-        })
-        .await
-    }
-
     /// Never completes: a branch whose effect was abandoned waits here until it is dropped.
     pub(crate) async fn wait_forever(&self) {
         std::future::pending::<()>().await;
     }
 
-    /// Records a signal for a waiting step and wakes the step. A signal that no step waits for is dropped: an answer is
-    /// accepted only once.
-    pub(crate) fn apply_signal(&self, signal: Signal) {
-        let path = match &signal {
-            Signal::Cancel { .. } => return,
-            Signal::Answer { path, .. } | Signal::Resolve { path, .. } => path.clone(),
-        };
-        let Some((attempt, waker)) = self.lock_state().suspended.remove(&path) else { return };
-        match signal {
-            Signal::Cancel { .. } => {}
-            Signal::Answer { value, by, .. } => {
-                self.append_event(&path, attempt, Event::Answered { value: value.clone(), by });
-                self.lock_state().answers.insert(path, value);
-            }
-            Signal::Resolve { how, by, .. } => {
-                self.append_event(&path, attempt, Event::Resolved { how: how.clone(), by });
-                self.lock_state().resolutions.insert((path, attempt), how);
-            }
-        }
-        waker.wake();
+    /// Records the cancellation of the run, and that the command asked for it.
+    pub(crate) fn record_cancellation(&self, by: String, command: Option<String>) {
+        let mut state = self.lock_state();
+        self.push_event(&mut state, &Path::root(), 0, Event::CancelRequested { by });
+        state.pending.decided.extend(command.map(|id| DecidedCommand { id, outcome: CommandOutcome::Applied }));
+    }
+
+    /// Releases the lease with the next append, unless a command is pending.
+    pub(crate) fn request_release(&self) {
+        self.lock_state().pending.releases_lease = true;
     }
 
     /// Whether events can still be stored.
@@ -434,6 +396,13 @@ impl LogState {
             }
             Event::Resolved { how, .. } => {
                 self.resolutions.insert((record.path.clone(), record.attempt), how.clone());
+            }
+            // The decision was used. If there is no outcome, the effect is uncertain again.
+            Event::StepResent => {
+                let (path, attempt) = (record.path.clone(), record.attempt);
+                self.resolutions.remove(&(path.clone(), attempt));
+                self.recorded.remove(&(path, attempt, EventKind::StepUncertain));
+                return;
             }
             _ => {}
         }

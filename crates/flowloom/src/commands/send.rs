@@ -1,0 +1,46 @@
+//! Sends a command to a run, as every command of the terminal does.
+
+use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::runs::commands::DECISION_TIMEOUT;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::command::{CommandOutcome, RunCommand};
+use flowloom_runtime::effects::Clock as _;
+use flowloom_runtime::{Engine, Run, RunError, RunOutcome};
+
+use crate::failure::CommandError;
+
+/// Where a command has got to.
+pub(super) enum Delivery {
+    /// This process drove the run, which applied it.
+    Driven(Box<RunOutcome>),
+    /// Another worker applied it.
+    Applied,
+    /// It is stored, and another worker will decide about it.
+    Stored,
+}
+
+/// Sends a command to a run, and drives the run with `drive` unless another worker does. Fails with the reason if the
+/// command is rejected.
+pub(super) async fn send_command(
+    app: &App,
+    opened: &LoadedRun,
+    command: RunCommand,
+    drive: impl AsyncFnOnce(&Engine, Run) -> Option<RunOutcome>,
+) -> Result<Delivery, CommandError> {
+    let id = opened.id;
+    let posted = app.store.post_command(id, command, SystemClock.now_ms()).await?.record;
+    let engine = app.engine_for_run(opened)?;
+    let mut driven = None;
+    match engine.resume_run(id, opened.plan.clone()).await {
+        Ok(run) => driven = drive(&engine, run).await,
+        // Another worker drives the run or has ended it.
+        Err(error) if error.is_owned() || matches!(error, RunError::Ended(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match (app.store.wait_for_decision(id, &posted, DECISION_TIMEOUT).await?, driven) {
+        (Some(CommandOutcome::Rejected(reason)), _) => Err(reason.into()),
+        (_, Some(outcome)) => Ok(Delivery::Driven(Box::new(outcome))),
+        (Some(CommandOutcome::Applied), None) => Ok(Delivery::Applied),
+        (None, None) => Ok(Delivery::Stored),
+    }
+}

@@ -1,0 +1,136 @@
+//! Steps that wait for a person, and the commands that end their wait.
+
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+
+use flowloom_core::event::{Event, Resolution};
+use flowloom_core::path::Path;
+use flowloom_core::value::Value;
+
+use super::{LogState, RunLog};
+use crate::command::{CommandAction, CommandOutcome, DecidedCommand, RunCommand};
+use crate::error::RunError;
+use crate::schema::validation_errors;
+
+/// A step that waits for a person.
+pub(super) struct SuspendedStep {
+    attempt: u32,
+    wait: PersonWait,
+    waker: Waker,
+}
+
+/// What a suspended step waits for.
+#[derive(Clone, PartialEq)]
+enum PersonWait {
+    /// An answer that matches the schema.
+    Answer { schema: Option<Value> },
+    /// A decision about its uncertain effect.
+    Resolution,
+}
+
+impl RunLog {
+    /// Whether an uncertain effect waits for a decision.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        self.lock_state().suspended.values().any(|step| step.wait == PersonWait::Resolution)
+    }
+
+    /// Waits for an answer that matches `schema` to the question at `path`.
+    pub(crate) async fn wait_for_answer(&self, path: &Path, attempt: u32, schema: Option<&Value>) -> Value {
+        let wait = PersonWait::Answer { schema: schema.cloned() };
+        self.suspend_until(path, attempt, wait, |state| state.answers.get(path).cloned()).await
+    }
+
+    /// Waits for the decision about the uncertain effect at `path`.
+    pub(crate) async fn wait_for_resolution(&self, path: &Path, attempt: u32) -> Resolution {
+        let find = |state: &LogState| state.resolutions.get(&(path.clone(), attempt)).cloned();
+        self.suspend_until(path, attempt, PersonWait::Resolution, find).await
+    }
+
+    async fn suspend_until<T>(
+        &self,
+        path: &Path,
+        attempt: u32,
+        wait: PersonWait,
+        find: impl Fn(&LogState) -> Option<T>,
+    ) -> T {
+        let _guard = SuspensionGuard { log: self, path };
+        poll_fn(|context| {
+            let mut state = self.lock_state();
+            match find(&state) {
+                Some(found) => Poll::Ready(found),
+                None => {
+                    let step = SuspendedStep { attempt, wait: wait.clone(), waker: context.waker().clone() };
+                    state.suspended.insert(path.clone(), step);
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Applies an answer or a decision to the step that waits for it, or rejects it; either way the decision is stored
+    /// together with the event. Returns whether a step continues.
+    pub(crate) fn decide_command(&self, command: RunCommand) -> bool {
+        let RunCommand { id, sender, action } = command;
+        let decided = match action {
+            CommandAction::Cancel {} | CommandAction::Resume {} => Ok(None),
+            CommandAction::Unknown {} => Err(RunError::UnknownCommand),
+            CommandAction::Answer { path, value } => self.apply_answer(&path, value, sender).map(Some),
+            CommandAction::Resolve { path, how } => self.apply_resolution(&path, how, sender).map(Some),
+        };
+        let (outcome, waker) = match decided {
+            Ok(waker) => (CommandOutcome::Applied, waker),
+            Err(error) => (CommandOutcome::Rejected(error.into()), None),
+        };
+        self.lock_state().pending.decided.push(DecidedCommand { id, outcome });
+        let continues = waker.is_some();
+        waker.into_iter().for_each(Waker::wake);
+        continues
+    }
+
+    fn apply_answer(&self, path: &Path, value: Value, by: String) -> Result<Waker, RunError> {
+        let mut state = self.lock_state();
+        let (attempt, schema) = match state.suspended.get(path) {
+            Some(SuspendedStep { attempt, wait: PersonWait::Answer { schema }, .. }) => (*attempt, schema.as_ref()),
+            _ if state.answers.contains_key(path) => return Err(RunError::AlreadyAnswered(path.clone())),
+            _ => return Err(RunError::NotWaiting(path.clone())),
+        };
+        if let Some(complaints) = schema.and_then(|schema| validation_errors(schema, &value)) {
+            return Err(RunError::InvalidAnswer(complaints));
+        }
+        state.answers.insert(path.clone(), value.clone());
+        self.wake_suspended(&mut state, path, attempt, Event::Answered { value, by })
+    }
+
+    fn apply_resolution(&self, path: &Path, how: Resolution, by: String) -> Result<Waker, RunError> {
+        let mut state = self.lock_state();
+        let attempt = match state.suspended.get(path) {
+            Some(SuspendedStep { attempt, wait: PersonWait::Resolution, .. }) => *attempt,
+            _ if state.resolutions.keys().any(|(resolved, _)| resolved == path) => {
+                return Err(RunError::AlreadyResolved(path.clone()));
+            }
+            _ => return Err(RunError::NotWaiting(path.clone())),
+        };
+        state.resolutions.insert((path.clone(), attempt), how.clone());
+        self.wake_suspended(&mut state, path, attempt, Event::Resolved { how, by })
+    }
+
+    /// Appends the event that a suspended step waits for, and returns the waker of the step.
+    fn wake_suspended(&self, state: &mut LogState, path: &Path, attempt: u32, event: Event) -> Result<Waker, RunError> {
+        let step = state.suspended.remove(path).ok_or_else(|| RunError::NotWaiting(path.clone()))?;
+        self.push_event(state, path, attempt, event);
+        Ok(step.waker)
+    }
+}
+
+/// Removes a step from the suspended ones when its branch ends.
+struct SuspensionGuard<'a> {
+    log: &'a RunLog,
+    path: &'a Path,
+}
+
+impl Drop for SuspensionGuard<'_> {
+    fn drop(&mut self) {
+        self.log.lock_state().suspended.remove(self.path);
+    }
+}

@@ -1,0 +1,235 @@
+//! Commands to runs: `cancel`, `resume`, `answer` and `resolve`.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use flowloom_app::engines::LoadedRun;
+use flowloom_app::keys::Scope;
+use flowloom_app::runs::commands::{SentCommands, new_command};
+use flowloom_core::code::Code;
+use flowloom_core::event::Resolution;
+use flowloom_core::path::Path as StepPath;
+use flowloom_core::state::{Phase, RunState};
+use flowloom_core::value::Value;
+use flowloom_runtime::RunError;
+use flowloom_runtime::command::CommandAction;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::answer::{WaitQuery, open_own_run, respond_with_run};
+use super::run_schema::RunSchema;
+use super::start::idempotency_key;
+use crate::body::JsonBody;
+use crate::caller::Caller;
+use crate::params::{PathParam, QueryParams};
+use crate::problem::{ApiResult, Problem};
+use crate::state::Server;
+
+/// Characters that an id cannot have in a URL as they are.
+const RESERVED_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A request that sends a command to a run. Query parameters are separate arguments, because the OpenAPI document is derived from
+/// the handlers.
+pub(crate) struct CommandRequest {
+    server: Server,
+    caller: Caller,
+    /// Id of the run, from the path.
+    id: String,
+    headers: HeaderMap,
+}
+
+impl FromRequestParts<Server> for CommandRequest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> ApiResult<CommandRequest> {
+        let caller = Caller::from_request_parts(parts, server).await?;
+        let PathParam(id) = PathParam::from_request_parts(parts, server).await?;
+        Ok(CommandRequest { server: server.clone(), caller, id, headers: parts.headers.clone() })
+    }
+}
+
+impl CommandRequest {
+    /// Opens the run if the caller may send commands to it.
+    async fn open_run(&self) -> ApiResult<LoadedRun> {
+        self.caller.require_scope(Scope::Run)?;
+        open_own_run(&self.server.app, &self.caller, &self.id).await
+    }
+
+    /// Sends a command to the run and responds with the state of the run: 200 if the command was applied, 202 if it is
+    /// stored. `build` makes the command for the state of the run, and for the same command if the request is a repetition.
+    async fn send_command(
+        self,
+        waiting: WaitQuery,
+        build: impl FnOnce(&RunState, Option<&CommandAction>) -> ApiResult<CommandAction>,
+    ) -> ApiResult<Response> {
+        let opened = self.open_run().await?;
+        let (run, state, key) = (opened.id, opened.state(), idempotency_key(&self.headers));
+        let known = match &key {
+            Some(key) => self.server.app.store.find_command(run, key)?,
+            None => None,
+        };
+        if known.is_none() && state.status.is_final() {
+            return Err(RunError::Ended(state.status).into());
+        }
+        let action = build(&state, known.as_ref().map(|known| &known.command.action))?;
+        let command = new_command(key, self.caller.user_id(), action);
+        let location = format!("/api/v1/runs/{run}/commands/{}", utf8_percent_encode(&command.id, RESERVED_CHARACTERS));
+        let SentCommands { active, is_applied } = self.server.runs.send_command(opened, command).await?;
+        let mut response = respond_with_run(&self.server, active, waiting, &self.headers).await?;
+        *response.status_mut() = if is_applied { StatusCode::OK } else { StatusCode::ACCEPTED };
+        if let Ok(location) = HeaderValue::from_str(&location) {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        Ok(response)
+    }
+}
+
+/// Cancels a run.
+#[utoipa::path(post, path = "/api/v1/runs/{id}/cancel", tag = "runs", operation_id = "cancel_run",
+    params(("id" = String, Path), WaitQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body are one command; the key is the id of the command")), security(("key" = ["run"])),
+    responses((status = 200, description = "The command was applied; the body is the state of the run", content((RunSchema = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The command is stored and will be applied; `Location` names it", body = RunSchema),
+        (status = 404, description = "The run does not exist, or belongs to another user"),
+        (status = 409, description = "The run has ended")))]
+pub(crate) async fn cancel_run(
+    call: CommandRequest,
+    QueryParams(waiting): QueryParams<WaitQuery>,
+) -> ApiResult<Response> {
+    call.send_command(waiting, |_, _| Ok(CommandAction::Cancel {})).await
+}
+
+/// Resumes an interrupted run. For a run that has ended, responds with its state.
+#[utoipa::path(post, path = "/api/v1/runs/{id}/resume", tag = "runs", operation_id = "resume_run",
+    params(("id" = String, Path), WaitQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body are one command; the key is the id of the command")), security(("key" = ["run"])),
+    responses((status = 200, description = "The command was applied; the body is the state of the run", content((RunSchema = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The command is stored and will be applied; `Location` names it", body = RunSchema),
+        (status = 404, description = "The run does not exist, or belongs to another user"),
+        (status = 409, description = "The run has ended")))]
+pub(crate) async fn resume_run(
+    call: CommandRequest,
+    QueryParams(waiting): QueryParams<WaitQuery>,
+) -> ApiResult<Response> {
+    let opened = call.open_run().await?;
+    // A run that has ended needs no resuming; its state answers the request.
+    if opened.state().status.is_final() {
+        let active = call.server.supervisor.find_started(opened.id);
+        return respond_with_run(&call.server, active, waiting, &call.headers).await;
+    }
+    call.send_command(waiting, |_, _| Ok(CommandAction::Resume {})).await
+}
+
+/// The answer to a question of a run.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AnswerRequest {
+    /// The answer, any JSON value.
+    #[schema(value_type = serde_json::Value)]
+    value: Value,
+    /// Path of the step that asks, if there are several.
+    #[serde(default)]
+    path: Option<String>,
+    /// The `subject` of the question that is answered; the request is rejected if it does not match.
+    #[serde(default)]
+    subject: Option<String>,
+}
+
+/// Answers a question of a waiting run and resumes it.
+#[utoipa::path(post, path = "/api/v1/runs/{id}/answer", tag = "runs", operation_id = "answer_run", request_body = AnswerRequest,
+    params(("id" = String, Path), WaitQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body are one command; the key is the id of the command")), security(("key" = ["run"])),
+    responses((status = 200, description = "The command was applied; the body is the state of the run", content((RunSchema = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The command is stored and will be applied; `Location` names it", body = RunSchema),
+        (status = 404, description = "The run does not exist, or belongs to another user"),
+        (status = 409, description = "The run has no such question, or another command answered it")))]
+pub(crate) async fn answer_run(
+    call: CommandRequest,
+    QueryParams(waiting): QueryParams<WaitQuery>,
+    JsonBody(reply, _): JsonBody<AnswerRequest>,
+) -> ApiResult<Response> {
+    let build = |state: &RunState, known: Option<&CommandAction>| {
+        if let Some(path) = known.and_then(CommandAction::path) {
+            return Ok(CommandAction::Answer { path: path.clone(), value: reply.value });
+        }
+        let path = select_step(state, reply.path.as_deref(), Phase::Waiting, "question")?;
+        let subject_hash = state.find_step(&path).and_then(|step| step.question.as_ref()?.subject);
+        if reply
+            .subject
+            .is_some_and(|subject| subject_hash.is_none_or(|subject_hash| subject_hash.to_string() != subject))
+        {
+            return Err(Problem::new(Code::AnswerInvalid, "the subject belongs to another question"));
+        }
+        Ok(CommandAction::Answer { path, value: reply.value })
+    };
+    call.send_command(waiting, build).await
+}
+
+/// A decision about an uncertain effect, which may or may not have happened.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResolveRequest {
+    /// Path of the effect.
+    path: String,
+    /// `resend`, `fail` or `value`.
+    how: ResolutionKind,
+    /// Output of the effect; required with `value`.
+    #[serde(default)]
+    #[schema(value_type = serde_json::Value)]
+    value: Option<Value>,
+}
+
+/// How an uncertain effect is resolved.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ResolutionKind {
+    /// Send the effect again.
+    Resend,
+    /// Record the effect as failed.
+    Fail,
+    /// Record the effect as successful with this output.
+    Value,
+}
+
+/// Resolves an uncertain effect and resumes the run.
+#[utoipa::path(post, path = "/api/v1/runs/{id}/resolve", tag = "runs", operation_id = "resolve_run", request_body = ResolveRequest,
+    params(("id" = String, Path), WaitQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body are one command; the key is the id of the command")), security(("key" = ["run"])),
+    responses((status = 200, description = "The command was applied; the body is the state of the run", content((RunSchema = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The command is stored and will be applied; `Location` names it", body = RunSchema),
+        (status = 404, description = "The run does not exist, or belongs to another user"),
+        (status = 409, description = "The run has no such uncertain effect, or another command resolved it")))]
+pub(crate) async fn resolve_run(
+    call: CommandRequest,
+    QueryParams(waiting): QueryParams<WaitQuery>,
+    JsonBody(decision, _): JsonBody<ResolveRequest>,
+) -> ApiResult<Response> {
+    let how = match (decision.how, decision.value) {
+        (ResolutionKind::Resend, None) => Resolution::Resend,
+        (ResolutionKind::Fail, None) => Resolution::Fail,
+        (ResolutionKind::Value, Some(value)) => Resolution::Value(value),
+        _ => return Err(Problem::new(Code::RequestInvalid, "\"value\" requires, and is only for, how: value")),
+    };
+    let build = |state: &RunState, known: Option<&CommandAction>| {
+        let path = match known.and_then(CommandAction::path) {
+            Some(path) if path.as_str() == decision.path => path.clone(),
+            _ => select_step(state, Some(&decision.path), Phase::Uncertain, "uncertain effect")?,
+        };
+        Ok(CommandAction::Resolve { path, how })
+    };
+    call.send_command(waiting, build).await
+}
+
+/// The named step, or the only candidate. Fails with `NothingToDo`.
+fn select_step(state: &RunState, path: Option<&str>, phase: Phase, what: &str) -> ApiResult<StepPath> {
+    let open: Vec<_> = state.steps().iter().filter(|step| step.phase == phase).collect();
+    let found = match (path, open.as_slice()) {
+        (None, [only]) => Some(only),
+        (None, _) => None,
+        (Some(path), _) => open.iter().find(|step| step.path.as_str() == path),
+    };
+    let paths: Vec<&str> = open.iter().map(|step| step.path.as_str()).collect();
+    let message = || format!("the run has no such open {what}; expected one of: {}", paths.join(", "));
+    found.map(|step| step.path.clone()).ok_or_else(|| Problem::new(Code::NothingToDo, message()))
+}

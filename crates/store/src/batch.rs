@@ -1,0 +1,179 @@
+//! Writes a batch of the journal in one transaction: events, what they change in other tables, and decisions about
+//! commands.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::render;
+use flowloom_runtime::JournalError;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_runtime::journal::{Batch, Lease, thread_namespace};
+
+use crate::abandoned::is_progress;
+use crate::commands;
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::StoreError;
+use crate::rows::EventRow;
+use crate::worker::LocalWorker;
+
+/// One batch, ready to be written.
+pub(crate) struct BatchWrite {
+    pub(crate) lease: Lease,
+    pub(crate) batch: Batch,
+    pub(crate) rows: Vec<EventRow>,
+    pub(crate) bundle: Option<(Hash, Arc<str>)>,
+    pub(crate) worker: Arc<LocalWorker>,
+    /// Whether the batch released the lease.
+    pub(crate) is_released: Arc<AtomicBool>,
+}
+
+impl BatchWrite {
+    pub(crate) fn write(&self, connection: &DbConnection) -> Result<(), StoreError> {
+        if let Some((hash, content)) = &self.bundle {
+            let sql = "insert into bundle values ($1, $2) on conflict do nothing";
+            connection.execute_unchecked(sql, params![&hash.to_string(), &**content])?;
+        }
+        for record in &self.batch.records {
+            if let Event::RunCreated(created) = &record.event {
+                self.insert_run(connection, record, created)?;
+            }
+        }
+        let locked = self.lock_run(connection)?;
+        if locked.has_failed_claims && self.batch.records.iter().any(|record| is_progress(record)) {
+            let sql = "update run set failed_claims = 0 where number = $1";
+            connection.execute_unchecked(sql, params![locked.number])?;
+        }
+        for (row, record) in self.rows.iter().zip(&self.batch.records) {
+            row.insert_into(connection, locked.number)?;
+            project_event(connection, locked.number, &locked.user, record)?;
+        }
+        let is_released = self.write_decisions(connection, &locked)?;
+        self.is_released.store(is_released, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Stores the decisions of the batch, and releases the lease if the batch wants that and no command is left. Returns
+    /// whether the lease is released.
+    fn write_decisions(&self, connection: &DbConnection, locked: &LockedRun) -> Result<bool, StoreError> {
+        let Batch { records, decided, releases_lease } = &self.batch;
+        let run = self.lease.run;
+        let at = records.last().map_or_else(|| SystemClock.now_ms(), |record| record.at);
+        let ended = records.iter().find_map(|record| match record.event {
+            Event::RunFinished { status, .. } => Some(status),
+            _ => None,
+        });
+        let decided_count = decided.len() as u64;
+        let left = locked.pending_commands.saturating_sub(decided_count);
+        commands::write_decisions(connection, run, decided, at)?;
+        if let Some(status) = ended.filter(|_| left > 0) {
+            commands::decide_pending(connection, run, status, at)?;
+        }
+        let left = if ended.is_some() { 0 } else { left };
+        if left != locked.pending_commands {
+            let sql = "update run set pending_commands = $1 where number = $2";
+            connection.execute_unchecked(sql, params![left, locked.number])?;
+            connection.notify_workers(run)?;
+        }
+        let is_released = *releases_lease && left == 0;
+        if is_released && ended.is_none() {
+            let sql = "update run set worker = null where number = $1";
+            connection.execute_unchecked(sql, params![locked.number])?;
+        }
+        Ok(is_released || ended.is_some())
+    }
+
+    fn insert_run(&self, connection: &DbConnection, record: &Record, created: &RunCreated) -> Result<(), StoreError> {
+        let RunCreated { name, user, workflow, thread_key, .. } = created;
+        if let Some(thread_key) = thread_key {
+            self.check_turn(connection, user, thread_key)?;
+        }
+        let sql = "insert into run (id, epoch, worker, created_at, format, name, status, user_id, bundle, workflow, thread_key) \
+                   values ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9, $10)";
+        let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
+        let (epoch, worker, format) = (self.lease.epoch, self.worker.name(), created.format.name());
+        let params = params![&id, epoch, worker, record.at, format, name, user, &bundle, workflow, thread_key];
+        connection.execute_unchecked(sql, params)
+    }
+
+    /// Rejects a second turn of a conversation while a living process drives one. A suspended turn does not block
+    /// others.
+    fn check_turn(&self, connection: &DbConnection, user: &str, thread_key: &str) -> Result<(), StoreError> {
+        connection.serialize_changes("turns")?;
+        let sql = "select id, worker from run where user_id = $1 and thread_key = $2 and finished_at is null \
+                   and status in ('queued', 'running') and worker is not null";
+        let others = connection.query_rows(sql, params![user, thread_key], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let living = self.worker.living_workers(connection)?;
+        let driven = |(id, worker): (String, String)| {
+            RunId::parse(&id).filter(|run| self.worker.is_driven_by(&worker, *run, &living))
+        };
+        match others.into_iter().find_map(driven) {
+            None => Ok(()),
+            Some(run) => Err(StoreError::ThreadBusy(run)),
+        }
+    }
+
+    /// Reads and locks the run's row. Fails with `OwnershipLost` if the lease is no longer valid.
+    fn lock_run(&self, connection: &DbConnection) -> Result<LockedRun, StoreError> {
+        let sql = "select number, user_id, failed_claims, pending_commands from run \
+                   where id = $1 and epoch = $2 and worker = $3";
+        let run = self.lease.run.to_string();
+        let read = |row: &DbRow<'_>| {
+            Ok(LockedRun {
+                number: row.get(0)?,
+                user: row.get(1)?,
+                has_failed_claims: row.get_count(2)? > 0,
+                pending_commands: row.get_count(3)?,
+            })
+        };
+        let found =
+            connection.query_first_for_update(sql, params![&run, self.lease.epoch, self.worker.name()], read)?;
+        found.ok_or_else(|| JournalError::OwnershipLost.into())
+    }
+}
+
+/// Columns of a run that an append needs.
+struct LockedRun {
+    number: i64,
+    user: String,
+    /// Whether the run made no progress since it was claimed.
+    has_failed_claims: bool,
+    /// Number of commands without a decision.
+    pending_commands: u64,
+}
+
+/// Updates the other tables that an event affects.
+fn project_event(connection: &DbConnection, number: i64, user: &str, record: &Record) -> Result<(), StoreError> {
+    match &record.event {
+        Event::RunStarted { .. } => set_status(connection, number, "running", None),
+        Event::RunSuspended { status } => set_status(connection, number, status.name(), None),
+        Event::RunFinished { status, thread, .. } => {
+            let store_thread = |thread| write_memory(connection, &thread_namespace(user), thread);
+            thread.as_ref().map_or(Ok(()), store_thread)?;
+            set_status(connection, number, status.name(), Some(record.at as i64))
+        }
+        Event::StepFinished { memory, .. } => memory.iter().try_for_each(|write| write_memory(connection, user, write)),
+        // The run continues after the command that ended its wait.
+        Event::Answered { .. } | Event::Resolved { .. } => set_status(connection, number, "running", None),
+        _ => Ok(()),
+    }
+}
+
+fn set_status(connection: &DbConnection, number: i64, status: &str, finished: Option<i64>) -> Result<(), StoreError> {
+    let sql =
+        "update run set status = $1, finished_at = $2, worker = case when $2 is null then worker end where number = $3";
+    connection.execute_unchecked(sql, params![status, finished, number])
+}
+
+pub(crate) fn write_memory(connection: &DbConnection, namespace: &str, write: &MemoryWrite) -> Result<(), StoreError> {
+    let set =
+        "insert into memory values ($1, $2, $3) on conflict (namespace, key) do update set value = excluded.value";
+    let forget = "delete from memory where namespace = $1 and key = $2";
+    match &write.value {
+        Some(value) => connection.execute_unchecked(set, params![namespace, &write.key, &render::to_json(value)]),
+        None => connection.execute_unchecked(forget, params![namespace, &write.key]),
+    }
+}

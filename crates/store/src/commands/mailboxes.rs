@@ -1,0 +1,118 @@
+//! The mailbox of each run that this process drives, and those who wait for a decision.
+
+use std::collections::{HashMap, HashSet};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use flowloom_core::id::RunId;
+use flowloom_runtime::command::RunCommand;
+use flowloom_runtime::effects::BoxFuture;
+use tokio::sync::oneshot;
+
+use super::watcher;
+use crate::db::DbSource;
+
+/// Mailboxes of the runs that this process drives.
+pub(crate) struct Mailboxes {
+    pub(super) source: DbSource,
+    state: Mutex<MailboxState>,
+}
+
+#[derive(Default)]
+struct MailboxState {
+    boxes: HashMap<RunId, Mailbox>,
+    /// Those who wait for a decision about a command of a run.
+    waiting: HashMap<RunId, Vec<oneshot::Sender<()>>>,
+    is_watching: bool,
+}
+
+#[derive(Default)]
+struct Mailbox {
+    commands: Vec<RunCommand>,
+    /// Ids of the commands that were delivered.
+    delivered: HashSet<String>,
+    waker: Option<Waker>,
+}
+
+impl Mailboxes {
+    pub(crate) fn new(source: DbSource) -> Mailboxes {
+        Mailboxes { source, state: Mutex::default() }
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, MailboxState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the mailbox of a run that this process is about to drive.
+    pub(crate) fn open_mailbox(self: &Arc<Mailboxes>, run: RunId) {
+        let mut state = self.lock_state();
+        state.boxes.entry(run).or_default();
+        if !state.is_watching {
+            state.is_watching = watcher::start_watcher(self);
+        }
+    }
+
+    /// Removes the mailbox of a run that this process no longer drives.
+    pub(crate) fn close_mailbox(&self, run: RunId) {
+        self.lock_state().boxes.remove(&run);
+    }
+
+    /// Completes with the next commands of a run.
+    pub(crate) fn next_commands(self: Arc<Mailboxes>, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
+        Box::pin(poll_fn(move |context| match self.lock_state().boxes.get_mut(&run) {
+            Some(mailbox) if mailbox.commands.is_empty() => {
+                mailbox.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            Some(mailbox) => Poll::Ready(std::mem::take(&mut mailbox.commands)),
+            None => Poll::Pending,
+        }))
+    }
+
+    /// Delivers a pending command, if this process drives the run.
+    pub(crate) fn deliver(&self, run: RunId, command: RunCommand) {
+        let waker = {
+            let mut state = self.lock_state();
+            let Some(mailbox) = state.boxes.get_mut(&run) else { return };
+            if !mailbox.delivered.insert(command.id.clone()) {
+                return;
+            }
+            mailbox.commands.push(command);
+            mailbox.waker.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Completes when a command of the run may have been decided.
+    pub(super) fn notify_decision(self: &Arc<Mailboxes>, run: RunId) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.lock_state();
+        let waiting = state.waiting.entry(run).or_default();
+        waiting.retain(|sender| !sender.is_closed());
+        waiting.push(sender);
+        if !state.is_watching {
+            state.is_watching = watcher::start_watcher(self);
+        }
+        receiver
+    }
+
+    /// Wakes those who wait for a decision about a command of the run.
+    pub(crate) fn wake_waiting(&self, run: RunId) {
+        let waiting = self.lock_state().waiting.remove(&run);
+        for sender in waiting.into_iter().flatten() {
+            // The receiver may have given up.
+            let _ = sender.send(());
+        }
+    }
+
+    /// Whether this process drives the run.
+    pub(super) fn has_mailbox(&self, run: RunId) -> bool {
+        self.lock_state().boxes.contains_key(&run)
+    }
+
+    /// Whether this process drives any runs.
+    pub(super) fn has_mailboxes(&self) -> bool {
+        !self.lock_state().boxes.is_empty()
+    }
+}

@@ -1,0 +1,203 @@
+//! The inbox of each run: commands, and the decisions about them. A command is stored in a transaction that also reads
+//! whether a worker drives the run. The worker releases the run in a transaction that checks the inbox. So whichever
+//! commits first, someone applies the command: the worker, or the process that received the command.
+
+mod mailboxes;
+mod watcher;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
+use flowloom_core::id::RunId;
+use flowloom_core::status::Status;
+use flowloom_runtime::JournalError;
+use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
+
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::StoreError;
+use crate::store::Store;
+pub(crate) use mailboxes::Mailboxes;
+
+/// Interval at which a process that waits for a decision reads it, in case it misses the notification.
+const DECISION_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+const COMMAND_COLUMNS: &str = "id, sender, action, sent_at, outcome, code, reason, decided_at";
+
+/// The result of storing a command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PostedCommand {
+    /// The command, and the decision about it if there is one already.
+    pub record: CommandRecord,
+    /// Whether a worker had the run's lease when the command was stored. If it is alive, it decides about the command.
+    pub has_worker: bool,
+}
+
+impl Store {
+    /// Stores a command to a run at the time `at`. A command with a known id is the same command, sent again. A command to
+    /// a run that has ended is rejected and not stored. Fails with `RunNotFound`, and with `CommandReused` if the id
+    /// belongs to another command of the run.
+    pub async fn post_command(&self, run: RunId, command: RunCommand, at: u64) -> Result<PostedCommand, StoreError> {
+        let posted = match &self.runs {
+            Some(runs) => runs.post_command(run, command, at)?,
+            None => {
+                let slot = Arc::new(Mutex::new(None));
+                let (filled, post) = (slot.clone(), CommandPost { run, command, at });
+                let job = move |db: &DbConnection| {
+                    let posted = post.write(db)?;
+                    *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(posted);
+                    Ok(())
+                };
+                self.writer.submit_job(Box::new(job)).await?;
+                let posted = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                posted.ok_or(StoreError::Closed)?
+            }
+        };
+        if posted.record.outcome.is_none() {
+            self.mailboxes.deliver(run, posted.record.command.clone());
+        }
+        Ok(posted)
+    }
+
+    /// A command to a run; `None` if there is none with this id.
+    pub fn find_command(&self, run: RunId, id: &str) -> Result<Option<CommandRecord>, StoreError> {
+        match &self.runs {
+            Some(runs) => Ok(runs.find_command(run, id)),
+            None => self.read_with(|db| read_command(db, run, id)),
+        }
+    }
+
+    /// Waits until there is a decision about a command that was stored, at most for `timeout`; `None` if there is none by then.
+    pub async fn wait_for_decision(
+        &self,
+        run: RunId,
+        posted: &CommandRecord,
+        timeout: Duration,
+    ) -> Result<Option<CommandOutcome>, StoreError> {
+        if let Some(outcome) = &posted.outcome {
+            return Ok(Some(outcome.clone()));
+        }
+        let decided = async {
+            loop {
+                let notified = self.mailboxes.notify_decision(run);
+                if let Some(CommandRecord { outcome: Some(outcome), .. }) =
+                    self.find_command(run, &posted.command.id)?
+                {
+                    return Ok(outcome);
+                }
+                // A process that is not notified reads again.
+                let _ = tokio::time::timeout(DECISION_POLL_INTERVAL, notified).await;
+            }
+        };
+        tokio::time::timeout(timeout, decided).await.ok().transpose()
+    }
+
+    /// The pending commands of a run, in the order in which they were sent.
+    pub(crate) fn read_pending_commands(&self, run: RunId) -> Result<Vec<RunCommand>, StoreError> {
+        match &self.runs {
+            Some(runs) => Ok(runs.pending_commands(run)),
+            None => self.read_with(|db| read_pending_commands(db, run)),
+        }
+    }
+}
+
+/// A command that is about to be stored.
+struct CommandPost {
+    run: RunId,
+    command: RunCommand,
+    at: u64,
+}
+
+impl CommandPost {
+    fn write(&self, db: &DbConnection) -> Result<PostedCommand, StoreError> {
+        let CommandPost { run, command, at } = self;
+        let id = run.to_string();
+        let sql = "select number, status, worker, finished_at is not null from run where id = $1";
+        let found = db.query_first_for_update(sql, params![&id], |row| {
+            let status = Status::parse(&row.get::<String>(1)?).unwrap_or(Status::Failed);
+            let has_worker = row.get::<Option<String>>(2)?.is_some();
+            Ok((row.get::<i64>(0)?, has_worker, row.get::<bool>(3)?.then_some(status)))
+        })?;
+        let (number, has_worker, ended) = found.ok_or(JournalError::RunNotFound(*run))?;
+        if let Some(record) = read_command(db, *run, &command.id)? {
+            return match record.is_repeated_by(command) {
+                true => Ok(PostedCommand { record, has_worker }),
+                false => Err(JournalError::CommandReused(command.id.clone()).into()),
+            };
+        }
+        if let Some(status) = ended {
+            return Ok(PostedCommand { record: CommandRecord::decide_late(command.clone(), *at, status), has_worker });
+        }
+        let action = serde_json::to_string(&command.action).map_err(StoreError::Unserializable)?;
+        let insert = "insert into command (run, id, sender, action, sent_at) values ($1, $2, $3, $4, $5)";
+        db.execute_unchecked(insert, params![&id, &command.id, &command.sender, &action, *at])?;
+        let count = "update run set pending_commands = pending_commands + 1 where number = $1";
+        db.execute_unchecked(count, params![number])?;
+        db.notify_workers(*run)?;
+        Ok(PostedCommand { record: CommandRecord::new_pending(command.clone(), *at), has_worker })
+    }
+}
+
+/// Stores decisions about commands of a run.
+pub(crate) fn write_decisions(
+    db: &DbConnection,
+    run: RunId,
+    decided: &[DecidedCommand],
+    at: u64,
+) -> Result<(), StoreError> {
+    let id = run.to_string();
+    for DecidedCommand { id: command, outcome } in decided {
+        let (outcome, code, reason) = match outcome {
+            CommandOutcome::Applied => ("applied", None, None),
+            CommandOutcome::Rejected(error) => ("rejected", Some(error.code.to_string()), Some(error.message.as_str())),
+        };
+        let code = code.as_deref();
+        let sql = "update command set outcome = $1, code = $2, reason = $3, decided_at = $4 \
+                   where run = $5 and id = $6 and outcome is null";
+        db.execute_unchecked(sql, params![outcome, code, reason, at, &id, command])?;
+    }
+    Ok(())
+}
+
+/// Decides about the pending commands of a run that ends with `status`.
+pub(crate) fn decide_pending(db: &DbConnection, run: RunId, status: Status, at: u64) -> Result<(), StoreError> {
+    let decided: Vec<_> = read_pending_commands(db, run)?
+        .into_iter()
+        .filter_map(|command| {
+            let rejected = CommandRecord::decide_late(command, at, status);
+            Some(DecidedCommand { id: rejected.command.id, outcome: rejected.outcome? })
+        })
+        .collect();
+    write_decisions(db, run, &decided, at)
+}
+
+fn read_command(db: &DbConnection, run: RunId, id: &str) -> Result<Option<CommandRecord>, StoreError> {
+    let sql = format!("select {COMMAND_COLUMNS} from command where run = $1 and id = $2");
+    db.query_first(&sql, params![&run.to_string(), id], parse_command)
+}
+
+fn read_pending_commands(db: &DbConnection, run: RunId) -> Result<Vec<RunCommand>, StoreError> {
+    let sql = format!("select {COMMAND_COLUMNS} from command where run = $1 and outcome is null order by number");
+    db.query_rows(&sql, params![&run.to_string()], |row| parse_command(row).map(|record| record.command))
+}
+
+fn parse_command(row: &DbRow<'_>) -> Result<CommandRecord, StoreError> {
+    let (id, sender, action): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    // A command of a newer program is rejected by the worker that receives it.
+    let action = serde_json::from_str(&action).unwrap_or(CommandAction::Unknown {});
+    let (code, reason): (Option<String>, Option<String>) = (row.get(5)?, row.get(6)?);
+    let outcome = row.get::<Option<String>>(4)?.map(|outcome| match outcome.as_str() {
+        "applied" => CommandOutcome::Applied,
+        _ => {
+            let code = code.as_deref().and_then(Code::parse).unwrap_or(Code::NothingToDo);
+            CommandOutcome::Rejected(StepFailure::new(code, reason.unwrap_or_default()))
+        }
+    });
+    Ok(CommandRecord {
+        command: RunCommand { id, sender, action },
+        sent_at: row.get_count(3)?,
+        outcome,
+        decided_at: row.get::<Option<i64>>(7)?.map(|at| at as u64),
+    })
+}

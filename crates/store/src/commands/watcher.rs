@@ -1,0 +1,101 @@
+//! The thread that learns of commands of other processes. On Postgres it is notified; on SQLite it polls. It also polls
+//! on Postgres, more rarely, in case a notification is lost with its session.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use flowloom_core::id::RunId;
+
+use super::Mailboxes;
+use crate::db::postgres::CommandListener;
+use crate::db::{DbConnection, DbSource, params};
+use crate::error::StoreError;
+
+/// Interval at which SQLite is polled.
+const SQLITE_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Interval at which Postgres is polled.
+const POSTGRES_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Starts the thread. It ends with the mailboxes.
+pub(super) fn start_watcher(mailboxes: &Arc<Mailboxes>) -> bool {
+    let watched = Arc::downgrade(mailboxes);
+    std::thread::Builder::new().name("store-commands".into()).spawn(move || watch_commands(&watched)).is_ok()
+}
+
+fn watch_commands(mailboxes: &Weak<Mailboxes>) {
+    let mut watcher = None;
+    while let Some(mailboxes) = mailboxes.upgrade() {
+        if watcher.is_none() {
+            watcher = CommandWatcher::connect(&mailboxes.source).ok();
+        }
+        let polled = watcher.as_mut().is_some_and(|watcher| watcher.poll(&mailboxes).is_ok());
+        drop(mailboxes);
+        match &mut watcher {
+            Some(watcher) if polled && !watcher.is_lost() => watcher.wait(),
+            _ => {
+                watcher = None;
+                std::thread::sleep(SQLITE_POLL_INTERVAL);
+            }
+        }
+    }
+}
+
+/// The connections of the thread.
+struct CommandWatcher {
+    connection: DbConnection,
+    listener: Option<CommandListener>,
+    /// Runs with news; `None`: any run may have some.
+    notified: Option<Vec<RunId>>,
+}
+
+impl CommandWatcher {
+    fn connect(source: &DbSource) -> Result<CommandWatcher, StoreError> {
+        let listener = match source {
+            DbSource::Sqlite(_) => None,
+            DbSource::Postgres(database) => Some(CommandListener::connect(database)?),
+        };
+        Ok(CommandWatcher { connection: source.connect()?, listener, notified: None })
+    }
+
+    /// Whether notifications no longer arrive.
+    fn is_lost(&self) -> bool {
+        self.listener.as_ref().is_some_and(CommandListener::is_lost)
+    }
+
+    /// Waits for a notification, or until it is time to poll.
+    fn wait(&mut self) {
+        self.notified = match &mut self.listener {
+            None => {
+                std::thread::sleep(SQLITE_POLL_INTERVAL);
+                None
+            }
+            Some(listener) => listener.wait_for_notifications(POSTGRES_POLL_INTERVAL),
+        };
+    }
+
+    fn poll(&mut self, mailboxes: &Mailboxes) -> Result<(), StoreError> {
+        match self.notified.take() {
+            None if mailboxes.has_mailboxes() => self.deliver_all(mailboxes),
+            None => Ok(()),
+            Some(runs) => runs.into_iter().try_for_each(|run| {
+                mailboxes.wake_waiting(run);
+                if mailboxes.has_mailbox(run) { self.deliver_to(mailboxes, run) } else { Ok(()) }
+            }),
+        }
+    }
+
+    fn deliver_all(&self, mailboxes: &Mailboxes) -> Result<(), StoreError> {
+        let sql = "select distinct run from command where outcome is null";
+        let runs = self.connection.query_rows(sql, params![], |row| Ok(RunId::parse(&row.get::<String>(0)?)))?;
+        let own = runs.into_iter().flatten().filter(|run| mailboxes.has_mailbox(*run));
+        own.into_iter().try_for_each(|run| self.deliver_to(mailboxes, run))
+    }
+
+    fn deliver_to(&self, mailboxes: &Mailboxes, run: RunId) -> Result<(), StoreError> {
+        for command in super::read_pending_commands(&self.connection, run)? {
+            mailboxes.deliver(run, command);
+        }
+        Ok(())
+    }
+}
