@@ -138,7 +138,7 @@ impl ReceivedCommands {
     }
 
     /// Takes the commands that `is_wanted` selects, in the order in which they were received.
-    pub(crate) fn take_matching(&mut self, is_wanted: impl Fn(&CommandAction) -> bool) -> Vec<RunCommand> {
-        self.waiting.extract_if(.., |command| is_wanted(&command.action)).collect()
+    pub(crate) fn take_matching(&mut self, is_wanted: impl Fn(&RunCommand) -> bool) -> Vec<RunCommand> {
+        self.waiting.extract_if(.., |command| is_wanted(command)).collect()
     }
 }

@@ -198,7 +198,7 @@ impl Drive {
         let cancellations = match &mut self.inbox {
             Some(inbox) => {
                 inbox.poll_commands(context, &self.journal, self.log.lease.run)?;
-                inbox.received.take_matching(|action| matches!(action, CommandAction::Cancel {}))
+                inbox.received.take_matching(|command| matches!(command.action, CommandAction::Cancel {}))
             }
             None => Vec::new(),
         };
@@ -216,10 +216,12 @@ impl Drive {
         Ok(())
     }
 
-    /// Decides about the received commands; `false` if there are none. The interpreter must be blocked, so that every
-    /// step that can wait for a person does.
+    /// Decides about the received commands; `false` if there are none to decide about. The interpreter must be blocked, so
+    /// that every step that can wait for a person does, except for child effects of a block that is still running.
     fn decide_commands(&mut self) -> bool {
-        let commands = self.inbox.as_mut().map(|inbox| inbox.received.take_matching(|_| true)).unwrap_or_default();
+        let log = &self.log;
+        let take = |inbox: &mut Inbox| inbox.received.take_matching(|command| !log.may_begin_to_wait(command));
+        let commands = self.inbox.as_mut().map(take).unwrap_or_default();
         let has_any = !commands.is_empty();
         for command in commands {
             if self.log.decide_command(command) {

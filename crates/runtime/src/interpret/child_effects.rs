@@ -5,7 +5,7 @@
 //! interrupted is performed again and receives the recorded results.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::chat::{GenerateOptions, Message};
 use flowloom_core::code::Code;
@@ -17,6 +17,7 @@ use flowloom_core::value::Value;
 
 use super::{Interpreter, Interrupt, StepContext};
 use crate::effects::{ChildEffects, EffectFuture, SandboxHost};
+use crate::log::{ActivityScope, HostGuard};
 
 /// The run as seen by one attempt of a step. Most steps have no child effects, so this is small and clones nothing
 /// until the first one.
@@ -24,15 +25,31 @@ pub(super) struct ChildEffectRunner<'a> {
     interpreter: &'a Interpreter,
     place: &'a StepContext,
     attempt: u32,
+    scope: Arc<ActivityScope>,
+    _host: HostGuard,
     request_count: AtomicUsize,
     progress_count: AtomicUsize,
     interrupt: Mutex<Option<Box<Interrupt>>>,
 }
 
 impl<'a> ChildEffectRunner<'a> {
-    pub(super) fn new(interpreter: &'a Interpreter, place: &'a StepContext, attempt: u32) -> ChildEffectRunner<'a> {
-        let (request_count, progress_count, halt) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
-        ChildEffectRunner { interpreter, place, attempt, request_count, progress_count, interrupt: halt }
+    pub(super) fn new(
+        interpreter: &'a Interpreter,
+        place: &'a StepContext,
+        attempt: u32,
+        scope: &Arc<ActivityScope>,
+    ) -> ChildEffectRunner<'a> {
+        let (request_count, progress_count, interrupt) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
+        ChildEffectRunner {
+            interpreter,
+            place,
+            attempt,
+            scope: scope.clone(),
+            _host: interpreter.log.register_host(&place.path),
+            request_count,
+            progress_count,
+            interrupt,
+        }
     }
 
     /// The interrupt of the run, if one occurred during a child effect.
@@ -51,7 +68,7 @@ impl<'a> ChildEffectRunner<'a> {
 
     async fn perform_child(&self, request: Request) -> Result<Value, StepFailure> {
         let place = StepContext {
-            shares_permit: true,
+            enclosing: Some(self.scope.clone()),
             ..self.place.with_path(self.next_path(request.kind_name(), &self.request_count))
         };
         let request_count = self.interpreter.run_attempts(&Policy::default(), &place, || Ok(request.clone())).await;

@@ -14,11 +14,12 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use super::child_effects::ChildEffectRunner;
+use super::semaphore::LentPermit;
 use super::{Interpreter, Interrupt, StepContext};
 use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, BudgetAllowance, EffectContext};
 use crate::journal::profile_namespace;
-use crate::log::{Mode, RecordedOutcome, RunLog};
+use crate::log::{ActivityPause, ActivityScope, Mode, RecordedOutcome, RunLog};
 use crate::scope;
 
 /// The outcome of an effect.
@@ -160,10 +161,18 @@ impl Interpreter {
         if !was_started || effect.class == EffectClass::AtLeastOnce {
             return Ok(None);
         }
-        if self.log.take_record(&place.path, attempt, EventKind::StepUncertain).is_none() {
+        let was_uncertain = self.log.take_record(&place.path, attempt, EventKind::StepUncertain).is_some();
+        // A block affects the world through its child effects only, and each of them is decided about by itself.
+        if matches!(effect.request, Request::Python(_)) && !was_uncertain {
+            return Ok(None);
+        }
+        if !was_uncertain {
             self.log.append_event(&place.path, attempt, Event::StepUncertain);
         }
-        match self.log.wait_for_resolution(&place.path, attempt).await {
+        let paused = self.pause_enclosing(place);
+        let how = self.log.wait_for_resolution(&place.path, attempt).await;
+        drop(paused);
+        match how {
             Resolution::Resend => {
                 // A decision is for one dispatch: a crash after this event makes the effect uncertain again.
                 self.log.append_event(&place.path, attempt, Event::StepResent);
@@ -177,6 +186,12 @@ impl Interpreter {
                 Err(StepFailure::new(Code::EffectUncertain, message).into())
             }
         }
+    }
+
+    /// Lets the run be suspended, and other effects start, while a child effect waits for a person.
+    pub(super) fn pause_enclosing<'a>(&'a self, place: &StepContext) -> (ActivityPause, Option<LentPermit<'a>>) {
+        let lent = place.enclosing.as_ref().map(|_| self.in_flight.lend_permit());
+        (self.log.pause_activities(place.enclosing.as_ref()), lent)
     }
 
     async fn perform_with_timeout(
@@ -219,9 +234,11 @@ impl Interpreter {
             Request::Wait { duration_ms } => return self.wait_for_timer(place, attempt, *duration_ms).await,
             _ => {}
         }
-        let _activity = self.log.start_activity();
-        let _permit =
-            if place.shares_permit { None } else { Some(self.in_flight.acquire_permit(self.limits.parallel).await) };
+        let activity = self.log.start_activity(place.enclosing.as_ref());
+        let _permit = match place.enclosing {
+            Some(_) => None,
+            None => Some(self.in_flight.acquire_permit(self.limits.parallel).await),
+        };
         let mut aborted = AbortGuard::new(&self.log, &place.path, attempt);
         let context = self.effect_context(place, attempt);
         let effects = &self.effects;
@@ -235,13 +252,13 @@ impl Interpreter {
                 let content = effects.scraper.fetch_page(request, &context).await;
                 content.map(|content| plain_outcome(content.into())).map_err(EffectFailure::from)
             }
-            Request::Call(request) => self.call_function(request, context, place).await,
+            Request::Call(request) => self.call_function(request, context, place, activity.scope()).await,
             Request::HttpExchange(request) => {
                 let reply = effects.http.send_request(request, &context).await;
                 reply.map(|reply| plain_outcome(reply.to_value())).map_err(EffectFailure::from)
             }
             Request::Python(request) => {
-                let below = ChildEffectRunner::new(self, place, attempt);
+                let below = ChildEffectRunner::new(self, place, attempt, activity.scope());
                 let reply = effects.code.run_python(request, &below, &context).await;
                 match below.into_interrupt() {
                     Some(halt) => Err(EffectFailure::Halt(halt)),
@@ -271,10 +288,11 @@ impl Interpreter {
         request: &CallRequest,
         mut context: EffectContext,
         place: &StepContext,
+        scope: &Arc<ActivityScope>,
     ) -> Result<EffectOutcome, EffectFailure> {
         let allowance = Arc::new(BudgetAllowance::new(self.ledger.remaining_limits(&self.limits)));
         context.allowance = Some(allowance.clone());
-        let below = ChildEffectRunner::new(self, place, context.attempt);
+        let below = ChildEffectRunner::new(self, place, context.attempt, scope);
         let output = self.effects.functions.call_function(request, &context, &below).await;
         let usage = allowance.recorded_usage();
         self.ledger.add_usage(usage.as_ref());

@@ -189,7 +189,7 @@ impl Interpreter {
     async fn wait_for_retry(&self, place: &StepContext, attempt: u32, at: u64) {
         if !self.log.has_record(&place.path, attempt + 1, EventKind::StepStarted) {
             self.log.wait_until_live().await;
-            let _activity = self.log.start_activity();
+            let _activity = self.log.start_activity(place.enclosing.as_ref());
             self.effects.clock.sleep_until(at).await;
         }
     }

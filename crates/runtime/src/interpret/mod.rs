@@ -37,7 +37,7 @@ use flowloom_core::value::Value;
 use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, Effects};
 use crate::error::{JournalError, RunError};
-use crate::log::RunLog;
+use crate::log::{ActivityScope, RunLog};
 
 /// The reason why a branch stops.
 #[derive(Debug)]
@@ -90,8 +90,8 @@ pub(crate) struct StepContext {
     pub(crate) text: TextRules,
     pub(crate) nesting: u32,
     pub(crate) depth: u32,
-    /// Whether this is a child effect, which shares the permit of its step.
-    pub(crate) shares_permit: bool,
+    /// The effect around this one, if this is a child effect; it shares the permit of its step.
+    pub(crate) enclosing: Option<Arc<ActivityScope>>,
 }
 
 impl StepContext {
@@ -127,8 +127,7 @@ impl Interpreter {
     pub(crate) async fn run(&self, plan: &Plan, start: Env, left: &FinalEnv) -> StepResult {
         let mut guard = EnvGuard { env: start, final_env: left };
         let env = &mut guard.env;
-        let place =
-            StepContext { path: Path::root(), text: plan.text, nesting: 0, depth: self.depth, shares_permit: false };
+        let place = StepContext { path: Path::root(), text: plan.text, nesting: 0, depth: self.depth, enclosing: None };
         match self.run_step_at(&plan.root, env, place).await {
             Err(Interrupt::Return(output)) => Ok(output),
             result => result,

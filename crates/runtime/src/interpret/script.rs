@@ -66,7 +66,7 @@ impl Interpreter {
             seed: script_seed(&self.log.lease.run.to_string(), at),
         };
         let evaluated = {
-            let _activity = self.log.start_activity();
+            let _activity = self.log.start_activity(at.enclosing.as_ref());
             let evaluated = self.effects.code.evaluate_script(&request, &self.effect_context(at, 1)).await;
             evaluated.map_err(|error| script.place.locate_error(error))
         };

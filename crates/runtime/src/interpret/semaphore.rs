@@ -14,7 +14,8 @@ pub(crate) struct Semaphore {
 
 #[derive(Default)]
 struct SemaphoreState {
-    held: u32,
+    /// Permits that are held and not lent; negative for a moment if several child effects of one holder wait.
+    held: i64,
     tickets: u64,
     waiting: BTreeMap<u64, Waker>,
 }
@@ -27,6 +28,14 @@ impl Semaphore {
     /// Acquires a permit as soon as fewer than `limit` are held.
     pub(super) fn acquire_permit(&self, limit: u32) -> Acquire<'_> {
         Acquire { semaphore: self, limit: limit.max(1), ticket: None }
+    }
+
+    /// Lets another effect have a permit until the returned value is dropped.
+    pub(super) fn lend_permit(&self) -> LentPermit<'_> {
+        let mut state = self.lock_state();
+        state.held -= 1;
+        state.wake_next();
+        LentPermit { semaphore: self }
     }
 }
 
@@ -51,7 +60,7 @@ impl<'a> Future for Acquire<'a> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Permit<'a>> {
         let mut state = self.semaphore.lock_state();
-        if state.held < self.limit {
+        if state.held < i64::from(self.limit) {
             state.held += 1;
             if let Some(ticket) = self.ticket {
                 state.waiting.remove(&ticket);
@@ -93,6 +102,18 @@ impl Drop for Permit<'_> {
         let mut state = self.semaphore.lock_state();
         state.held -= 1;
         state.wake_next();
+    }
+}
+
+/// A permit whose holder waits for a person and lets another effect have it meanwhile. Afterwards the holder continues
+/// at once, even if that exceeds the limit for a moment.
+pub(super) struct LentPermit<'a> {
+    semaphore: &'a Semaphore,
+}
+
+impl Drop for LentPermit<'_> {
+    fn drop(&mut self) {
+        self.semaphore.lock_state().held += 1;
     }
 }
 

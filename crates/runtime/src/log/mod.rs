@@ -5,6 +5,7 @@
 //! interpreter produces is found there by path, attempt and type and compared; recorded outcomes are handed over in the
 //! order in which they happened, one at a time, so that replay does not depend on the order of polling.
 
+mod activity;
 mod suspension;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -25,6 +26,7 @@ use crate::effects::Clock;
 use crate::error::JournalError;
 use crate::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
 use crate::publish::Publisher;
+pub(crate) use activity::{ActivityPause, ActivityScope, HostGuard};
 use suspension::SuspendedStep;
 
 /// Whether a run may go beyond its record.
@@ -63,6 +65,8 @@ struct LogState {
     live: bool,
     live_waiters: Vec<Waker>,
     active: usize,
+    /// Paths of the blocks and functions in progress, which can have child effects.
+    hosts: HashSet<Arc<str>>,
     timers: usize,
     suspended: HashMap<Path, SuspendedStep>,
     answers: HashMap<Path, Value>,
@@ -335,12 +339,6 @@ impl RunLog {
         left.into_iter().min_by_key(|record| record.seq).cloned()
     }
 
-    /// Counts an effect (or a pause between attempts) as in progress until the guard is dropped.
-    pub(crate) fn start_activity(self: &Arc<RunLog>) -> Activity {
-        self.lock_state().active += 1;
-        Activity { log: self.clone() }
-    }
-
     /// Counts a waiting timer until the guard is dropped.
     pub(crate) fn start_timer(self: &Arc<RunLog>) -> Timer {
         self.lock_state().timers += 1;
@@ -413,17 +411,6 @@ impl LogState {
             self.outcomes.insert(record.seq);
         }
         self.recorded.insert(key, record.clone());
-    }
-}
-
-/// Marks an activity as in progress until it is dropped.
-pub(crate) struct Activity {
-    log: Arc<RunLog>,
-}
-
-impl Drop for Activity {
-    fn drop(&mut self) {
-        self.log.lock_state().active -= 1;
     }
 }
 

@@ -68,6 +68,17 @@ impl RunLog {
         .await
     }
 
+    /// Whether the step that a command is about may still begin to wait for it, because a block or function that runs
+    /// now has it as a child effect.
+    pub(crate) fn may_begin_to_wait(&self, command: &RunCommand) -> bool {
+        let Some(path) = command.action.path() else { return false };
+        let state = self.lock_state();
+        let is_decided = state.suspended.contains_key(path)
+            || state.answers.contains_key(path)
+            || state.resolutions.keys().any(|(resolved, _)| resolved == path);
+        state.active > 0 && !is_decided && path.ancestors().any(|above| state.hosts.contains(above))
+    }
+
     /// Applies an answer or a decision to the step that waits for it, or rejects it; either way the decision is stored
     /// together with the event. Returns whether a step continues.
     pub(crate) fn decide_command(&self, command: RunCommand) -> bool {

@@ -1,0 +1,99 @@
+//! Activities: what keeps a run from being suspended. An effect in progress is one, and so is a pause between attempts. A
+//! function or block that only waits, because one of its child effects waits for a person, is none while it waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use flowloom_core::path::Path;
+
+use super::RunLog;
+
+/// An effect in progress, and the effects around it.
+pub(crate) struct ActivityScope {
+    /// Number of child effects that wait for a person. Changed only under the lock of the log.
+    waiting: AtomicUsize,
+    parent: Option<Arc<ActivityScope>>,
+}
+
+impl RunLog {
+    /// Counts an effect (or a pause between attempts) within `parent` as in progress until the guard is dropped.
+    pub(crate) fn start_activity(self: &Arc<RunLog>, parent: Option<&Arc<ActivityScope>>) -> Activity {
+        let scope = ActivityScope { waiting: AtomicUsize::new(0), parent: parent.cloned() };
+        self.lock_state().active += 1;
+        Activity { log: self.clone(), scope: Arc::new(scope) }
+    }
+
+    /// Registers a block or function that can have child effects until the guard is dropped.
+    pub(crate) fn register_host(self: &Arc<RunLog>, path: &Path) -> HostGuard {
+        let path: Arc<str> = path.as_str().into();
+        self.lock_state().hosts.insert(path.clone());
+        HostGuard { log: self.clone(), path }
+    }
+
+    /// Does not count the effects around a child effect until the guard is dropped, because it waits for a person.
+    pub(crate) fn pause_activities(self: &Arc<RunLog>, scope: Option<&Arc<ActivityScope>>) -> ActivityPause {
+        let mut state = self.lock_state();
+        for scope in successors(scope) {
+            if scope.waiting.fetch_add(1, Ordering::Relaxed) == 0 {
+                state.active -= 1;
+            }
+        }
+        drop(state);
+        ActivityPause { log: self.clone(), scope: scope.cloned() }
+    }
+}
+
+fn successors(scope: Option<&Arc<ActivityScope>>) -> impl Iterator<Item = &Arc<ActivityScope>> {
+    std::iter::successors(scope, |scope| scope.parent.as_ref())
+}
+
+/// Marks an activity as in progress until it is dropped.
+pub(crate) struct Activity {
+    log: Arc<RunLog>,
+    scope: Arc<ActivityScope>,
+}
+
+impl Activity {
+    /// The scope of the child effects.
+    pub(crate) fn scope(&self) -> &Arc<ActivityScope> {
+        &self.scope
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        let mut state = self.log.lock_state();
+        if self.scope.waiting.load(Ordering::Relaxed) == 0 {
+            state.active -= 1;
+        }
+    }
+}
+
+/// Marks a block or function as one that can have child effects until it is dropped.
+pub(crate) struct HostGuard {
+    log: Arc<RunLog>,
+    path: Arc<str>,
+}
+
+impl Drop for HostGuard {
+    fn drop(&mut self) {
+        self.log.lock_state().hosts.remove(&self.path);
+    }
+}
+
+/// Marks the activities around a child effect as waiting until it is dropped.
+pub(crate) struct ActivityPause {
+    log: Arc<RunLog>,
+    scope: Option<Arc<ActivityScope>>,
+}
+
+impl Drop for ActivityPause {
+    fn drop(&mut self) {
+        let mut state = self.log.lock_state();
+        for scope in successors(self.scope.as_ref()) {
+            if scope.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
+                state.active += 1;
+            }
+        }
+    }
+}
