@@ -9,6 +9,7 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan, flow_function_id};
 use flowloom_core::state::RunState;
+use flowloom_core::status::Status;
 use flowloom_models::Models;
 use flowloom_models_local::LocalEngine;
 use flowloom_runtime::clock::SystemClock;
@@ -249,7 +250,10 @@ impl App {
         let Some(Event::RunCreated(created)) = records.first().map(|record| record.event.clone()) else {
             return Err(StoreError::Corrupt(Corruption::NotCreated(id)).into());
         };
-        let state = RunState::from_records(records.iter().map(|record| &**record)).map_err(RunError::from)?;
+        let mut state = RunState::from_records(records.iter().map(|record| &**record)).map_err(RunError::from)?;
+        if state.status == Status::Running && self.store.get_run(id)?.is_some_and(|run| !run.is_driven) {
+            state.status = Status::Interrupted;
+        }
         let ready = self.load_bundle(created.bundle)?;
         Ok(LoadedRun { id, records, plan: ready.plan.clone(), ready, state })
     }

@@ -12,6 +12,7 @@ use crate::config::error::ConfigError;
 use crate::definitions::error::DefinitionError;
 use crate::keys::UnknownScope;
 use crate::runs::inputs::InvalidBudget;
+use crate::runs::open_steps::NoOpenStep;
 use crate::schedules::ScheduleError;
 
 /// An error of a use case.
@@ -32,6 +33,9 @@ pub enum AppError {
     /// A run cannot be started, resumed or signalled, or is no longer driven.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// No step waits for the command.
+    #[error(transparent)]
+    NoOpenStep(#[from] NoOpenStep),
     /// A tool cannot be set up.
     #[error(transparent)]
     Tool(#[from] ToolError),
@@ -73,6 +77,7 @@ impl AppError {
             AppError::Definition(error) => error.code(),
             AppError::Block(error) => error.code(),
             AppError::Run(error) => error.code(),
+            AppError::NoOpenStep(_) => Code::NothingToDo,
             AppError::Tool(error) => error.code(),
             AppError::Schedule(_) => Code::ScheduleInvalid,
             AppError::Budget(_) | AppError::Scope(_) => Code::UsageInvalid,

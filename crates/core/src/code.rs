@@ -165,6 +165,7 @@ codes! {
     EffectUncertain = 1206 "an effect may or may not have happened";
     OwnershipLost = 1207 "the process lost the run";
     NothingToDo = 1208 "the run is not in a state for this";
+    Interrupted = 1209 "the program was stopped while it drove a run";
     StoreFailed = 1301 "the database failed";
     StoreFull = 1302 "the disk is full";
     StoreReadOnly = 1303 "the database cannot be written";

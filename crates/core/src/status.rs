@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 pub enum Status {
     /// Created, not started.
     Queued,
-    /// Leased by a worker, or interrupted and not yet resumed.
+    /// Leased by a worker.
     Running,
+    /// Running according to its events, but no living worker drives it. Derived when a run is read; never stored.
+    Interrupted,
     /// Every live branch waits for a person or a timer.
     Waiting,
     /// A crash interrupted an effect that must not be repeated automatically; a person must decide.
@@ -45,9 +47,10 @@ const fn new_row(status: Status, name: &'static str, exit_code: u8, http_status:
 }
 
 /// All statuses.
-pub const STATUS_TABLE: [StatusRow; 10] = [
+pub const STATUS_TABLE: [StatusRow; 11] = [
     new_row(Status::Queued, "queued", 1, 202),
     new_row(Status::Running, "running", 1, 202),
+    new_row(Status::Interrupted, "interrupted", 130, 202),
     new_row(Status::Waiting, "waiting", 4, 202),
     new_row(Status::Uncertain, "uncertain", 6, 409),
     new_row(Status::Succeeded, "succeeded", 0, 200),

@@ -6,13 +6,17 @@ use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::UnknownScope;
 use flowloom_app::runs::inputs::InvalidBudget;
+use flowloom_app::runs::open_steps::NoOpenStep;
 use flowloom_app::schedules::ScheduleError;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
+use flowloom_core::id::RunId;
 use flowloom_runtime::causes::log_causes;
 use flowloom_runtime::{JournalError, RunError};
 use flowloom_server::ServeError;
 use flowloom_store::StoreError;
+
+use crate::stop;
 
 /// An error that ends a command.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub(crate) struct CommandError {
     pub(crate) code: Code,
     /// What happened, in one sentence.
     pub(crate) message: String,
+    /// The run that was left interrupted.
+    pub(crate) interrupted: Option<RunId>,
 }
 
 /// The result of a command: the exit code of a finished command, or an error.
@@ -41,7 +47,15 @@ pub(crate) fn print_error(code: Code, place: &str, message: &str) {
 impl CommandError {
     /// An error outside of a run, with the exit code of its error code.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> CommandError {
-        CommandError { exit: exit_code(code), code, message: message.into() }
+        CommandError { exit: exit_code(code), code, message: message.into(), interrupted: None }
+    }
+
+    /// The program was stopped while it drove a run.
+    pub(crate) fn interrupted(run: RunId) -> CommandError {
+        let message = format!(
+            "interrupted; finished steps are stored; continue with flowloom resume {run}, or cancel with flowloom cancel {run}"
+        );
+        CommandError { interrupted: Some(run), ..CommandError::new(Code::Interrupted, message) }
     }
 
     /// A usage error, with exit code 2.
@@ -50,12 +64,13 @@ impl CommandError {
     }
 }
 
-/// The exit code of an error outside of a run: 1 for failures of the database or a download, 3 for divergence, else 2
-/// for wrong use.
+/// The exit code of an error outside of a run: 1 for failures of the database or a download, 3 for divergence, 130 if the
+/// program was stopped, else 2 for wrong use.
 fn exit_code(code: Code) -> u8 {
     match code {
         Code::StoreFailed | Code::StoreFull | Code::OwnershipLost | Code::ModelFetchFailed => 1,
         Code::ReplayDivergence => 3,
+        Code::Interrupted => stop::EXIT_CODE,
         _ => 2,
     }
 }
@@ -92,6 +107,7 @@ command_error_from!(
     DefinitionError,
     InvalidBudget,
     JournalError,
+    NoOpenStep,
     RunError,
     ScheduleError,
     StepFailure,

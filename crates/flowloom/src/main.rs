@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod failure;
 mod inputs;
+mod stop;
 mod terminal;
 
 use std::panic::PanicHookInfo;

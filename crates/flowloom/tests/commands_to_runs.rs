@@ -189,3 +189,88 @@ fn a_stored_answer_is_applied_by_the_next_resume() {
     let (code, ended) = place.run_json(&["resume", "last"]);
     assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
 }
+
+/// A pipeline whose only node is a Python block that sends a POST.
+fn write_posting_pipeline(world: &TestServer, place: &Workspace) {
+    let source = format!(
+        "import httpx\n\nasync def execute(inputs, context):\n    async with httpx.AsyncClient() as client:\n        \
+         reply = await client.post('http://{}/slow', json={{}})\n    return {{'status': reply.status_code}}\n",
+        world.address
+    );
+    let block = json!({"id": "post", "name": "post", "description": "d", "category": "process",
+        "execution_type": "python", "source_code": source, "input_schema": {}, "output_schema": {}});
+    std::fs::create_dir(place.path("blocks")).expect("created");
+    place.write("blocks/post.json", &block.to_string());
+    let node = json!({"id": "n1", "block_id": "post", "inputs": {}});
+    place.write("p.json", &json!({"id": "p", "name": "p", "nodes": [node], "edges": []}).to_string());
+}
+
+#[test]
+fn an_uncertain_request_of_a_block_suspends_the_run() {
+    let world = TestServer::start();
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", world.egress_config()));
+    write_posting_pipeline(&world, &place);
+    let mut child = place.start(&["run", "p.json"]);
+    world.wait_for_requests("/slow", 1);
+    send_signal(&child, "-9");
+    child.wait().expect("gone");
+    world.release_slow();
+    let (code, shown) = place.run_json(&["resume", "last"]);
+    assert_eq!((code, &shown["status"]), (6, &json!("uncertain")), "{shown}");
+    let shown = place.run_json(&["show", "last"]).1;
+    let events = shown["events"].as_array().expect("events");
+    let uncertain = events.iter().find(|event| event["event"] == "step_uncertain").expect("an uncertain step");
+    assert_eq!(uncertain["path"], "/nodes~1/n1/http~1");
+    // The block has the path of the only uncertain effect in it, too.
+    let (code, ended) = place.run_json(&["resolve", "last", "/nodes~1/n1", "--resend"]);
+    assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
+    assert_eq!(world.request_count("/slow"), 2);
+}
+
+#[test]
+fn ctrl_c_leaves_the_run_interrupted() {
+    let world = TestServer::start();
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", world.egress_config()));
+    place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
+    for (n, name) in [(1, "-INT"), (2, "-TERM")] {
+        let child = place.start(&["run", "flow.json", "--json"]);
+        world.wait_for_requests("/slow", n);
+        send_signal(&child, name);
+        let output = child.wait_with_output().expect("it ended");
+        assert_eq!(exit_code(&output), 130, "{}", stderr_text(&output));
+        let printed: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        assert_eq!((&printed["status"], &printed["error"]["code"]), (&json!("interrupted"), &json!("FL1209")));
+        let run = printed["run_id"].as_str().expect("an id");
+        for hint in [format!("flowloom resume {run}"), format!("flowloom cancel {run}")] {
+            assert!(stderr_text(&output).contains(&hint), "{}", stderr_text(&output));
+        }
+        let (shown, listed) = (place.run_json(&["show", run]).1, place.run_json(&["runs"]).1);
+        assert_eq!((&shown["status"], &listed[0]["status"]), (&json!("interrupted"), &json!("interrupted")));
+    }
+    assert_eq!(exit_code(&place.run(&["cancel", "last"])), 0);
+    world.release_slow();
+    let first = place.run_json(&["runs"]).1[1]["run_id"].as_str().expect("an id").to_owned();
+    let (code, ended) = place.run_json(&["resume", &first]);
+    assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
+    assert_eq!(world.request_count("/first"), 2, "finished steps are not repeated");
+}
+
+#[test]
+fn a_second_signal_stops_a_server_at_once() {
+    let world = TestServer::start();
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", world.egress_config()));
+    place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
+    let mut server = RunningServer::start(&place, &[]);
+    let started = server.post("/api/v1/runs", &json!({"workflow": "flow"})).json();
+    world.wait_for_requests("/slow", 1);
+    send_signal(&server.child, "-TERM");
+    // Its run would have ten seconds after the first signal.
+    while server.child.try_wait().expect("readable").is_none() {
+        send_signal(&server.child, "-TERM");
+        std::thread::yield_now();
+    }
+    assert_eq!(server.child.wait().expect("gone").code(), Some(130));
+    world.release_slow();
+    let (code, ended) = place.run_json(&["resume", started["run_id"].as_str().expect("an id")]);
+    assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
+}

@@ -93,23 +93,6 @@ fn cancel_reaches_another_process() {
 }
 
 #[test]
-fn an_interrupt_cancels_and_leaves_a_whole_record() {
-    let server = TestServer::start();
-    let place = Workspace::new(&format!("{ECHO_CONFIG}{}", server.egress_config()));
-    place.write("flow.json", &two_calls_flow(&server, "POST", "/slow"));
-    let child = place.start(&["run", "flow.json"]);
-    server.wait_for_requests("/slow", 1);
-    send_signal(&child, "-INT");
-    assert_eq!(exit_code(&child.wait_with_output().expect("it ended")), 130);
-    let (code, shown) = place.run_json(&["show", "last"]);
-    assert_eq!((code, shown["status"].as_str()), (0, Some("cancelled")));
-    let events = shown["events"].as_array().expect("events");
-    let names: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap_or_default()).collect();
-    assert!(names.ends_with(&["cancel_requested", "step_aborted", "run_finished"]), "{names:?}");
-    server.release_slow();
-}
-
-#[test]
 fn a_run_that_nobody_drives_can_be_cancelled() {
     let (place, server) = kill_at_slow("GET");
     assert_eq!(exit_code(&place.run(&["cancel", "last"])), 0);

@@ -7,6 +7,7 @@ use flowloom_app::blocks::BlockError;
 use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::UnknownScope;
+use flowloom_app::runs::open_steps::NoOpenStep;
 use flowloom_app::schedules::ScheduleError;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
@@ -107,6 +108,7 @@ problem_from!(
     BlockError,
     DefinitionError,
     JournalError,
+    NoOpenStep,
     RunError,
     ScheduleError,
     StepFailure,

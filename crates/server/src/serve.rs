@@ -96,6 +96,9 @@ impl RunningServer {
     }
 }
 
+/// Exit code of a server that was told twice to stop.
+const FORCED_EXIT_CODE: i32 = 130;
+
 /// Listens, takes up what was left, and starts what a server does besides answering.
 pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, ServeError> {
     let is_local = options.bind.ip().is_loopback();
@@ -169,16 +172,23 @@ async fn start_background_tasks(server: &Server, shutdown: &CancellationToken) -
 }
 
 /// Resolves when the program is stopped and live runs have had their time. Unfinished runs are reclaimed at the next
-///
-/// start.
-async fn wait_for_shutdown(live: &RunSupervisor, mut signals: [Signal; 2], shutdown: CancellationToken) {
-    let [interrupt, terminate] = &mut signals;
+/// start. A second signal ends the program at once.
+async fn wait_for_shutdown(live: &RunSupervisor, signals: [Signal; 2], shutdown: CancellationToken) {
+    let [mut interrupt, mut terminate] = signals;
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
     live.close();
     shutdown.cancel();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        // Whoever asks a second time does not want to wait. Unfinished runs are reclaimed as after a crash.
+        std::process::exit(FORCED_EXIT_CODE);
+    });
     let all = async {
         for id in live.run_ids() {
             live.wait_for_run(id).await;

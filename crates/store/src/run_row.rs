@@ -1,6 +1,7 @@
 //! A row of the list of runs, and the filter of that list.
 
 use flowloom_core::id::RunId;
+use flowloom_core::status::Status;
 
 /// A run as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,10 +22,18 @@ pub struct RunRow {
     pub user: String,
     /// Key of the conversation in the user's memory, if the run is a turn of one.
     pub thread_key: Option<String>,
-    /// Name of the status. A run with the status `running` and no living worker was interrupted.
+    /// Name of the stored status.
     pub status: String,
     /// Whether a living process drives the run.
     pub is_driven: bool,
+}
+
+impl RunRow {
+    /// Name of the status. A run that is stored as running and has no living worker was interrupted.
+    pub fn current_status(&self) -> &str {
+        let is_interrupted = self.status == Status::Running.name() && !self.is_driven;
+        if is_interrupted { Status::Interrupted.name() } else { &self.status }
+    }
 }
 
 /// Filter for a list of runs. Fields that are `None` match every run.

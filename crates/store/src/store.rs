@@ -137,6 +137,7 @@ impl Store {
     /// Marks this process as shutting down, so that others can reclaim its runs at once.
     pub async fn announce_shutdown(&self) -> Result<(), StoreError> {
         self.is_leaving.store(true, Ordering::Relaxed);
+        self.worker.forget_runs();
         match self.worker.shutdown_job() {
             Some(job) => self.writer.submit_job(job).await,
             None => Ok(()),

@@ -3,6 +3,7 @@
 pub mod commands;
 pub mod finished;
 pub mod inputs;
+pub mod open_steps;
 pub mod recovery;
 pub mod retention;
 pub mod service;

@@ -8,6 +8,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::Env;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::{RunState, StepState};
+use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::render_result;
 use serde::Serialize;
@@ -90,6 +91,12 @@ impl<'a> RunSummary<'a> {
         let RunSummary { run_id, format, status, output, result, error, usage, more: NoFields {} } = self;
         RunSummary { run_id, format, status, output, result, error, usage, more }
     }
+}
+
+/// The summary of a run that the program left because it was stopped.
+pub fn summarize_interruption(run: RunId, message: &str) -> RunSummary<'_> {
+    let status = Status::Interrupted.name();
+    RunSummary { run_id: Some(run), status, ..summarize_rejection(None, Code::Interrupted, message) }
 }
 
 /// Token usage and cost in US dollars as a value.

@@ -19,11 +19,11 @@ use flowloom_core::event::MemoryWrite;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::{agent, render_result};
+use flowloom_runtime::RunOutcome;
 use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::journal::{Journal as _, thread_namespace};
-use flowloom_runtime::{Engine, RunOutcome};
 
-use super::run::{choose_models, drive_to_outcome, drive_with_screen, print_outcome, report_refused};
+use super::run::{choose_models, drive_with_screen, print_outcome, report_refused};
 use super::send::{Delivery, send_command};
 use crate::cli::{AgentArgs, ChatArgs, Global, OutputArgs, TalkArgs};
 use crate::failure::{CommandError, CommandResult};
@@ -113,7 +113,7 @@ impl ChatSession<'_> {
                 },
                 None => self.run_turn(&messages, &line).await?,
             };
-            let Some((outcome, of_turn)) = turn else { return Ok(130) };
+            let Some((outcome, of_turn)) = turn else { return Ok(0) };
             exit = of_turn;
             if let Some(new_messages) =
                 render_result(&self.workflow.plan, &outcome.state, &outcome.env).result.get("messages")
@@ -144,7 +144,9 @@ impl ChatSession<'_> {
             ..StartRun::new(&self.workflow, inputs, &self.talk.user, limits)
         };
         let run = start.start(&self.app.store)?.run;
-        Ok(drive_to_outcome(self.global, &self.output, &self.workflow.engine, run, &self.workflow.plan).await)
+        let outcome = drive_with_screen(self.global, &self.app, &self.output, run).await?;
+        let exit = print_outcome(self.global, &self.output, &self.workflow.plan, &outcome);
+        Ok(Some((outcome, exit)))
     }
 
     /// Answers the question of a waiting run and drives the run.
@@ -154,7 +156,7 @@ impl ChatSession<'_> {
         let action = CommandAction::Answer { path, value: read_answer(question, text) };
         let command = new_command(None, &self.talk.user, action);
         let opened = self.app.open_run_by_id(before.id).await?;
-        let drive = async |engine: &Engine, run| drive_with_screen(self.global, &self.output, engine, run).await;
+        let drive = async |run| drive_with_screen(self.global, &self.app, &self.output, run).await;
         match send_command(&self.app, &opened, command, drive).await? {
             Delivery::Driven(outcome) => {
                 let exit = print_outcome(self.global, &self.output, &opened.plan, &outcome);

@@ -37,9 +37,11 @@ pub(crate) async fn run_command(cli: Cli) -> u8 {
         matches!(cli.command, Command::Run(_) | Command::Resume { .. } | Command::Answer(_) | Command::Resolve(_));
     match dispatch_command(cli).await {
         Ok(exit) => exit,
-        Err(CommandError { exit, code, message }) => {
-            if json && is_run {
-                print_json(&summary::summarize_rejection(None, code, &message));
+        Err(CommandError { exit, code, message, interrupted }) => {
+            match interrupted {
+                Some(run) if json => print_json(&summary::summarize_interruption(run, &message)),
+                None if json && is_run => print_json(&summary::summarize_rejection(None, code, &message)),
+                _ => {}
             }
             print_error(code, "", &message);
             eprintln!("  for details: flowloom explain {code}");

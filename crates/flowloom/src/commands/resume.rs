@@ -4,14 +4,13 @@ use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::inputs::{parse_answer, parse_json_or_text};
+use flowloom_app::runs::open_steps::{select_question, select_uncertain};
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
-use flowloom_core::path::Path;
-use flowloom_core::state::{Phase, StepState};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::effects::Clock as _;
-use flowloom_runtime::{Engine, Run, RunOutcome};
+use flowloom_runtime::{Run, RunOutcome};
 
 use super::run::{drive_and_report, drive_with_screen, print_outcome};
 use super::send::{Delivery, send_command};
@@ -33,7 +32,7 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
     }
     let engine = app.engine_for_run(&opened)?;
     let run = engine.resume_run(opened.id, opened.plan.clone()).await?;
-    Ok(drive_and_report(global, output, &engine, run, &opened.plan).await)
+    drive_and_report(global, app, output, run, &opened.plan).await
 }
 
 pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
@@ -62,10 +61,9 @@ pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> C
     let app = App::open(global.load_config()?)?;
     let opened = app.open_run(&arguments.run).await?;
     let state = opened.state();
-    let open: Vec<&StepState> = state.steps().iter().filter(|step| step.question.is_some()).collect();
-    let path = select_step(&open, arguments.path.as_deref(), "question")?;
-    let question = open.iter().find(|step| step.path == path).and_then(|step| step.question.as_ref());
-    let value = match question {
+    let step = select_question(&state, arguments.path.as_deref())?;
+    let path = step.path.clone();
+    let value = match &step.question {
         Some(question) if question.schema.is_some() => parse_answer(question, &arguments.answer),
         _ => parse_json_or_text(&arguments.answer),
     };
@@ -77,8 +75,7 @@ pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> C
     let app = App::open(global.load_config()?)?;
     let opened = app.open_run(&arguments.run).await?;
     let state = opened.state();
-    let open: Vec<&StepState> = state.steps().iter().filter(|step| step.phase == Phase::Uncertain).collect();
-    let path = select_step(&open, Some(&arguments.path), "uncertain effect")?;
+    let path = select_uncertain(&state, &arguments.path)?.path.clone();
     let how = match &arguments.value {
         Some(value) => Resolution::Value(parse_json_or_text(value)),
         None if arguments.resend => Resolution::Resend,
@@ -88,25 +85,8 @@ pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> C
     send_and_report(global, &app, opened, command, arguments.no_resume, &arguments.output).await
 }
 
-/// The named step, or the only candidate.
-fn select_step(open: &[&StepState], path: Option<&str>, what: &str) -> Result<Path, CommandError> {
-    let paths: Vec<&str> = open.iter().map(|step| step.path.as_str()).collect();
-    let nothing = |message: String| CommandError::new(Code::NothingToDo, message);
-    match (path, open) {
-        (_, []) => Err(nothing(format!("the run has no open {what}; continue it with flowloom resume"))),
-        (None, [only]) => Ok(only.path.clone()),
-        (Some(path), _) => match open.iter().find(|step| step.path.as_str() == path) {
-            Some(step) => Ok(step.path.clone()),
-            None => Err(nothing(format!("no open {what} at {path}; expected one of {}", paths.join(", ")))),
-        },
-        (None, _) => {
-            Err(CommandError::usage(format!("there are several; choose one with --path: {}", paths.join(", "))))
-        }
-    }
-}
-
-async fn drive_silently(_: &Engine, run: Run) -> Option<RunOutcome> {
-    Some(run.drive_to_end().await)
+async fn drive_silently(run: Run) -> Result<RunOutcome, CommandError> {
+    Ok(run.drive_to_end().await)
 }
 
 /// Sends a command to a run and reports the outcome of the run if this process drives it.
@@ -123,7 +103,7 @@ async fn send_and_report(
         eprintln!("stored; continue with flowloom resume {}", opened.id);
         return Ok(0);
     }
-    let drive = async |engine: &Engine, run| drive_with_screen(global, output, engine, run).await;
+    let drive = async |run| drive_with_screen(global, app, output, run).await;
     match send_command(app, &opened, command, drive).await? {
         Delivery::Driven(outcome) => Ok(print_outcome(global, output, &opened.plan, &outcome)),
         Delivery::Applied => {

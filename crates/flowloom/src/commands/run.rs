@@ -6,6 +6,7 @@ use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
+use flowloom_app::error::AppError;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
 use flowloom_app::runs::{summary, watch};
 use flowloom_app::tools::agents;
@@ -15,13 +16,14 @@ use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
-use flowloom_runtime::{Engine, Run, RunOutcome};
+use flowloom_runtime::{Run, RunOutcome};
 
 use super::print_json;
 use crate::cli::{Global, OutputArgs, RunArgs};
 use crate::commands::out;
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs;
+use crate::stop;
 use crate::terminal::{ask, diagnostics, screen};
 
 pub(crate) async fn run_definition(global: &Global, arguments: RunArgs) -> CommandResult {
@@ -56,9 +58,7 @@ pub(crate) async fn run_definition(global: &Global, arguments: RunArgs) -> Comma
     let workflow = app.prepare(Arc::new(plan), &bundle)?;
     let start = StartRun { agent: arguments.agent, ..StartRun::new(&workflow, given, &arguments.user, limits) }
         .start(&app.store)?;
-    let Some(outcome) = drive_with_screen(global, &arguments.output, &workflow.engine, start.run).await else {
-        return Ok(1);
-    };
+    let outcome = drive_with_screen(global, &app, &arguments.output, start.run).await?;
     let exit = print_outcome(global, &arguments.output, &workflow.plan, &outcome);
     if let Some(folder) = &arguments.out {
         out::write_result(folder, &workflow.plan, &outcome)?;
@@ -77,9 +77,7 @@ pub(super) async fn run_workflow(
 ) -> Result<RunOutcome, CommandError> {
     let limits = limits.narrow_to(&workflow.plan.limits);
     let start = StartRun { workflow_id: workflow.plan.id.clone(), ..StartRun::new(workflow, inputs, user, limits) };
-    let lost =
-        || CommandError::usage("the run ended without an outcome; continue it with flowloom resume last".to_owned());
-    drive_watched(&workflow.engine, start.start(&app.store)?.run, watcher).await.ok_or_else(lost)
+    drive_watched(app, start.start(&app.store)?.run, watcher).await
 }
 
 /// Applies `--model`: `p:m` sets the default model, `name=p:m` adds an alias.
@@ -110,67 +108,48 @@ pub(super) fn report_refused(global: &Global, source: &LoadedDefinition) -> u8 {
 /// Drives a run until it ends or waits, displays it, and prints the result. Returns the exit code.
 pub(super) async fn drive_and_report(
     global: &Global,
+    app: &App,
     output: &OutputArgs,
-    engine: &Engine,
     run: Run,
     plan: &Plan,
-) -> u8 {
-    match drive_with_screen(global, output, engine, run).await {
-        Some(outcome) => print_outcome(global, output, plan, &outcome),
-        None => 1,
-    }
+) -> CommandResult {
+    let outcome = drive_with_screen(global, app, output, run).await?;
+    Ok(print_outcome(global, output, plan, &outcome))
 }
 
-/// Drives a run and prints its result. Returns the outcome and the exit code; `None` if there is no outcome.
-pub(super) async fn drive_to_outcome(
-    global: &Global,
-    output: &OutputArgs,
-    engine: &Engine,
-    run: Run,
-    plan: &Plan,
-) -> Option<(RunOutcome, u8)> {
-    let outcome = drive_with_screen(global, output, engine, run).await?;
-    let exit = print_outcome(global, output, plan, &outcome);
-    Some((outcome, exit))
-}
-
-/// Drives a run and shows its progress. Returns `None` if the run's task died.
+/// Drives a run and shows its progress.
 pub(super) async fn drive_with_screen(
     global: &Global,
+    app: &App,
     output: &OutputArgs,
-    engine: &Engine,
     run: Run,
-) -> Option<RunOutcome> {
-    drive_watched(engine, run, Box::new(screen::ProgressScreen::new(output, global.json))).await
+) -> Result<RunOutcome, CommandError> {
+    drive_watched(app, run, Box::new(screen::ProgressScreen::new(output, global.json))).await
 }
 
-/// Drives a run until it ends or waits, and reports its events to `watcher`. Ctrl-C cancels the run. Returns `None` if
-/// the run's task died.
-pub(super) async fn drive_watched(engine: &Engine, run: Run, watcher: Box<dyn watch::Watcher>) -> Option<RunOutcome> {
+/// Drives a run until it ends or waits, and reports its events to `watcher`. Ctrl-C leaves the run interrupted.
+pub(super) async fn drive_watched(
+    app: &App,
+    run: Run,
+    watcher: Box<dyn watch::Watcher>,
+) -> Result<RunOutcome, CommandError> {
     let id = run.id();
-    let forwarding = tokio::spawn(watch::forward_events(run.subscribe(), engine.journal().clone(), id, watcher));
-    let control = run.control();
+    let stop = stop::defer_stop();
+    let forwarding = tokio::spawn(watch::forward_events(run.subscribe(), app.store.clone(), id, watcher));
     let mut driving = run.spawn();
-    let outcome = loop {
-        tokio::select! {
-            joined = &mut driving => break joined,
-            signal = tokio::signal::ctrl_c() => {
-                if signal.is_ok() {
-                    control.cancel_run("interrupt");
-                }
-            }
-        }
-    };
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            eprintln!("error: the run's task ended unexpectedly ({error}); continue with flowloom resume {id}");
-            return None;
+    let driven = tokio::select! {
+        joined = &mut driving => joined.map_err(|error| AppError::from(error).into()),
+        () = stop.wait_for_request() => {
+            // Without this, child runs would record their cancellation. A failure only delays others: the lease expires.
+            let _ = app.store.announce_shutdown().await;
+            driving.abort();
+            // The run may have ended meanwhile.
+            driving.await.map_err(|_| CommandError::interrupted(id))
         }
     };
     // Waits for the last lines; an error would only mean that they could not be displayed.
     let _ = forwarding.await;
-    Some(outcome)
+    driven
 }
 
 /// Prints the result of a run. Returns the exit code.

@@ -46,8 +46,7 @@ pub(crate) async fn list_runs(global: &Global, limit: u32) -> CommandResult {
         eprintln!("no runs yet; try: flowloom run examples/steps/review-document.json");
     }
     for row in rows {
-        let interrupted = row.status == "running" && !row.is_driven;
-        let status = if interrupted { "interrupted" } else { &row.status };
+        let status = row.current_status();
         let took =
             row.finished_at.map(|end| report::format_duration(end.saturating_sub(row.created_at))).unwrap_or_default();
         println!("{}  {:<15} {:>7}  {:<8} {}", row.id, status, took, row.format, report::truncate_line(&row.name, 60));

@@ -5,7 +5,7 @@ use flowloom_app::runs::commands::DECISION_TIMEOUT;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandOutcome, RunCommand};
 use flowloom_runtime::effects::Clock as _;
-use flowloom_runtime::{Engine, Run, RunError, RunOutcome};
+use flowloom_runtime::{Run, RunError, RunOutcome};
 
 use crate::failure::CommandError;
 
@@ -25,14 +25,14 @@ pub(super) async fn send_command(
     app: &App,
     opened: &LoadedRun,
     command: RunCommand,
-    drive: impl AsyncFnOnce(&Engine, Run) -> Option<RunOutcome>,
+    drive: impl AsyncFnOnce(Run) -> Result<RunOutcome, CommandError>,
 ) -> Result<Delivery, CommandError> {
     let id = opened.id;
     let posted = app.store.post_command(id, command, SystemClock.now_ms()).await?.record;
     let engine = app.engine_for_run(opened)?;
     let mut driven = None;
     match engine.resume_run(id, opened.plan.clone()).await {
-        Ok(run) => driven = drive(&engine, run).await,
+        Ok(run) => driven = Some(drive(run).await?),
         // Another worker drives the run or has ended it.
         Err(error) if error.is_owned() || matches!(error, RunError::Ended(_)) => {}
         Err(error) => return Err(error.into()),

@@ -13,7 +13,7 @@ use crate::front_end::RenderedResult;
 /// AgentOS' word for the status of a run (docs/formats/steps.md).
 pub fn status_word(status: Status) -> &'static str {
     match status {
-        Status::Queued | Status::Running | Status::Waiting | Status::Uncertain => "running",
+        Status::Queued | Status::Running | Status::Interrupted | Status::Waiting | Status::Uncertain => "running",
         Status::Succeeded => "completed",
         Status::Cancelled => "cancelled",
         Status::Failed | Status::TimedOut | Status::BudgetExceeded | Status::Quarantined => "failed",

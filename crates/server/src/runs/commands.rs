@@ -10,10 +10,10 @@ use axum::response::Response;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::commands::{SentCommands, new_command};
+use flowloom_app::runs::open_steps::{select_question, select_uncertain};
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
-use flowloom_core::path::Path as StepPath;
-use flowloom_core::state::{Phase, RunState};
+use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 use flowloom_runtime::RunError;
 use flowloom_runtime::command::CommandAction;
@@ -154,8 +154,9 @@ pub(crate) async fn answer_run(
         if let Some(path) = known.and_then(CommandAction::path) {
             return Ok(CommandAction::Answer { path: path.clone(), value: reply.value });
         }
-        let path = select_step(state, reply.path.as_deref(), Phase::Waiting, "question")?;
-        let subject_hash = state.find_step(&path).and_then(|step| step.question.as_ref()?.subject);
+        let step = select_question(state, reply.path.as_deref())?;
+        let path = step.path.clone();
+        let subject_hash = step.question.as_ref().and_then(|question| question.subject);
         if reply
             .subject
             .is_some_and(|subject| subject_hash.is_none_or(|subject_hash| subject_hash.to_string() != subject))
@@ -213,23 +214,10 @@ pub(crate) async fn resolve_run(
     };
     let build = |state: &RunState, known: Option<&CommandAction>| {
         let path = match known.and_then(CommandAction::path) {
-            Some(path) if path.as_str() == decision.path => path.clone(),
-            _ => select_step(state, Some(&decision.path), Phase::Uncertain, "uncertain effect")?,
+            Some(path) => path.clone(),
+            None => select_uncertain(state, &decision.path)?.path.clone(),
         };
         Ok(CommandAction::Resolve { path, how })
     };
     call.send_command(waiting, build).await
-}
-
-/// The named step, or the only candidate. Fails with `NothingToDo`.
-fn select_step(state: &RunState, path: Option<&str>, phase: Phase, what: &str) -> ApiResult<StepPath> {
-    let open: Vec<_> = state.steps().iter().filter(|step| step.phase == phase).collect();
-    let found = match (path, open.as_slice()) {
-        (None, [only]) => Some(only),
-        (None, _) => None,
-        (Some(path), _) => open.iter().find(|step| step.path.as_str() == path),
-    };
-    let paths: Vec<&str> = open.iter().map(|step| step.path.as_str()).collect();
-    let message = || format!("the run has no such open {what}; expected one of: {}", paths.join(", "));
-    found.map(|step| step.path.clone()).ok_or_else(|| Problem::new(Code::NothingToDo, message()))
 }

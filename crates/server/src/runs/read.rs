@@ -114,10 +114,10 @@ pub(crate) async fn list_runs(
     let next = rows.last().filter(|_| has_more).map(|row| row.id.to_string());
     let item = |row: RunRow| RunItem {
         run_id: row.id.to_string(),
+        status: row.current_status().to_owned(),
         workflow: row.workflow,
         name: row.name,
         format: row.format,
-        status: row.status,
         created_at: row.created_at,
         finished_at: row.finished_at,
         is_driven: row.is_driven,

@@ -82,6 +82,11 @@ impl LocalWorker {
         self.lock_runs().remove(&run)
     }
 
+    /// Forgets every run, because this process drives none any more.
+    pub(crate) fn forget_runs(&self) {
+        self.lock_runs().clear();
+    }
+
     /// The job to run when this process ends, if others would otherwise wait for its lease to expire.
     pub(crate) fn shutdown_job(&self) -> Option<WriteJob> {
         match &self.proof {

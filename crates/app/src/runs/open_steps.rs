@@ -1,0 +1,68 @@
+//! Steps that wait for a person, found by the path that the person gives.
+
+use flowloom_core::path::Path;
+use flowloom_core::state::{Phase, RunState, StepState};
+
+/// Why no step can be selected.
+#[derive(Debug, thiserror::Error)]
+pub enum NoOpenStep {
+    /// Nothing waits.
+    #[error("the run has no open {what}")]
+    None {
+        /// What was looked for: `question` or `uncertain effect`.
+        what: &'static str,
+    },
+    /// Nothing waits at the path.
+    #[error("the run has no such open {what}; expected one of: {}", list_paths(open))]
+    NotAt {
+        /// What was looked for.
+        what: &'static str,
+        /// Where something waits.
+        open: Vec<Path>,
+    },
+    /// Several steps wait, and no path was given.
+    #[error("the run has several open {what}s; choose one by its path: {}", list_paths(open))]
+    Several {
+        /// What was looked for.
+        what: &'static str,
+        /// Where something waits.
+        open: Vec<Path>,
+    },
+}
+
+fn list_paths(open: &[Path]) -> String {
+    open.iter().map(Path::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// The step that waits for an answer at `path`, or the only one.
+pub fn select_question<'a>(state: &'a RunState, path: Option<&str>) -> Result<&'a StepState, NoOpenStep> {
+    select_step(state, path, "question", |step| step.phase == Phase::Waiting && step.question.is_some())
+}
+
+/// The uncertain effect at `path`. A block or function has the path of the only uncertain effect in it, too.
+pub fn select_uncertain<'a>(state: &'a RunState, path: &str) -> Result<&'a StepState, NoOpenStep> {
+    select_step(state, Some(path), "uncertain effect", |step| step.phase == Phase::Uncertain)
+}
+
+fn select_step<'a>(
+    state: &'a RunState,
+    path: Option<&str>,
+    what: &'static str,
+    is_open: impl Fn(&StepState) -> bool,
+) -> Result<&'a StepState, NoOpenStep> {
+    let open: Vec<&StepState> = state.steps().iter().filter(|step| is_open(step)).collect();
+    let paths = || open.iter().map(|step| step.path.clone()).collect();
+    match (path, open.as_slice()) {
+        (_, []) => Err(NoOpenStep::None { what }),
+        (None, [only]) => Ok(only),
+        (None, _) => Err(NoOpenStep::Several { what, open: paths() }),
+        (Some(path), _) => {
+            let exact = open.iter().find(|step| step.path.as_str() == path);
+            let within = || {
+                let mut within = open.iter().filter(|step| step.path.ancestors().any(|above| above == path));
+                within.next().filter(|_| within.next().is_none())
+            };
+            exact.or_else(within).copied().ok_or_else(|| NoOpenStep::NotAt { what, open: paths() })
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Stopping the program with Ctrl-C or SIGTERM. The first signal leaves the driven run interrupted, so that it can be
+//! resumed; a second one, or one while no run is driven, ends the program at once.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+
+/// Exit code of a program that was stopped.
+pub(crate) const EXIT_CODE: u8 = 130;
+
+static WATCHER: Once = Once::new();
+static DRIVEN_RUNS: AtomicUsize = AtomicUsize::new(0);
+static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
+static REQUESTED: Notify = Notify::const_new();
+
+/// While it lives, the first signal does not end the program.
+pub(crate) struct StopGuard(());
+
+/// Defers the end of the program while a run is driven.
+pub(crate) fn defer_stop() -> StopGuard {
+    WATCHER.call_once(|| {
+        tokio::spawn(watch_signals());
+    });
+    DRIVEN_RUNS.fetch_add(1, Ordering::SeqCst);
+    StopGuard(())
+}
+
+impl StopGuard {
+    /// Completes when the program is told to stop.
+    pub(crate) async fn wait_for_request(&self) {
+        let requested = REQUESTED.notified();
+        if !IS_REQUESTED.load(Ordering::SeqCst) {
+            requested.await;
+        }
+    }
+}
+
+impl Drop for StopGuard {
+    fn drop(&mut self) {
+        DRIVEN_RUNS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn watch_signals() {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        let is_second = IS_REQUESTED.swap(true, Ordering::SeqCst);
+        if is_second || DRIVEN_RUNS.load(Ordering::SeqCst) == 0 {
+            std::process::exit(EXIT_CODE.into());
+        }
+        REQUESTED.notify_waiters();
+    }
+}
