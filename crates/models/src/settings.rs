@@ -17,7 +17,7 @@ pub struct ModelSettings {
     pub providers: Vec<ProviderSettings>,
     /// The file that `scripted:` without a path answers from.
     pub script: Option<PathBuf>,
-    /// Maximum silence of a provider during a call.
+    /// Maximum time in which a provider sends nothing of its answer. Pings and empty chunks do not count.
     pub idle_timeout: Duration,
     /// Maximum duration of a call, including retries.
     pub total_timeout: Duration,

@@ -5,7 +5,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::error::ProviderError;
-use super::{MAX_ATTEMPTS, MAX_BODY_BYTES, RemoteModels, Target, read_body, with_idle_timeout};
+use super::idle::with_idle_timeout;
+use super::{MAX_ATTEMPTS, MAX_BODY_BYTES, RemoteModels, Target, read_body};
 use crate::error::ModelError;
 
 /// Number of texts in one request.

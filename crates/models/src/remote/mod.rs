@@ -5,6 +5,7 @@ mod answer;
 mod embeddings;
 mod error;
 mod http;
+mod idle;
 mod native;
 mod openai;
 mod sse;
@@ -17,13 +18,15 @@ use std::time::{Duration, SystemTime};
 
 use flowloom_core::effect::GenerateRequest;
 use flowloom_runtime::effects::{BoxFuture, EffectContext};
-use futures_util::{FutureExt as _, TryFutureExt as _};
+use futures_util::FutureExt as _;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) use answer::ProviderAnswer;
 pub use error::ProviderCallError;
 use error::ProviderError;
 use http::{HttpClient, HttpReply};
+use idle::{IdleTimer, with_idle_timeout};
+use openai::Progress;
 
 use crate::catalog::Protocol;
 use crate::error::ModelError;
@@ -112,8 +115,7 @@ impl RemoteModels {
 
     /// Applies the total timeout to a call and redacts the secrets of its error.
     ///
-    /// Neither this nor [`with_idle_timeout`] is an `async fn`: such a future has room for its argument twice, and many calls wait
-    /// in it.
+    /// Not an `async fn`, for the reason that [`with_idle_timeout`] has.
     fn with_timeout<T>(
         &self,
         target: &Target,
@@ -179,9 +181,12 @@ impl RemoteModels {
         }
         let mut stream = openai::AnswerAssembler::default();
         let mut parser = sse::SseParser::default();
-        while let Some(piece) = with_idle_timeout(call.idle, reply.next_piece()).await?? {
+        let mut idle = IdleTimer::start(call.idle);
+        while let Some(piece) = idle.wait_for(reply.next_piece()).await?? {
             for event in &parser.push_bytes(&piece).map_err(ProviderError::UnreadableStream)? {
-                stream.push_event(event, show)?;
+                if stream.push_event(event, show)? == Progress::Answer {
+                    idle.restart();
+                }
             }
             if stream.done {
                 return stream.finish_answer();
@@ -253,14 +258,6 @@ async fn read_body(mut reply: HttpReply, most: usize) -> ResponseBody {
             return ResponseBody { bytes, is_complete: false };
         }
     }
-}
-
-/// Waits for `work`, but no longer than `most`.
-pub(crate) fn with_idle_timeout<T>(
-    most: Duration,
-    work: impl Future<Output = T>,
-) -> impl Future<Output = Result<T, ProviderError>> {
-    tokio::time::timeout(most, work).map_err(move |_| ProviderError::IdleTimeout { limit: most })
 }
 
 /// Exponential backoff from half a second, with random jitter so that many callers do not retry at once.

@@ -15,9 +15,10 @@ use genai::{ModelIden, ServiceTarget};
 
 use super::answer::ProviderAnswer;
 use super::error::ProviderError;
+use super::idle::{IdleTimer, with_idle_timeout};
 use super::openai::{parse_arguments, stream_failure, to_json};
 use super::status::status_error;
-use super::{ProviderCall, Target, with_idle_timeout};
+use super::{ProviderCall, Target};
 use crate::catalog::Protocol;
 
 /// Sends one request and reads the answer.
@@ -33,12 +34,17 @@ pub(crate) async fn call_once(
     let opened = client.exec_chat_stream(service_target(call.target), request, Some(&options));
     let mut stream = with_idle_timeout(call.idle, opened).await?.map_err(|error| convert_error(error, now))?.stream;
     let mut answer = ProviderAnswer::default();
-    while let Some(event) = with_idle_timeout(call.idle, stream.next()).await? {
+    let mut idle = IdleTimer::start(call.idle);
+    while let Some(event) = idle.wait_for(stream.next()).await? {
         match event.map_err(|error| convert_error(error, now))? {
+            // A ping.
+            ChatStreamEvent::Heartbeat => continue,
+            ChatStreamEvent::Chunk(chunk) if chunk.content.is_empty() => continue,
             ChatStreamEvent::Chunk(chunk) => answer.push_text(&chunk.content, show)?,
             ChatStreamEvent::End(end) => return finish_answer(answer, end),
             _ => {}
         }
+        idle.restart();
     }
     Err(ProviderError::AnswerCutOff)
 }

@@ -119,6 +119,15 @@ struct Pieces {
     arguments: String,
 }
 
+/// What an event brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// A part of the answer: text, reasoning, a tool call, the end or the usage.
+    Answer,
+    /// Nothing, such as a ping or an empty chunk.
+    Nothing,
+}
+
 /// An answer as it arrives.
 #[derive(Default)]
 pub(crate) struct AnswerAssembler {
@@ -131,32 +140,40 @@ pub(crate) struct AnswerAssembler {
 
 impl AnswerAssembler {
     /// Processes an event; passes text to `show`.
-    pub(crate) fn push_event(&mut self, event: &SseEvent, show: &mut dyn FnMut(&str)) -> Result<(), ProviderError> {
+    pub(crate) fn push_event(
+        &mut self,
+        event: &SseEvent,
+        show: &mut dyn FnMut(&str),
+    ) -> Result<Progress, ProviderError> {
         if event.data.trim() == "[DONE]" {
             self.done = true;
-            return Ok(());
+            return Ok(Progress::Answer);
         }
         if event.name == "error" {
             return Err(stream_failure(&event.data));
         }
-        if event.data.trim().is_empty() {
-            return Ok(());
+        if event.name == "ping" || event.data.trim().is_empty() {
+            return Ok(Progress::Nothing);
         }
         let chunk: Json = serde_json::from_str(&event.data).map_err(ProviderError::AnswerNotJson)?;
         self.push_chunk(&chunk, show)
     }
 
     /// Processes a chunk, or the whole answer of a server that does not stream.
-    pub(crate) fn push_chunk(&mut self, chunk: &Json, show: &mut dyn FnMut(&str)) -> Result<(), ProviderError> {
+    pub(crate) fn push_chunk(&mut self, chunk: &Json, show: &mut dyn FnMut(&str)) -> Result<Progress, ProviderError> {
         if chunk.get("error").is_some_and(|error| !error.is_null()) {
             return Err(stream_failure(&chunk.to_string()));
         }
         let usage = chunk.get("usage").or_else(|| chunk.pointer("/x_groq/usage"));
         let tokens = |name: &str| usage.and_then(|usage| usage.get(name)).and_then(Json::as_u64);
-        if let (Some(input), Some(output)) = (tokens("prompt_tokens"), tokens("completion_tokens")) {
-            self.answer.usage = Some((input, output));
+        let mut progress = Progress::Nothing;
+        let used = tokens("prompt_tokens").zip(tokens("completion_tokens"));
+        // Some servers repeat the usage in every chunk.
+        if used.is_some() && used != self.answer.usage {
+            self.answer.usage = used;
+            progress = Progress::Answer;
         }
-        let Some(choice) = chunk.pointer("/choices/0") else { return Ok(()) };
+        let Some(choice) = chunk.pointer("/choices/0") else { return Ok(progress) };
         let part = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Json::Null);
         match part.get("content") {
             Some(Json::String(text)) => self.answer.push_text(text, show)?,
@@ -175,8 +192,9 @@ impl AnswerAssembler {
         }
         if let Some(reason) = choice.get("finish_reason").and_then(Json::as_str).filter(|reason| !reason.is_empty()) {
             self.finish = Some(reason.to_owned());
+            progress = Progress::Answer;
         }
-        Ok(())
+        Ok(if is_part_of_answer(part) { Progress::Answer } else { progress })
     }
 
     fn push_tool_call(&mut self, piece: &Json) -> Result<(), ProviderError> {
@@ -228,6 +246,18 @@ impl AnswerAssembler {
         }
         Ok(self.answer)
     }
+}
+
+/// Whether a delta contains anything besides the role. Servers name reasoning in different ways.
+fn is_part_of_answer(delta: &Json) -> bool {
+    let is_filled = |value: &Json| match value {
+        Json::Null => false,
+        Json::String(text) => !text.is_empty(),
+        Json::Array(items) => !items.is_empty(),
+        Json::Object(entries) => !entries.is_empty(),
+        Json::Bool(_) | Json::Number(_) => true,
+    };
+    delta.as_object().is_some_and(|entries| entries.iter().any(|(name, value)| name != "role" && is_filled(value)))
 }
 
 /// Arguments as the model wrote them: parsed as JSON if possible, otherwise the text.

@@ -22,6 +22,8 @@ enum ServerAction {
     Send(String),
     /// Sends these bytes and stays silent.
     Hang(String),
+    /// Sends these bytes, then the ping again and again.
+    Ping(String, &'static str),
 }
 
 fn sse_response(events: &[&str]) -> String {
@@ -146,6 +148,12 @@ async fn serve_actions(listener: TcpListener, acts: Vec<ServerAction>, requests:
             ServerAction::Hang(bytes) => {
                 socket.write_all(bytes.as_bytes()).await.unwrap();
                 open.push(socket);
+            }
+            ServerAction::Ping(bytes, ping) => {
+                socket.write_all(bytes.as_bytes()).await.unwrap();
+                while socket.write_all(ping.as_bytes()).await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
             }
         }
     }
@@ -289,6 +297,44 @@ async fn silence_ends_a_call() {
         run_call_with(new_request("openai:m"), vec![ServerAction::Hang(sse_response(&[&text_chunk("half")]))], total)
             .await;
     assert_eq!(outcome.expect_error().code, Code::ModelFailed);
+}
+
+#[tokio::test]
+async fn pings_are_silence() {
+    let settings = || ModelSettings {
+        idle_timeout: Duration::from_millis(60),
+        total_timeout: Duration::from_secs(5),
+        ..ModelSettings::default()
+    };
+    let half = sse_response(&[&text_chunk("half")]);
+    let empty_chunk = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
+    for ping in
+        [": ping\n\n", "\n", "event: ping\ndata: {}\n\n", "data:\n\n", empty_chunk, ":", "data: {\"choices\":[]}\n\n"]
+    {
+        let act = ServerAction::Ping(half.clone(), ping);
+        let outcome = run_call_with(new_request("openai:m"), vec![act], settings()).await;
+        assert_eq!(outcome.expect_error().code, Code::ModelTruncated, "{ping:?}");
+    }
+    let begun = "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n\
+                 event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hi\"}}\n\n";
+    for ping in [": ping\n\n", "event: ping\ndata: {\"type\":\"ping\"}\n\n"] {
+        let act = ServerAction::Ping(format!("{}{begun}", sse_response(&[])), ping);
+        let outcome = run_call_with(new_request("anthropic:claude-sonnet-4-5"), vec![act], settings()).await;
+        assert_eq!(outcome.expect_error().code, Code::ModelTruncated, "anthropic {ping:?}");
+    }
+}
+
+#[tokio::test]
+async fn each_part_of_an_answer_restarts_the_idle_timeout() {
+    let settings = ModelSettings {
+        idle_timeout: Duration::from_millis(400),
+        total_timeout: Duration::from_millis(1200),
+        ..ModelSettings::default()
+    };
+    let reasoning = "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n";
+    let act = ServerAction::Ping(sse_response(&[]), reasoning);
+    let outcome = run_call_with(new_request("openai:m"), vec![act], settings).await;
+    assert_eq!(outcome.expect_error().code, Code::ModelFailed, "the total timeout ends the call");
 }
 
 #[tokio::test]
