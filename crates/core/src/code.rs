@@ -172,6 +172,7 @@ codes! {
     StoreCorrupt = 1304 "the database is damaged";
     StoreNewer = 1305 "the database is from a newer version";
     StoreLocked = 1306 "the database is locked";
+    StoreUnreachable = 1307 "the database cannot be reached";
     ConfigInvalid = 1401 "the configuration is not valid";
     UsageInvalid = 1402 "the command line is not valid";
     ModelFetchFailed = 1403 "the model could not be fetched";

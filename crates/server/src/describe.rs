@@ -20,7 +20,7 @@ const SHARED_RESPONSES: [(ResponseCondition, &str, &str); 12] = [
     (ResponseCondition::ChangesState, "422", "The request was rejected"),
     (ResponseCondition::RequiresKey, "429", "Too many requests, or too many concurrent runs"),
     (ResponseCondition::RequiresKey, "500", "The database failed"),
-    (ResponseCondition::RequiresKey, "503", "The database is locked"),
+    (ResponseCondition::RequiresKey, "503", "The database is locked or cannot be reached"),
     (ResponseCondition::ChangesState, "507", "The disk is full"),
 ];
 

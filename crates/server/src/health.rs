@@ -47,12 +47,15 @@ pub(crate) async fn get_health(State(blocks): State<Arc<BlockRegistry>>) -> Json
     Json(serde_json::json!({"status": "ok", "embeddings": embeddings}))
 }
 
-/// Returns 200 if the database is available.
+/// Returns 200 if the database can be read and accepts commits.
 #[utoipa::path(get, path = "/health/ready", tag = "health", operation_id = "is_ready",
     responses((status = 200, description = "The server is ready", body = String, content_type = "text/plain"),
-        (status = 500, description = "The database is not available")))]
+        (status = 500, description = "The database failed"),
+        (status = 503, description = "The database is locked or cannot be reached")))]
 pub(crate) async fn get_ready(State(store): State<Arc<Store>>) -> ApiResult<&'static str> {
-    crate::blocking::run_blocking(move || store.list_runs(1)).await??;
+    let readable = store.clone();
+    crate::blocking::run_blocking(move || readable.list_runs(1)).await??;
+    store.check_writable().await?;
     Ok("ok")
 }
 

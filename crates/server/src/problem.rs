@@ -134,12 +134,21 @@ impl IntoResponse for Problem {
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if status == StatusCode::TOO_MANY_REQUESTS {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = retry_after(status) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
         }
         // Routes with another error form read it from here.
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+/// After how many seconds a request may succeed, if a later one can.
+fn retry_after(status: StatusCode) -> Option<&'static str> {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => Some("1"),
+        StatusCode::SERVICE_UNAVAILABLE => Some("5"),
+        _ => None,
     }
 }
 
@@ -160,7 +169,7 @@ fn http_status(code: Code) -> StatusCode {
         Code::StoreFailed | Code::StoreCorrupt | Code::StoreReadOnly | Code::OwnershipLost | Code::ConfigInvalid => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
-        Code::StoreLocked => StatusCode::SERVICE_UNAVAILABLE,
+        Code::StoreLocked | Code::StoreUnreachable => StatusCode::SERVICE_UNAVAILABLE,
         Code::RequestInvalid => StatusCode::BAD_REQUEST,
         // A rejected definition or input.
         _ => StatusCode::UNPROCESSABLE_ENTITY,

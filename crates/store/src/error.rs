@@ -1,6 +1,7 @@
 //! [`StoreError`]: what can go wrong with the database, and the messages that people see.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::{Retry, StepFailure};
@@ -40,7 +41,14 @@ pub enum StoreError {
         "the connection to the database was lost during a commit, so its outcome is unknown; resume the run when the \
          database is reachable"
     )]
-    CommitUnknown,
+    CommitUnknown {
+        /// Number of the commit.
+        number: i64,
+    },
+    /// The database was locked or could not be reached for as long as the operation may wait. Several operations share
+    /// the error.
+    #[error("{0}")]
+    Outage(Arc<StoreError>),
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
@@ -217,9 +225,9 @@ impl StoreError {
         match self {
             StoreError::Sqlite(error) => failure::classify_sqlite(error).code(),
             StoreError::Postgres(error) => failure::classify_postgres(error).code(),
-            StoreError::ConnectionLost
-            | StoreError::CommitUnknown
-            | StoreError::Closed
+            StoreError::ConnectionLost | StoreError::CommitUnknown { .. } => Code::StoreUnreachable,
+            StoreError::Outage(error) => error.code(),
+            StoreError::Closed
             | StoreError::Thread { .. }
             | StoreError::Unserializable(_)
             | StoreError::NoPageLimit
@@ -251,7 +259,8 @@ impl StoreError {
             StoreError::Sqlite(_)
             | StoreError::Postgres(_)
             | StoreError::ConnectionLost
-            | StoreError::CommitUnknown => Retry::Maybe,
+            | StoreError::CommitUnknown { .. }
+            | StoreError::Outage(_) => Retry::Maybe,
             _ => Retry::Never,
         }
     }
@@ -262,12 +271,18 @@ impl StoreError {
             StoreError::Sqlite(error) => failure::classify_sqlite(error) != DatabaseFailure::Corrupt,
             StoreError::Postgres(error) => failure::classify_postgres(error) != DatabaseFailure::Corrupt,
             StoreError::ConnectionLost
-            | StoreError::CommitUnknown
+            | StoreError::CommitUnknown { .. }
+            | StoreError::Outage(_)
             | StoreError::Closed
             | StoreError::Thread { .. }
             | StoreError::NotCreated { .. } => true,
             _ => false,
         }
+    }
+
+    /// Whether the database is locked or cannot be reached, so that waiting helps.
+    pub(crate) fn is_outage(&self) -> bool {
+        matches!(self.code(), Code::StoreLocked | Code::StoreUnreachable)
     }
 
     /// Whether the connection was lost; a new connection may succeed.

@@ -20,6 +20,7 @@ use crate::memory_runs::MemoryRuns;
 use crate::rows::EventRow;
 use crate::store::Store;
 use crate::worker::LocalWorker;
+use crate::writer::{MAX_APPEND_WAIT, MAX_REQUEST_WAIT};
 
 impl Journal for Store {
     fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
@@ -166,10 +167,13 @@ impl Store {
             }
             _ => None,
         });
+        // A caller waits for a new run. A run in progress has no other way to continue, and the lease is checked at the end
+        // of the outage.
+        let max_wait = if creates_run(&batch) { MAX_REQUEST_WAIT } else { MAX_APPEND_WAIT };
         let is_released = Arc::new(AtomicBool::new(false));
         let write =
             BatchWrite { lease, batch, rows, bundle, worker: self.worker.clone(), is_released: is_released.clone() };
-        self.writer.append_job(Box::new(move |connection| write.write(connection)), move || {
+        self.writer.append_job(Box::new(move |connection| write.write(connection)), max_wait, move || {
             if is_released.load(Ordering::Relaxed) { LeaseState::Released } else { LeaseState::Held }
         })
     }
@@ -189,8 +193,12 @@ impl Store {
         let write = move |connection: &DbConnection| {
             writes.iter().try_for_each(|(namespace, write)| write_memory(connection, namespace, write))
         };
-        self.writer.append_job(Box::new(write), move || lease_state)
+        self.writer.append_job(Box::new(write), MAX_APPEND_WAIT, move || lease_state)
     }
+}
+
+fn creates_run(batch: &Batch) -> bool {
+    batch.records.iter().any(|record| matches!(record.event, Event::RunCreated(_)))
 }
 
 /// What happens in this process once a batch is stored.

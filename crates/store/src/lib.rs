@@ -9,6 +9,7 @@ mod backup;
 mod batch;
 mod catalog;
 mod commands;
+mod commit_thread;
 mod db;
 mod definitions;
 mod error;

@@ -149,6 +149,12 @@ impl Store {
         self.is_leaving.load(Ordering::Relaxed)
     }
 
+    /// Commits nothing, to check that the database accepts commits. Fails with `StoreUnreachable` or `StoreLocked` during an
+    /// outage.
+    pub async fn check_writable(&self) -> Result<(), StoreError> {
+        self.writer.submit_job(Box::new(|_| Ok(()))).await
+    }
+
     /// Name and version of the database, for people.
     pub fn describe_database(&self) -> Result<String, StoreError> {
         self.read_with(DbConnection::describe_database)

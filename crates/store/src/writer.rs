@@ -1,5 +1,7 @@
-//! The write connection and its thread. A commit contains all jobs that were queued during the previous one, so that
-//! many runs share one wait for the disk.
+//! The write connection and the queue of its thread. A commit contains all jobs that were queued during the previous one,
+//! so that many runs share one wait for the disk.
+//!
+//! While another program has locked the database, or it cannot be reached, jobs wait, each as long as its caller can.
 //!
 //! If commits do not wait for the disk, a commit is faster than waking the thread and being woken by it. A job that
 //! finds the queue empty is then committed on the caller's thread.
@@ -8,27 +10,40 @@
 //! runs them concurrently with commits.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, LeaseState};
 use tokio::sync::oneshot;
 
+use crate::commit_thread::CommitThread;
 use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, WriteJob};
 use crate::error::StoreError;
 
 /// Number of commits between two checkpoints: a few megabytes of log.
-const COMMITS_PER_CHECKPOINT: u64 = 1000;
+pub(crate) const COMMITS_PER_CHECKPOINT: u64 = 1000;
 
-struct QueuedJob {
-    job: WriteJob,
-    done: oneshot::Sender<Result<(), StoreError>>,
+/// How long a job waits for the database if someone waits for its result.
+pub(crate) const MAX_REQUEST_WAIT: Duration = Duration::from_secs(5);
+
+/// How long an append of a run in progress waits for the database. Without it the run would break off, and what it did
+/// meanwhile might become uncertain.
+pub(crate) const MAX_APPEND_WAIT: Duration = Duration::from_secs(600);
+
+/// A job of the thread.
+pub(crate) struct QueuedJob {
+    pub(crate) job: WriteJob,
+    pub(crate) done: oneshot::Sender<Result<(), StoreError>>,
+    /// Until when the job waits for the database.
+    pub(crate) give_up_at: Instant,
 }
 
-enum WriterCommand {
+/// What the thread does.
+pub(crate) enum WriterCommand {
     Commit(QueuedJob),
     Checkpoint,
 }
@@ -42,11 +57,11 @@ pub(crate) struct Writer {
 }
 
 /// The write connection; one thread at a time commits on it.
-struct CommitDesk {
+pub(crate) struct CommitDesk {
     connection: Mutex<DbConnection>,
     /// Jobs that are queued or being committed by the thread. While there are any, no job may overtake them.
-    queued: AtomicUsize,
-    commits: AtomicU64,
+    pub(crate) queued: AtomicUsize,
+    pub(crate) commits: AtomicU64,
 }
 
 impl Writer {
@@ -57,13 +72,16 @@ impl Writer {
         background: Option<Sqlite>,
         is_quick: bool,
     ) -> Result<Writer, StoreError> {
+        if let DbConnection::Sqlite(sqlite) = &connection {
+            sqlite.shorten_busy_timeout()?;
+        }
         let (queue, orders) = channel();
         let connection = Mutex::new(connection);
         let desk = Arc::new(CommitDesk { connection, queued: AtomicUsize::new(0), commits: AtomicU64::new(0) });
         let shared = desk.clone();
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || run_writer(&shared, background.as_ref(), &orders))
+            .spawn(move || CommitThread::new(shared, background, orders).run())
             .map_err(|source| StoreError::Thread { purpose: "writes to the database", source })?;
         Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick })
     }
@@ -81,6 +99,7 @@ impl Writer {
     pub(crate) fn append_job(
         &self,
         mut job: WriteJob,
+        max_wait: Duration,
         read_lease: impl FnOnce() -> LeaseState + Send + 'static,
     ) -> AppendResult {
         match self.is_quick.then(|| self.desk.commit_now(&mut job)).flatten() {
@@ -94,7 +113,7 @@ impl Writer {
                 AppendResult::Done(result.map(|()| read_lease()).map_err(Into::into))
             }
             None => {
-                let queued = self.queue_job(job);
+                let queued = self.queue_job(job, max_wait);
                 AppendResult::Later(Box::pin(async move { queued.await.map(|()| read_lease()) }))
             }
         }
@@ -102,14 +121,14 @@ impl Writer {
 
     /// Queues a job. The future completes when the job is committed or has failed.
     pub(crate) fn submit_job(&self, job: WriteJob) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.queue_job(job)
+        self.queue_job(job, MAX_REQUEST_WAIT)
     }
 
-    fn queue_job<E: From<StoreError>>(&self, job: WriteJob) -> BoxFuture<'static, Result<(), E>> {
+    fn queue_job<E: From<StoreError>>(&self, job: WriteJob, max_wait: Duration) -> BoxFuture<'static, Result<(), E>> {
         let (done, committed) = oneshot::channel();
         self.desk.queued.fetch_add(1, Ordering::AcqRel);
-        let sent =
-            self.queue.as_ref().is_some_and(|queue| queue.send(WriterCommand::Commit(QueuedJob { job, done })).is_ok());
+        let queued = QueuedJob { job, done, give_up_at: Instant::now() + max_wait };
+        let sent = self.queue.as_ref().is_some_and(|queue| queue.send(WriterCommand::Commit(queued)).is_ok());
         Box::pin(async move {
             if !sent {
                 return Err(StoreError::Closed.into());
@@ -129,7 +148,7 @@ impl Drop for Writer {
 }
 
 impl CommitDesk {
-    fn lock_connection(&self) -> MutexGuard<'_, DbConnection> {
+    pub(crate) fn lock_connection(&self) -> MutexGuard<'_, DbConnection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,45 +161,5 @@ impl CommitDesk {
         let committed = connection.try_transaction_now(job)?;
         self.commits.fetch_add(1, Ordering::Relaxed);
         Some(committed)
-    }
-}
-
-fn run_writer(desk: &CommitDesk, background: Option<&Sqlite>, orders: &Receiver<WriterCommand>) {
-    while let Ok(first) = orders.recv() {
-        let mut batch = Vec::new();
-        let mut is_due = false;
-        for order in std::iter::once(first).chain(orders.try_iter()) {
-            match order {
-                WriterCommand::Commit(queued) => batch.push(queued),
-                WriterCommand::Checkpoint => is_due = true,
-            }
-        }
-        if !batch.is_empty() {
-            let results = commit_batch(&desk.lock_connection(), &mut batch);
-            desk.queued.fetch_sub(batch.len(), Ordering::AcqRel);
-            let count = desk.commits.fetch_add(1, Ordering::Relaxed) + 1;
-            is_due |= count.is_multiple_of(COMMITS_PER_CHECKPOINT);
-            for (queued, result) in batch.into_iter().zip(results) {
-                // The caller may be gone; the commit is valid anyway.
-                let _ = queued.done.send(result);
-            }
-        }
-        if is_due
-            && background.is_some_and(Sqlite::run_checkpoint)
-            && let DbConnection::Sqlite(sqlite) = &*desk.lock_connection()
-        {
-            sqlite.truncate_log();
-        }
-    }
-}
-
-/// Commits a batch and returns the result of each job.
-fn commit_batch(connection: &DbConnection, batch: &mut [QueuedJob]) -> Vec<Result<(), StoreError>> {
-    let mut jobs: Vec<&mut WriteJob> = batch.iter_mut().map(|queued| &mut queued.job).collect();
-    match connection.run_transaction(&mut jobs) {
-        Ok(()) => jobs.iter().map(|_| Ok(())).collect(),
-        Err(error) if jobs.len() == 1 => vec![Err(error)],
-        // At least one job fails. Committed one by one, only those that fail are refused.
-        Err(_) => jobs.iter_mut().map(|job| connection.run_transaction(&mut [&mut **job])).collect(),
     }
 }

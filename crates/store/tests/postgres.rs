@@ -8,6 +8,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::event::Event;
@@ -84,7 +85,7 @@ fn servers_that_start_together_make_the_tables_once() {
 
 #[test]
 fn a_server_that_cannot_be_used_is_refused_without_a_secret() {
-    assert_eq!(refusal_of("postgres://ann:s3cret@127.0.0.1:1/flows"), (Code::StoreFailed, false));
+    assert_eq!(refusal_of("postgres://ann:s3cret@127.0.0.1:1/flows"), (Code::StoreUnreachable, false));
     let Some(place) = TestDatabase::on_postgres() else { return };
     let url = place.postgres.as_ref().expect("a database").url.replace("postgres@", "ann:s3cret@");
     assert_eq!(refusal_of(&url), (Code::StoreFailed, false), "there is no such user");
@@ -115,6 +116,7 @@ const DROP_REPLY: u8 = 1;
 const DROP_COMMIT: u8 = 2;
 /// Accepts no connection.
 const DROP_ALL: u8 = 3;
+const DROP_REPLY_THEN_ALL: u8 = 4;
 
 impl DroppingProxy {
     fn start_proxy(socket: String) -> DroppingProxy {
@@ -151,6 +153,10 @@ fn forward_bytes(mut client: TcpStream, mut server: UnixStream, loses: &AtomicU8
             lost @ (DROP_REPLY | DROP_COMMIT) if is_commit => {
                 loses.store(DROP_NOTHING, Ordering::Release);
                 lost
+            }
+            DROP_REPLY_THEN_ALL if is_commit => {
+                loses.store(DROP_ALL, Ordering::Release);
+                DROP_REPLY
             }
             DROP_ALL => DROP_ALL,
             _ => DROP_NOTHING,
@@ -190,23 +196,40 @@ async fn a_commit_that_is_lost_or_whose_answer_is_happens_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_could_not_be_written_continues_when_the_server_is_back() {
+async fn an_append_waits_for_the_server_and_a_request_does_not() {
     let Some(place) = TestDatabase::on_postgres() else { return };
     let (middle, store) = open_through_proxy(&place);
     let lease = store.begin_run(run_id(1)).expect("new");
-    let started =
-        vec![new_record(run_id(1), 1, created_event(&store)), new_record(run_id(1), 2, Event::RunStarted { epoch: 1 })];
-    append_records(&*store, lease, started).await.expect("stored");
+    append_records(&*store, lease, vec![new_record(run_id(1), 1, created_event(&store))]).await.expect("stored");
     middle.loses.store(DROP_ALL, Ordering::Release);
-    let failed = append_records(&*store, lease, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await;
-    assert_eq!(failed.expect_err("there is no server").code(), Code::StoreFailed);
-    assert_eq!(store.list_runs(9).expect_err("there is no server").code(), Code::StoreFailed);
-    // The row still names this process as the worker.
-    store.release_run(lease);
-    middle.loses.store(DROP_NOTHING, Ordering::Release);
-    assert_eq!(store.abandoned_runs(9).expect("readable").len(), 1);
-    let lease = store.claim_run(run_id(1)).await.expect("nobody drives it");
-    append_records(&*store, lease, vec![new_record(run_id(1), 3, Event::StepUncertain)]).await.expect("stored");
+    let append = append_records(&*store, lease, vec![new_record(run_id(1), 2, Event::StepUncertain)]);
+    let (appended, ()) = tokio::join!(append, async {
+        let refused = store.check_writable().await.expect_err("there is no server");
+        assert_eq!(refused.code(), Code::StoreUnreachable);
+        middle.loses.store(DROP_NOTHING, Ordering::Release);
+    });
+    appended.expect("stored when the server is back");
+    store.check_writable().await.expect("it is back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_outcome_is_unknown_for_a_while_happens_once() {
+    let Some(place) = TestDatabase::on_postgres() else { return };
+    let (middle, store) = open_through_proxy(&place);
+    let lease = store.begin_run(run_id(1)).expect("new");
+    append_records(&*store, lease, vec![new_record(run_id(1), 1, created_event(&store))]).await.expect("stored");
+    middle.loses.store(DROP_REPLY_THEN_ALL, Ordering::Release);
+    let append = append_records(&*store, lease, vec![new_record(run_id(1), 2, finished_event("x".into()))]);
+    let (appended, ()) = tokio::join!(append, async {
+        while middle.loses.load(Ordering::Acquire) != DROP_ALL {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // Several attempts to reconnect fail.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        middle.loses.store(DROP_NOTHING, Ordering::Release);
+    });
+    appended.expect("stored, as it turns out");
+    assert_eq!(store.read(run_id(1), 0).await.expect("readable").len(), 2);
 }
 
 /// A store whose connections pass through a [`DroppingProxy`].

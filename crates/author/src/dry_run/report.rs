@@ -22,7 +22,7 @@ use crate::env::TrialOutcome;
 use crate::trial::shorten_text;
 
 /// Failures of the installation, not of the pipeline: no provider, no key, no sandbox, no money.
-const ENVIRONMENT_ERRORS: [Code; 12] = [
+const ENVIRONMENT_ERRORS: [Code; 13] = [
     Code::NoSandbox,
     Code::ModelFailed,
     Code::ModelUnknown,
@@ -35,6 +35,7 @@ const ENVIRONMENT_ERRORS: [Code; 12] = [
     Code::BudgetMoney,
     Code::PriceUnknown,
     Code::StoreFailed,
+    Code::StoreUnreachable,
 ];
 
 /// The report of a dry run.

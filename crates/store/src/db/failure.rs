@@ -11,6 +11,7 @@ pub(crate) enum DatabaseFailure {
     ReadOnly,
     Corrupt,
     Locked,
+    Unreachable,
     Other,
 }
 
@@ -22,6 +23,7 @@ impl DatabaseFailure {
             DatabaseFailure::ReadOnly => Code::StoreReadOnly,
             DatabaseFailure::Corrupt => Code::StoreCorrupt,
             DatabaseFailure::Locked => Code::StoreLocked,
+            DatabaseFailure::Unreachable => Code::StoreUnreachable,
             DatabaseFailure::Other => Code::StoreFailed,
         }
     }
@@ -85,8 +87,17 @@ fn advise_postgres(error: &tokio_postgres::Error) -> (DatabaseFailure, &'static 
             (DatabaseFailure::Other, "check the user and password of the database URL")
         }
         Some(&SqlState::INVALID_CATALOG_NAME) => (DatabaseFailure::Other, "create the database, or configure another"),
+        Some(
+            &SqlState::ADMIN_SHUTDOWN
+            | &SqlState::CRASH_SHUTDOWN
+            | &SqlState::CANNOT_CONNECT_NOW
+            | &SqlState::TOO_MANY_CONNECTIONS,
+        ) => (DatabaseFailure::Unreachable, "check that the database is running and accepts connections"),
         Some(_) => (DatabaseFailure::Other, "see the message of the database"),
-        None => (DatabaseFailure::Other, "check that the database is running and reachable"),
+        None if is_connection_lost(error) => {
+            (DatabaseFailure::Unreachable, "check that the database is running and reachable")
+        }
+        None => (DatabaseFailure::Other, "check the address of the database"),
     }
 }
 

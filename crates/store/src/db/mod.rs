@@ -259,6 +259,14 @@ impl DbConnection {
         }
     }
 
+    /// Whether a commit happened whose outcome was unknown. Fails with `CommitUnknown` while the database cannot be reached.
+    pub(crate) fn has_committed(&self, number: i64) -> Result<bool, StoreError> {
+        match self {
+            DbConnection::Sqlite(_) => Ok(false),
+            DbConnection::Postgres(postgres) => postgres.has_committed(number),
+        }
+    }
+
     /// Runs a job in a transaction without waiting for other writers; `None` if that is not possible.
     pub(crate) fn try_transaction_now(&self, job: &mut WriteJob) -> Option<Result<(), StoreError>> {
         match self {

@@ -26,7 +26,10 @@ const MIGRATION_SCRIPTS: [&str; 9] = [
 ];
 
 /// How long a statement waits for another process that writes.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The same for the statements of the writer, which repeats a transaction until its jobs may wait no longer.
+const WRITER_BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Size of the write-ahead log, in pages, above which a checkpoint blocks commits (64 MB). Otherwise steady writing
 /// would let the log grow without bound.
@@ -41,6 +44,11 @@ impl Sqlite {
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(Sqlite(connection))
+    }
+
+    /// Prepares the connection for the writer.
+    pub(crate) fn shorten_busy_timeout(&self) -> Result<(), StoreError> {
+        Ok(self.0.busy_timeout(WRITER_BUSY_TIMEOUT)?)
     }
 
     /// Sets how durable commits of this connection are.
@@ -174,14 +182,14 @@ impl Sqlite {
         committed
     }
 
-    /// Same as [`Sqlite::run_transaction`]; `None` if another process holds the write lock.
+    /// Same as [`Sqlite::run_transaction`] on the connection of the writer; `None` if another process holds the write lock.
     pub(crate) fn try_transaction_now(
         &self,
         work: impl FnOnce() -> Result<(), StoreError>,
     ) -> Option<Result<(), StoreError>> {
         let _ = self.0.busy_timeout(Duration::ZERO);
         let committed = self.run_transaction(work);
-        let _ = self.0.busy_timeout(BUSY_TIMEOUT);
+        let _ = self.0.busy_timeout(WRITER_BUSY_TIMEOUT);
         let is_busy = matches!(&committed, Err(StoreError::Sqlite(error))
             if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
         (!is_busy).then_some(committed)

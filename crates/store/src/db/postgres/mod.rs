@@ -2,7 +2,7 @@
 //!
 //! A commit is one transaction on one session. If the session is lost before the commit is acknowledged, the process
 //! opens a new session and reads its row to learn whether the commit happened. It repeats the commit only if it did
-//! not.
+//! not. While the server cannot be reached, the outcome stays unknown, and the writer asks again.
 
 mod address;
 mod listener;
@@ -11,7 +11,7 @@ mod session;
 mod tls;
 
 use std::cell::{Cell, RefCell};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -23,14 +23,8 @@ use session::PgSession;
 use super::{DbRow, Param, params};
 use crate::error::StoreError;
 
-/// How long to retry the connection when the outcome of a commit is unknown.
-const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Silence within a transaction after which the server regards a process as stopped.
 const STOPPED_PROCESS_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Pause between two connection attempts.
-const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often a commit is attempted when the server rolls it back because of another transaction, or never receives it.
 const MAX_COMMIT_ATTEMPTS: u32 = 4;
@@ -219,19 +213,14 @@ impl Postgres {
         }
     }
 
-    /// Whether the commit of this process with this number happened.
-    fn has_committed(&self, number: i64) -> Result<bool, StoreError> {
+    /// Whether the commit of this process with this number happened. Fails with `CommitUnknown` if the server cannot be
+    /// reached.
+    pub(crate) fn has_committed(&self, number: i64) -> Result<bool, StoreError> {
         let Some(process) = &self.process else { return Ok(false) };
-        let end = Instant::now() + RECONNECT_TIMEOUT;
-        loop {
-            match self.renew_lease(process) {
-                Ok(last) => return Ok(last == number),
-                Err(error) if !error.is_connection_lost() => return Err(error),
-                Err(_) if Instant::now() >= end => {
-                    return Err(StoreError::CommitUnknown);
-                }
-                Err(_) => std::thread::sleep(RECONNECT_INTERVAL),
-            }
+        match self.renew_lease(process) {
+            Ok(last) => Ok(last == number),
+            Err(error) if error.is_outage() => Err(StoreError::CommitUnknown { number }),
+            Err(error) => Err(error),
         }
     }
 }

@@ -1,0 +1,137 @@
+//! A database that is locked or cannot be reached for a while: requests are refused with a retryable status, and runs wait
+//! and continue by themselves.
+
+mod support;
+
+use std::io::copy;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use support::http::{HttpAnswer, RunningServer};
+use support::{TestServer, Workspace, two_calls_flow};
+
+/// A server with a short recovery interval and a run that waits for the reply to a POST.
+fn start_run_with_post(world: &TestServer, database: &str) -> (Workspace, RunningServer, String) {
+    let place = Workspace::new(&format!(
+        "{database}default_model = \"scripted:echo\"\nrecovery_interval_ms = 100\n{}",
+        world.egress_config()
+    ));
+    place.write("flow.json", &two_calls_flow(world, "POST", "/slow"));
+    let server = RunningServer::start(&place, &[]);
+    let started = server.post("/api/v1/runs", &json!({"workflow": "flow"}));
+    let run = started.json()["run_id"].as_str().expect("an id").to_owned();
+    world.wait_for_requests("/slow", 1);
+    (place, server, run)
+}
+
+fn assert_unavailable(answer: &HttpAnswer, code: &str) {
+    assert_eq!((answer.status, answer.error_code().as_str()), (503, code), "{answer:?}");
+    assert!(answer.head.contains("retry-after: 5"), "{answer:?}");
+}
+
+fn assert_run_succeeds(server: &RunningServer, run: &str) {
+    let end = Instant::now() + Duration::from_secs(30);
+    let shown = loop {
+        let shown = server.get(&format!("/api/v1/runs/{run}")).json();
+        if shown["status"] != "running" || Instant::now() > end {
+            break shown;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!((&shown["status"], &shown["output"]), (&json!("succeeded"), &json!("LLM(/slow)")), "{shown}");
+}
+
+#[test]
+fn a_locked_file_interrupts_no_run() {
+    let world = TestServer::start();
+    let (place, server, run) = start_run_with_post(&world, "");
+    let other = rusqlite::Connection::open(place.path("data/flowloom.db")).expect("it opens");
+    other.execute_batch("BEGIN EXCLUSIVE").expect("locked");
+    world.release_slow();
+    let asked_at = Instant::now();
+    let (ready, refused) = std::thread::scope(|scope| {
+        let ready = scope.spawn(|| server.get("/health/ready"));
+        (server.post("/api/v1/runs", &json!({"workflow": "flow"})), ready.join().expect("answered"))
+    });
+    assert!(asked_at.elapsed() < Duration::from_secs(9), "{:?}", asked_at.elapsed());
+    assert_unavailable(&refused, "FL1306");
+    assert_unavailable(&ready, "FL1306");
+    assert_eq!(server.get(&format!("/api/v1/runs/{run}")).status, 200, "reading is possible");
+    // Longer than a statement waits.
+    std::thread::sleep(Duration::from_secs(11).saturating_sub(asked_at.elapsed()));
+    other.execute_batch("ROLLBACK").expect("released");
+    assert_run_succeeds(&server, &run);
+    assert_eq!(world.request_count("/slow"), 1);
+    assert_eq!(server.get("/health/ready").status, 200);
+}
+
+#[test]
+fn a_postgres_that_is_away_interrupts_no_run() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    let proxy = CuttableProxy::start(database.socket_path());
+    let name = database.url.split('/').nth(3).and_then(|rest| rest.split('?').next()).expect("a name");
+    let url = format!("database = \"postgres://postgres@127.0.0.1:{}/{name}\"\n", proxy.port);
+    let world = TestServer::start();
+    let (_place, server, run) = start_run_with_post(&world, &url);
+    proxy.cut();
+    world.release_slow();
+    assert_unavailable(&server.get("/health/ready"), "FL1307");
+    assert_unavailable(&server.get(&format!("/api/v1/runs/{run}")), "FL1307");
+    assert_unavailable(&server.post("/api/v1/runs", &json!({"workflow": "flow"})), "FL1307");
+    assert_unavailable(&server.get("/v1/models"), "FL1307");
+    proxy.restore();
+    assert_run_succeeds(&server, &run);
+    assert_eq!(world.request_count("/slow"), 1);
+    assert_eq!(server.get("/health/ready").status, 200);
+}
+
+/// A proxy in front of Postgres that can lose all its connections.
+struct CuttableProxy {
+    port: u16,
+    /// The open connections; `None` while the proxy is cut.
+    clients: Arc<Mutex<Option<Vec<TcpStream>>>>,
+}
+
+impl CuttableProxy {
+    fn start(socket: String) -> CuttableProxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let clients = Arc::new(Mutex::new(Some(Vec::new())));
+        let shared = clients.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                if let Some(open) = &mut *shared.lock().expect("not poisoned") {
+                    open.push(client.try_clone().expect("a handle"));
+                    forward_both_ways(client, UnixStream::connect(&socket).expect("it listens"));
+                }
+            }
+        });
+        CuttableProxy { port, clients }
+    }
+
+    fn cut(&self) {
+        for client in self.clients.lock().expect("not poisoned").take().into_iter().flatten() {
+            let _ = client.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn restore(&self) {
+        *self.clients.lock().expect("not poisoned") = Some(Vec::new());
+    }
+}
+
+fn forward_both_ways(client: TcpStream, server: UnixStream) {
+    let (mut from_client, mut to_client) = (client.try_clone().expect("a handle"), client);
+    let (mut from_server, mut to_server) = (server.try_clone().expect("a handle"), server);
+    std::thread::spawn(move || {
+        let _ = copy(&mut from_client, &mut to_server);
+        let _ = to_server.shutdown(Shutdown::Both);
+    });
+    std::thread::spawn(move || {
+        let _ = copy(&mut from_server, &mut to_client);
+        let _ = to_client.shutdown(Shutdown::Both);
+    });
+}

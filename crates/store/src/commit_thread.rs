@@ -1,0 +1,166 @@
+//! The thread that commits the queued jobs, and waits with them while the database is locked or cannot be reached.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use crate::db::sqlite::Sqlite;
+use crate::db::{DbConnection, WriteJob};
+use crate::error::StoreError;
+use crate::writer::{COMMITS_PER_CHECKPOINT, CommitDesk, QueuedJob, WriterCommand};
+
+/// Pause between two attempts during an outage.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// State of the thread.
+pub(crate) struct CommitThread {
+    desk: Arc<CommitDesk>,
+    /// The connection for checkpoints.
+    background: Option<Sqlite>,
+    commands: Receiver<WriterCommand>,
+    /// Jobs of the next batch.
+    next: Vec<QueuedJob>,
+    is_checkpoint_due: bool,
+    /// Whether no further commands arrive.
+    is_closed: bool,
+}
+
+impl CommitThread {
+    pub(crate) fn new(
+        desk: Arc<CommitDesk>,
+        background: Option<Sqlite>,
+        commands: Receiver<WriterCommand>,
+    ) -> CommitThread {
+        CommitThread { desk, background, commands, next: Vec::new(), is_checkpoint_due: false, is_closed: false }
+    }
+
+    /// Commits until the queue is closed and empty.
+    pub(crate) fn run(mut self) {
+        loop {
+            if self.next.is_empty() {
+                match self.commands.recv() {
+                    Ok(command) => self.accept_command(command),
+                    Err(_) => return,
+                }
+            }
+            self.receive_commands();
+            let batch = std::mem::take(&mut self.next);
+            if !batch.is_empty() {
+                self.commit_batch(batch);
+            }
+            if std::mem::take(&mut self.is_checkpoint_due) {
+                self.run_checkpoint();
+            }
+        }
+    }
+
+    /// Accepts the commands that have arrived.
+    fn receive_commands(&mut self) {
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => self.accept_command(command),
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    self.is_closed = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn accept_command(&mut self, command: WriterCommand) {
+        match command {
+            WriterCommand::Commit(job) => self.next.push(job),
+            WriterCommand::Checkpoint => self.is_checkpoint_due = true,
+        }
+    }
+
+    /// Commits a batch, or refuses its jobs. During an outage it tries again until no job may wait any longer.
+    fn commit_batch(&mut self, mut batch: Vec<QueuedJob>) {
+        let mut unknown_commit = None;
+        loop {
+            match self.attempt_commit(&mut batch, &mut unknown_commit) {
+                Err(error) if error.is_outage() => {
+                    batch = self.wait_for_database(batch, error);
+                    if batch.is_empty() {
+                        return;
+                    }
+                }
+                // At least one job fails. Committed one by one, only those that fail are refused.
+                Err(_) if batch.len() > 1 => {
+                    for job in batch {
+                        self.commit_batch(vec![job]);
+                    }
+                    return;
+                }
+                Err(error) => return self.finish_jobs(batch, std::iter::once(Err(error))),
+                Ok(()) => return self.finish_jobs(batch, std::iter::repeat_with(|| Ok(()))),
+            }
+        }
+    }
+
+    /// Commits a batch, unless the last attempt has committed it. `unknown_commit` is its number as long as that is not
+    /// known.
+    fn attempt_commit(&mut self, batch: &mut [QueuedJob], unknown_commit: &mut Option<i64>) -> Result<(), StoreError> {
+        let desk = self.desk.clone();
+        let connection = desk.lock_connection();
+        if let Some(number) = *unknown_commit {
+            if connection.has_committed(number)? {
+                return Ok(());
+            }
+            *unknown_commit = None;
+        }
+        let mut jobs: Vec<&mut WriteJob> = batch.iter_mut().map(|queued| &mut queued.job).collect();
+        let committed = connection.run_transaction(&mut jobs);
+        let count = self.desk.commits.fetch_add(1, Ordering::Relaxed) + 1;
+        self.is_checkpoint_due |= count.is_multiple_of(COMMITS_PER_CHECKPOINT);
+        if let Err(StoreError::CommitUnknown { number }) = &committed {
+            *unknown_commit = Some(*number);
+        }
+        committed
+    }
+    /// Refuses the jobs that may wait no longer, and lets the others wait a moment. Returns those of the batch.
+    fn wait_for_database(&mut self, batch: Vec<QueuedJob>, error: StoreError) -> Vec<QueuedJob> {
+        self.receive_commands();
+        let (cause, next_cause) = match error {
+            // The jobs of the next batch were certainly not committed.
+            StoreError::CommitUnknown { .. } => (Arc::new(error), Arc::new(StoreError::ConnectionLost)),
+            error => {
+                let cause = Arc::new(error);
+                (cause.clone(), cause)
+            }
+        };
+        let next = std::mem::take(&mut self.next);
+        self.next = self.keep_waiting(next, &next_cause);
+        let batch = self.keep_waiting(batch, &cause);
+        if !batch.is_empty() {
+            std::thread::sleep(RETRY_INTERVAL);
+        }
+        batch
+    }
+
+    /// The jobs that may wait longer; the others are refused.
+    fn keep_waiting(&self, jobs: Vec<QueuedJob>, cause: &Arc<StoreError>) -> Vec<QueuedJob> {
+        let now = Instant::now();
+        let (waiting, expired) = jobs.into_iter().partition(|job| !self.is_closed && now < job.give_up_at);
+        self.finish_jobs(expired, std::iter::repeat_with(|| Err(StoreError::Outage(cause.clone()))));
+        waiting
+    }
+
+    fn finish_jobs(&self, jobs: Vec<QueuedJob>, results: impl Iterator<Item = Result<(), StoreError>>) {
+        self.desk.queued.fetch_sub(jobs.len(), Ordering::AcqRel);
+        for (queued, result) in jobs.into_iter().zip(results) {
+            // The caller may be gone; the commit is valid anyway.
+            let _ = queued.done.send(result);
+        }
+    }
+
+    fn run_checkpoint(&self) {
+        if self.background.as_ref().is_some_and(Sqlite::run_checkpoint)
+            && let DbConnection::Sqlite(sqlite) = &*self.desk.lock_connection()
+        {
+            sqlite.truncate_log();
+        }
+    }
+}
