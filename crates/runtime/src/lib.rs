@@ -6,6 +6,7 @@
 pub mod causes;
 pub mod clock;
 pub mod command;
+pub mod descriptors;
 mod divergence;
 mod drive;
 pub mod effects;

@@ -11,11 +11,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use flowloom_app::config::server::ServerSettings;
+use flowloom_runtime::descriptors;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -26,9 +26,6 @@ use tower_service::Service as _;
 
 /// Maximum size of a request head, and of buffered output per connection, in bytes.
 const MAX_HEAD_BYTES: usize = 64 << 10;
-
-/// Number of file descriptors reserved for the database, sandboxes and outgoing requests.
-const RESERVED_FILES: u64 = 512;
 
 /// Delay before accepting again after a failure, for example when no file descriptors are left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -46,7 +43,8 @@ pub(crate) async fn serve_connections(
         .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_HEAD_BYTES);
     let timeout = settings.send_timeout();
-    let seats = Arc::new(Semaphore::new(connection_limit(settings.connections)));
+    let seats = settings.connections.clamp(1, descriptors::raise_limit());
+    let seats = Arc::new(Semaphore::new(seats));
     let connections = TaskTracker::new();
     while let Some((stream, peer, seat)) = accept_next(&listener, &seats, &shutdown).await {
         let (http, router, shutdown) = (http.clone(), router.clone(), shutdown.clone());
@@ -104,18 +102,6 @@ async fn serve_connection(
             let _ = connection.await;
         }
     }
-}
-
-/// The number of connections: as configured, limited by the available file descriptors. Raises the soft limit to the
-/// hard limit.
-fn connection_limit(wanted: usize) -> usize {
-    let mut files = getrlimit(Resource::Nofile);
-    let raised = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
-    if setrlimit(Resource::Nofile, raised).is_ok() {
-        files = raised;
-    }
-    let possible = files.current.map_or(u64::MAX, |files| files.saturating_sub(RESERVED_FILES).max(RESERVED_FILES / 2));
-    wanted.min(usize::try_from(possible).unwrap_or(usize::MAX)).clamp(1, Semaphore::MAX_PERMITS)
 }
 
 /// A connection that breaks if its client accepts no data for too long. Buffered data is bounded: 64 KiB and one

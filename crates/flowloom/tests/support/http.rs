@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use serde_json::Value;
 
@@ -34,12 +34,21 @@ impl RunningServer {
 
     fn spawn(place: &Workspace, address: &str, arguments: &[&str], environment: &[(&str, &str)]) -> RunningServer {
         let all = [&["serve", ".", "--bind", address][..], arguments].concat();
-        let mut child = place
-            .build_command(&all)
-            .envs(environment.iter().copied())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let mut command = place.build_command(&all);
+        command.envs(environment.iter().copied());
+        RunningServer::spawn_command(command)
+    }
+
+    /// Serves with a limit on open files.
+    pub(crate) fn start_with_files(place: &Workspace, files: u32) -> RunningServer {
+        let mut command = place.isolate_program("sh");
+        command.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")]);
+        command.args([env!("CARGO_BIN_EXE_flowloom"), "serve", ".", "--bind", "127.0.0.1:0"]);
+        RunningServer::spawn_command(command)
+    }
+
+    fn spawn_command(mut command: Command) -> RunningServer {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
         let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut seen = String::new();
         let address = loop {

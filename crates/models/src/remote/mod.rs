@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use flowloom_core::effect::GenerateRequest;
+use flowloom_runtime::descriptors::{self, is_out_of_descriptors};
 use flowloom_runtime::effects::{BoxFuture, EffectContext};
 use futures_util::FutureExt as _;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -110,6 +111,8 @@ impl RemoteModels {
     ) -> Result<ProviderAnswer, ModelError> {
         let call =
             ProviderCall { target, request, key, max_tokens, native_schema: request.schema.is_some(), idle: self.idle };
+        // The time in which the call waits for a descriptor does not count.
+        let _permit = descriptors::acquire_for_call().await;
         self.with_timeout(target, self.call_with_retries(call, context)).await
     }
 
@@ -151,6 +154,12 @@ impl RemoteModels {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
+            if is_out_of_descriptors(&error) {
+                // Nothing was sent. The total timeout ends the wait.
+                tries -= 1;
+                self.pause.wait_for(descriptors::RETRY_INTERVAL).await;
+                continue;
+            }
             if call.native_schema && error.refuses_schema() {
                 // The answer is validated anyway, and the prompt contains the schema.
                 call.native_schema = false;

@@ -82,7 +82,8 @@ impl InterpreterPool {
     /// Tries one interpreter by starting it in the sandbox. The process is kept for the first block.
     async fn try_interpreter(&self, path: &Path) -> Result<Arc<PythonInterpreter>, InterpreterError> {
         let mut interpreter = probe_interpreter(path).await?;
-        let mut process = BlockProcess::start_interpreter(&self.config, &interpreter).map_err(InterpreterError::Io)?;
+        let mut process =
+            BlockProcess::start_interpreter(&self.config, &interpreter).await.map_err(InterpreterError::Io)?;
         process.wait_until_ready().await?;
         interpreter.isolation.clone_from(&process.isolation);
         lock_idle(&self.idle).waiting.push(process);
@@ -100,7 +101,7 @@ impl InterpreterPool {
         if let Some(process) = waiting {
             return Ok((process, true));
         }
-        let process = BlockProcess::start_interpreter(&self.config, interpreter).map_err(InterpreterError::Io)?;
+        let process = BlockProcess::start_interpreter(&self.config, interpreter).await.map_err(InterpreterError::Io)?;
         Ok((process, false))
     }
 
@@ -116,7 +117,7 @@ impl InterpreterPool {
         for _ in 0..missing {
             let (config, interpreter, idle) = (self.config.clone(), interpreter.clone(), Arc::downgrade(&self.idle));
             tokio::spawn(async move {
-                let process = match BlockProcess::start_interpreter(&config, &interpreter) {
+                let process = match BlockProcess::start_interpreter(&config, &interpreter).await {
                     Ok(mut process) => process.wait_until_ready().await.ok().map(|()| process),
                     Err(_) => None,
                 };

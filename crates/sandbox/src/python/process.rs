@@ -2,12 +2,14 @@
 //! the launcher kills and reaps the interpreter.
 
 use std::collections::VecDeque;
+use std::future::ready;
 use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::value::Value;
+use flowloom_runtime::descriptors::retry_without_descriptors;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
@@ -53,7 +55,7 @@ pub(super) enum ProcessMessage {
 
 impl BlockProcess {
     /// Starts an interpreter. It receives everything but its block and prepares itself.
-    pub(super) fn start_interpreter(
+    pub(super) async fn start_interpreter(
         config: &SandboxConfig,
         interpreter: &PythonInterpreter,
     ) -> io::Result<BlockProcess> {
@@ -71,7 +73,7 @@ impl BlockProcess {
         let mut command = Command::new(&config.worker);
         command.arg(PYTHON_WORKER).env_clear().current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn()?;
+        let mut child = retry_without_descriptors(|| ready(command.spawn())).await?;
         let (Some(to), Some(from), Some(log)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
             return Err(io::Error::other("the worker has no pipes"));
         };

@@ -8,6 +8,7 @@ pub(crate) mod error;
 mod wire;
 mod worker;
 
+use std::future::ready;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use flowloom_core::effect::ScriptRequest;
 use flowloom_core::json;
 use flowloom_core::value::Value;
+use flowloom_runtime::descriptors::retry_without_descriptors;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Semaphore;
@@ -134,7 +136,8 @@ impl WorkerPool {
         command.arg(SCRIPT_WORKER).env_clear().current_dir("/").process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let unstarted = |source| UnavailableError::WorkerNotStarted { program: self.config.worker.clone(), source };
-        let mut child = command.spawn().map_err(|error| unstarted(WorkerError::Io(error)))?;
+        let child = retry_without_descriptors(|| ready(command.spawn())).await;
+        let mut child = child.map_err(|error| unstarted(WorkerError::Io(error)))?;
         let (Some(mut to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(unstarted(WorkerError::NoPipes));
         };

@@ -3,8 +3,9 @@
 
 use flowloom_core::effect::HttpRequest;
 use flowloom_core::rich::{Rich, RichPiece};
+use flowloom_runtime::descriptors::{acquire_for_call, retry_without_descriptors};
 use reqwest::header::LOCATION;
-use reqwest::{Method, Response, StatusCode};
+use reqwest::{Client, Method, Response, StatusCode};
 use url::Url;
 
 use super::error::{ExchangeError, HttpError, RequestError};
@@ -51,6 +52,8 @@ impl HttpClient {
     pub(crate) async fn exchange(&self, request: &HttpRequest, key: &str) -> Result<HttpResponse, ToolError> {
         let mut used = UsedSecrets::new(self.secrets());
         let limit = self.limits.total;
+        // The time in which the call waits for a descriptor does not count.
+        let _permit = acquire_for_call().await;
         let result = match tokio::time::timeout(limit, self.follow_hops(request, key, &mut used)).await {
             Ok(result) => result,
             Err(_) => {
@@ -74,13 +77,9 @@ impl HttpClient {
         let mut hop = OutgoingRequest::new(request, key, used, &self.limits)?;
         for _ in 0..=self.limits.redirects {
             let route = self.policy.check_url(&hop.url)?;
-            let send =
-                self.client_for(route)?.request(hop.method.clone(), hop.url.clone()).headers(hop.rows.to_header_map());
-            let send = match &hop.body {
-                Some(body) => send.body(body.clone()),
-                None => send,
-            };
-            let response = send.send().await.map_err(|error| HttpError::from_request(error, &hop.url, &self.limits))?;
+            let client = self.client_for(route)?;
+            let response = retry_without_descriptors(|| hop.send_with(client)).await;
+            let response = response.map_err(|error| HttpError::from_request(error, &hop.url, &self.limits))?;
             match redirect_target(&response) {
                 Some(next) => hop.follow_redirect(response.status(), &next)?,
                 None => return body::read_response(response, hop.url, &self.limits).await,
@@ -114,6 +113,14 @@ impl OutgoingRequest {
         let body = request.body.as_ref().map(|body| used.fill_text(body, writing)).transpose()?;
         let body_is_private = request.body.as_ref().is_some_and(Rich::has_secrets);
         Ok(OutgoingRequest { method, url, rows, body, body_is_private })
+    }
+
+    fn send_with(&self, client: &Client) -> impl Future<Output = reqwest::Result<Response>> + use<> {
+        let send = client.request(self.method.clone(), self.url.clone()).headers(self.rows.to_header_map());
+        match &self.body {
+            Some(body) => send.body(body.clone()).send(),
+            None => send.send(),
+        }
     }
 
     /// Changes this hop into the one that a redirect requests.

@@ -179,7 +179,7 @@ impl McpServer {
 
     /// Starts the program and connects to it. A previous process is killed.
     async fn start_process(&self, env: &[(String, String)]) -> Result<McpConnection, ConnectError> {
-        let (process, pipes) = ServerProcess::start_program(&self.config, env)?;
+        let (process, pipes) = ServerProcess::start_program(&self.config, env).await?;
         let process = Arc::new(process);
         let before = self.process.lock().unwrap_or_else(PoisonError::into_inner).replace(process.clone());
         if let Some(before) = before {

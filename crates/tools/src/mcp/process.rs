@@ -1,10 +1,12 @@
 //! The process of an MCP server: it has a clean environment and its own process group, and the end of its stderr is
 //! kept.
 
+use std::future::ready;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flowloom_runtime::descriptors::retry_without_descriptors;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -32,7 +34,7 @@ pub(super) type ProcessPipes = (ChildStdout, ChildStdin);
 
 impl ServerProcess {
     /// Starts the program.
-    pub(super) fn start_program(
+    pub(super) async fn start_program(
         config: &McpConfig,
         env: &[(String, String)],
     ) -> Result<(ServerProcess, ProcessPipes), ConnectError> {
@@ -45,8 +47,8 @@ impl ServerProcess {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C in a terminal reaches only Flowloom, which then stops its servers.
         command.process_group(0).kill_on_drop(true);
-        let mut child = command
-            .spawn()
+        let mut child = retry_without_descriptors(|| ready(command.spawn()))
+            .await
             .map_err(|source| ConnectError::NotStarted { command_line: command_line(config), source })?;
         let (Some(stdout), Some(stdin), Some(stderr)) = (child.stdout.take(), child.stdin.take(), child.stderr.take())
         else {
