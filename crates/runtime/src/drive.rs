@@ -165,6 +165,7 @@ impl Drive {
     fn finish_run(&mut self, status: Status, error: Option<StepFailure>, failed: Option<Path>) {
         self.over = true;
         let thread = self.thread_storage.as_ref().and_then(ThreadStorage::to_memory_write);
+        crate::failpoint::hit("run_finish_before");
         let event = Event::RunFinished { status, error, failed, thread };
         if self.log.emit_event(&Path::root(), 0, event.clone()).is_err() {
             self.log.append_event(&Path::root(), 0, event);
@@ -256,6 +257,7 @@ impl Drive {
     ) -> Result<StoreProgress, JournalError> {
         let lease_state = self.log.mark_stored(records, result)?;
         if lease_state == LeaseState::Released {
+            crate::failpoint::hit("lease_released_after");
             return Ok(StoreProgress::Released);
         }
         if std::mem::take(&mut self.releasing)
@@ -304,6 +306,7 @@ impl Drive {
     /// Suspends a run that only waits, and releases it unless a timer will wake it or its inbox is being read; `false` if
     /// there is nothing to store.
     fn suspend_run(&mut self) -> bool {
+        crate::failpoint::hit("suspend_before");
         let is_new = !std::mem::replace(&mut self.suspended, true);
         if is_new {
             let status = if self.log.is_uncertain() { Status::Uncertain } else { Status::Waiting };
@@ -312,6 +315,7 @@ impl Drive {
         let is_reading = self.inbox.as_ref().is_some_and(|inbox| inbox.reading.is_some());
         self.releasing = !self.log.has_timers() && !is_reading;
         if self.releasing {
+            crate::failpoint::hit("lease_release_request");
             self.log.request_release();
         }
         is_new || self.releasing

@@ -135,6 +135,7 @@ impl Engine {
         let log = self.open_log(lease, Mode::Live, Vec::new());
         let run = self.build_run(start.plan, log.clone(), &created, self.effects.clock.now_ms());
         log.append_event(&Path::root(), 0, Event::RunCreated(Box::new(created)));
+        crate::failpoint::hit("run_create_after");
         log.append_event(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });
         Ok(run)
     }
@@ -160,6 +161,7 @@ impl Engine {
         }
         let cancelled = records.iter().any(|record| matches!(record.event, Event::CancelRequested { .. }));
         let log = self.open_log(lease, Mode::Live, records);
+        crate::failpoint::hit("run_resume_before");
         log.append_event(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });
         let mut run = self.build_run(plan, log, &created, state.created_at);
         run.drive.receive_pending(commands);
@@ -318,6 +320,7 @@ impl Run {
         let driven = drive.await;
         // A replay holds no lease: the run may be driven elsewhere in this process.
         if log.mode == Mode::Live {
+            crate::failpoint::hit("run_release_before");
             journal.release_run(log.lease);
         }
         let records = log.stored_records();

@@ -12,6 +12,7 @@ mod drive;
 pub mod effects;
 pub mod engine;
 pub mod error;
+pub mod failpoint;
 pub mod inbox;
 mod interpret;
 pub mod journal;

@@ -52,6 +52,7 @@ impl BatchWrite {
             project_event(connection, locked.number, &locked.user, record)?;
         }
         let is_released = self.write_decisions(connection, &locked)?;
+        flowloom_runtime::failpoint::hit("batch_written");
         self.is_released.store(is_released, Ordering::Relaxed);
         Ok(())
     }
@@ -169,6 +170,7 @@ fn set_status(connection: &DbConnection, number: i64, status: &str, finished: Op
 }
 
 pub(crate) fn write_memory(connection: &DbConnection, namespace: &str, write: &MemoryWrite) -> Result<(), StoreError> {
+    flowloom_runtime::failpoint::hit("memory_write_before");
     let set =
         "insert into memory values ($1, $2, $3) on conflict (namespace, key) do update set value = excluded.value";
     let forget = "delete from memory where namespace = $1 and key = $2";

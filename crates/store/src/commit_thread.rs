@@ -112,7 +112,9 @@ impl CommitThread {
             *unknown_commit = None;
         }
         let mut jobs: Vec<&mut WriteJob> = batch.iter_mut().map(|queued| &mut queued.job).collect();
+        flowloom_runtime::failpoint::hit("commit_queued_before");
         let committed = connection.run_transaction(&mut jobs);
+        flowloom_runtime::failpoint::hit("commit_queued_after");
         let count = self.desk.commits.fetch_add(1, Ordering::Relaxed) + 1;
         self.is_checkpoint_due |= count.is_multiple_of(COMMITS_PER_CHECKPOINT);
         if let Err(StoreError::CommitUnknown { number }) = &committed {

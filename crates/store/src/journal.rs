@@ -47,6 +47,7 @@ impl Journal for Store {
             }
             self.worker.register_run(run)?;
             self.mailboxes.open_mailbox(run);
+            flowloom_runtime::failpoint::hit("claim_before");
             let (worker, epoch) = (self.worker.name().to_owned(), seen.epoch);
             let claimed = self
                 .writer
@@ -60,6 +61,7 @@ impl Journal for Store {
                     }
                 }))
                 .await;
+            flowloom_runtime::failpoint::hit("claim_after");
             match claimed {
                 Ok(()) => Ok(Lease { run, epoch: (epoch + 1) as u64 }),
                 Err(error) => {

@@ -158,7 +158,9 @@ impl CommitDesk {
         if self.queued.load(Ordering::Acquire) > 0 {
             return None;
         }
+        flowloom_runtime::failpoint::hit("commit_now_before");
         let committed = connection.try_transaction_now(job)?;
+        flowloom_runtime::failpoint::hit("commit_now_after");
         self.commits.fetch_add(1, Ordering::Relaxed);
         Some(committed)
     }

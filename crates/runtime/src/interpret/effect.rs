@@ -73,7 +73,9 @@ impl Interpreter {
             hash: effect.request.hash(),
             class: effect.class,
         };
+        crate::failpoint::hit("intent_append_before");
         let was_started = self.log.emit_event(path, attempt, started)?.is_some();
+        crate::failpoint::hit("intent_append_after");
         if let Request::Ask(question) = effect.request {
             self.log.emit_event(path, attempt, Event::Asked(question.clone()))?;
         }
@@ -95,6 +97,7 @@ impl Interpreter {
             Some(outcome) => outcome,
             None => {
                 self.log.wait_until_durable().await.map_err(|error| EffectFailure::Halt(error.into()))?;
+                crate::failpoint::hit("effect_dispatch_before");
                 self.perform_with_timeout(place, attempt, &effect).await?
             }
         };
@@ -103,10 +106,12 @@ impl Interpreter {
             let message = format!("the output is larger than {limit} bytes");
             return Err(StepFailure::new(Code::LimitOutput, message).into());
         }
+        crate::failpoint::hit("effect_response_after");
         let EffectOutcome { output, usage, memory } = outcome;
         self.hold_memory_writes(effect.request, path, &memory);
         let finished = Event::StepFinished { output: output.clone(), usage, memory };
         self.log.emit_event(path, attempt, finished)?;
+        crate::failpoint::hit("finish_append_after");
         Ok(output)
     }
 
@@ -168,6 +173,7 @@ impl Interpreter {
         }
         if !was_uncertain {
             self.log.append_event(&place.path, attempt, Event::StepUncertain);
+            crate::failpoint::hit("uncertain_append_after");
         }
         let paused = self.pause_enclosing(place);
         let how = self.log.wait_for_resolution(&place.path, attempt).await;
@@ -176,6 +182,7 @@ impl Interpreter {
             Resolution::Resend => {
                 // A decision is for one dispatch: a crash after this event makes the effect uncertain again.
                 self.log.append_event(&place.path, attempt, Event::StepResent);
+                crate::failpoint::hit("resend_append_after");
                 Ok(None)
             }
             Resolution::Value(value) => {
@@ -319,6 +326,7 @@ impl Interpreter {
                 _ => {
                     let until = self.log.now_ms().saturating_add(duration_ms);
                     self.log.emit_event(&place.path, attempt, Event::TimerSet { until })?;
+                    crate::failpoint::hit("timer_set_after");
                     until
                 }
             };

@@ -190,6 +190,7 @@ impl Interpreter {
         if !self.log.has_record(&place.path, attempt + 1, EventKind::StepStarted) {
             self.log.wait_until_live().await;
             let _activity = self.log.start_activity(place.enclosing.as_ref());
+            crate::failpoint::hit("retry_wait_before");
             self.effects.clock.sleep_until(at).await;
         }
     }

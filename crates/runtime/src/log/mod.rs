@@ -293,7 +293,9 @@ impl RunLog {
         });
         drop(state);
         woken.into_iter().for_each(Waker::wake);
+        crate::failpoint::hit("publish_before");
         self.publisher.publish_records(records);
+        crate::failpoint::hit("publish_after");
         Ok(lease_state)
     }
 

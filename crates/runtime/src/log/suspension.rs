@@ -82,6 +82,7 @@ impl RunLog {
     /// Applies an answer or a decision to the step that waits for it, or rejects it; either way the decision is stored
     /// together with the event. Returns whether a step continues.
     pub(crate) fn decide_command(&self, command: RunCommand) -> bool {
+        crate::failpoint::hit("command_decision_before");
         let RunCommand { id, sender, action } = command;
         let decided = match action {
             CommandAction::Cancel {} | CommandAction::Resume {} => Ok(None),
@@ -94,6 +95,7 @@ impl RunLog {
             Err(error) => (CommandOutcome::Rejected(error.into()), None),
         };
         self.lock_state().pending.decided.push(DecidedCommand { id, outcome });
+        crate::failpoint::hit("command_decision_after");
         let continues = waker.is_some();
         waker.into_iter().for_each(Waker::wake);
         continues

@@ -54,6 +54,7 @@ impl Store {
                 posted.ok_or(StoreError::Closed)?
             }
         };
+        flowloom_runtime::failpoint::hit("command_store_after");
         if posted.record.outcome.is_none() {
             self.mailboxes.deliver(run, posted.record.command.clone());
         }
@@ -129,6 +130,7 @@ impl CommandPost {
         if let Some(status) = ended {
             return Ok(PostedCommand { record: CommandRecord::decide_late(command.clone(), *at, status), has_worker });
         }
+        flowloom_runtime::failpoint::hit("command_store_before");
         let action = serde_json::to_string(&command.action).map_err(StoreError::Unserializable)?;
         let insert = "insert into command (run, id, sender, action, sent_at) values ($1, $2, $3, $4, $5)";
         db.execute_unchecked(insert, params![&id, &command.id, &command.sender, &action, *at])?;

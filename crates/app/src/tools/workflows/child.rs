@@ -88,7 +88,9 @@ impl WorkflowHost {
     /// Drives a run on its own task, so that it can record its cancellation.
     async fn drive_child(&self, run: Run, plan: Arc<Plan>) -> Result<ChildOutcome, StepFailure> {
         let (id, _given) = (run.id(), CancelOnDrop { run: run.control(), store: self.store.clone() });
+        flowloom_runtime::failpoint::hit("child_run_start_before");
         let outcome = run.spawn().await;
+        flowloom_runtime::failpoint::hit("child_run_end_after");
         let failed =
             |error| StepFailure::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
         let outcome = outcome.map_err(failed)?;

@@ -1,0 +1,43 @@
+//! Named places at which a test can end the process, as a crash at that place would. Release builds have none.
+
+/// Ends the process if the variable `FLOWLOOM_FAILPOINT` is `name`, or if it is `name:N` and this is the `N`th hit.
+#[cfg(debug_assertions)]
+pub fn hit(name: &str) {
+    if let Some(chosen) = enabled::CHOSEN.as_ref().filter(|chosen| chosen.name == name) {
+        chosen.count_hit();
+    }
+}
+
+/// Does nothing: a release build has no failpoints.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn hit(_name: &str) {}
+
+#[cfg(debug_assertions)]
+mod enabled {
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// The failpoint at which this process ends.
+    pub(super) static CHOSEN: LazyLock<Option<ChosenFailpoint>> =
+        LazyLock::new(|| std::env::var("FLOWLOOM_FAILPOINT").ok().map(|text| ChosenFailpoint::parse(&text)));
+
+    pub(super) struct ChosenFailpoint {
+        pub(super) name: String,
+        /// Hits that are left; the last one ends the process.
+        left: AtomicU64,
+    }
+
+    impl ChosenFailpoint {
+        fn parse(text: &str) -> ChosenFailpoint {
+            let (name, count) = text.split_once(':').unwrap_or((text, "1"));
+            ChosenFailpoint { name: name.to_owned(), left: AtomicU64::new(count.parse().unwrap_or(1)) }
+        }
+
+        pub(super) fn count_hit(&self) {
+            if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                std::process::abort();
+            }
+        }
+    }
+}
