@@ -1,0 +1,83 @@
+//! Where clients learn which servers are alive.
+
+use std::net::SocketAddr;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The addresses of the living servers.
+#[derive(Default)]
+pub(crate) struct Board {
+    state: Mutex<BoardState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct BoardState {
+    addresses: Vec<SocketAddr>,
+    /// Number of changes.
+    version: u64,
+    /// After this time nobody waits any longer.
+    deadline: Option<Instant>,
+    is_stopped: bool,
+}
+
+/// A server at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) address: SocketAddr,
+    version: u64,
+}
+
+impl Board {
+    fn lock_state(&self) -> MutexGuard<'_, BoardState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, address: SocketAddr) {
+        self.change(|state| state.addresses.push(address));
+    }
+
+    pub(crate) fn remove(&self, address: SocketAddr) {
+        self.change(|state| state.addresses.retain(|other| *other != address));
+    }
+
+    /// From now on runs must make progress: nobody waits after `deadline`.
+    pub(crate) fn set_deadline(&self, deadline: Instant) {
+        self.change(|state| state.deadline = Some(deadline));
+    }
+
+    /// Lets every client stop.
+    pub(crate) fn stop(&self) {
+        self.change(|state| state.is_stopped = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BoardState)) {
+        let mut state = self.lock_state();
+        change(&mut state);
+        state.version += 1;
+        self.changed.notify_all();
+    }
+
+    /// A living server: the one at `choice`, modulo their number. Waits until there is one; `None` if it is too late.
+    pub(crate) fn wait_for_server(&self, choice: usize) -> Option<Place> {
+        let mut state = self.lock_state();
+        loop {
+            let late = state.is_stopped || state.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            match state.addresses.len() {
+                _ if late => return None,
+                0 => {
+                    let pause = Duration::from_millis(200);
+                    state = self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+                }
+                count => return Some(Place { address: state.addresses[choice % count], version: state.version }),
+            }
+        }
+    }
+
+    /// Waits until the servers have changed since `place` was read, at most for `limit`.
+    pub(crate) fn wait_for_change(&self, place: Place, limit: Duration) {
+        let state = self.lock_state();
+        let same = |state: &mut BoardState| state.version == place.version && !state.is_stopped;
+        drop(self.changed.wait_timeout_while(state, limit, same));
+    }
+}

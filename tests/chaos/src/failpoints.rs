@@ -1,0 +1,123 @@
+//! Kills servers at each named failpoint of the program.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use crate::campaign::{CampaignReport, Crowd, Expectations, learn_expectations, start_listed};
+use crate::definitions::CASES;
+use crate::program::{Database, Server, Site};
+use crate::random::Random;
+
+/// The failpoints of the program, as in `failpoint::hit("…")`.
+pub const FAILPOINTS: &[&str] = &[
+    "batch_written",
+    "child_run_end_after",
+    "child_run_start_before",
+    "claim_after",
+    "claim_before",
+    "command_decision_after",
+    "command_decision_before",
+    "command_store_after",
+    "command_store_before",
+    "commit_now_after",
+    "commit_now_before",
+    "commit_queued_after",
+    "commit_queued_before",
+    "effect_dispatch_before",
+    "effect_response_after",
+    "finish_append_after",
+    "intent_append_after",
+    "intent_append_before",
+    "lease_release_request",
+    "lease_released_after",
+    "memory_write_before",
+    "publish_after",
+    "publish_before",
+    "resend_append_after",
+    "retry_wait_before",
+    "run_create_after",
+    "run_finish_before",
+    "run_release_before",
+    "run_resume_before",
+    "suspend_before",
+    "timer_set_after",
+    "uncertain_append_after",
+];
+
+/// The hits at which the process ends.
+pub const HITS: [usize; 3] = [1, 2, 5];
+
+/// How long a server with a failpoint runs at most.
+const FAILPOINT_TIMEOUT: Duration = Duration::from_secs(15);
+/// How often it is checked whether the server has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Ends a server at each hit of each failpoint, and returns the figures with a table of failpoints and outcomes.
+pub fn kill_at_failpoints(seed: u64, failpoints: &[&str], hits: &[usize]) -> Result<(CampaignReport, String), String> {
+    let started = Instant::now();
+    let site = Site::new(Database::Sqlite("normal"))?;
+    let expectations = learn_expectations(&site)?;
+    let mut report = CampaignReport::default();
+    let mut table = String::new();
+    for (row, failpoint) in failpoints.iter().enumerate() {
+        let _ = write!(table, "{failpoint:26}");
+        for (column, hit) in hits.iter().enumerate() {
+            let seed = seed.wrapping_add((row * hits.len() + column + 1) as u64);
+            let known = report.violations.len();
+            let name = format!("{failpoint}:{hit}");
+            let is_reached = kill_at(&site, &expectations, seed, &name, &mut report)?;
+            let outcome = match (is_reached, report.violations.len() - known) {
+                (false, 0) => "not reached".to_owned(),
+                (true, 0) => "held".to_owned(),
+                (_, count) => format!("{count} VIOLATED"),
+            };
+            let _ = write!(table, " {outcome:14}");
+        }
+        table.push('\n');
+    }
+    report.duration = started.elapsed();
+    Ok((report, table))
+}
+
+/// Kills a server at a random time, so that runs must be resumed; then the next one at the failpoint; then lets the runs
+/// end. Returns whether the failpoint was reached.
+fn kill_at(
+    site: &Site,
+    expectations: &Expectations,
+    seed: u64,
+    failpoint: &str,
+    report: &mut CampaignReport,
+) -> Result<bool, String> {
+    let crowd = Crowd::new(site, expectations, seed).with_run_limit(CASES.len());
+    let mut is_reached = false;
+    let disturb = || {
+        let first = start_listed(site, &crowd.board)?;
+        std::thread::sleep(Random::for_part(seed, "kill").duration(100, 300));
+        crowd.board.remove(first.address);
+        first.kill();
+        match site.start_server(Some(failpoint))? {
+            None => is_reached = true,
+            Some(mut server) => {
+                crowd.board.add(server.address);
+                is_reached = wait_for_end(&mut server, &crowd);
+                crowd.board.remove(server.address);
+            }
+        }
+        start_listed(site, &crowd.board)
+    };
+    crowd.disturb_runs(disturb, report)?;
+    report.kills += 1 + usize::from(is_reached);
+    Ok(is_reached)
+}
+
+/// Waits until the server has ended, or until no failpoint can be reached any more; returns whether it has.
+fn wait_for_end(server: &mut Server, crowd: &Crowd<'_>) -> bool {
+    let started = Instant::now();
+    while !server.has_ended() {
+        if crowd.has_ended() || started.elapsed() > FAILPOINT_TIMEOUT {
+            return false;
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    true
+}

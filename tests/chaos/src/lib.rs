@@ -1,0 +1,23 @@
+//! Kills the program at random times and at named places, disturbs what it depends on, and checks what its journal
+//! promises.
+#![warn(missing_docs)]
+
+mod board;
+mod campaign;
+mod definitions;
+mod effects;
+mod failpoints;
+mod faults;
+mod http;
+mod model;
+mod oracle;
+mod program;
+mod random;
+mod run_client;
+mod terminal;
+
+pub use campaign::{CampaignReport, kill_servers};
+pub use failpoints::{FAILPOINTS, HITS, kill_at_failpoints};
+pub use faults::{SCENARIOS, Scenario};
+pub use program::DatabaseKind;
+pub use terminal::kill_commands;

@@ -1,0 +1,126 @@
+//! The campaign from the command line: `chaos [--seed N] [--kills N] [PART …]`.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::process::ExitCode;
+
+use chaos::{
+    CampaignReport, DatabaseKind, FAILPOINTS, HITS, SCENARIOS, kill_at_failpoints, kill_commands, kill_servers,
+};
+
+/// The parts of a campaign.
+const PARTS: [&str; 7] =
+    ["sqlite-normal", "sqlite-full", "postgres", "terminal-normal", "terminal-full", "failpoints", "faults"];
+
+struct Options {
+    seed: u64,
+    kills: usize,
+    parts: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let options = match read_options(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(problem) => {
+            eprintln!("{problem}\nusage: chaos [--seed N] [--kills N] [PART …]\nparts: {}", PARTS.join(" "));
+            return ExitCode::from(2);
+        }
+    };
+    println!("seed {}", options.seed);
+    // A part mostly waits for processes to start, so all run at the same time.
+    let is_held = std::thread::scope(|scope| {
+        let parts: Vec<_> = options.parts.iter().map(|part| scope.spawn(|| is_part_held(part, &options))).collect();
+        parts.into_iter().map(|part| part.join()).fold(true, |held, part| held & matches!(part, Ok(true)))
+    });
+    if is_held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs a part and prints its report; returns whether everything held.
+fn is_part_held(part: &str, options: &Options) -> bool {
+    match run_part(part, options) {
+        Ok(report) => {
+            print_report(part, options.seed, &report);
+            report.violations.is_empty()
+        }
+        Err(error) => {
+            println!("{part}: {error}");
+            false
+        }
+    }
+}
+
+fn read_options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    // A new seed for each campaign; the process id is as good as any.
+    let mut options = Options { seed: u64::from(std::process::id()), kills: 1000, parts: Vec::new() };
+    while let Some(argument) = arguments.next() {
+        let mut number = || arguments.next().and_then(|text| text.parse::<u64>().ok());
+        match argument.as_str() {
+            "--seed" => options.seed = number().ok_or("--seed takes a number")?,
+            "--kills" => options.kills = number().ok_or("--kills takes a number")? as usize,
+            part if PARTS.contains(&part) => options.parts.push(argument),
+            other => return Err(format!("unknown argument: {other}")),
+        }
+    }
+    if options.parts.is_empty() {
+        options.parts = PARTS.map(str::to_owned).to_vec();
+    }
+    Ok(options)
+}
+
+/// Runs a part with its share of the kills.
+fn run_part(part: &str, options: &Options) -> Result<CampaignReport, String> {
+    let Options { seed, kills, .. } = *options;
+    let share = kills.div_ceil(options.parts.iter().filter(|part| !part.starts_with("fa")).count().max(1));
+    match part {
+        "sqlite-normal" => kill_servers(DatabaseKind::SqliteNormal, seed, share),
+        "sqlite-full" => kill_servers(DatabaseKind::SqliteFull, seed, share),
+        "postgres" => kill_servers(DatabaseKind::Postgres, seed, share),
+        "terminal-normal" => kill_commands("normal", seed, share),
+        "terminal-full" => kill_commands("full", seed, share),
+        "faults" => run_scenarios(seed),
+        _ => {
+            let (report, table) = kill_at_failpoints(seed, FAILPOINTS, &HITS)?;
+            println!("{:26} {:14} {:14} {:14}\n{table}", "failpoint", "hit 1", "hit 2", "hit 5");
+            Ok(report)
+        }
+    }
+}
+
+/// Runs every scenario, and prints a table of them.
+fn run_scenarios(seed: u64) -> Result<CampaignReport, String> {
+    let (mut all, mut rows) = (CampaignReport::default(), String::new());
+    for (name, scenario) in SCENARIOS {
+        let outcome = match scenario(seed)? {
+            None => "SKIP: this machine cannot do it".to_owned(),
+            Some(report) => {
+                let outcome = match report.violations.len() {
+                    0 => "held".to_owned(),
+                    count => format!("{count} VIOLATED"),
+                };
+                let row = format!("{outcome} ({} runs, {:.0} s)", report.runs, report.duration.as_secs_f64());
+                all.runs += report.runs;
+                all.requests += report.requests;
+                all.decisions += report.decisions;
+                all.answers += report.answers;
+                all.duration += report.duration;
+                all.violations.extend(report.violations);
+                row
+            }
+        };
+        rows.push_str(&format!("{name:26} {outcome}\n"));
+    }
+    print!("{rows}");
+    Ok(all)
+}
+
+fn print_report(part: &str, seed: u64, report: &CampaignReport) {
+    for violation in &report.violations {
+        println!("seed {seed}: {violation}");
+    }
+    let CampaignReport { kills, runs, requests, decisions, answers, violations, duration } = report;
+    println!(
+        "{part}: {kills} kills, {runs} runs, {requests} requests, {decisions} decisions, {answers} answers, \
+         {} violations, {:.0} s",
+        violations.len(),
+        duration.as_secs_f64()
+    );
+}

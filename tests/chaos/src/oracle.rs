@@ -1,0 +1,199 @@
+//! Judges a run after it has ended: what its client saw, what the journal has, and what the outside world received.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use crate::definitions::mark_tag;
+use crate::effects::RecordedRequest;
+use crate::http::{ConnectionLost, Request};
+use crate::run_client::{Expectation, RunClient};
+
+/// Statuses of runs that have ended.
+const FINAL_STATUSES: [&str; 5] = ["succeeded", "failed", "cancelled", "timed_out", "budget_exceeded"];
+
+/// What a run promised and did not keep.
+#[derive(Debug)]
+pub(crate) struct Violation {
+    pub(crate) what: String,
+    pub(crate) tag: String,
+    pub(crate) run: Option<String>,
+    pub(crate) events: Vec<Value>,
+    pub(crate) requests: Vec<RecordedRequest>,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(formatter, "VIOLATION {} (run {}, {})", self.what, self.run.as_deref().unwrap_or("-"), self.tag)?;
+        for event in &self.events {
+            let data = event.get("data").map(Value::to_string).unwrap_or_default();
+            let data: String = data.chars().take(160).collect();
+            let (seq, at, path) = (&event["seq"], &event["at"], &event["path"]);
+            writeln!(formatter, "  {seq} {at} {path} #{} {} {data}", event["attempt"], event["event"])?;
+        }
+        for request in &self.requests {
+            let RecordedRequest { method, path, key, at, .. } = request;
+            writeln!(formatter, "  {:.3} {method} {path} key {}", at.as_secs_f64(), key.as_deref().unwrap_or("-"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the expectation from a run that nothing disturbed.
+pub(crate) fn learn_expectation(address: SocketAddr, client: &RunClient<'_>) -> Result<Expectation, String> {
+    let run = client.run.as_deref().ok_or("the run was not started")?;
+    let lost = |_: ConnectionLost| "the server does not answer".to_owned();
+    let result = read_result(address, run, &client.tag).map_err(lost)?;
+    if result["status"] != "succeeded" {
+        return Err(format!("undisturbed, {} ends with {result}: {}", client.case.workflow, json!(client.seen)));
+    }
+    let finished = client.seen.iter().filter(|event| event["event"] == "step_finished");
+    // A person who supplies the output of a block does not write its memory.
+    let outputs = finished.filter(|event| event.pointer("/data/memory").is_none()).filter_map(|event| {
+        let output = event.pointer("/data/output")?;
+        Some((event["path"].as_str()?.to_owned(), mark_tag(output, &client.tag)))
+    });
+    Ok(Expectation { result, outputs: outputs.collect() })
+}
+
+/// Everything that a run did not keep.
+pub(crate) fn judge_run(
+    address: SocketAddr,
+    client: &RunClient<'_>,
+    expectation: &Expectation,
+    requests: &[RecordedRequest],
+) -> Result<Vec<String>, ConnectionLost> {
+    let mut problems = client.complaints.clone();
+    let Some(run) = client.run.as_deref() else {
+        problems.push("the run was never started".to_owned());
+        return Ok(problems);
+    };
+    let journal = read_journal(address, run)?;
+    compare_events(&client.seen, &journal, &mut problems);
+    check_end(&journal, &mut problems);
+    check_commands(client, &journal, &mut problems);
+    check_sends(client, &journal, requests, &mut problems);
+    let result = read_result(address, run, &client.tag)?;
+    if result != expectation.result {
+        problems.push(format!("the result is {result}; undisturbed it is {}", expectation.result));
+    }
+    let (target, nothing) = (format!("/api/v1/runs/{run}/replay"), json!({}));
+    let (status, state) = Request::post(&target, None, Some(&nothing)).send_json(address)?;
+    if status != 200 {
+        problems.push(format!("the replay fails: {status} {state}"));
+    }
+    Ok(problems)
+}
+
+/// The events of a run in the journal.
+pub(crate) fn read_journal(address: SocketAddr, run: &str) -> Result<Vec<Value>, ConnectionLost> {
+    let mut stream = Request::get(&format!("/api/v1/runs/{run}/events?from=0")).send(address)?;
+    let mut events = Vec::new();
+    loop {
+        let event = stream.next_event()?;
+        if event.name == "done" {
+            return Ok(events);
+        }
+        events.push(serde_json::from_str(&event.data).map_err(|_| ConnectionLost)?);
+    }
+}
+
+/// Runs that have not ended, with their statuses; and child runs whose journal has no single end.
+pub(crate) fn find_unfinished(address: SocketAddr) -> Result<Vec<String>, ConnectionLost> {
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let (_, page) = Request::get(&format!("/api/v1/runs?limit=100{cursor}")).send_json(address)?;
+        for run in page["runs"].as_array().into_iter().flatten() {
+            let status = run["status"].as_str().unwrap_or_default();
+            if !FINAL_STATUSES.contains(&status) {
+                found.push(format!("the run {} ({}) is {status}", run["run_id"], run["name"]));
+            }
+        }
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return Ok(found),
+        }
+    }
+}
+
+fn read_result(address: SocketAddr, run: &str, tag: &str) -> Result<Value, ConnectionLost> {
+    let (_, state) = Request::get(&format!("/api/v1/runs/{run}")).send_json(address)?;
+    let (_, memory) = Request::get(&format!("/api/v1/memory/{tag}")).send_json(address)?;
+    let error = state.get("error").cloned().unwrap_or_default();
+    let result = json!({"status": state["status"], "output": state["output"], "error": error, "memory": memory});
+    Ok(mark_tag(&result, tag))
+}
+
+/// Every event that a client received is in the journal, at the same place.
+fn compare_events(seen: &[Value], journal: &[Value], problems: &mut Vec<String>) {
+    for (number, event) in journal.iter().enumerate() {
+        if event["seq"] != number as u64 + 1 {
+            problems.push(format!("event {} is at position {}", event["seq"], number + 1));
+        }
+    }
+    for event in seen {
+        let stored = event["seq"].as_u64().and_then(|seq| journal.get(seq as usize - 1));
+        if stored != Some(event) {
+            problems.push(format!("the client received {event}, the journal has {stored:?}"));
+        }
+    }
+}
+
+fn check_end(journal: &[Value], problems: &mut Vec<String>) {
+    let ends = journal.iter().filter(|event| event["event"] == "run_finished").count();
+    if ends != 1 || journal.last().is_none_or(|event| event["event"] != "run_finished") {
+        problems.push(format!("the run has {ends} terminal events"));
+    }
+}
+
+/// Every command that a server applied is in the journal, once.
+fn check_commands(client: &RunClient<'_>, journal: &[Value], problems: &mut Vec<String>) {
+    let count = |name: &str, path: &str, attempt: Option<u64>| {
+        let same = |event: &&Value| {
+            event["event"] == name && event["path"] == path && attempt.is_none_or(|attempt| event["attempt"] == attempt)
+        };
+        journal.iter().filter(same).count()
+    };
+    for path in client.answers.keys() {
+        if count("answered", path, None) != 1 {
+            problems.push(format!("the question {path} has {} answers", count("answered", path, None)));
+        }
+    }
+    for decision in client.decisions.values() {
+        let alike =
+            |other: &&crate::run_client::Decision| other.path == decision.path && other.attempt == decision.attempt;
+        let sent = client.decisions.values().filter(alike).count();
+        let acknowledged = client.decisions.values().filter(alike).filter(|other| other.is_acknowledged).count();
+        let resolved = count("resolved", &decision.path, Some(decision.attempt));
+        if !(acknowledged..=sent).contains(&resolved) {
+            let path = &decision.path;
+            problems.push(format!("{path}: {sent} decisions, {acknowledged} acknowledged, {resolved} recorded"));
+        }
+    }
+}
+
+/// An effect that may be performed at most once is sent once, and once more for each decision to send it again; always
+/// under the key of its attempt.
+fn check_sends(client: &RunClient<'_>, journal: &[Value], requests: &[RecordedRequest], problems: &mut Vec<String>) {
+    let mut sends: BTreeMap<&str, Vec<&RecordedRequest>> = BTreeMap::new();
+    for request in requests.iter().filter(|request| request.method == "POST" && request.path.starts_with("/post/")) {
+        sends.entry(&request.path).or_default().push(request);
+    }
+    for (path, sent) in sends {
+        let keys: BTreeSet<_> = sent.iter().map(|request| request.key.as_deref()).collect();
+        if keys.len() != 1 || keys.contains(&None) {
+            problems.push(format!("{path} was sent under the keys {keys:?}"));
+        }
+        let resends = client.decisions.values().filter(|decision| decision.how == "resend").count();
+        if sent.len() > 1 + resends {
+            problems.push(format!("{path} was sent {} times with {resends} decisions to resend", sent.len()));
+        }
+    }
+    let resends = client.decisions.values().filter(|decision| decision.how == "resend").count();
+    let posts = requests.iter().filter(|request| request.path.starts_with("/post/")).count();
+    let started = journal.iter().filter(|event| event.pointer("/data/class") == Some(&"at_most_once".into())).count();
+    if posts > started + resends {
+        problems.push(format!("{posts} requests for {started} effects and {resends} decisions to resend"));
+    }
+}

@@ -1,0 +1,152 @@
+//! The program under test: where its runs are stored, and how it is started.
+
+use std::env;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use tempfile::TempDir;
+use test_postgres::TestDatabase;
+
+use crate::definitions::write_definitions;
+use crate::effects::EffectServer;
+
+/// The database that stores the runs.
+pub(crate) enum Database {
+    /// SQLite with this durability.
+    Sqlite(&'static str),
+    Postgres(TestDatabase),
+}
+
+/// A kind of database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseKind {
+    /// SQLite, whose commits do not wait for the disk.
+    SqliteNormal,
+    /// SQLite, whose commits wait for the disk.
+    SqliteFull,
+    /// Postgres, with two servers of the program.
+    Postgres,
+}
+
+/// A folder with definitions, a database, and the effect server that the definitions call.
+pub(crate) struct Site {
+    pub(crate) folder: TempDir,
+    pub(crate) database: Database,
+    pub(crate) effects: EffectServer,
+    program: PathBuf,
+}
+
+/// A running server of the program.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+/// The program: `FLOWLOOM_PROGRAM`, or the one in the build folder of this crate.
+pub(crate) fn find_program() -> Result<PathBuf, String> {
+    let built = env::current_exe().ok().and_then(|own| {
+        let mut folders = own.ancestors().skip(1);
+        folders.find_map(|folder| Some(folder.join("flowloom")).filter(|program| program.is_file()))
+    });
+    let chosen = env::var_os("FLOWLOOM_PROGRAM").map(PathBuf::from).or(built);
+    chosen.ok_or_else(|| "build the program first: cargo build -p flowloom; or set FLOWLOOM_PROGRAM".to_owned())
+}
+
+impl Site {
+    pub(crate) fn new(database: Database) -> Result<Site, String> {
+        let effects = EffectServer::start().map_err(|error| error.to_string())?;
+        let folder = TempDir::with_prefix("chaos-").map_err(|error| error.to_string())?;
+        write_definitions(folder.path(), effects.address).map_err(|error| error.to_string())?;
+        Ok(Site { folder, database, effects, program: find_program()? })
+    }
+
+    /// A site with a new database of this kind; `None` if there is no Postgres and none is required.
+    pub(crate) fn of_kind(kind: DatabaseKind) -> Result<Option<Site>, String> {
+        let database = match kind {
+            DatabaseKind::SqliteNormal => Some(Database::Sqlite("normal")),
+            DatabaseKind::SqliteFull => Some(Database::Sqlite("full")),
+            DatabaseKind::Postgres => TestDatabase::create_database().map(Database::Postgres),
+        };
+        database.map(Site::new).transpose()
+    }
+
+    /// A command of the program in the folder of the site.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("FLOWLOOM_DATA_DIR", self.folder.path().join("data"));
+        match &self.database {
+            Database::Sqlite(durability) => command.env("FLOWLOOM_DURABILITY", durability),
+            Database::Postgres(database) => command.env("FLOWLOOM_DATABASE", &database.url),
+        };
+        command.env_remove("FLOWLOOM_FAILPOINT").stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a server and waits until it listens; `None` if it ended before that.
+    pub(crate) fn start_server(&self, failpoint: Option<&str>) -> Result<Option<Server>, String> {
+        let mut command = self.command(&["serve", ".", "--bind", "127.0.0.1:0"]);
+        if let Some(name) = failpoint {
+            command.env("FLOWLOOM_FAILPOINT", name);
+        }
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("cannot start the program: {error}"))?;
+        let mut lines = BufReader::new(child.stderr.take().ok_or("the program has no stderr")?).lines();
+        let mut said = Vec::new();
+        for line in lines.by_ref().map_while(Result::ok) {
+            if let Some(address) = line.split("http://").nth(1).filter(|_| line.starts_with("Serving")) {
+                let address = address.trim().parse().map_err(|error| format!("{line}: {error}"))?;
+                // A full pipe would stop the server.
+                std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+                return Ok(Some(Server { child, address }));
+            }
+            said.push(line);
+        }
+        let status = child.wait().map_err(|error| error.to_string())?;
+        match is_killed(status) {
+            true => Ok(None),
+            false => Err(format!("the server ended with {status}: {}", said.join("\n"))),
+        }
+    }
+}
+
+/// Whether a process was ended by a signal.
+pub(crate) fn is_killed(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.signal().is_some()
+}
+
+impl Server {
+    /// Ends the server with SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.kill_child();
+    }
+
+    /// Sends a signal to the server.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let id = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        // A server that has ended needs no signal.
+        let _ = id.map(|id| rustix::process::kill_process(id, signal));
+    }
+
+    /// Whether the server has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    fn kill_child(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill_child();
+    }
+}
