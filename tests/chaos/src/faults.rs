@@ -12,6 +12,7 @@ use crate::campaign::{CampaignReport, Crowd, learn_expectations, start_listed};
 use crate::definitions::CASES;
 use crate::http::{ConnectionLost, Request};
 use crate::oracle::read_journal;
+use crate::own_postgres::OwnPostgres;
 use crate::program::{Database, DatabaseKind, Server, Site};
 use crate::random::Random;
 
@@ -30,49 +31,73 @@ pub type Scenario = fn(seed: u64) -> Result<Option<CampaignReport>, String>;
 
 /// All scenarios, by name.
 pub const SCENARIOS: &[(&str, Scenario)] = &[
+    ("stop-postgres", stop_postgres),
     ("terminate-connections", terminate_connections),
     ("pause-worker", pause_worker),
     ("race-commands", race_commands),
     ("fill-disk", fill_disk),
 ];
 
+/// Stops Postgres at once, and starts it again, while two servers drive runs.
+fn stop_postgres(seed: u64) -> Result<Option<CampaignReport>, String> {
+    let Some(server) = OwnPostgres::start()? else { return Ok(None) };
+    let site = Site::new(Database::OwnPostgres(server))?;
+    let mut random = Random::for_part(seed, "postgres");
+    disturb_pair(&site, seed, |_| {
+        let Database::OwnPostgres(server) = &site.database else { return Ok(()) };
+        for _ in 0..2 {
+            std::thread::sleep(random.duration(100, 600));
+            server.stop_at_once()?;
+            std::thread::sleep(random.duration(10, 1000));
+            server.start_again()?;
+        }
+        Ok(())
+    })
+}
+
 /// Closes all connections to Postgres several times while two servers drive runs.
 fn terminate_connections(seed: u64) -> Result<Option<CampaignReport>, String> {
+    let Some(site) = Site::of_kind(DatabaseKind::Postgres)? else { return Ok(None) };
     let mut random = Random::for_part(seed, "connections");
-    disturb_pair(seed, |site, _| {
+    disturb_pair(&site, seed, |_| {
+        let Database::Postgres(database) = &site.database else { return Ok(()) };
         for _ in 0..4 {
             std::thread::sleep(random.duration(50, 500));
-            if let Database::Postgres(database) = &site.database {
-                database.close_connections();
-            }
+            database.close_connections();
         }
+        Ok(())
     })
 }
 
 /// Pauses one of two servers for longer than its lease. The other one reclaims its runs; then it continues.
 fn pause_worker(seed: u64) -> Result<Option<CampaignReport>, String> {
+    let Some(site) = Site::of_kind(DatabaseKind::Postgres)? else { return Ok(None) };
     let mut random = Random::for_part(seed, "pause");
-    disturb_pair(seed, |_, paused| {
+    disturb_pair(&site, seed, |paused| {
         std::thread::sleep(random.duration(200, 800));
         paused.signal(Signal::STOP);
         std::thread::sleep(random.duration(LEASE_MS + 500, LEASE_MS + 1500));
         paused.signal(Signal::CONT);
+        Ok(())
     })
 }
 
 /// Disturbs two servers of one Postgres, of which the first is left to itself afterwards.
-fn disturb_pair(seed: u64, disturb: impl FnOnce(&Site, &Server)) -> Result<Option<CampaignReport>, String> {
+fn disturb_pair(
+    site: &Site,
+    seed: u64,
+    disturb: impl FnOnce(&Server) -> Result<(), String>,
+) -> Result<Option<CampaignReport>, String> {
     let started = Instant::now();
-    let Some(site) = Site::of_kind(DatabaseKind::Postgres)? else { return Ok(None) };
-    let expectations = learn_expectations(&site)?;
-    let crowd = Crowd::new(&site, &expectations, seed).with_run_limit(RUN_COUNT);
+    let expectations = learn_expectations(site)?;
+    let crowd = Crowd::new(site, &expectations, seed).with_run_limit(RUN_COUNT);
     let mut report = CampaignReport::default();
     let mut first = None;
     crowd.disturb_runs(
         || {
-            let server = start_listed(&site, &crowd.board)?;
-            let other = start_listed(&site, &crowd.board)?;
-            disturb(&site, first.insert(server));
+            let server = start_listed(site, &crowd.board)?;
+            let other = start_listed(site, &crowd.board)?;
+            disturb(first.insert(server))?;
             Ok(other)
         },
         &mut report,

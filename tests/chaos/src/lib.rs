@@ -11,6 +11,7 @@ mod faults;
 mod http;
 mod model;
 mod oracle;
+mod own_postgres;
 mod program;
 mod random;
 mod run_client;

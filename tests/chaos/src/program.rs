@@ -11,12 +11,14 @@ use test_postgres::TestDatabase;
 
 use crate::definitions::write_definitions;
 use crate::effects::EffectServer;
+use crate::own_postgres::OwnPostgres;
 
 /// The database that stores the runs.
 pub(crate) enum Database {
     /// SQLite with this durability.
     Sqlite(&'static str),
     Postgres(TestDatabase),
+    OwnPostgres(OwnPostgres),
 }
 
 /// A kind of database.
@@ -82,6 +84,7 @@ impl Site {
         match &self.database {
             Database::Sqlite(durability) => command.env("FLOWLOOM_DURABILITY", durability),
             Database::Postgres(database) => command.env("FLOWLOOM_DATABASE", &database.url),
+            Database::OwnPostgres(server) => command.env("FLOWLOOM_DATABASE", server.url()),
         };
         command.env_remove("FLOWLOOM_FAILPOINT").stdin(Stdio::null());
         command
