@@ -1,14 +1,15 @@
 //! Judges a run after it has ended: what its client saw, what the journal has, and what the outside world received.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use flowloom_core::hash::Hasher;
 use serde_json::{Value, json};
 
 use crate::definitions::mark_tag;
 use crate::effects::RecordedRequest;
 use crate::http::{ConnectionLost, Request};
-use crate::run_client::{Expectation, RunClient};
+use crate::run_client::{Decision, Expectation, RunClient};
 
 /// Statuses of runs that have ended.
 const FINAL_STATUSES: [&str; 5] = ["succeeded", "failed", "cancelled", "timed_out", "budget_exceeded"];
@@ -161,8 +162,7 @@ fn check_commands(client: &RunClient<'_>, journal: &[Value], problems: &mut Vec<
         }
     }
     for decision in client.decisions.values() {
-        let alike =
-            |other: &&crate::run_client::Decision| other.path == decision.path && other.attempt == decision.attempt;
+        let alike = |other: &&Decision| other.path == decision.path && other.attempt == decision.attempt;
         let sent = client.decisions.values().filter(alike).count();
         let acknowledged = client.decisions.values().filter(alike).filter(|other| other.is_acknowledged).count();
         let resolved = count("resolved", &decision.path, Some(decision.attempt));
@@ -173,27 +173,104 @@ fn check_commands(client: &RunClient<'_>, journal: &[Value], problems: &mut Vec<
     }
 }
 
-/// An effect that may be performed at most once is sent once, and once more for each decision to send it again; always
-/// under the key of its attempt.
+/// Every request with a key was recorded before as an effect of the run, under the key of its attempt. An effect that may
+/// be performed at most once is sent once, and once more for each decision to send it again.
 fn check_sends(client: &RunClient<'_>, journal: &[Value], requests: &[RecordedRequest], problems: &mut Vec<String>) {
-    let mut sends: BTreeMap<&str, Vec<&RecordedRequest>> = BTreeMap::new();
-    for request in requests.iter().filter(|request| request.method == "POST" && request.path.starts_with("/post/")) {
-        sends.entry(&request.path).or_default().push(request);
-    }
-    for (path, sent) in sends {
-        let keys: BTreeSet<_> = sent.iter().map(|request| request.key.as_deref()).collect();
-        if keys.len() != 1 || keys.contains(&None) {
-            problems.push(format!("{path} was sent under the keys {keys:?}"));
-        }
-        let resends = client.decisions.values().filter(|decision| decision.how == "resend").count();
-        if sent.len() > 1 + resends {
-            problems.push(format!("{path} was sent {} times with {resends} decisions to resend", sent.len()));
+    let started: BTreeMap<String, &Value> =
+        journal.iter().filter(|event| event["event"] == "step_started").map(|event| (key_of(event), event)).collect();
+    let mut sends: BTreeMap<&str, usize> = BTreeMap::new();
+    for request in requests {
+        match request.key.as_deref() {
+            Some(key) => *sends.entry(key).or_default() += 1,
+            None if request.method == "POST" => problems.push(format!("{} was sent without a key", request.path)),
+            None => {}
         }
     }
-    let resends = client.decisions.values().filter(|decision| decision.how == "resend").count();
-    let posts = requests.iter().filter(|request| request.path.starts_with("/post/")).count();
-    let started = journal.iter().filter(|event| event.pointer("/data/class") == Some(&"at_most_once".into())).count();
-    if posts > started + resends {
-        problems.push(format!("{posts} requests for {started} effects and {resends} decisions to resend"));
+    for (key, count) in sends {
+        let Some(step) = started.get(key) else {
+            problems.push(format!("a request with the key {key} belongs to no effect of the run"));
+            continue;
+        };
+        let is_same = |decision: &&Decision| decision.path == step["path"] && decision.attempt == step["attempt"];
+        let resends = client.decisions.values().filter(|decision| decision.how == "resend").filter(is_same).count();
+        if step.pointer("/data/class") == Some(&"at_most_once".into()) && count > 1 + resends {
+            let path = &step["path"];
+            problems.push(format!("{path} was sent {count} times with {resends} decisions to resend"));
+        }
+    }
+}
+
+/// The idempotency key of an attempt.
+fn key_of(event: &Value) -> String {
+    let text = |name: &str| event[name].as_str().unwrap_or_default();
+    let mut hasher = Hasher::new();
+    hasher.add_text(text("run")).add_text(text("path")).add_number(event["attempt"].as_u64().unwrap_or_default());
+    hasher.finish().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::board::Board;
+    use crate::definitions::CASES;
+    use crate::random::Random;
+
+    fn make_event(seq: u64, name: &str, data: &Value) -> Value {
+        json!({"run": "r", "seq": seq, "path": "/pay", "attempt": 1, "event": name, "data": data})
+    }
+
+    fn make_request(key: &str) -> RecordedRequest {
+        let (method, path) = ("POST".to_owned(), "/post/pay".to_owned());
+        RecordedRequest { method, path, tag: None, key: Some(key.to_owned()), body: String::new(), at: Duration::ZERO }
+    }
+
+    fn judge_sends(requests: &[RecordedRequest]) -> Vec<String> {
+        let board = Board::default();
+        let client = RunClient::new(&CASES[0], "run-1".to_owned(), None, &board, Random::new(1));
+        let mut problems = Vec::new();
+        check_sends(
+            &client,
+            &[make_event(1, "step_started", &json!({"class": "at_most_once"}))],
+            requests,
+            &mut problems,
+        );
+        problems
+    }
+
+    #[test]
+    fn a_second_send_without_a_decision_is_found() {
+        let request = make_request(&key_of(&make_event(1, "step_started", &Value::Null)));
+        assert_eq!(judge_sends(std::slice::from_ref(&request)), Vec::<String>::new());
+        assert_eq!(judge_sends(&[request.clone(), request]).len(), 1);
+    }
+
+    #[test]
+    fn a_send_without_a_recorded_start_is_found() {
+        assert_eq!(judge_sends(&[make_request("unknown")]).len(), 1);
+    }
+
+    #[test]
+    fn a_lost_event_and_a_gap_are_found() {
+        let [first, second] = [1, 2].map(|seq| make_event(seq, "step_finished", &json!({"output": seq})));
+        let count = |seen: &[Value], journal: &[Value]| {
+            let mut problems = Vec::new();
+            compare_events(seen, journal, &mut problems);
+            problems.len()
+        };
+        assert_eq!(count(&[first.clone(), second.clone()], &[first.clone(), second.clone()]), 0);
+        assert_eq!(count(&[first.clone(), second.clone()], std::slice::from_ref(&first)), 1);
+        assert_eq!(count(&[], &[second]), 1);
+    }
+
+    #[test]
+    fn a_second_end_is_found() {
+        let end = make_event(1, "run_finished", &json!({"status": "succeeded"}));
+        let mut problems = Vec::new();
+        check_end(std::slice::from_ref(&end), &mut problems);
+        assert_eq!(problems.len(), 0);
+        check_end(&[end.clone(), end], &mut problems);
+        assert_eq!(problems.len(), 1);
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Decision {
     pub(crate) value: Option<Value>,
     /// Whether a server said that it was applied.
     pub(crate) is_acknowledged: bool,
+    /// How often it was refused, because the effect did not wait.
+    refusals: usize,
 }
 
 /// A run as its client knows it.
@@ -189,7 +191,8 @@ impl<'a> RunClient<'a> {
             if let Some(value) = &decision.value {
                 body["value"] = value.clone();
             }
-            let key = format!("{}-{seq}-resolve", self.tag);
+            // A refused command keeps its outcome, so the next one has another key.
+            let key = format!("{}-{seq}-resolve-{}", self.tag, decision.refusals);
             let target = format!("/api/v1/runs/{run}/resolve");
             let (status, state) = Request::post(&target, Some(&key), Some(&body)).send_json(place.address)?;
             let decision = self.decisions.entry(seq).or_insert(decision);
@@ -197,13 +200,20 @@ impl<'a> RunClient<'a> {
                 // 409 with the state of a run that became uncertain again, 409 without it is a refusal.
                 200 => decision.is_acknowledged = true,
                 409 if state.get("run_id").is_some() => decision.is_acknowledged = true,
+                // A block waits for a decision, and so do the effects in it: one after the other.
+                409 if state["code"] == "FL1208" => decision.refusals += 1,
                 202 | 429 | 500..=599 => {}
                 _ => {
                     self.complaints.push(format!("the decision about {} was refused: {status} {state}", decision.path))
                 }
             }
         }
-        Ok(if open.is_empty() { Turn::Wait } else { Turn::Again })
+        let is_refused = open.iter().filter_map(|event| event["seq"].as_u64()).any(|seq| self.is_refused(seq));
+        Ok(if open.is_empty() || is_refused { Turn::Wait } else { Turn::Again })
+    }
+
+    fn is_refused(&self, seq: u64) -> bool {
+        self.decisions.get(&seq).is_some_and(|decision| decision.refusals > 0)
     }
 
     /// The decision about the effect that became uncertain with event `seq`: always the same one.
@@ -213,7 +223,7 @@ impl<'a> RunClient<'a> {
         let value = known.filter(|_| self.random.below(2) == 0).map(|value| insert_tag(value, &self.tag));
         let attempt = event["attempt"].as_u64().unwrap_or_default();
         let how = if value.is_some() { "value" } else { "resend" };
-        let decision = Decision { path, attempt, how, value, is_acknowledged: false };
+        let decision = Decision { path, attempt, how, value, is_acknowledged: false, refusals: 0 };
         self.decisions.entry(seq).or_insert(decision).clone()
     }
 
