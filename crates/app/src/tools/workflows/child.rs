@@ -14,7 +14,7 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::EffectContext;
 use flowloom_runtime::journal::Journal as _;
-use flowloom_runtime::{Control, Engine, Run};
+use flowloom_runtime::{Control, Engine, Run, RunError};
 use flowloom_store::Store;
 
 use super::WorkflowHost;
@@ -111,6 +111,8 @@ impl WorkflowHost {
             let resumed = plan.clone();
             match engine.resume_run(id, resumed).await {
                 Err(error) if error.is_owned() => tokio::time::sleep(POLL_INTERVAL).await,
+                // It has ended since its events were read.
+                Err(RunError::Ended(_)) => {}
                 run => return Ok(EarlierRun::Unfinished(run?)),
             }
         }
