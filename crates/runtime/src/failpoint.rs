@@ -19,6 +19,7 @@ mod enabled {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// The failpoint at which this process ends.
+    #[allow(clippy::disallowed_methods, reason = "a test chooses the failpoint of the program that it starts")]
     pub(super) static CHOSEN: LazyLock<Option<ChosenFailpoint>> =
         LazyLock::new(|| std::env::var("FLOWLOOM_FAILPOINT").ok().map(|text| ChosenFailpoint::parse(&text)));
 
