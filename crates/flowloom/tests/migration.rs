@@ -72,7 +72,7 @@ fn check_progress(place: &Workspace, succeeded: &[String]) {
 /// Interrupted runs are resumed, questions are answered and uncertain effects are resolved; then every run has ended.
 fn check_unfinished(place: &Workspace) {
     let list = || place.run_json(&["runs", "--limit", "100"]).1;
-    for id in run_ids(&list(), "running") {
+    for id in run_ids(&list(), "interrupted") {
         // The request of these runs may not reach its host, or its effect is uncertain.
         let resumed = place.run_json(&["resume", &id]).1;
         let status = resumed["status"].as_str().unwrap_or_default();

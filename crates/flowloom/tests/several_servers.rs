@@ -190,7 +190,7 @@ fn doctor_says_which_database_without_its_password() {
     let refused = place.run(&["runs"]);
     assert_eq!(exit_code(&refused), 1, "{}", stderr_text(&refused));
     assert!(
-        stderr_text(&refused).contains("FL1301") && !stderr_text(&refused).contains("s3cret"),
+        stderr_text(&refused).contains("FL1307") && !stderr_text(&refused).contains("s3cret"),
         "{}",
         stderr_text(&refused)
     );

@@ -315,10 +315,10 @@ async fn pings_are_silence() {
         let outcome = run_call_with(new_request("openai:m"), vec![act], settings()).await;
         assert_eq!(outcome.expect_error().code, Code::ModelTruncated, "{ping:?}");
     }
-    let begun = "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n\
+    let started = "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n\
                  event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hi\"}}\n\n";
     for ping in [": ping\n\n", "event: ping\ndata: {\"type\":\"ping\"}\n\n"] {
-        let act = ServerAction::Ping(format!("{}{begun}", sse_response(&[])), ping);
+        let act = ServerAction::Ping(format!("{}{started}", sse_response(&[])), ping);
         let outcome = run_call_with(new_request("anthropic:claude-sonnet-4-5"), vec![act], settings()).await;
         assert_eq!(outcome.expect_error().code, Code::ModelTruncated, "anthropic {ping:?}");
     }

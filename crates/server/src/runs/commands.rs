@@ -64,10 +64,10 @@ impl CommandRequest {
     /// stored. `build` makes the command for the state of the run, and for the same command if the request is a repetition.
     async fn send_command(
         self,
+        opened: LoadedRun,
         waiting: WaitQuery,
         build: impl FnOnce(&RunState, Option<&CommandAction>) -> ApiResult<CommandAction>,
     ) -> ApiResult<Response> {
-        let opened = self.open_run().await?;
         let (run, state, key) = (opened.id, opened.state(), idempotency_key(&self.headers));
         let known = match &key {
             Some(key) => self.server.app.store.find_command(run, key)?,
@@ -100,7 +100,8 @@ pub(crate) async fn cancel_run(
     call: CommandRequest,
     QueryParams(waiting): QueryParams<WaitQuery>,
 ) -> ApiResult<Response> {
-    call.send_command(waiting, |_, _| Ok(CommandAction::Cancel {})).await
+    let opened = call.open_run().await?;
+    call.send_command(opened, waiting, |_, _| Ok(CommandAction::Cancel {})).await
 }
 
 /// Resumes an interrupted run. For a run that has ended, responds with its state.
@@ -120,7 +121,7 @@ pub(crate) async fn resume_run(
         let active = call.server.supervisor.find_started(opened.id);
         return respond_with_run(&call.server, active, waiting, &call.headers).await;
     }
-    call.send_command(waiting, |_, _| Ok(CommandAction::Resume {})).await
+    call.send_command(opened, waiting, |_, _| Ok(CommandAction::Resume {})).await
 }
 
 /// The answer to a question of a run.
@@ -165,7 +166,8 @@ pub(crate) async fn answer_run(
         }
         Ok(CommandAction::Answer { path, value: reply.value })
     };
-    call.send_command(waiting, build).await
+    let opened = call.open_run().await?;
+    call.send_command(opened, waiting, build).await
 }
 
 /// A decision about an uncertain effect, which may or may not have happened.
@@ -219,5 +221,6 @@ pub(crate) async fn resolve_run(
         };
         Ok(CommandAction::Resolve { path, how })
     };
-    call.send_command(waiting, build).await
+    let opened = call.open_run().await?;
+    call.send_command(opened, waiting, build).await
 }
