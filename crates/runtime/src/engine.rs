@@ -318,9 +318,9 @@ impl Run {
         let Run { id, log, drive, journal, final_env, .. } = self;
         // The future has completed and is dropped, so the final variables are in `final_env`.
         let driven = drive.await;
-        // A replay holds no lease: the run may be driven elsewhere in this process.
-        if log.mode == Mode::Live {
-            crate::failpoint::hit("run_release_before");
+        crate::failpoint::hit("run_release_before");
+        // Without the lease, the run may be driven elsewhere in this process. A replay never has it.
+        if log.mode == Mode::Live && !log.is_released() {
             journal.release_run(log.lease);
         }
         let records = log.stored_records();

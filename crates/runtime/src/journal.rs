@@ -68,8 +68,8 @@ pub trait Journal: Send + Sync {
     /// Takes the lease of an existing run under a new epoch. Fails with [`JournalError::RunOwned`] while its worker is alive.
     fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>>;
 
-    /// Releases the lease without checking the inbox, because this worker cannot drive the run. Does nothing if an append
-    /// has released it.
+    /// Releases the lease without checking the inbox, because this worker cannot drive the run. Must not be called after an
+    /// append has released the lease: this worker may have claimed the run again.
     fn release_run(&self, lease: Lease);
 
     /// Stores batches in the order of the calls. Memory writes of the records are part of the same transaction.

@@ -1,6 +1,6 @@
 //! Abandoned runs: a worker must drive them, but no living one does, because their process died or could not write, or
-//! received a command and died. Servers reclaim them. A run that makes no progress after repeated claims is quarantined until a person
-//! resumes it.
+//! received a command and died. Servers reclaim them. A run that makes no progress after repeated claims is quarantined
+//! until a person resumes it.
 
 use std::sync::Arc;
 

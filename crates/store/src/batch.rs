@@ -67,9 +67,8 @@ impl BatchWrite {
             Event::RunFinished { status, .. } => Some(status),
             _ => None,
         });
-        let decided_count = decided.len() as u64;
+        let decided_count = commands::write_decisions(connection, run, decided, at)?;
         let left = locked.pending_commands.saturating_sub(decided_count);
-        commands::write_decisions(connection, run, decided, at)?;
         if let Some(status) = ended.filter(|_| left > 0) {
             commands::decide_pending(connection, run, status, at)?;
         }

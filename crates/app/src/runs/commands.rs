@@ -71,11 +71,8 @@ impl RunService {
             // It may just have been suspended by this process, which is about to notice.
             self.live.wait_for_run(opened.id).await;
         }
-        match self.drive_run(opened).await {
-            // Another worker drives it, and reads the inbox.
-            Err(error) if error.is_run_owned() => Ok(()),
-            driven => driven.map(drop),
-        }
+        // If another worker drives it, that one reads the inbox.
+        self.continue_run(opened).await.map(drop)
     }
 
     /// Drives a run from the end of its journal, unless a worker drives it already.

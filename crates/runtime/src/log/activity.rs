@@ -33,7 +33,7 @@ impl RunLog {
     /// Does not count the effects around a child effect until the guard is dropped, because it waits for a person.
     pub(crate) fn pause_activities(self: &Arc<RunLog>, scope: Option<&Arc<ActivityScope>>) -> ActivityPause {
         let mut state = self.lock_state();
-        for scope in successors(scope) {
+        for scope in enclosing_scopes(scope) {
             if scope.waiting.fetch_add(1, Ordering::Relaxed) == 0 {
                 state.active -= 1;
             }
@@ -43,7 +43,7 @@ impl RunLog {
     }
 }
 
-fn successors(scope: Option<&Arc<ActivityScope>>) -> impl Iterator<Item = &Arc<ActivityScope>> {
+fn enclosing_scopes(scope: Option<&Arc<ActivityScope>>) -> impl Iterator<Item = &Arc<ActivityScope>> {
     std::iter::successors(scope, |scope| scope.parent.as_ref())
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct ActivityPause {
 impl Drop for ActivityPause {
     fn drop(&mut self) {
         let mut state = self.log.lock_state();
-        for scope in successors(self.scope.as_ref()) {
+        for scope in enclosing_scopes(self.scope.as_ref()) {
             if scope.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
                 state.active += 1;
             }

@@ -58,6 +58,8 @@ struct LogState {
     stored: Vec<Arc<Record>>,
     waiters: Vec<(u64, Waker)>,
     failure: Option<JournalError>,
+    /// Whether an append has released the lease.
+    is_released: bool,
     recorded: HashMap<RecordKey, Arc<Record>>,
     outcomes: BTreeSet<u64>,
     last_replayed: u64,
@@ -281,6 +283,7 @@ impl RunLog {
         if let Some(last) = records.last() {
             state.durable = last.seq;
         }
+        state.is_released |= lease_state == LeaseState::Released;
         state.stored.extend_from_slice(records);
         let durable = state.durable;
         let mut woken = Vec::new();
@@ -373,6 +376,11 @@ impl RunLog {
     /// Releases the lease with the next append, unless a command is pending.
     pub(crate) fn request_release(&self) {
         self.lock_state().pending.releases_lease = true;
+    }
+
+    /// Whether an append has released the lease. Another driver of this process may hold the run since then.
+    pub(crate) fn is_released(&self) -> bool {
+        self.lock_state().is_released
     }
 
     /// Whether events can still be stored.

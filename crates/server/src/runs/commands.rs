@@ -33,8 +33,8 @@ use crate::state::Server;
 /// Characters that an id cannot have in a URL as they are.
 const RESERVED_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A request that sends a command to a run. Query parameters are separate arguments, because the OpenAPI document is derived from
-/// the handlers.
+/// A request that sends a command to a run. Query parameters are separate arguments, because the OpenAPI document is
+/// derived from the handlers.
 pub(crate) struct CommandRequest {
     server: Server,
     caller: Caller,

@@ -71,7 +71,7 @@ impl Mailboxes {
     }
 
     /// Delivers a pending command, if this process drives the run.
-    pub(crate) fn deliver(&self, run: RunId, command: RunCommand) {
+    pub(crate) fn deliver_command(&self, run: RunId, command: RunCommand) {
         let waker = {
             let mut state = self.lock_state();
             let Some(mailbox) = state.boxes.get_mut(&run) else { return };

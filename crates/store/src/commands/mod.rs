@@ -56,7 +56,7 @@ impl Store {
         };
         flowloom_runtime::failpoint::hit("command_store_after");
         if posted.record.outcome.is_none() {
-            self.mailboxes.deliver(run, posted.record.command.clone());
+            self.mailboxes.deliver_command(run, posted.record.command.clone());
         }
         Ok(posted)
     }
@@ -141,14 +141,16 @@ impl CommandPost {
     }
 }
 
-/// Stores decisions about commands of a run.
+/// Stores decisions about pending commands of a run. Returns how many there were: a notification that arrives late can
+/// deliver a command again that is decided already.
 pub(crate) fn write_decisions(
     db: &DbConnection,
     run: RunId,
     decided: &[DecidedCommand],
     at: u64,
-) -> Result<(), StoreError> {
+) -> Result<u64, StoreError> {
     let id = run.to_string();
+    let mut count = 0;
     for DecidedCommand { id: command, outcome } in decided {
         let (outcome, code, reason) = match outcome {
             CommandOutcome::Applied => ("applied", None, None),
@@ -157,9 +159,9 @@ pub(crate) fn write_decisions(
         let code = code.as_deref();
         let sql = "update command set outcome = $1, code = $2, reason = $3, decided_at = $4 \
                    where run = $5 and id = $6 and outcome is null";
-        db.execute_unchecked(sql, params![outcome, code, reason, at, &id, command])?;
+        count += db.execute_sql(sql, params![outcome, code, reason, at, &id, command])?;
     }
-    Ok(())
+    Ok(count)
 }
 
 /// Decides about the pending commands of a run that ends with `status`.
@@ -171,7 +173,7 @@ pub(crate) fn decide_pending(db: &DbConnection, run: RunId, status: Status, at: 
             Some(DecidedCommand { id: rejected.command.id, outcome: rejected.outcome? })
         })
         .collect();
-    write_decisions(db, run, &decided, at)
+    write_decisions(db, run, &decided, at).map(drop)
 }
 
 fn read_command(db: &DbConnection, run: RunId, id: &str) -> Result<Option<CommandRecord>, StoreError> {

@@ -94,7 +94,7 @@ impl CommandWatcher {
 
     fn deliver_to(&self, mailboxes: &Mailboxes, run: RunId) -> Result<(), StoreError> {
         for command in super::read_pending_commands(&self.connection, run)? {
-            mailboxes.deliver(run, command);
+            mailboxes.deliver_command(run, command);
         }
         Ok(())
     }
