@@ -72,6 +72,7 @@ pub(crate) async fn run_to_end(
         agent: None,
         limits: bench_limits(),
         depth: 0,
+        parent: None,
         workflow: None,
         thread_key: None,
         id: None,

@@ -178,7 +178,7 @@ impl App {
                 http.timeout_ms = function.timeout_ms.or(http.timeout_ms);
                 Ok(FunctionConfig::Http(http))
             }
-            (None, Some(file)) => Ok(workflows::file_function(host, file, function.effect)),
+            (None, Some(file)) => Ok(workflows::file_function(host, file)),
             _ => Err(ConfigError::in_table(format!("functions.{id:?}"), TableProblem::UrlOrWorkflow).into()),
         }
     }
@@ -287,6 +287,7 @@ impl App {
 }
 
 /// A run read from the store, with its records and its plan.
+#[derive(Clone)]
 pub struct LoadedRun {
     /// Its id.
     pub id: RunId,

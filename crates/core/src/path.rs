@@ -45,6 +45,16 @@ impl Path {
         self.append_parts(&["#", &visit.to_string()])
     }
 
+    /// The path that a step of a child run has in the run of this step, whose attempt started the child run.
+    pub fn child_run_path(&self, attempt: u32, inner: &Path) -> Path {
+        let key = format!("/{}", Key::numbered_key("run", 1).0);
+        let inner = if &*inner.0 == "/" { "" } else { &*inner.0 };
+        match attempt {
+            0 | 1 => self.append_parts(&[&key, inner]),
+            attempt => self.visit_path(u64::from(attempt)).append_parts(&[&key, inner]),
+        }
+    }
+
     fn append_parts(&self, parts: &[&str]) -> Path {
         let own = if &*self.0 == "/" { "" } else { &*self.0 };
         let texts = || std::iter::once(own).chain(parts.iter().copied());
@@ -163,6 +173,9 @@ mod tests {
         assert_eq!(path.ancestors().collect::<Vec<_>>(), ["/", "/translate", "/translate[3]", "/translate[3]/http~2"]);
         assert_eq!(Path::root().ancestors().count(), 0);
         assert!(!path.is_within(&Path::root().child_path(&Key::numbered_key("trans", 1))));
+        let inner = Path::root().child_path(&key);
+        assert_eq!(inner.child_run_path(1, &inner).as_str(), "/translate/run~1/translate");
+        assert_eq!(inner.child_run_path(2, &inner).as_str(), "/translate#2/run~1/translate");
     }
 
     #[test]

@@ -61,6 +61,15 @@ impl CommandAction {
         }
     }
 
+    /// The same action about another step. Unchanged if it is about the whole run.
+    pub fn with_path(self, path: Path) -> CommandAction {
+        match self {
+            CommandAction::Answer { value, .. } => CommandAction::Answer { path, value },
+            CommandAction::Resolve { how, .. } => CommandAction::Resolve { path, how },
+            action => action,
+        }
+    }
+
     /// The step that the command is about; `None` if it is about the whole run.
     pub fn path(&self) -> Option<&Path> {
         match self {

@@ -309,7 +309,7 @@ impl Drive {
         crate::failpoint::hit("suspend_before");
         let is_new = !std::mem::replace(&mut self.suspended, true);
         if is_new {
-            let status = if self.log.is_uncertain() { Status::Uncertain } else { Status::Waiting };
+            let status = self.log.suspended_status();
             self.log.append_event(&Path::root(), 0, Event::RunSuspended { status });
         }
         let is_reading = self.inbox.as_ref().is_some_and(|inbox| inbox.reading.is_some());

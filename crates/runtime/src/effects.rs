@@ -14,6 +14,7 @@ use flowloom_core::effect::{
     ScrapeRequest, ScriptRequest,
 };
 use flowloom_core::error::StepFailure;
+use flowloom_core::event::ChildSuspension;
 use flowloom_core::hash::Hasher;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -173,6 +174,17 @@ pub trait ChildEffects: Send + Sync {
 
     /// Reports progress to observers of the run.
     fn report_progress(&self, name: &'static str, data: Value);
+
+    /// Number of times that the run was asked to continue. It is read before a child run is driven or looked at, so that
+    /// [`ChildEffects::wait_for_child`] misses no command to the child run.
+    fn resume_count(&self) -> u64;
+
+    /// Records that the child run of the function is suspended, and waits until the run is asked to continue: until
+    /// [`ChildEffects::resume_count`] is above `seen`. The run can be suspended meanwhile.
+    fn wait_for_child<'a>(&'a self, child: ChildSuspension, seen: u64) -> BoxFuture<'a, ()>;
+
+    /// Records that the child run of the function continues.
+    fn record_child_resumed(&self, run: RunId);
 }
 
 /// Untrusted code, in separate processes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{Event, Record, RunCreated};
+use flowloom_core::event::{Event, ParentStep, Record, RunCreated};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -40,6 +40,8 @@ pub struct StartOptions {
     pub limits: Limits,
     /// Number of runs around this one.
     pub depth: u32,
+    /// The step that starts the run, if it is a child run.
+    pub parent: Option<ParentStep>,
     /// The workflow id under which the definition was started, if it is not its own.
     pub workflow: Option<String>,
     /// The key under which the conversation is stored for the user, together with the run's last event.
@@ -129,6 +131,7 @@ impl Engine {
             agent: start.agent,
             limits: start.limits,
             depth: start.depth,
+            parent: start.parent,
             workflow: start.workflow.or_else(|| start.plan.id.clone()),
             thread_key: start.thread_key,
         };

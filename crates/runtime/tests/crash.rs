@@ -49,6 +49,7 @@ impl Trial {
             agent: None,
             limits: self.plan.limits.clone(),
             depth: 0,
+            parent: None,
             workflow: None,
             thread_key: keep.map(str::to_owned),
             id: None,

@@ -61,6 +61,7 @@ impl Trial {
             agent: None,
             limits: self.limits.clone(),
             depth: 0,
+            parent: None,
             workflow: None,
             thread_key: None,
             id: None,

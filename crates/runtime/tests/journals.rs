@@ -46,6 +46,7 @@ fn journal(seed: u64, plan: Plan, cut: usize, is_cancelled: bool) -> Vec<Arc<Rec
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
+        parent: None,
         workflow: None,
         thread_key: None,
         id: None,

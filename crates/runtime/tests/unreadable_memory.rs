@@ -88,6 +88,7 @@ fn a_memory_that_cannot_be_read_fails_the_step_and_the_run_ends() {
             agent: None,
             limits: Limits::default(),
             depth: 0,
+            parent: None,
             workflow: None,
             thread_key: None,
             id: None,

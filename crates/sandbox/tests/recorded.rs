@@ -153,6 +153,7 @@ fn start_settings(plan: &Arc<Plan>) -> StartOptions {
         agent: None,
         limits: Limits::default(),
         depth: 0,
+        parent: None,
         workflow: None,
         thread_key: None,
         id: None,

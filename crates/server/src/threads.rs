@@ -13,7 +13,6 @@ use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::is_definition_id;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
@@ -24,7 +23,6 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::journal::{Journal as _, thread_namespace};
 use flowloom_store::{RunFilter, Store};
 use serde::{Deserialize, Serialize};
@@ -186,7 +184,7 @@ async fn find_waiting_run(server: &Server, user: &str, key: &str) -> ApiResult<O
     let Some(row) = rows.first() else { return Ok(None) };
     // A run that waits for a time has no question.
     let state = server.app.open_run_by_id(row.id).await?.state();
-    Ok(state.steps().iter().any(|step| step.question.is_some()).then_some(row.id))
+    Ok(state.open_steps().any(|step| step.question.is_some()).then_some(row.id))
 }
 
 /// A user's message to a conversation.
@@ -242,20 +240,9 @@ pub(crate) async fn run_turn(
 /// Answers the first question of a waiting run with a text and resumes the run.
 async fn answer_with_text(server: &Server, opened: LoadedRun, text: &str, by: &str) -> ApiResult<ActiveRun> {
     let state = opened.state();
-    let open = state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
+    let open = state.open_steps().find_map(|step| Some((step.path, step.question?)));
     let answers = open.map(|(path, question)| (path, read_answer(question, text)));
-    answer_questions(server, opened, answers.into_iter().collect(), by).await
-}
-
-/// Answers questions of a waiting run and resumes it.
-async fn answer_questions(
-    server: &Server,
-    opened: LoadedRun,
-    answers: Vec<(StepPath, Value)>,
-    by: &str,
-) -> ApiResult<ActiveRun> {
-    let answer = |(path, value)| new_command(None, by, CommandAction::Answer { path, value });
-    Ok(server.runs.send_commands(opened, answers.into_iter().map(answer).collect()).await?.active)
+    Ok(server.runs.send_answers(opened, answers.into_iter().collect(), by).await?)
 }
 
 /// Answers questions of a waiting run and holds the run's thread until the run is over.
@@ -268,10 +255,10 @@ pub(crate) async fn answer_in_turn(
     let created = opened.state().created;
     let Some((user, key)) = created.as_ref().and_then(|created| Some((&created.user, created.thread_key.as_ref()?)))
     else {
-        return answer_questions(server, opened, answers, by).await;
+        return Ok(server.runs.send_answers(opened, answers, by).await?);
     };
     let turn = ThreadTurn::acquire(&server.busy_threads, user, key).await?;
-    let run = answer_questions(server, opened, answers, by).await?;
+    let run = server.runs.send_answers(opened, answers, by).await?;
     turn.hold_until_end(run.id);
     Ok(run)
 }

@@ -11,6 +11,7 @@ use flowloom_core::status::Status;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease};
 
+use crate::commands::IS_OUTERMOST_SQL;
 use crate::db::{DbRow, params};
 use crate::error::StoreError;
 use crate::store::Store;
@@ -29,7 +30,8 @@ pub struct AbandonedRun {
 
 impl Store {
     /// Runs that a worker must drive and no living worker does, oldest first per worker; at most `limit`. These are runs of
-    /// dead workers, runs with the status `running`, and runs with pending commands.
+    /// dead workers, runs with the status `running`, and runs with pending commands. A child run is not among them unless its
+    /// parent run has ended: the parent run drives it.
     pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {
         self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
@@ -37,14 +39,16 @@ impl Store {
             for worker in db.query_rows("select distinct worker from run where worker is not null", &[], read_worker)? {
                 let is_own = worker == self.worker.name();
                 if is_own || !self.worker.is_alive(&worker, &living) {
-                    let sql = format!("select {ABANDONED_COLUMNS} from run where worker = $1 order by id limit $2");
+                    let sql = format!(
+                        "select {ABANDONED_COLUMNS} from run where worker = $1 and {IS_OUTERMOST_SQL} order by id limit $2"
+                    );
                     let runs = db.query_rows(&sql, params![&worker, limit], parse_abandoned)?;
                     found.extend(runs.into_iter().flatten().filter(|run| !is_own || !self.worker.is_driving(run.id)));
                 }
             }
             let sql = format!(
                 "select {ABANDONED_COLUMNS} from run where worker is null \
-                 and (status = 'running' or pending_commands > 0) order by id limit $1"
+                 and (status = 'running' or pending_commands > 0) and {IS_OUTERMOST_SQL} order by id limit $1"
             );
             found.extend(db.query_rows(&sql, params![limit], parse_abandoned)?.into_iter().flatten());
             found.truncate(limit as usize);

@@ -1,8 +1,8 @@
 //! Writes a batch of the journal in one transaction: events, what they change in other tables, and decisions about
 //! commands.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::hash::Hash;
@@ -14,7 +14,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::journal::{Batch, Lease, thread_namespace};
 
 use crate::abandoned::is_progress;
-use crate::commands;
+use crate::commands::{self, CausedCommand};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::rows::EventRow;
@@ -27,8 +27,22 @@ pub(crate) struct BatchWrite {
     pub(crate) rows: Vec<EventRow>,
     pub(crate) bundle: Option<(Hash, Arc<str>)>,
     pub(crate) worker: Arc<LocalWorker>,
+    pub(crate) effects: Arc<BatchEffects>,
+}
+
+/// What a batch did beside storing events. Valid once it is committed.
+#[derive(Default)]
+pub(crate) struct BatchEffects {
     /// Whether the batch released the lease.
-    pub(crate) is_released: Arc<AtomicBool>,
+    pub(crate) is_released: AtomicBool,
+    caused: Mutex<Vec<CausedCommand>>,
+}
+
+impl BatchEffects {
+    /// Commands to child runs that the batch stored.
+    pub(crate) fn lock_caused(&self) -> MutexGuard<'_, Vec<CausedCommand>> {
+        self.caused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl BatchWrite {
@@ -47,13 +61,17 @@ impl BatchWrite {
             let sql = "update run set failed_claims = 0 where number = $1";
             connection.execute_unchecked(sql, params![locked.number])?;
         }
+        let mut caused = Vec::new();
         for (row, record) in self.rows.iter().zip(&self.batch.records) {
             row.insert_into(connection, locked.number)?;
             project_event(connection, locked.number, &locked.user, record)?;
+            caused.extend(commands::cancel_children(connection, record)?);
         }
         let is_released = self.write_decisions(connection, &locked)?;
         flowloom_runtime::failpoint::hit("batch_written");
-        self.is_released.store(is_released, Ordering::Relaxed);
+        self.effects.is_released.store(is_released, Ordering::Relaxed);
+        // A transaction that is rolled back runs again.
+        *self.effects.lock_caused() = caused;
         Ok(())
     }
 
@@ -87,15 +105,30 @@ impl BatchWrite {
     }
 
     fn insert_run(&self, connection: &DbConnection, record: &Record, created: &RunCreated) -> Result<(), StoreError> {
-        let RunCreated { name, user, workflow, thread_key, .. } = created;
+        let RunCreated { name, user, workflow, thread_key, parent, .. } = created;
         if let Some(thread_key) = thread_key {
             self.check_turn(connection, user, thread_key)?;
         }
-        let sql = "insert into run (id, epoch, worker, created_at, format, name, status, user_id, bundle, workflow, thread_key) \
-                   values ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9, $10)";
+        let sql = "insert into run (id, epoch, worker, created_at, format, name, status, user_id, bundle, workflow, \
+                   thread_key, parent, parent_path) values ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9, $10, $11, $12)";
         let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
         let (epoch, worker, format) = (self.lease.epoch, self.worker.name(), created.format.name());
-        let params = params![&id, epoch, worker, record.at, format, name, user, &bundle, workflow, thread_key];
+        let parent_run = parent.as_ref().map(|parent| parent.run.to_string());
+        let parent_path = parent.as_ref().map(|parent| parent.path.as_str().to_owned());
+        let params = params![
+            &id,
+            epoch,
+            worker,
+            record.at,
+            format,
+            name,
+            user,
+            &bundle,
+            workflow,
+            thread_key,
+            &parent_run,
+            &parent_path
+        ];
         connection.execute_unchecked(sql, params)
     }
 

@@ -13,7 +13,8 @@ use crate::run_row::{RunFilter, RunRow};
 use crate::store::Store;
 use crate::worker::LivingWorkers;
 
-const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, worker, user_id, workflow, thread_key";
+const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, worker, user_id, workflow, thread_key, \
+                           parent";
 
 /// SQL condition of a [`RunFilter`]; parameters `$1` to `$7`.
 const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
@@ -156,6 +157,7 @@ impl Store {
             workflow: row.get(8)?,
             user: row.get(7)?,
             thread_key: row.get(9)?,
+            parent: row.get::<Option<String>>(10)?.as_deref().and_then(RunId::parse),
             status: row.get(5)?,
             is_driven,
         }))

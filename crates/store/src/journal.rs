@@ -1,7 +1,7 @@
 //! Implementation of the runtime's journal on a database.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use flowloom_core::event::{Event, MemoryWrite, Record};
 use flowloom_core::id::RunId;
@@ -12,7 +12,7 @@ use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, thread_namespace};
 
-use crate::batch::{BatchWrite, write_memory};
+use crate::batch::{BatchEffects, BatchWrite, write_memory};
 use crate::commands::Mailboxes;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::{Corruption, StoreError};
@@ -91,13 +91,19 @@ impl Journal for Store {
 
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
         let is_decision = !batch.decided.is_empty();
+        let effects = Arc::new(BatchEffects::default());
         let appended = match &self.runs {
-            Some(runs) => self.append_in_memory(runs, lease, &batch),
-            None => self.append_to_database(lease, batch),
+            Some(runs) => self.append_in_memory(runs, lease, &batch, &effects),
+            None => self.append_to_database(lease, batch, &effects),
         };
         // Most batches keep the lease and decide nothing, so nobody needs to know when they are stored.
-        let finish =
-            AppendFinish { lease, is_decision, worker: self.worker.clone(), mailboxes: self.mailboxes.clone() };
+        let finish = AppendFinish {
+            lease,
+            is_decision,
+            effects,
+            worker: self.worker.clone(),
+            mailboxes: self.mailboxes.clone(),
+        };
         match appended {
             AppendResult::Done(done) => {
                 AppendResult::Done(done.inspect(|lease_state| finish.note_stored(*lease_state)))
@@ -156,7 +162,7 @@ impl Store {
         self.worker.unregister_run(run)
     }
 
-    fn append_to_database(&self, lease: Lease, batch: Batch) -> AppendResult {
+    fn append_to_database(&self, lease: Lease, batch: Batch, effects: &Arc<BatchEffects>) -> AppendResult {
         let rows: Result<Vec<EventRow>, StoreError> =
             batch.records.iter().map(|record| EventRow::from_record(record)).collect();
         let rows = match rows {
@@ -172,19 +178,21 @@ impl Store {
         // A caller waits for a new run. A run in progress has no other way to continue, and the lease is checked at the end
         // of the outage.
         let max_wait = if creates_run(&batch) { MAX_REQUEST_WAIT } else { MAX_APPEND_WAIT };
-        let is_released = Arc::new(AtomicBool::new(false));
-        let write =
-            BatchWrite { lease, batch, rows, bundle, worker: self.worker.clone(), is_released: is_released.clone() };
+        let (effects, done) = (effects.clone(), effects.clone());
+        let write = BatchWrite { lease, batch, rows, bundle, worker: self.worker.clone(), effects };
         self.writer.append_job(Box::new(move |connection| write.write(connection)), max_wait, move || {
-            if is_released.load(Ordering::Relaxed) { LeaseState::Released } else { LeaseState::Held }
+            if done.is_released.load(Ordering::Relaxed) { LeaseState::Released } else { LeaseState::Held }
         })
     }
 
     /// Appends a batch to a run in memory; memory writes of users still go to the database.
-    fn append_in_memory(&self, runs: &MemoryRuns, lease: Lease, batch: &Batch) -> AppendResult {
+    fn append_in_memory(&self, runs: &MemoryRuns, lease: Lease, batch: &Batch, effects: &BatchEffects) -> AppendResult {
         let user = runs.run_user(lease.run);
         let lease_state = match runs.append_batch(lease, batch) {
-            Ok(lease_state) => lease_state,
+            Ok((lease_state, caused)) => {
+                *effects.lock_caused() = caused;
+                lease_state
+            }
             Err(error) => return AppendResult::Done(Err(error.into())),
         };
         let user = user.or_else(|| runs.run_user(lease.run)).unwrap_or_default();
@@ -207,6 +215,7 @@ fn creates_run(batch: &Batch) -> bool {
 struct AppendFinish {
     lease: Lease,
     is_decision: bool,
+    effects: Arc<BatchEffects>,
     worker: Arc<LocalWorker>,
     mailboxes: Arc<Mailboxes>,
 }
@@ -221,6 +230,9 @@ impl AppendFinish {
         // The end of a run rejects the commands that are left.
         if self.is_decision || lease_state == LeaseState::Released {
             self.mailboxes.wake_waiting(run);
+        }
+        for (child, command) in self.effects.lock_caused().drain(..) {
+            self.mailboxes.deliver_command(child, command);
         }
     }
 }

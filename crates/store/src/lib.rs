@@ -32,6 +32,7 @@ mod writer;
 
 pub use abandoned::AbandonedRun;
 pub use backup::restore_backup;
+pub use commands::PostedCommand;
 pub use db::postgres::Database;
 pub use definitions::{
     ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, SHARED_USER,

@@ -1,17 +1,19 @@
 //! Runs stored in this process's memory and lost with it: for trials, and for benchmarks without a disk. Everything
 //! else of a store (keys, memories, workflows) is still in the database.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flowloom_core::event::{Event, Record, RunCreated};
+use flowloom_core::event::{Event, ParentStep, Record, RunCreated};
 use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandRecord, RunCommand};
 use flowloom_runtime::inbox::MemoryInbox;
 use flowloom_runtime::journal::{Batch, Lease, LeaseState};
 
-use crate::commands::PostedCommand;
+use crate::commands::{
+    CancelledChildren, CausedCommand, PostedCommand, cancel_command, find_cancelled, resume_command,
+};
 use crate::error::StoreError;
 use crate::run_row::{RunFilter, RunRow};
 
@@ -27,11 +29,14 @@ pub(crate) struct MemoryRuns {
 #[derive(Default)]
 struct MemoryState {
     runs: BTreeMap<RunId, StoredRun>,
+    /// The child runs of each run that has some.
+    children: HashMap<RunId, Vec<RunId>>,
     finished: VecDeque<RunId>,
 }
 
 struct StoredRun {
     row: RunRow,
+    parent: Option<ParentStep>,
     epoch: u64,
     records: Vec<Arc<Record>>,
     inbox: MemoryInbox,
@@ -59,12 +64,20 @@ impl MemoryRuns {
         }
     }
 
-    pub(crate) fn append_batch(&self, lease: Lease, batch: &Batch) -> Result<LeaseState, StoreError> {
+    /// Appends a batch. Returns the commands to child runs that it causes, too.
+    pub(crate) fn append_batch(
+        &self,
+        lease: Lease,
+        batch: &Batch,
+    ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         let records = batch.records.as_slice();
         let mut state = self.lock_state();
         let state = &mut *state;
         if let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) {
-            state.runs.insert(lease.run, StoredRun::new(new_run_row(&records[0], created), lease));
+            state.runs.insert(lease.run, StoredRun::new(&records[0], created, lease));
+            if let Some(parent) = &created.parent {
+                state.children.entry(parent.run).or_default().push(lease.run);
+            }
         }
         let stored = state
             .runs
@@ -87,19 +100,56 @@ impl MemoryRuns {
         let lease_state = stored.inbox.apply_batch(batch, at);
         stored.is_driven = lease_state == LeaseState::Held;
         stored.records.extend_from_slice(records);
+        let caused = records.iter().flat_map(|record| state.cancel_children(record)).collect();
         if state.finished.len() > MAX_FINISHED_RUNS
             && let Some(oldest) = state.finished.pop_front()
         {
             state.runs.remove(&oldest);
+            state.children.remove(&oldest);
         }
-        Ok(lease_state)
+        Ok((lease_state, caused))
     }
 
-    pub(crate) fn post_command(&self, run: RunId, command: RunCommand, at: u64) -> Result<PostedCommand, StoreError> {
+    /// Stores a command. Returns the commands to the runs around it that it causes, too.
+    pub(crate) fn post_command(
+        &self,
+        run: RunId,
+        command: RunCommand,
+        at: u64,
+    ) -> Result<(PostedCommand, Vec<CausedCommand>), StoreError> {
         let mut state = self.lock_state();
         let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
-        let record = stored.inbox.post_command(command, at)?;
-        Ok(PostedCommand { record, has_worker: stored.is_driven })
+        let is_new = stored.inbox.find_command(&command.id).is_none();
+        let record = stored.inbox.post_command(command.clone(), at)?;
+        let (mut caused, mut has_worker) = (Vec::new(), stored.is_driven);
+        if is_new && record.outcome.is_none() && !has_worker {
+            (caused, has_worker) = state.resume_ancestors(run, &command, at);
+        }
+        Ok((PostedCommand { record, has_worker }, caused))
+    }
+
+    /// The run that must be driven so that `run` continues.
+    pub(crate) fn find_driving_run(&self, run: RunId) -> RunId {
+        let state = self.lock_state();
+        let is_unfinished = |run: &RunId| state.runs.get(run).is_some_and(|stored| stored.row.finished_at.is_none());
+        let outwards = std::iter::successors(Some(run), |run| state.find_parent(*run).filter(is_unfinished));
+        outwards.last().unwrap_or(run)
+    }
+
+    /// Whether no worker has the lease of a run, and no command to it is pending.
+    pub(crate) fn is_at_rest(&self, run: RunId) -> bool {
+        let is_at_rest = |stored: &StoredRun| !stored.is_driven && stored.inbox.pending_commands().is_empty();
+        self.lock_state().runs.get(&run).is_some_and(is_at_rest)
+    }
+
+    /// The unfinished child runs of a run.
+    pub(crate) fn unfinished_children(&self, run: RunId) -> Vec<RunId> {
+        self.lock_state().unfinished_children(run)
+    }
+
+    /// A command with this id to a run or to one of its child runs, with the run that received it.
+    pub(crate) fn find_command_within(&self, run: RunId, id: &str) -> Option<(RunId, CommandRecord)> {
+        self.lock_state().find_command_within(run, id)
     }
 
     pub(crate) fn find_command(&self, run: RunId, id: &str) -> Option<CommandRecord> {
@@ -159,10 +209,69 @@ impl MemoryRuns {
     }
 }
 
+impl MemoryState {
+    fn find_parent(&self, run: RunId) -> Option<RunId> {
+        self.runs.get(&run)?.row.parent
+    }
+
+    fn unfinished_children(&self, run: RunId) -> Vec<RunId> {
+        let is_unfinished = |run: &RunId| self.runs.get(run).is_some_and(|stored| stored.row.finished_at.is_none());
+        self.children.get(&run).into_iter().flatten().copied().filter(is_unfinished).collect()
+    }
+
+    fn find_command_within(&self, run: RunId, id: &str) -> Option<(RunId, CommandRecord)> {
+        let own = self.runs.get(&run)?.inbox.find_command(id).map(|record| (run, record.clone()));
+        let mut children = self.children.get(&run).into_iter().flatten();
+        own.or_else(|| children.find_map(|child| self.find_command_within(*child, id)))
+    }
+
+    /// Asks the runs around a child run to continue, up to the first one that a worker drives. Returns the commands, and
+    /// whether there is such a run.
+    fn resume_ancestors(&mut self, run: RunId, command: &RunCommand, at: u64) -> (Vec<CausedCommand>, bool) {
+        let mut caused = Vec::new();
+        let mut next = self.find_parent(run);
+        while let Some(id) = next
+            && let Some(ancestor) = self.runs.get_mut(&id)
+            && ancestor.row.finished_at.is_none()
+        {
+            let resume = resume_command(run, command);
+            if ancestor.inbox.post_command(resume.clone(), at).is_ok() {
+                caused.push((id, resume));
+            }
+            if ancestor.is_driven {
+                return (caused, true);
+            }
+            next = ancestor.row.parent;
+        }
+        (caused, false)
+    }
+
+    /// Cancels the unfinished child runs that a record cancels.
+    fn cancel_children(&mut self, record: &Record) -> Vec<CausedCommand> {
+        let Some(which) = find_cancelled(record) else { return Vec::new() };
+        let is_cancelled = |parent: &ParentStep| match which {
+            CancelledChildren::All => true,
+            CancelledChildren::OfStep(path) => parent.path == *path,
+        };
+        let mut caused = Vec::new();
+        for id in self.unfinished_children(record.run) {
+            let Some(child) = self.runs.get_mut(&id) else { continue };
+            let cancel = cancel_command();
+            if child.parent.as_ref().is_some_and(is_cancelled)
+                && child.inbox.post_command(cancel.clone(), record.at).is_ok()
+            {
+                caused.push((id, cancel));
+            }
+        }
+        caused
+    }
+}
+
 impl StoredRun {
-    fn new(row: RunRow, lease: Lease) -> StoredRun {
+    fn new(record: &Record, created: &RunCreated, lease: Lease) -> StoredRun {
+        let (row, parent) = (new_run_row(record, created), created.parent.clone());
         let records = Vec::with_capacity(8);
-        StoredRun { row, epoch: lease.epoch, records, inbox: MemoryInbox::default(), is_driven: true }
+        StoredRun { row, parent, epoch: lease.epoch, records, inbox: MemoryInbox::default(), is_driven: true }
     }
 }
 
@@ -176,6 +285,7 @@ fn new_run_row(record: &Record, created: &RunCreated) -> RunRow {
         workflow: created.workflow.clone(),
         user: created.user.clone(),
         thread_key: created.thread_key.clone(),
+        parent: created.parent.as_ref().map(|parent| parent.run),
         status: "queued".to_owned(),
         is_driven: false,
     }

@@ -2,6 +2,7 @@
 
 use flowloom_core::status::Status;
 
+use crate::commands::IS_OUTERMOST_SQL;
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
 use crate::rows::MAX_EVENTS_PER_RUN;
@@ -9,6 +10,9 @@ use crate::store::Store;
 
 /// Runs deleted in one commit; small, so that other writers get their turn.
 const PRUNE_BATCH_RUNS: u32 = 200;
+
+/// SQL condition of a [`PruneFilter`]. A child run is kept as long as its parent run may look for it.
+const PRUNABLE_SQL: &str = "status = $1 and finished_at < $2";
 
 /// Selects runs of one status that ended before a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +26,9 @@ pub struct PruneFilter {
 impl Store {
     /// Number of matching runs.
     pub fn count_prunable(&self, old: PruneFilter) -> Result<u64, StoreError> {
-        let sql = "select count(*) from run where status = $1 and finished_at < $2";
+        let sql = format!("select count(*) from run where {PRUNABLE_SQL} and {IS_OUTERMOST_SQL}");
         let found =
-            self.read_with(|db| db.query_first(sql, params![old.status.name(), old.before], |row| row.get_count(0)));
+            self.read_with(|db| db.query_first(&sql, params![old.status.name(), old.before], |row| row.get_count(0)));
         Ok(found?.unwrap_or_default())
     }
 
@@ -32,10 +36,12 @@ impl Store {
     pub async fn prune_runs(&self, old: PruneFilter) -> Result<u64, StoreError> {
         let mut count = 0;
         loop {
-            let sql = "select number, id, bundle from run where status = $1 and finished_at < $2 \
-                       order by finished_at limit $3";
+            let sql = format!(
+                "select number, id, bundle from run where {PRUNABLE_SQL} and {IS_OUTERMOST_SQL} \
+                 order by finished_at limit $3"
+            );
             let batch: Vec<PrunableRun> = self.read_with(|db| {
-                db.query_rows(sql, params![old.status.name(), old.before, PRUNE_BATCH_RUNS], |row| {
+                db.query_rows(&sql, params![old.status.name(), old.before, PRUNE_BATCH_RUNS], |row| {
                     Ok(PrunableRun { number: row.get(0)?, id: row.get(1)?, bundle: row.get(2)? })
                 })
             })?;

@@ -22,6 +22,8 @@ pub struct RunRow {
     pub user: String,
     /// Key of the conversation in the user's memory, if the run is a turn of one.
     pub thread_key: Option<String>,
+    /// The run that started it, if it is a child run.
+    pub parent: Option<RunId>,
     /// Name of the stored status.
     pub status: String,
     /// Whether a living process drives the run.

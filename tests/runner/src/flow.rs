@@ -72,6 +72,7 @@ pub(crate) fn run_plan(
         agent,
         limits,
         depth: 0,
+        parent: None,
         workflow: None,
         thread_key: None,
         id: None,

@@ -146,6 +146,7 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
                 agent: None,
                 limits: limits.clone(),
                 depth: 0,
+                parent: None,
                 workflow: None,
                 thread_key: None,
                 id: None,

@@ -97,6 +97,7 @@ fn run_case(case: &Value, plan: Plan, model: &Arc<ScriptedModel>) -> Result<(Arc
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
+        parent: None,
         workflow: None,
         thread_key: None,
         id: None,

@@ -180,6 +180,7 @@ fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
             agent: None,
             limits,
             depth: 0,
+            parent: None,
             workflow: None,
             thread_key: None,
             id: None,
@@ -221,6 +222,7 @@ fn earlier_run() -> RunCreated {
         agent: None,
         limits: flowloom_core::limits::Limits::default(),
         depth: 0,
+        parent: None,
         workflow: None,
         thread_key: None,
     }

@@ -71,6 +71,7 @@ impl ScheduledRun {
             agent: None,
             limits: self.plan.limits.clone(),
             depth: 0,
+            parent: None,
             workflow: None,
             thread_key: None,
             id: None,

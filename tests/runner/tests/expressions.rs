@@ -120,6 +120,7 @@ fn evaluate_all(expressions: &[String]) -> Result<String, String> {
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
+        parent: None,
         workflow: None,
         thread_key: None,
         id: None,

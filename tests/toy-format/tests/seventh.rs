@@ -45,6 +45,7 @@ fn a_seventh_format_runs_on_the_engine() {
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
+        parent: None,
         workflow: None,
         thread_key: None,
         id: None,

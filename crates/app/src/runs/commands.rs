@@ -4,10 +4,13 @@
 use std::time::Duration;
 
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_core::value::Value;
 use flowloom_runtime::RunError;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
+use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, RunCommand};
 use flowloom_runtime::effects::Clock as _;
+use flowloom_store::PostedCommand;
 
 use super::service::RunService;
 use super::supervisor::{ActiveRun, RunCompletion};
@@ -23,56 +26,96 @@ pub fn new_command(key: Option<String>, sender: &str, action: CommandAction) -> 
     RunCommand { id, sender: sender.to_owned(), action }
 }
 
-/// Commands that a run has received.
-pub struct SentCommands {
-    /// The run.
-    pub active: ActiveRun,
-    /// Whether every command was applied. Otherwise those without a decision are stored and will be applied.
+/// A command that was sent.
+pub struct SentCommand {
+    /// The run that received it: the run it was sent to, or one of its child runs.
+    pub receiver: RunId,
+    /// Its id.
+    pub command: String,
+    /// Whether it was applied. Otherwise it is stored and will be applied.
     pub is_applied: bool,
+}
+
+/// A command in the inbox of the run that received it.
+struct PostedTo {
+    receiver: RunId,
+    record: CommandRecord,
 }
 
 impl RunService {
     /// Sends a command to a run and waits for the decision. Fails with the reason if the command is rejected.
-    pub async fn send_command(&self, opened: LoadedRun, command: RunCommand) -> Result<SentCommands, AppError> {
-        self.send_commands(opened, vec![command]).await
+    pub async fn send_command(&self, opened: LoadedRun, command: RunCommand) -> Result<SentCommand, AppError> {
+        let mut posted = self.post_commands(&opened, vec![command]).await?;
+        let PostedTo { receiver, record } = posted.remove(0);
+        let is_applied = self.wait_for_decision(receiver, &record).await?;
+        if is_applied && record.command.action == (CommandAction::Cancel {}) {
+            self.app.end_child_runs(receiver).await?;
+        }
+        Ok(SentCommand { receiver, command: record.command.id, is_applied })
     }
 
-    /// Sends commands to a run and waits for the decisions. Fails with the reason if one of them is rejected. Without
-    /// commands the run is resumed.
-    pub async fn send_commands(&self, opened: LoadedRun, commands: Vec<RunCommand>) -> Result<SentCommands, AppError> {
-        if commands.is_empty() {
-            return Ok(SentCommands { active: self.continue_run(opened).await?, is_applied: true });
+    /// Sends answers of `sender` to questions of a run, and resumes the run. Fails with the reason if one of them is
+    /// rejected.
+    pub async fn send_answers(
+        &self,
+        opened: LoadedRun,
+        answers: Vec<(Path, Value)>,
+        sender: &str,
+    ) -> Result<ActiveRun, AppError> {
+        if answers.is_empty() {
+            return self.continue_run(opened).await;
         }
         let run = opened.id;
-        let (mut records, mut has_worker) = (Vec::with_capacity(commands.len()), false);
-        for command in commands {
-            let posted = self.app.store.post_command(run, command, SystemClock.now_ms()).await?;
-            records.push(posted.record);
-            has_worker = posted.has_worker;
+        let answer = |(path, value)| new_command(None, sender, CommandAction::Answer { path, value });
+        for posted in self.post_commands(&opened, answers.into_iter().map(answer).collect()).await? {
+            self.wait_for_decision(posted.receiver, &posted.record).await?;
         }
-        if records.iter().any(|record| record.outcome.is_none()) {
-            self.ensure_driven(opened, has_worker).await?;
-        }
-        let mut is_applied = true;
-        for record in records {
-            match self.app.store.wait_for_decision(run, &record, DECISION_TIMEOUT).await? {
-                Some(CommandOutcome::Applied) => {}
-                Some(CommandOutcome::Rejected(reason)) => return Err(reason.into()),
-                None => is_applied = false,
-            }
-        }
-        Ok(SentCommands { active: self.live.find_started(run), is_applied })
+        Ok(self.live.find_started(run))
     }
 
-    /// Makes sure that a worker drives a run with pending commands. `has_worker` states whether one had the lease when
-    /// the last command was stored; a living one cannot release the run before it has decided about the command.
-    async fn ensure_driven(&self, opened: LoadedRun, has_worker: bool) -> Result<(), AppError> {
-        if !has_worker {
-            // It may just have been suspended by this process, which is about to notice.
-            self.live.wait_for_run(opened.id).await;
+    /// Stores commands, and makes sure that a worker decides about them.
+    async fn post_commands(&self, opened: &LoadedRun, commands: Vec<RunCommand>) -> Result<Vec<PostedTo>, AppError> {
+        let mut sent = Vec::with_capacity(commands.len());
+        let mut pending = None;
+        for command in commands {
+            let (receiver, command) = self.app.route_command(opened, command).await?;
+            let posted = self.app.store.post_command(receiver.id, command, SystemClock.now_ms()).await?;
+            sent.push(PostedTo { receiver: receiver.id, record: posted.record.clone() });
+            if posted.record.outcome.is_none() {
+                pending = Some((receiver, posted));
+            }
+        }
+        // All receivers are driven by the same run.
+        if let Some((receiver, posted)) = pending {
+            self.ensure_driven(receiver, &posted).await?;
+        }
+        Ok(sent)
+    }
+
+    /// Whether a command was applied. Fails with the reason if it was rejected.
+    async fn wait_for_decision(&self, receiver: RunId, record: &CommandRecord) -> Result<bool, AppError> {
+        match self.app.store.wait_for_decision(receiver, record, DECISION_TIMEOUT).await? {
+            Some(CommandOutcome::Applied) => Ok(true),
+            Some(CommandOutcome::Rejected(reason)) => Err(reason.into()),
+            None => Ok(false),
+        }
+    }
+
+    /// Makes sure that a worker drives a run with a pending command. A living worker that had the lease when the command was
+    /// stored cannot release the run before it has decided about the command.
+    async fn ensure_driven(&self, opened: LoadedRun, posted: &PostedCommand) -> Result<(), AppError> {
+        let receiver = opened.id;
+        let driving = self.app.open_driving_run(opened).await?;
+        if !posted.has_worker {
+            // It may just have been suspended by this process, which is about to notice; or another command has continued it,
+            // and the command is decided.
+            tokio::select! {
+                () = self.live.wait_for_run(driving.id) => {}
+                decided = self.wait_for_decision(receiver, &posted.record) => drop(decided),
+            }
         }
         // If another worker drives it, that one reads the inbox.
-        self.continue_run(opened).await.map(drop)
+        self.continue_run(driving).await.map(drop)
     }
 
     /// Drives a run from the end of its journal, unless a worker drives it already.
@@ -90,7 +133,15 @@ impl RunService {
         self.drive_run(self.app.open_run_by_id(id).await?).await.map(|_| ())
     }
 
+    /// Drives a run, or the run around it that drives it; `None` if the run itself is not driven by this process.
     async fn drive_run(&self, opened: LoadedRun) -> Result<Option<RunCompletion>, AppError> {
+        let id = opened.id;
+        let opened = self.app.open_driving_run(opened).await?;
+        let completion = self.drive_outermost_run(opened).await?;
+        Ok(completion.filter(|_| self.live.find_completion(id).is_some()))
+    }
+
+    async fn drive_outermost_run(&self, opened: LoadedRun) -> Result<Option<RunCompletion>, AppError> {
         let ending = self.live.find_completion(opened.id);
         if ending.is_some() || opened.state().status.is_final() {
             return Ok(ending);

@@ -1,5 +1,6 @@
 //! Runs: started, watched, driven and summarised.
 
+pub mod child_runs;
 pub mod commands;
 pub mod finished;
 pub mod inputs;

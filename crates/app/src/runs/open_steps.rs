@@ -1,7 +1,7 @@
-//! Steps that wait for a person, found by the path that the person gives.
+//! Steps that wait for a person, in a run or in its child runs, found by the path that the person gives.
 
 use flowloom_core::path::Path;
-use flowloom_core::state::{Phase, RunState, StepState};
+use flowloom_core::state::{OpenStep, RunState};
 
 /// Why no step can be selected.
 #[derive(Debug, thiserror::Error)]
@@ -35,26 +35,26 @@ fn list_paths(open: &[Path]) -> String {
 }
 
 /// The step that waits for an answer at `path`, or the only one.
-pub fn select_question<'a>(state: &'a RunState, path: Option<&str>) -> Result<&'a StepState, NoOpenStep> {
-    select_step(state, path, "question", |step| step.phase == Phase::Waiting && step.question.is_some())
+pub fn select_question<'a>(state: &'a RunState, path: Option<&str>) -> Result<OpenStep<'a>, NoOpenStep> {
+    select_step(state, path, "question", |step| step.question.is_some())
 }
 
 /// The uncertain effect at `path`. A block or function has the path of the only uncertain effect in it, too.
-pub fn select_uncertain<'a>(state: &'a RunState, path: &str) -> Result<&'a StepState, NoOpenStep> {
-    select_step(state, Some(path), "uncertain effect", |step| step.phase == Phase::Uncertain)
+pub fn select_uncertain<'a>(state: &'a RunState, path: &str) -> Result<OpenStep<'a>, NoOpenStep> {
+    select_step(state, Some(path), "uncertain effect", |step| step.question.is_none())
 }
 
 fn select_step<'a>(
     state: &'a RunState,
     path: Option<&str>,
     what: &'static str,
-    is_open: impl Fn(&StepState) -> bool,
-) -> Result<&'a StepState, NoOpenStep> {
-    let open: Vec<&StepState> = state.steps().iter().filter(|step| is_open(step)).collect();
+    is_open: impl Fn(&OpenStep<'_>) -> bool,
+) -> Result<OpenStep<'a>, NoOpenStep> {
+    let open: Vec<OpenStep<'_>> = state.open_steps().filter(|step| is_open(step)).collect();
     let paths = || open.iter().map(|step| step.path.clone()).collect();
     match (path, open.as_slice()) {
         (_, []) => Err(NoOpenStep::None { what }),
-        (None, [only]) => Ok(only),
+        (None, [only]) => Ok(only.clone()),
         (None, _) => Err(NoOpenStep::Several { what, open: paths() }),
         (Some(path), _) => {
             let exact = open.iter().find(|step| step.path.as_str() == path);
@@ -62,7 +62,7 @@ fn select_step<'a>(
                 let mut within = open.iter().filter(|step| step.path.ancestors().any(|above| above == path));
                 within.next().filter(|_| within.next().is_none())
             };
-            exact.or_else(within).copied().ok_or_else(|| NoOpenStep::NotAt { what, open: paths() })
+            exact.or_else(within).cloned().ok_or_else(|| NoOpenStep::NotAt { what, open: paths() })
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flowloom_core::event::ParentStep;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -61,6 +62,8 @@ pub struct StartRun<'a> {
     pub thread: Option<String>,
     /// The number of runs around it.
     pub depth: u32,
+    /// The step that starts it, if it is a child run.
+    pub parent: Option<ParentStep>,
     /// The id that was reserved for it, for example by an idempotency key; a new one if none was.
     pub id: Option<RunId>,
 }
@@ -85,6 +88,7 @@ impl<'a> StartRun<'a> {
             limits,
             thread: None,
             depth: 0,
+            parent: None,
             id: None,
         }
     }
@@ -101,6 +105,7 @@ impl<'a> StartRun<'a> {
             agent: self.agent,
             limits: self.limits,
             depth: self.depth,
+            parent: self.parent,
             workflow: self.workflow_id,
             thread_key: self.thread,
             id: self.id,

@@ -7,7 +7,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::plan::Env;
 use flowloom_core::plan::Plan;
-use flowloom_core::state::{RunState, StepState};
+use flowloom_core::state::{OpenStep, Phase, RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::render_result;
@@ -127,38 +127,62 @@ pub fn to_indented_json(value: &impl Serialize) -> String {
 /// A step of a run as JSON.
 #[derive(Serialize)]
 pub struct StepSummary<'a> {
-    path: &'a str,
+    path: Path,
     phase: &'static str,
     kind: Option<&'a str>,
     target: Option<&'a str>,
     attempts: u32,
-    started_at: u64,
+    started_at: Option<u64>,
     finished_at: Option<u64>,
     tokens: Option<u64>,
     question: Option<&'a str>,
     subject: Option<Hash>,
     error: Option<ErrorFields<'a>>,
+    /// The child run, if the step is one of a child run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<RunId>,
 }
 
 impl<'a> StepSummary<'a> {
     fn new(step: &'a StepState) -> StepSummary<'a> {
         StepSummary {
-            path: step.path.as_str(),
+            path: step.path.clone(),
             phase: step.phase.name(),
             kind: step.kind.as_deref(),
             target: step.target.as_deref(),
             attempts: step.attempts,
-            started_at: step.started_at,
+            started_at: Some(step.started_at),
             finished_at: step.finished_at,
             tokens: step.usage.as_ref().map(|usage| usage.input_tokens + usage.output_tokens),
             question: step.question.as_ref().map(|request| request.question.as_str()),
             subject: step.question.as_ref().and_then(|request| request.subject),
             error: step.error.as_ref().map(|error| ErrorFields::new(error.code, &error.message)),
+            run: None,
         }
+    }
+
+    /// A step of a child run that waits for a person; `None` for a step of the run itself.
+    fn from_child_step(open: OpenStep<'a>) -> Option<StepSummary<'a>> {
+        let phase = if open.question.is_some() { Phase::Waiting } else { Phase::Uncertain };
+        Some(StepSummary {
+            run: Some(open.child?.run),
+            path: open.path,
+            phase: phase.name(),
+            kind: None,
+            target: open.target.map(|target| &**target),
+            attempts: 1,
+            started_at: None,
+            finished_at: None,
+            tokens: None,
+            question: open.question.map(|request| request.question.as_str()),
+            subject: open.question.and_then(|request| request.subject),
+            error: None,
+        })
     }
 }
 
-/// The steps of a run, in journal order.
+/// The steps of a run, in journal order, and then the steps of its child runs that wait for a person.
 pub fn summarize_steps(state: &RunState) -> Vec<StepSummary<'_>> {
-    state.steps().iter().map(StepSummary::new).collect()
+    let of_children = state.open_steps().filter_map(StepSummary::from_child_step);
+    state.steps().iter().map(StepSummary::new).chain(of_children).collect()
 }

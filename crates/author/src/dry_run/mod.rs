@@ -126,6 +126,7 @@ impl DryRunner {
             agent: None,
             limits: self.limits.narrow_to(&plan.limits),
             depth: 0,
+            parent: None,
             workflow: None,
             thread_key: None,
             id: None,

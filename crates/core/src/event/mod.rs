@@ -133,6 +133,13 @@ pub enum Event {
     /// An uncertain effect is about to be performed again, because a person decided so. The decision is used up: a crash
     /// after this event makes the effect uncertain again.
     StepResent,
+    /// The child run that this step started is suspended, and so the step waits.
+    ChildSuspended(ChildSuspension),
+    /// The child run that this step started continues.
+    ChildResumed {
+        /// The child run.
+        run: RunId,
+    },
     /// The cancellation of the run was requested.
     CancelRequested {
         /// The requester.
@@ -140,7 +147,7 @@ pub enum Event {
     },
     /// Every live branch waits; the run is suspended.
     RunSuspended {
-        /// `waiting` or `uncertain`.
+        /// `waiting`, `uncertain` or `quarantined`.
         status: Status,
     },
     /// The run ended.
@@ -183,12 +190,49 @@ pub struct RunCreated {
     /// Nesting depth: the number of runs around this one, each of which started the next.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
+    /// The step that started this run, if it is a child run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentStep>,
     /// The id of the workflow: the one that the definition declares, or the one under which it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<String>,
     /// The key under which the conversation is stored for the user when the run ends; `None` if it is not stored.
     #[serde(default, alias = "keep", skip_serializing_if = "Option::is_none")]
     pub thread_key: Option<String>,
+}
+
+/// The step that started a child run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParentStep {
+    /// The run of the step.
+    pub run: RunId,
+    /// The path of the step in that run.
+    pub path: Path,
+}
+
+/// A child run that is suspended, as its parent run records it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChildSuspension {
+    /// The child run.
+    pub run: RunId,
+    /// `waiting`, `uncertain` or `quarantined`.
+    pub status: Status,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<OpenChildStep>,
+}
+
+/// A step of a child run that waits for a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenChildStep {
+    /// The path of the step in the child run.
+    pub path: Path,
+    /// The question of the step; `None` if its effect is uncertain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<AskRequest>,
+    /// The target of its effect: model, address or function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Arc<str>>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -239,6 +283,8 @@ impl Event {
             | Event::Resolved { .. }
             | Event::StepUncertain
             | Event::StepResent
+            | Event::ChildSuspended(_)
+            | Event::ChildResumed { .. }
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
             | Event::TimerSet { .. }
@@ -309,6 +355,8 @@ event_kinds! {
     StepUncertain "step_uncertain",
     Resolved "resolved",
     StepResent "step_resent",
+    ChildSuspended "child_suspended",
+    ChildResumed "child_resumed",
     CancelRequested "cancel_requested",
     RunSuspended "run_suspended",
     RunFinished "run_finished",

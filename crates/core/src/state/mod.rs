@@ -1,20 +1,22 @@
 //! A run's state: the fold of its events. Which events can follow which is in `order`.
 
+mod open;
 mod order;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::chat::Usage;
 use crate::effect::AskRequest;
 use crate::error::StepFailure;
-use crate::event::{AfterFailure, Event, Record, RunCreated};
+use crate::event::{AfterFailure, ChildSuspension, Event, Record, RunCreated};
 use crate::path::Path;
 use crate::status::Status;
 use crate::value::Value;
 
+pub use open::{ChildStep, OpenStep};
 use order::StepOrder;
 pub use order::{IllegalEvent, Violation};
 
@@ -43,6 +45,8 @@ pub struct RunState {
     epoch: u64,
     steps: Vec<StepState>,
     index: HashMap<Path, usize>,
+    /// The suspended child runs by the steps that wait for them, each with the attempt that started it.
+    suspended_children: BTreeMap<Path, (u32, ChildSuspension)>,
 }
 
 /// The state of one step.
@@ -127,6 +131,7 @@ impl Default for RunState {
             epoch: 0,
             steps: Vec::new(),
             index: HashMap::new(),
+            suspended_children: BTreeMap::new(),
         }
     }
 }
@@ -228,6 +233,7 @@ impl RunState {
                 self.error = error.clone();
                 self.failed = failed.clone();
                 self.finished_at = Some(record.at);
+                self.suspended_children.clear();
             }
             Event::StepStarted { .. }
             | Event::StepFinished { .. }
@@ -239,7 +245,15 @@ impl RunState {
             | Event::TimerSet { .. }
             | Event::StepUncertain
             | Event::Resolved { .. }
-            | Event::StepResent => self.apply_step(record)?,
+            | Event::StepResent
+            | Event::ChildSuspended(_)
+            | Event::ChildResumed { .. } => self.apply_step(record)?,
+        }
+        // The run continues after the event that ended a wait.
+        if matches!(record.event, Event::Answered { .. } | Event::Resolved { .. } | Event::ChildResumed { .. })
+            && !self.status.is_final()
+        {
+            self.status = Status::Running;
         }
         self.seq = record.seq;
         self.run = Some(record.run);
@@ -248,6 +262,7 @@ impl RunState {
 
     fn apply_step(&mut self, record: &Record) -> Result<(), Violation> {
         let at = self.advance(record)?;
+        self.update_suspended_child(record);
         if let Event::StepFinished { usage: Some(usage), .. } = &record.event {
             self.usage.add(usage);
         }
@@ -291,7 +306,10 @@ impl RunState {
                 step.question = None;
             }
             Event::StepUncertain => step.phase = Phase::Uncertain,
-            Event::Resolved { .. } | Event::StepResent => step.phase = Phase::Running,
+            Event::Resolved { .. } | Event::StepResent | Event::ChildResumed { .. } => step.phase = Phase::Running,
+            Event::ChildSuspended(child) => {
+                step.phase = if child.status == Status::Uncertain { Phase::Uncertain } else { Phase::Waiting };
+            }
             Event::RunCreated(_)
             | Event::RunStarted { .. }
             | Event::EdgeTaken { .. }

@@ -173,7 +173,9 @@ impl StepOrder {
                 self.require(is_current && self.attempt == Attempt::Open)?;
                 self.questions += 1;
             }
-            Event::TimerSet { .. } => self.require(is_current && self.attempt == Attempt::Open)?,
+            Event::TimerSet { .. } | Event::ChildSuspended(_) | Event::ChildResumed { .. } => {
+                self.require(is_current && self.attempt == Attempt::Open)?
+            }
             Event::Answered { .. } => {
                 let is_asked = (1..=self.last).contains(&number) && self.questions > 0;
                 self.questions -= if is_asked { 1 } else { return Err(Violation::NotAsked) };

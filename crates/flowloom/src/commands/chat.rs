@@ -151,16 +151,16 @@ impl ChatSession<'_> {
 
     /// Answers the question of a waiting run and drives the run.
     async fn answer_question(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
-        let open = before.state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
+        let open = before.state.open_steps().find_map(|step| Some((step.path, step.question?)));
         let Some((path, question)) = open else { return Ok(None) };
         let action = CommandAction::Answer { path, value: read_answer(question, text) };
         let command = new_command(None, &self.talk.user, action);
         let opened = self.app.open_run_by_id(before.id).await?;
         let drive = async |run| drive_with_screen(self.global, &self.app, &self.output, run).await;
         match send_command(&self.app, &opened, command, drive).await? {
-            Delivery::Driven(outcome) => {
-                let exit = print_outcome(self.global, &self.output, &opened.plan, &outcome);
-                Ok(Some((*outcome, exit)))
+            Delivery::Driven(driven) => {
+                let exit = print_outcome(self.global, &self.output, &driven.plan, &driven.outcome);
+                Ok(Some((driven.outcome, exit)))
             }
             Delivery::Applied | Delivery::Stored => Ok(None),
         }

@@ -30,6 +30,11 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
         eprintln!("the run has already ended: {}", past.state.status.name());
         return Ok(print_outcome(global, output, &opened.plan, &past));
     }
+    let child = opened.id;
+    let opened = app.open_driving_run(opened).await?;
+    if opened.id != child {
+        eprintln!("{child} is a child run of {}, which continues", opened.id);
+    }
     let engine = app.engine_for_run(&opened)?;
     let run = engine.resume_run(opened.id, opened.plan.clone()).await?;
     drive_and_report(global, app, output, run, &opened.plan).await
@@ -48,6 +53,7 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
         let message = "the worker of the run has not cancelled it yet; the command remains stored";
         return Err(CommandError::new(Code::RunOwned, message));
     }
+    app.end_child_runs(id).await?;
     if !global.json {
         println!("cancelled {id}");
     } else {
@@ -63,7 +69,7 @@ pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> C
     let state = opened.state();
     let step = select_question(&state, arguments.path.as_deref())?;
     let path = step.path.clone();
-    let value = match &step.question {
+    let value = match step.question {
         Some(question) if question.schema.is_some() => parse_answer(question, &arguments.answer),
         _ => parse_json_or_text(&arguments.answer),
     };
@@ -99,13 +105,14 @@ async fn send_and_report(
     output: &OutputArgs,
 ) -> CommandResult {
     if only_store {
-        app.store.post_command(opened.id, command, SystemClock.now_ms()).await?;
+        let (receiver, command) = app.route_command(&opened, command).await?;
+        app.store.post_command(receiver.id, command, SystemClock.now_ms()).await?;
         eprintln!("stored; continue with flowloom resume {}", opened.id);
         return Ok(0);
     }
     let drive = async |run| drive_with_screen(global, app, output, run).await;
     match send_command(app, &opened, command, drive).await? {
-        Delivery::Driven(outcome) => Ok(print_outcome(global, output, &opened.plan, &outcome)),
+        Delivery::Driven(driven) => Ok(print_outcome(global, output, &driven.plan, &driven.outcome)),
         Delivery::Applied => {
             eprintln!("applied by the worker of the run");
             Ok(0)

@@ -184,8 +184,8 @@ pub(super) fn print_outcome(global: &Global, output: &OutputArgs, plan: &Plan, o
 }
 
 fn print_waiting(outcome: &RunOutcome) {
-    for step in outcome.state.steps() {
-        if let Some(question) = &step.question {
+    for step in outcome.state.open_steps() {
+        if let Some(question) = step.question {
             eprintln!("{} asks: {}", step.path, question.question);
         }
     }
@@ -193,9 +193,9 @@ fn print_waiting(outcome: &RunOutcome) {
 }
 
 fn print_uncertain(outcome: &RunOutcome) {
-    for step in outcome.state.steps() {
-        if step.phase == flowloom_core::state::Phase::Uncertain {
-            let target = step.target.as_deref().unwrap_or_default();
+    for step in outcome.state.open_steps() {
+        if step.question.is_none() {
+            let target = step.target.map(|target| &**target).unwrap_or_default();
             eprintln!("{}: {target} may or may not have happened; it is not sent again automatically", step.path);
             eprintln!("  flowloom resolve {} {} --resend | --fail | --value JSON", outcome.id, step.path);
         }

@@ -1,7 +1,10 @@
 //! Sends a command to a run, as every command of the terminal does.
 
+use std::sync::Arc;
+
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::commands::DECISION_TIMEOUT;
+use flowloom_core::plan::Plan;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandOutcome, RunCommand};
 use flowloom_runtime::effects::Clock as _;
@@ -12,11 +15,17 @@ use crate::failure::CommandError;
 /// Where a command has got to.
 pub(super) enum Delivery {
     /// This process drove the run, which applied it.
-    Driven(Box<RunOutcome>),
+    Driven(Box<DrivenRun>),
     /// Another worker applied it.
     Applied,
     /// It is stored, and another worker will decide about it.
     Stored,
+}
+
+/// The run that this process drove: the one that received the command, or the outermost run around it.
+pub(super) struct DrivenRun {
+    pub(super) plan: Arc<Plan>,
+    pub(super) outcome: RunOutcome,
 }
 
 /// Sends a command to a run, and drives the run with `drive` unless another worker does. Fails with the reason if the
@@ -27,19 +36,21 @@ pub(super) async fn send_command(
     command: RunCommand,
     drive: impl AsyncFnOnce(Run) -> Result<RunOutcome, CommandError>,
 ) -> Result<Delivery, CommandError> {
-    let id = opened.id;
+    let (receiver, command) = app.route_command(opened, command).await?;
+    let id = receiver.id;
     let posted = app.store.post_command(id, command, SystemClock.now_ms()).await?.record;
-    let engine = app.engine_for_run(opened)?;
+    let driving = app.open_driving_run(receiver).await?;
+    let engine = app.engine_for_run(&driving)?;
     let mut driven = None;
-    match engine.resume_run(id, opened.plan.clone()).await {
-        Ok(run) => driven = Some(drive(run).await?),
+    match engine.resume_run(driving.id, driving.plan.clone()).await {
+        Ok(run) => driven = Some(DrivenRun { outcome: drive(run).await?, plan: driving.plan }),
         // Another worker drives the run or has ended it.
         Err(error) if error.is_owned() || matches!(error, RunError::Ended(_)) => {}
         Err(error) => return Err(error.into()),
     }
     match (app.store.wait_for_decision(id, &posted, DECISION_TIMEOUT).await?, driven) {
         (Some(CommandOutcome::Rejected(reason)), _) => Err(reason.into()),
-        (_, Some(outcome)) => Ok(Delivery::Driven(Box::new(outcome))),
+        (_, Some(driven)) => Ok(Delivery::Driven(Box::new(driven))),
         (Some(CommandOutcome::Applied), None) => Ok(Delivery::Applied),
         (None, None) => Ok(Delivery::Stored),
     }

@@ -11,12 +11,14 @@ use flowloom_core::chat::{GenerateOptions, Message};
 use flowloom_core::code::Code;
 use flowloom_core::effect::{GenerateReply, GenerateRequest, HttpReply, HttpRequest, Purpose, Request};
 use flowloom_core::error::StepFailure;
+use flowloom_core::event::ChildSuspension;
+use flowloom_core::id::RunId;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::Policy;
 use flowloom_core::value::Value;
 
 use super::{Interpreter, Interrupt, StepContext};
-use crate::effects::{ChildEffects, EffectFuture, SandboxHost};
+use crate::effects::{BoxFuture, ChildEffects, EffectFuture, SandboxHost};
 use crate::log::{ActivityScope, HostGuard};
 
 /// The run as seen by one attempt of a step. Most steps have no child effects, so this is small and clones nothing
@@ -115,5 +117,20 @@ impl ChildEffects for ChildEffectRunner<'_> {
 
     fn report_progress(&self, name: &'static str, data: Value) {
         self.interpreter.log.report_progress(&self.next_path("progress", &self.progress_count), name, data);
+    }
+
+    fn resume_count(&self) -> u64 {
+        self.interpreter.log.resume_count()
+    }
+
+    fn wait_for_child<'a>(&'a self, child: ChildSuspension, seen: u64) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let _paused = self.interpreter.pause_enclosing(Some(&self.scope));
+            self.interpreter.log.wait_for_child(&self.place.path, self.attempt, child, seen).await;
+        })
+    }
+
+    fn record_child_resumed(&self, run: RunId) {
+        self.interpreter.log.record_child_resumed(&self.place.path, self.attempt, run);
     }
 }

@@ -175,7 +175,7 @@ impl Interpreter {
             self.log.append_event(&place.path, attempt, Event::StepUncertain);
             crate::failpoint::hit("uncertain_append_after");
         }
-        let paused = self.pause_enclosing(place);
+        let paused = self.pause_enclosing(place.enclosing.as_ref());
         let how = self.log.wait_for_resolution(&place.path, attempt).await;
         drop(paused);
         match how {
@@ -195,10 +195,14 @@ impl Interpreter {
         }
     }
 
-    /// Lets the run be suspended, and other effects start, while a child effect waits for a person.
-    pub(super) fn pause_enclosing<'a>(&'a self, place: &StepContext) -> (ActivityPause, Option<LentPermit<'a>>) {
-        let lent = place.enclosing.as_ref().map(|_| self.in_flight.lend_permit());
-        (self.log.pause_activities(place.enclosing.as_ref()), lent)
+    /// Lets the run be suspended, and other effects start, while a child effect or child run waits for a person. `enclosing`
+    /// is the scope of the innermost effect around it.
+    pub(super) fn pause_enclosing(
+        &self,
+        enclosing: Option<&Arc<ActivityScope>>,
+    ) -> (ActivityPause, Option<LentPermit<'_>>) {
+        let lent = enclosing.map(|_| self.in_flight.lend_permit());
+        (self.log.pause_activities(enclosing), lent)
     }
 
     async fn perform_with_timeout(

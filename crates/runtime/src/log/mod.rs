@@ -6,6 +6,7 @@
 //! order in which they happened, one at a time, so that replay does not depend on the order of polling.
 
 mod activity;
+mod child_runs;
 mod suspension;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -27,6 +28,7 @@ use crate::error::JournalError;
 use crate::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
 use crate::publish::Publisher;
 pub(crate) use activity::{ActivityPause, ActivityScope, HostGuard};
+use child_runs::ChildRuns;
 use suspension::SuspendedStep;
 
 /// Whether a run may go beyond its record.
@@ -73,6 +75,7 @@ struct LogState {
     suspended: HashMap<Path, SuspendedStep>,
     answers: HashMap<Path, Value>,
     resolutions: HashMap<(Path, u32), Resolution>,
+    children: ChildRuns,
 }
 
 type RecordKey = (Path, u32, EventKind);
@@ -398,6 +401,7 @@ impl LogState {
     /// Indexes a record of an earlier session of the run.
     fn index_record(&mut self, record: &Arc<Record>) {
         self.next_seq = record.seq + 1;
+        self.children.index_record(record);
         match &record.event {
             Event::Answered { value, .. } => {
                 self.answers.insert(record.path.clone(), value.clone());

@@ -28,12 +28,14 @@ enum PersonWait {
     Resolution,
 }
 
-impl RunLog {
+impl LogState {
     /// Whether an uncertain effect waits for a decision.
-    pub(crate) fn is_uncertain(&self) -> bool {
-        self.lock_state().suspended.values().any(|step| step.wait == PersonWait::Resolution)
+    pub(super) fn has_uncertain_step(&self) -> bool {
+        self.suspended.values().any(|step| step.wait == PersonWait::Resolution)
     }
+}
 
+impl RunLog {
     /// Waits for an answer that matches `schema` to the question at `path`.
     pub(crate) async fn wait_for_answer(&self, path: &Path, attempt: u32, schema: Option<&Value>) -> Value {
         let wait = PersonWait::Answer { schema: schema.cloned() };
@@ -85,23 +87,22 @@ impl RunLog {
         crate::failpoint::hit("command_decision_before");
         let RunCommand { id, sender, action } = command;
         let decided = match action {
-            CommandAction::Cancel {} | CommandAction::Resume {} => Ok(None),
+            CommandAction::Cancel {} => Ok(false),
+            CommandAction::Resume {} => Ok(self.wake_child_waits(&mut self.lock_state())),
             CommandAction::Unknown {} => Err(RunError::UnknownCommand),
-            CommandAction::Answer { path, value } => self.apply_answer(&path, value, sender).map(Some),
-            CommandAction::Resolve { path, how } => self.apply_resolution(&path, how, sender).map(Some),
+            CommandAction::Answer { path, value } => self.apply_answer(&path, value, sender).map(|()| true),
+            CommandAction::Resolve { path, how } => self.apply_resolution(&path, how, sender).map(|()| true),
         };
-        let (outcome, waker) = match decided {
-            Ok(waker) => (CommandOutcome::Applied, waker),
-            Err(error) => (CommandOutcome::Rejected(error.into()), None),
+        let (outcome, continues) = match decided {
+            Ok(continues) => (CommandOutcome::Applied, continues),
+            Err(error) => (CommandOutcome::Rejected(error.into()), false),
         };
         self.lock_state().pending.decided.push(DecidedCommand { id, outcome });
         crate::failpoint::hit("command_decision_after");
-        let continues = waker.is_some();
-        waker.into_iter().for_each(Waker::wake);
         continues
     }
 
-    fn apply_answer(&self, path: &Path, value: Value, by: String) -> Result<Waker, RunError> {
+    fn apply_answer(&self, path: &Path, value: Value, by: String) -> Result<(), RunError> {
         let mut state = self.lock_state();
         let (attempt, schema) = match state.suspended.get(path) {
             Some(SuspendedStep { attempt, wait: PersonWait::Answer { schema }, .. }) => (*attempt, schema.as_ref()),
@@ -115,7 +116,7 @@ impl RunLog {
         self.wake_suspended(&mut state, path, attempt, Event::Answered { value, by })
     }
 
-    fn apply_resolution(&self, path: &Path, how: Resolution, by: String) -> Result<Waker, RunError> {
+    fn apply_resolution(&self, path: &Path, how: Resolution, by: String) -> Result<(), RunError> {
         let mut state = self.lock_state();
         let attempt = match state.suspended.get(path) {
             Some(SuspendedStep { attempt, wait: PersonWait::Resolution, .. }) => *attempt,
@@ -128,11 +129,12 @@ impl RunLog {
         self.wake_suspended(&mut state, path, attempt, Event::Resolved { how, by })
     }
 
-    /// Appends the event that a suspended step waits for, and returns the waker of the step.
-    fn wake_suspended(&self, state: &mut LogState, path: &Path, attempt: u32, event: Event) -> Result<Waker, RunError> {
+    /// Appends the event that a suspended step waits for, and wakes the step.
+    fn wake_suspended(&self, state: &mut LogState, path: &Path, attempt: u32, event: Event) -> Result<(), RunError> {
         let step = state.suspended.remove(path).ok_or_else(|| RunError::NotWaiting(path.clone()))?;
         self.push_event(state, path, attempt, event);
-        Ok(step.waker)
+        step.waker.wake();
+        Ok(())
     }
 }
 

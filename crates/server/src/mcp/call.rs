@@ -134,11 +134,8 @@ impl ToolCallHandler<'_> {
         if answers.is_empty() {
             return Ok(None);
         }
-        let by = self.caller.user_id();
-        let answer = |(path, value)| new_command(None, by, CommandAction::Answer { path, value });
         let opened = self.server.app.open_run_by_id(id).await?;
-        let sent = self.server.runs.send_commands(opened, answers.into_iter().map(answer).collect()).await?;
-        Ok(Some(sent.active))
+        Ok(Some(self.server.runs.send_answers(opened, answers, self.caller.user_id()).await?))
     }
 
     /// Asks the client's user while the call waits; `None` if the user declined.

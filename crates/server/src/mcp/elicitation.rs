@@ -38,7 +38,7 @@ enum AnswerLocation {
 
 /// The open questions of a run.
 pub(crate) fn open_questions(state: &RunState) -> Vec<OpenQuestion> {
-    state.steps().iter().filter_map(|step| OpenQuestion::new(step.path.clone(), step.question.as_ref()?)).collect()
+    state.open_steps().filter_map(|step| OpenQuestion::new(step.path, step.question?)).collect()
 }
 
 /// The answers of a client's user to open questions, by path.

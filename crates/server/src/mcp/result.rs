@@ -43,7 +43,7 @@ impl RunSnapshot {
     /// The result for clients that cannot elicit answers: the questions, and how to answer them.
     fn waiting_result(&self) -> CallToolResult {
         let id = self.id;
-        let open_questions = self.state.steps().iter().filter_map(|step| Some((&step.path, step.question.as_ref()?)));
+        let open_questions = self.state.open_steps().filter_map(|step| Some((step.path, step.question?)));
         let (mut questions, mut text) = (Vec::new(), "The run is waiting for an answer.".to_owned());
         for (path, question) in open_questions {
             text += &format!("\n{path} asks: {}", question.question);

@@ -88,7 +88,7 @@ fn turn_text(ended: &FinishedRun) -> Option<String> {
 /// The question of a waiting run, and how to answer it.
 fn question_text(ended: &FinishedRun) -> String {
     let (id, state) = (ended.outcome.id, &ended.outcome.state);
-    let question = state.steps().iter().find_map(|step| Some(step.question.as_ref()?.question.as_str()));
+    let question = state.open_steps().find_map(|step| Some(step.question?.question.as_str()));
     let is_kept = state.created.as_ref().is_some_and(|created| created.thread_key.is_some());
     let how = match (question, is_kept) {
         (None, _) => format!("(The run {id} waits for a time to come: /api/v1/runs/{id})"),

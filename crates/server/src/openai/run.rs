@@ -134,8 +134,7 @@ impl OpenAiContext<'_> {
         let steps = state.steps();
         if own.is_empty() {
             let text = wanted.conversation.last_user_text()?;
-            let asks =
-                steps.iter().find_map(|step| Some((step.path.clone(), read_answer(step.question.as_ref()?, &text))));
+            let asks = state.open_steps().find_map(|step| Some((step.path, read_answer(step.question?, &text))));
             return Ok(asks.map(|answer| WaitingRun { opened, answers: vec![answer] }));
         }
         let mut answers = Vec::new();

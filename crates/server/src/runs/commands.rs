@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::commands::{SentCommands, new_command};
+use flowloom_app::runs::commands::{SentCommand, new_command};
 use flowloom_app::runs::open_steps::{select_question, select_uncertain};
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
@@ -70,16 +70,24 @@ impl CommandRequest {
     ) -> ApiResult<Response> {
         let (run, state, key) = (opened.id, opened.state(), idempotency_key(&self.headers));
         let known = match &key {
-            Some(key) => self.server.app.store.find_command(run, key)?,
+            Some(key) => self.server.app.store.find_command_within(run, key)?,
             None => None,
+        };
+        let (opened, known) = match known {
+            Some((receiver, known)) if receiver != run => {
+                (self.server.app.open_run_by_id(receiver).await?, Some(known))
+            }
+            known => (opened, known.map(|(_, known)| known)),
         };
         if known.is_none() && state.status.is_final() {
             return Err(RunError::Ended(state.status).into());
         }
         let action = build(&state, known.as_ref().map(|known| &known.command.action))?;
         let command = new_command(key, self.caller.user_id(), action);
-        let location = format!("/api/v1/runs/{run}/commands/{}", utf8_percent_encode(&command.id, RESERVED_CHARACTERS));
-        let SentCommands { active, is_applied } = self.server.runs.send_command(opened, command).await?;
+        let SentCommand { receiver, command, is_applied } = self.server.runs.send_command(opened, command).await?;
+        let location =
+            format!("/api/v1/runs/{receiver}/commands/{}", utf8_percent_encode(&command, RESERVED_CHARACTERS));
+        let active = self.server.supervisor.find_started(run);
         let mut response = respond_with_run(&self.server, active, waiting, &self.headers).await?;
         *response.status_mut() = if is_applied { StatusCode::OK } else { StatusCode::ACCEPTED };
         if let Ok(location) = HeaderValue::from_str(&location) {
@@ -157,7 +165,7 @@ pub(crate) async fn answer_run(
         }
         let step = select_question(state, reply.path.as_deref())?;
         let path = step.path.clone();
-        let subject_hash = step.question.as_ref().and_then(|question| question.subject);
+        let subject_hash = step.question.and_then(|question| question.subject);
         if reply
             .subject
             .is_some_and(|subject| subject_hash.is_none_or(|subject_hash| subject_hash.to_string() != subject))

@@ -56,12 +56,15 @@ pub(crate) struct StepSchema {
     kind: Option<String>,
     target: Option<String>,
     attempts: u32,
-    started_at: u64,
+    /// Absent for steps of child runs.
+    started_at: Option<u64>,
     finished_at: Option<u64>,
     tokens: Option<u64>,
     /// The question that the step asks.
     question: Option<String>,
     error: Option<StepFailure>,
+    /// The child run, if the step is one of a child run: such steps are listed while they wait for a person.
+    run: Option<String>,
 }
 
 /// Error of a step.

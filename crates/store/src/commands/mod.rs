@@ -2,6 +2,7 @@
 //! whether a worker drives the run. The worker releases the run in a transaction that checks the inbox. So whichever
 //! commits first, someone applies the command: the worker, or the process that received the command.
 
+mod child_runs;
 mod mailboxes;
 mod watcher;
 
@@ -18,6 +19,9 @@ use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, De
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::store::Store;
+pub(crate) use child_runs::{
+    CancelledChildren, CausedCommand, IS_OUTERMOST_SQL, cancel_children, cancel_command, find_cancelled, resume_command,
+};
 pub(crate) use mailboxes::Mailboxes;
 
 /// Interval at which a process that waits for a decision reads it, in case it misses the notification.
@@ -30,16 +34,17 @@ const COMMAND_COLUMNS: &str = "id, sender, action, sent_at, outcome, code, reaso
 pub struct PostedCommand {
     /// The command, and the decision about it if there is one already.
     pub record: CommandRecord,
-    /// Whether a worker had the run's lease when the command was stored. If it is alive, it decides about the command.
+    /// Whether a worker had the lease of the run, or of a run around it, when the command was stored. If it is alive, it
+    /// decides about the command.
     pub has_worker: bool,
 }
 
 impl Store {
     /// Stores a command to a run at the time `at`. A command with a known id is the same command, sent again. A command to
     /// a run that has ended is rejected and not stored. Fails with `RunNotFound`, and with `CommandReused` if the id
-    /// belongs to another command of the run.
+    /// belongs to another command of the run. If the run is a suspended child run, the runs around it are asked to continue.
     pub async fn post_command(&self, run: RunId, command: RunCommand, at: u64) -> Result<PostedCommand, StoreError> {
-        let posted = match &self.runs {
+        let (posted, caused) = match &self.runs {
             Some(runs) => runs.post_command(run, command, at)?,
             None => {
                 let slot = Arc::new(Mutex::new(None));
@@ -55,6 +60,9 @@ impl Store {
             }
         };
         flowloom_runtime::failpoint::hit("command_store_after");
+        for (run, command) in caused {
+            self.mailboxes.deliver_command(run, command);
+        }
         if posted.record.outcome.is_none() {
             self.mailboxes.deliver_command(run, posted.record.command.clone());
         }
@@ -111,9 +119,11 @@ struct CommandPost {
 }
 
 impl CommandPost {
-    fn write(&self, db: &DbConnection) -> Result<PostedCommand, StoreError> {
+    /// Stores the command, and returns it with the commands that it causes.
+    fn write(&self, db: &DbConnection) -> Result<(PostedCommand, Vec<CausedCommand>), StoreError> {
         let CommandPost { run, command, at } = self;
         let id = run.to_string();
+        let ancestors = child_runs::lock_ancestors(db, *run)?;
         let sql = "select number, status, worker, finished_at is not null from run where id = $1";
         let found = db.query_first_for_update(sql, params![&id], |row| {
             let status = Status::parse(&row.get::<String>(1)?).unwrap_or(Status::Failed);
@@ -123,22 +133,43 @@ impl CommandPost {
         let (number, has_worker, ended) = found.ok_or(JournalError::RunNotFound(*run))?;
         if let Some(record) = read_command(db, *run, &command.id)? {
             return match record.is_repeated_by(command) {
-                true => Ok(PostedCommand { record, has_worker }),
+                true => Ok((PostedCommand { record, has_worker }, Vec::new())),
                 false => Err(JournalError::CommandReused(command.id.clone()).into()),
             };
         }
         if let Some(status) = ended {
-            return Ok(PostedCommand { record: CommandRecord::decide_late(command.clone(), *at, status), has_worker });
+            let record = CommandRecord::decide_late(command.clone(), *at, status);
+            return Ok((PostedCommand { record, has_worker }, Vec::new()));
         }
         flowloom_runtime::failpoint::hit("command_store_before");
-        let action = serde_json::to_string(&command.action).map_err(StoreError::Unserializable)?;
-        let insert = "insert into command (run, id, sender, action, sent_at) values ($1, $2, $3, $4, $5)";
-        db.execute_unchecked(insert, params![&id, &command.id, &command.sender, &action, *at])?;
+        insert_command(db, *run, number, command, *at)?;
+        let (mut caused, mut has_worker) = (Vec::new(), has_worker);
+        if !has_worker {
+            (caused, has_worker) = child_runs::resume_ancestors(db, &ancestors, *run, command, *at)?;
+        }
+        let record = CommandRecord::new_pending(command.clone(), *at);
+        Ok((PostedCommand { record, has_worker }, caused))
+    }
+}
+
+/// Inserts a pending command to a run, given by its id and number; `false` if the run has received a command with its id.
+fn insert_command(
+    db: &DbConnection,
+    run: RunId,
+    number: i64,
+    command: &RunCommand,
+    at: u64,
+) -> Result<bool, StoreError> {
+    let action = serde_json::to_string(&command.action).map_err(StoreError::Unserializable)?;
+    let insert =
+        "insert into command (run, id, sender, action, sent_at) values ($1, $2, $3, $4, $5) on conflict do nothing";
+    let is_new = db.execute_sql(insert, params![&run.to_string(), &command.id, &command.sender, &action, at])? == 1;
+    if is_new {
         let count = "update run set pending_commands = pending_commands + 1 where number = $1";
         db.execute_unchecked(count, params![number])?;
-        db.notify_workers(*run)?;
-        Ok(PostedCommand { record: CommandRecord::new_pending(command.clone(), *at), has_worker })
+        db.notify_workers(run)?;
     }
+    Ok(is_new)
 }
 
 /// Stores decisions about pending commands of a run. Returns how many there were: a notification that arrives late can

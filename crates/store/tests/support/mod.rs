@@ -89,6 +89,7 @@ pub(crate) fn created_with_bundle(bundle: Hash) -> Event {
         agent: None,
         limits: Limits::default(),
         depth: 0,
+        parent: None,
         workflow: None,
         thread_key: None,
     }))

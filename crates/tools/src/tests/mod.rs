@@ -15,11 +15,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use flowloom_core::effect::Request;
+use flowloom_core::event::ChildSuspension;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::{ChildEffects, Deltas, EffectContext, EffectFuture};
+use flowloom_runtime::effects::{BoxFuture, ChildEffects, Deltas, EffectContext, EffectFuture};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -168,6 +169,16 @@ impl ChildEffects for NoChildEffects {
     }
 
     fn report_progress(&self, _name: &'static str, _data: Value) {}
+
+    fn resume_count(&self) -> u64 {
+        0
+    }
+
+    fn wait_for_child<'a>(&'a self, _child: ChildSuspension, _seen: u64) -> BoxFuture<'a, ()> {
+        unreachable!("no function has a child run")
+    }
+
+    fn record_child_resumed(&self, _run: RunId) {}
 }
 
 fn test_context() -> EffectContext {

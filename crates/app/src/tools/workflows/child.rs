@@ -1,21 +1,22 @@
 //! Workflows started by a step. Each is a child run, which draws on the budget of its parent run and is cancelled with
-//! the step.
+//! the step. The step drives it: also after a crash, and after a command to the child run, which makes the journal ask the
+//! parent run to continue.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
+use flowloom_core::event::{ChildSuspension, ParentStep};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::EffectContext;
+use flowloom_runtime::effects::{ChildEffects, EffectContext};
 use flowloom_runtime::journal::Journal as _;
-use flowloom_runtime::{Control, Engine, Run, RunError};
-use flowloom_store::Store;
+use flowloom_runtime::{JournalError, Run, RunError};
 
 use super::WorkflowHost;
 use crate::definitions::bundle::{Bundle, compile_bundle};
@@ -27,28 +28,22 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 impl WorkflowHost {
     /// Runs a definition as a child run, or finds the run that an earlier attempt of this step started. Fails unless
     /// the run succeeds.
-    pub(super) async fn run_child(
-        &self,
-        bundle: Bundle,
-        inputs: Value,
-        agent: Option<String>,
-        context: &EffectContext,
-    ) -> Result<ChildOutcome, StepFailure> {
-        let ended = self.run_child_to_end(ChildRun { bundle, workflow: None, inputs, agent }, context).await?;
+    pub(super) async fn run_child(&self, child: ChildRun, step: &CallingStep<'_>) -> Result<ChildOutcome, StepFailure> {
+        let ended = self.run_child_to_end(child, step).await?;
         match (&ended.state.error, ended.state.status) {
-            (_, Status::Succeeded) => Ok(ended),
-            (Some(error), _) => Err(error.clone()),
-            (None, _) => Err(unfinished_error(&ended)),
+            (Some(error), status) if status != Status::Succeeded => Err(error.clone()),
+            _ => Ok(ended),
         }
     }
 
-    /// Runs a definition as a child run and returns its outcome, whatever its status. Its usage is charged to the
-    /// parent's budget, and it is cancelled if the step is abandoned.
+    /// Runs a definition as a child run and returns its outcome, whatever its status. While the child run is suspended, the
+    /// step waits. Its usage is charged to the parent's budget, and it is cancelled if the step is abandoned.
     pub(super) async fn run_child_to_end(
         &self,
         child: ChildRun,
-        context: &EffectContext,
+        step: &CallingStep<'_>,
     ) -> Result<ChildOutcome, StepFailure> {
+        let context = step.context;
         let plan = compile_bundle(&child.bundle)?;
         let depth = context.depth + 1;
         let limits = context
@@ -64,59 +59,102 @@ impl WorkflowHost {
         };
         // Listed just before the parent run, so that `last` refers to the run that the user started.
         let id = derive_run_id(&context.idempotency_key(), context.run.at_ms().saturating_sub(1));
-        let ended = match self.find_started(&engine, id, &plan).await? {
-            EarlierRun::Finished(ended) => ended,
-            EarlierRun::Unfinished(run) => self.drive_child(run, plan).await?,
-            EarlierRun::None => {
-                let workflow = PreparedDefinition::new(plan.clone(), engine, &child.bundle)?;
-                let start = StartRun {
-                    workflow_id: child.workflow,
-                    agent: child.agent,
-                    depth,
-                    id: Some(id),
-                    ..StartRun::new(&workflow, child.inputs, &context.user, limits)
-                };
-                self.drive_child(start.start(&self.store)?.run, plan).await?
-            }
+        let workflow = PreparedDefinition::new(plan, engine, &child.bundle)?;
+        let start = || {
+            let start = StartRun {
+                workflow_id: child.workflow.clone(),
+                agent: child.agent.clone(),
+                depth,
+                parent: Some(ParentStep { run: context.run, path: context.path.clone() }),
+                id: Some(id),
+                ..StartRun::new(&workflow, child.inputs.clone(), &context.user, limits.clone())
+            };
+            Ok(start.start(&self.store)?.run)
         };
+        let ended = self.drive_to_end(&workflow, id, step.effects, start).await?;
         if let Some(allowance) = &context.allowance {
             allowance.add_usage(&ended.state.usage);
         }
         Ok(ended)
     }
 
-    /// Drives a run on its own task, so that it can record its cancellation.
-    async fn drive_child(&self, run: Run, plan: Arc<Plan>) -> Result<ChildOutcome, StepFailure> {
-        let (id, _given) = (run.id(), CancelOnDrop { run: run.control(), store: self.store.clone() });
-        flowloom_runtime::failpoint::hit("child_run_start_before");
-        let outcome = run.spawn().await;
-        flowloom_runtime::failpoint::hit("child_run_end_after");
-        let failed =
-            |error| StepFailure::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
-        let outcome = outcome.map_err(failed)?;
-        outcome.broken.map_or(Ok(()), Err)?;
-        Ok(ChildOutcome { id, plan, state: outcome.state, env: outcome.env })
-    }
-
-    /// The state of the run that an earlier attempt of this step may have started. Waits while another worker drives
-    /// it.
-    async fn find_started(&self, engine: &Engine, id: RunId, plan: &Arc<Plan>) -> Result<EarlierRun, StepFailure> {
+    /// Drives the run `id`, which `start` starts unless it was started before, until it ends.
+    async fn drive_to_end(
+        &self,
+        workflow: &PreparedDefinition,
+        id: RunId,
+        parent: &dyn ChildEffects,
+        start: impl Fn() -> Result<Run, StepFailure>,
+    ) -> Result<ChildOutcome, StepFailure> {
         loop {
-            let Ok(records) = self.store.read(id, 0).await else { return Ok(EarlierRun::None) };
-            let state = RunState::from_records(records.iter().map(|record| &**record))?;
-            if state.status.is_final() {
-                let env = engine.final_env(records, plan.clone()).await;
-                return Ok(EarlierRun::Finished(ChildOutcome { id, plan: plan.clone(), state, env }));
-            }
-            let resumed = plan.clone();
-            match engine.resume_run(id, resumed).await {
-                Err(error) if error.is_owned() => tokio::time::sleep(POLL_INTERVAL).await,
-                // It has ended since its events were read.
-                Err(RunError::Ended(_)) => {}
-                run => return Ok(EarlierRun::Unfinished(run?)),
+            let seen = parent.resume_count();
+            let run = match self.find_started(workflow, id).await? {
+                EarlierRun::None => start()?,
+                EarlierRun::Interrupted(run) => run,
+                EarlierRun::Suspended(child) => {
+                    parent.wait_for_child(child, seen).await;
+                    continue;
+                }
+                EarlierRun::Ended(ended) => return Ok(ended),
+            };
+            parent.record_child_resumed(id);
+            flowloom_runtime::failpoint::hit("child_run_start_before");
+            // On its own task, so that it can record its cancellation.
+            let outcome = run.spawn().await;
+            flowloom_runtime::failpoint::hit("child_run_end_after");
+            let failed =
+                |error| StepFailure::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
+            let outcome = outcome.map_err(failed)?;
+            match (outcome.broken, outcome.state.to_child_suspension()) {
+                // The worker that has claimed it drives it on.
+                (Some(error), _) if error.is_ownership_lost() => {}
+                (Some(error), _) => return Err(error.into()),
+                (None, Some(child)) => parent.wait_for_child(child, seen).await,
+                (None, None) => {
+                    return Ok(ChildOutcome { plan: workflow.plan.clone(), state: outcome.state, env: outcome.env });
+                }
             }
         }
     }
+
+    /// The run that an earlier attempt of this step may have started. Waits while another worker drives it.
+    async fn find_started(&self, workflow: &PreparedDefinition, id: RunId) -> Result<EarlierRun, StepFailure> {
+        let PreparedDefinition { plan, engine, .. } = workflow;
+        loop {
+            let records = match self.store.read(id, 0).await {
+                Ok(records) => records,
+                Err(JournalError::RunNotFound(_)) => return Ok(EarlierRun::None),
+                Err(JournalError::Unavailable(_)) => {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let state = RunState::from_records(records.iter().map(|record| &**record))?;
+            if state.status.is_final() {
+                let env = engine.final_env(records, plan.clone()).await;
+                return Ok(EarlierRun::Ended(ChildOutcome { plan: plan.clone(), state, env }));
+            }
+            // A person who resumes the parent run resumes a child run that is quarantined, too.
+            if let Some(child) = state.to_child_suspension().filter(|child| child.status != Status::Quarantined)
+                && self.store.is_at_rest(id).map_err(JournalError::from)?
+            {
+                return Ok(EarlierRun::Suspended(child));
+            }
+            match engine.resume_run(id, plan.clone()).await {
+                Err(error) if error.is_owned() => tokio::time::sleep(POLL_INTERVAL).await,
+                // It has ended since its events were read.
+                Err(RunError::Ended(_)) => {}
+                run => return Ok(EarlierRun::Interrupted(run?)),
+            }
+        }
+    }
+}
+
+/// The step that runs a workflow.
+pub(super) struct CallingStep<'a> {
+    pub(super) context: &'a EffectContext,
+    pub(super) effects: &'a dyn ChildEffects,
 }
 
 /// A child run to start.
@@ -131,41 +169,17 @@ pub(super) struct ChildRun {
 /// The child run of an earlier attempt.
 enum EarlierRun {
     None,
-    Unfinished(Run),
-    Finished(ChildOutcome),
+    /// It waits, and nobody has sent it a command.
+    Suspended(ChildSuspension),
+    Interrupted(Run),
+    Ended(ChildOutcome),
 }
 
-/// A child run that has ended or waits.
+/// A child run that has ended.
 pub(super) struct ChildOutcome {
-    id: RunId,
     pub(super) plan: Arc<Plan>,
     pub(super) state: RunState,
     pub(super) env: Env,
-}
-
-/// Cancels a child run when its step is abandoned, unless the run has ended. When the process stops, both are left for
-/// recovery.
-struct CancelOnDrop {
-    run: Control,
-    store: Arc<Store>,
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        if !self.store.is_shutting_down() {
-            self.run.cancel_run("its step was abandoned");
-        }
-    }
-}
-
-/// The error of a child run that has not ended.
-pub(super) fn unfinished_error(ended: &ChildOutcome) -> StepFailure {
-    let (id, status) = (ended.id, ended.state.status.name());
-    let message = match ended.state.status {
-        Status::Waiting => format!("the workflow is waiting for an answer; continue it with flowloom answer {id}"),
-        _ => format!("the workflow's run {id} is {status}"),
-    };
-    StepFailure::new(Code::FunctionFailed, message)
 }
 
 /// The id of the run that a step starts, equal for every attempt of that step. Its timestamp is `at_ms`, so that runs

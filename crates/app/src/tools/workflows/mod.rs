@@ -32,6 +32,7 @@ use flowloom_tools::{FunctionConfig, NativeFunction};
 use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::stored::{self, DefinitionContent};
 pub use child::derive_run_id;
+use child::{CallingStep, ChildRun};
 pub(crate) use tool::tool_function;
 
 /// State shared by the workflow functions.
@@ -98,14 +99,15 @@ impl WorkflowHost {
         Ok(Value::map([("id", Value::from(id))]))
     }
 
-    async fn run_stored_workflow(&self, arguments: &Map, context: &EffectContext) -> Result<Value, StepFailure> {
+    async fn run_stored_workflow(&self, arguments: &Map, step: &CallingStep<'_>) -> Result<Value, StepFailure> {
+        let context = step.context;
         let id = require_argument(arguments, "workflowId")?;
         let content = self.find_content(&id, &context.user)?;
         let bundle = self.build_bundle(&content.entry, content.files.clone())?;
         let agent = arguments.get("agentId").and_then(Value::as_str).map(str::to_owned);
         let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
-        let input = arguments.get("input").cloned().unwrap_or_default();
-        let ended = self.run_child(bundle, input, agent, context).await?;
+        let inputs = arguments.get("input").cloned().unwrap_or_default();
+        let ended = self.run_child(ChildRun { bundle, workflow: None, inputs, agent }, step).await?;
         Ok(render_result(&ended.plan, &ended.state, &ended.env).result)
     }
 
@@ -187,13 +189,15 @@ impl NativeFunction for WorkflowFunction {
         &'a self,
         request: &'a CallRequest,
         context: &'a EffectContext,
-        _below: &'a dyn ChildEffects,
+        effects: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
             let arguments = request.payload.read_arguments("workflowId").to_redacted_map();
             match self.operation {
                 WorkflowOperation::Create => self.host.create_workflow(&arguments, context).await,
-                WorkflowOperation::Run => self.host.run_stored_workflow(&arguments, context).await,
+                WorkflowOperation::Run => {
+                    self.host.run_stored_workflow(&arguments, &CallingStep { context, effects }).await
+                }
                 WorkflowOperation::List => self.host.list_workflows(context),
                 WorkflowOperation::Runs => self.host.list_runs(&arguments, context).await,
             }
@@ -256,30 +260,31 @@ impl NativeFunction for PushNotification {
 struct FileFunction {
     host: Arc<WorkflowHost>,
     file: String,
-    effect: Option<EffectClass>,
 }
 
 /// Builds the function that runs a file of the bundle.
-pub(crate) fn file_function(host: &Arc<WorkflowHost>, file: &str, effect: Option<EffectClass>) -> FunctionConfig {
-    FunctionConfig::Native(Arc::new(FileFunction { host: host.clone(), file: file.to_owned(), effect }))
+pub(crate) fn file_function(host: &Arc<WorkflowHost>, file: &str) -> FunctionConfig {
+    FunctionConfig::Native(Arc::new(FileFunction { host: host.clone(), file: file.to_owned() }))
 }
 
 impl NativeFunction for FileFunction {
+    /// A repeated call finds the child run of the first one, whatever the configuration says.
     fn effect_class(&self) -> EffectClass {
-        self.effect.unwrap_or(EffectClass::AtLeastOnce)
+        EffectClass::AtLeastOnce
     }
 
     fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,
         context: &'a EffectContext,
-        _below: &'a dyn ChildEffects,
+        effects: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
             let bundle = self.host.build_bundle(&self.file, self.host.bundle.files.clone())?;
             let inputs = workflow_input(&request.payload);
             let agent = context.agent.as_deref().map(str::to_owned);
-            let ended = self.host.run_child(bundle, inputs, agent, context).await?;
+            let child = ChildRun { bundle, workflow: None, inputs, agent };
+            let ended = self.host.run_child(child, &CallingStep { context, effects }).await?;
             Ok(render_result(&ended.plan, &ended.state, &ended.env).output)
         })
     }

@@ -13,7 +13,7 @@ use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture};
 use flowloom_tools::{FunctionConfig, NativeFunction};
 
 use super::WorkflowHost;
-use super::child::{ChildRun, unfinished_error};
+use super::child::{CallingStep, ChildRun};
 use crate::definitions::bundle::compile_bundle;
 use crate::tools::offer::ToolDescriptor;
 
@@ -38,7 +38,7 @@ impl NativeFunction for FlowFunction {
         &'a self,
         request: &'a CallRequest,
         context: &'a EffectContext,
-        _below: &'a dyn ChildEffects,
+        effects: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
             let found = self.host.bundle.flows.as_ref().and_then(|flows| flows.get(&self.id));
@@ -53,9 +53,8 @@ impl NativeFunction for FlowFunction {
             };
             let agent = context.agent.as_deref().map(str::to_owned);
             let child = ChildRun { bundle: flow.bundle.clone(), workflow: Some(self.id.clone()), inputs, agent };
-            let ended = self.host.run_child_to_end(child, context).await?;
+            let ended = self.host.run_child_to_end(child, &CallingStep { context, effects }).await?;
             let (text, is_final) = match (&ended.state.error, ended.state.status) {
-                (_, status) if !status.is_final() => return Err(unfinished_error(&ended)),
                 _ if flow.bundle.format == flow::FORMAT => {
                     let reply = flow::tool_reply(&ended.plan, &ended.state);
                     (reply.text, reply.is_final)

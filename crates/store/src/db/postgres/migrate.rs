@@ -4,8 +4,12 @@ use super::{Database, Postgres};
 use crate::error::StoreError;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 3] =
-    [include_str!("schema.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
+const MIGRATION_SCRIPTS: [&str; 4] = [
+    include_str!("schema.sql"),
+    include_str!("schema-2.sql"),
+    include_str!("schema-3.sql"),
+    include_str!("schema-4.sql"),
+];
 
 /// Version of the schema; a database with a higher version is rejected.
 const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;

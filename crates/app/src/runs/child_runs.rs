@@ -1,0 +1,77 @@
+//! Child runs and the commands to them. A command to a run can be about a step of one of its child runs, which then
+//! receives it. The step that started a child run drives it, so a child run continues when the outermost run around it is
+//! driven.
+
+use std::time::Duration;
+
+use flowloom_core::id::RunId;
+use flowloom_runtime::command::RunCommand;
+
+use super::commands::DECISION_TIMEOUT;
+use crate::engines::{App, LoadedRun};
+use crate::error::AppError;
+
+/// Interval of looking whether a child run that another worker drives has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+impl App {
+    /// The run that receives a command to the run `opened`, and the command in its terms.
+    pub async fn route_command(
+        &self,
+        opened: &LoadedRun,
+        mut command: RunCommand,
+    ) -> Result<(LoadedRun, RunCommand), AppError> {
+        let mut receiver = opened.clone();
+        loop {
+            let state = receiver.state();
+            let child = command.action.path().and_then(|path| state.find_child_step(path));
+            let Some((run, path)) = child.map(|child| (child.run, child.path.clone())) else {
+                return Ok((receiver, command));
+            };
+            command.action = command.action.with_path(path);
+            receiver = self.open_run_by_id(run).await?;
+        }
+    }
+
+    /// The run to drive so that `opened` continues: the outermost unfinished run around it, or `opened` itself.
+    pub async fn open_driving_run(&self, opened: LoadedRun) -> Result<LoadedRun, AppError> {
+        let id = self.store.find_driving_run(opened.id)?;
+        if id == opened.id { Ok(opened) } else { self.open_run_by_id(id).await }
+    }
+
+    /// Waits until the child runs of a run that was cancelled have ended, and ends those that no worker drives. Gives up after
+    /// [`DECISION_TIMEOUT`]; a server ends them later.
+    pub async fn end_child_runs(&self, run: RunId) -> Result<(), AppError> {
+        let ended = tokio::time::timeout(DECISION_TIMEOUT, self.end_all_within(run)).await;
+        ended.unwrap_or(Ok(()))
+    }
+
+    async fn end_all_within(&self, run: RunId) -> Result<(), AppError> {
+        let mut ended = vec![run];
+        while let Some(parent) = ended.pop() {
+            for child in self.store.unfinished_child_runs(parent)? {
+                self.end_child_run(child).await?;
+                ended.push(child);
+            }
+        }
+        Ok(())
+    }
+
+    /// Drives a cancelled child run to its end, or waits until another worker has.
+    async fn end_child_run(&self, run: RunId) -> Result<(), AppError> {
+        loop {
+            let opened = self.open_run_by_id(run).await?;
+            if opened.state().status.is_final() {
+                return Ok(());
+            }
+            let engine = self.engine_for_run(&opened)?;
+            match engine.resume_run(run, opened.plan.clone()).await {
+                Ok(run) => drop(run.drive_to_end().await),
+                Err(error) if error.is_owned() => tokio::time::sleep(POLL_INTERVAL).await,
+                // It has ended since its journal was read.
+                Err(flowloom_runtime::RunError::Ended(_)) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

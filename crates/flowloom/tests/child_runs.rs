@@ -1,0 +1,188 @@
+//! Child runs that wait: their parent runs show it, and a command to either run takes effect exactly once.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::http::RunningServer;
+use support::{TestServer, Workspace, exit_code, send_signal, stderr_text, two_calls_flow};
+
+/// Path of the question in a run of [`ask_workflow`] that is two levels below.
+const INNER_QUESTION: &str = "/inner/run~1/subject";
+
+/// A step list with one step, which calls a function.
+fn calling_steps(id: &str, step: &str, function: &str) -> String {
+    json!({"id": id, "name": id, "steps": [{"name": step, "functionId": function, "mode": "sequential",
+        "promptTemplate": "tea", "outputVar": "out", "errorMode": "fail"}]})
+    .to_string()
+}
+
+/// A workspace in which `outer` calls `middle`, which calls `inner`, which asks a person.
+fn create_nested_workspace(config: &str) -> Workspace {
+    let functions = "[functions.\"my::inner\"]\nworkflow = \"inner.json\"\n\
+        [functions.\"my::middle\"]\nworkflow = \"middle.json\"\n";
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{config}{functions}"));
+    place.write("inner.json", include_str!("../../../examples/steps/ask-a-person.json"));
+    place.write("middle.json", &calling_steps("middle", "inner", "my::inner"));
+    place.write("outer.json", &calling_steps("outer", "middle", "my::middle"));
+    place
+}
+
+/// The runs of a workspace by the ids of their workflows.
+fn run_id(place: &Workspace, name: &str) -> String {
+    let (_, runs) = place.run_json(&["runs"]);
+    let run = runs.as_array().expect("a list").iter().find(|run| run["name"] == name);
+    run.unwrap_or_else(|| panic!("no {name} in {runs}"))["run_id"].as_str().expect("an id").to_owned()
+}
+
+fn statuses(place: &Workspace) -> Vec<String> {
+    let (_, runs) = place.run_json(&["runs"]);
+    let status = |run: &Value| run["status"].as_str().expect("a status").to_owned();
+    runs.as_array().expect("a list").iter().map(status).collect()
+}
+
+#[test]
+fn the_parent_of_a_waiting_run_waits_and_either_can_be_answered() {
+    let outer_path = format!("/middle/run~1{INNER_QUESTION}");
+    for (name, path) in [("outer", outer_path.as_str()), ("middle", INNER_QUESTION), ("Ask a person", "/subject")] {
+        let place = create_nested_workspace("");
+        let started = place.run(&["run", "outer.json"]);
+        assert_eq!(exit_code(&started), 4, "{}", stderr_text(&started));
+        assert!(stderr_text(&started).contains(&format!("{outer_path} asks: What")), "{}", stderr_text(&started));
+        assert_eq!(statuses(&place), ["waiting"; 3]);
+        let run = run_id(&place, name);
+        let (_, shown) = place.run_json(&["show", &run]);
+        assert_eq!(shown["status"], "waiting", "{shown}");
+        let (code, ended) = place.run_json(&["answer", &run, "tea", "--path", path]);
+        assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{name}: {ended}");
+        assert_eq!(statuses(&place), ["succeeded"; 3]);
+        for run in ["outer", "middle", "Ask a person"] {
+            assert_eq!(exit_code(&place.run(&["replay", &run_id(&place, run)])), 0, "{run}");
+        }
+    }
+}
+
+#[test]
+fn an_uncertain_effect_makes_every_run_around_it_uncertain() {
+    let world = TestServer::start();
+    let place = create_nested_workspace(&world.egress_config());
+    place.write("inner.json", &two_calls_flow(&world, "POST", "/slow"));
+    let mut child = place.start(&["run", "outer.json"]);
+    world.wait_for_requests("/slow", 1);
+    send_signal(&child, "-9");
+    child.wait().expect("gone");
+    let outer = run_id(&place, "outer");
+    let (code, shown) = place.run_json(&["resume", &outer]);
+    assert_eq!((code, &shown["status"]), (6, &json!("uncertain")), "{shown}");
+    assert_eq!(statuses(&place), ["uncertain"; 3]);
+    assert_eq!(world.request_count("/slow"), 1, "nothing is sent without a decision");
+    world.release_slow();
+    // The path of the step that waits has one uncertain effect in it.
+    let (code, ended) = place.run_json(&["resolve", &outer, "/middle", "--resend"]);
+    assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
+    assert_eq!(world.request_count("/slow"), 2);
+    assert_eq!(statuses(&place), ["succeeded"; 3]);
+}
+
+#[test]
+fn a_model_never_sees_an_uncertain_effect() {
+    let world = TestServer::start();
+    let place = Workspace::new("");
+    place.write(
+        "agent.json",
+        &json!({"agentId": "helper", "systemPrompt": "You help.", "tools": ["calls"], "maxToolCalls": 1}).to_string(),
+    );
+    place.write("calls.json", &two_calls_flow(&world, "POST", "/slow"));
+    let script = json!({"default": {"text": "Done.", "tool_calls": [{"name": "two_calls", "arguments": {}}]}});
+    let answers = place.write("answers.json", &script.to_string());
+    let config = format!("default_model = \"scripted:{}\"\n{}", answers.display(), world.egress_config());
+    place.write("flowloom.toml", &config);
+    let mut child = place.start(&["run", "agent.json", "-i", "message=Send it"]);
+    world.wait_for_requests("/slow", 1);
+    send_signal(&child, "-9");
+    child.wait().expect("gone");
+    let agent = run_id(&place, "helper");
+    let (code, shown) = place.run_json(&["resume", &agent]);
+    assert_eq!((code, &shown["status"]), (6, &json!("uncertain")), "{shown}");
+    let (_, shown) = place.run_json(&["show", &agent]);
+    let events = shown["events"].as_array().expect("events");
+    let suspended = events.iter().find(|event| event["event"] == "child_suspended").expect("child_suspended");
+    let path = format!(
+        "{}/run~1{}",
+        suspended["path"].as_str().expect("a path"),
+        suspended["data"]["open"][0]["path"].as_str().expect("a path")
+    );
+    world.release_slow();
+    let (code, ended) = place.run_json(&["resolve", &agent, &path, "--resend"]);
+    assert_eq!((code, &ended["output"]), (0, &json!("Done.")), "{ended}");
+    assert_eq!(world.request_count("/slow"), 2);
+}
+
+#[test]
+fn the_end_of_a_run_cancels_its_child_runs() {
+    let place = create_nested_workspace("");
+    assert_eq!(exit_code(&place.run(&["run", "outer.json"])), 4);
+    assert_eq!(exit_code(&place.run(&["cancel", &run_id(&place, "outer")])), 0);
+    assert_eq!(statuses(&place), ["cancelled"; 3]);
+}
+
+#[test]
+fn a_cancelled_child_run_fails_its_step() {
+    let place = create_nested_workspace("");
+    assert_eq!(exit_code(&place.run(&["run", "outer.json"])), 4);
+    assert_eq!(exit_code(&place.run(&["cancel", &run_id(&place, "Ask a person")])), 0);
+    let mut ended = statuses(&place);
+    ended.sort();
+    assert_eq!(ended, ["cancelled", "failed", "failed"]);
+}
+
+/// Starts a run that waits for its child run.
+fn start_waiting_run(server: &RunningServer) -> String {
+    let asked = server.post("/api/v1/runs?wait=60", &json!({"workflow": "outer", "inputs": "tea"})).json();
+    assert_eq!(asked["status"], "waiting", "{asked}");
+    asked["run_id"].as_str().expect("an id").to_owned()
+}
+
+/// The open question of a run, as the API lists it.
+fn open_question(server: &RunningServer, run: &str) -> Value {
+    let shown = server.get(&format!("/api/v1/runs/{run}")).json();
+    let mut steps = shown["steps"].as_array().expect("steps").iter();
+    steps.rfind(|step| step["run"].is_string()).cloned().unwrap_or_else(|| panic!("no question in {shown}"))
+}
+
+#[test]
+fn a_child_run_is_answered_at_another_server() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    let config = format!("database = \"{}\"\nlease_ms = 600000\n", database.url);
+    let (one, two) = (create_nested_workspace(&config), create_nested_workspace(&config));
+    let (first, second) = (RunningServer::start(&one, &[]), RunningServer::start(&two, &[]));
+    for n in 0..10 {
+        let (asking, answering) = if n % 2 == 0 { (&first, &second) } else { (&second, &first) };
+        let run = start_waiting_run(asking);
+        let question = open_question(answering, &run);
+        assert_eq!(question["phase"], "waiting", "{question}");
+        let target = if n % 3 == 0 { run.as_str() } else { question["run"].as_str().expect("a run") };
+        let headers = ["Content-Type: application/json", "Idempotency-Key: once"];
+        let answer = |value: &str| {
+            let body = json!({"value": value}).to_string();
+            answering.send_and_read("POST", &format!("/api/v1/runs/{target}/answer?wait=60"), &headers, &body)
+        };
+        let answered = answer("tea");
+        assert_eq!(answered.status, 200, "{answered:?}");
+        let again = answer("tea");
+        assert_eq!(again.status, 200, "{again:?}");
+        let ended = answering.post(&format!("/api/v1/runs/{run}/resume?wait=60"), &json!({})).json();
+        assert_eq!(ended["status"], "succeeded", "{ended}");
+    }
+}
+
+#[test]
+fn a_cancelled_run_ends_its_child_runs_on_a_server() {
+    let place = create_nested_workspace("");
+    let server = RunningServer::start(&place, &[]);
+    let run = start_waiting_run(&server);
+    let question = open_question(&server, &run);
+    let cancelled = server.post(&format!("/api/v1/runs/{run}/cancel"), &json!({}));
+    assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &json!("cancelled")), "{cancelled:?}");
+    let child = question["run"].as_str().expect("a run");
+    assert_eq!(server.get(&format!("/api/v1/runs/{child}")).json()["status"], "cancelled");
+}

@@ -1,0 +1,195 @@
+//! Commands that a child run and its parent run cause in each other's inbox. A step drives the child run that it started,
+//! so a command to a suspended child run also asks its parent run to continue, and so on up to the run that a worker
+//! drives. A run that ends, and a step that is abandoned, cancel their child runs. All of this is part of the transaction
+//! of the command or event that causes it.
+
+use flowloom_core::event::{Event, Record};
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_runtime::command::{CommandAction, CommandRecord, RunCommand};
+
+use super::insert_command;
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::StoreError;
+use crate::store::Store;
+
+/// SQL condition of a run that has no unfinished parent run.
+pub(crate) const IS_OUTERMOST_SQL: &str = "(parent is null or not exists (select 1 from run parent_run \
+                                           where parent_run.id = run.parent and parent_run.finished_at is null))";
+
+/// A command that was stored for another run than the one of the transaction, and is delivered when that is committed.
+pub(crate) type CausedCommand = (RunId, RunCommand);
+
+/// The row of a run around a child run.
+pub(super) struct AncestorRun {
+    id: RunId,
+    number: i64,
+    has_worker: bool,
+    has_ended: bool,
+}
+
+impl Store {
+    /// The run that must be driven so that `run` continues: the outermost unfinished run around it, or `run` itself.
+    pub fn find_driving_run(&self, run: RunId) -> Result<RunId, StoreError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.find_driving_run(run));
+        }
+        self.read_with(|db| {
+            let sql = "select p.id from run c join run p on p.id = c.parent \
+                       where c.id = $1 and p.finished_at is null";
+            let (mut found, mut next) = (run, Some(run));
+            while let Some(run) = next {
+                found = run;
+                next = db.query_first(sql, params![&run.to_string()], read_id)?.flatten();
+            }
+            Ok(found)
+        })
+    }
+
+    /// Whether no worker has the lease of a run, and no command to it is pending.
+    pub fn is_at_rest(&self, run: RunId) -> Result<bool, StoreError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.is_at_rest(run));
+        }
+        let sql = "select worker is null and pending_commands = 0 from run where id = $1";
+        let found = self.read_with(|db| db.query_first(sql, params![&run.to_string()], |row| row.get::<bool>(0)))?;
+        Ok(found.unwrap_or(false))
+    }
+
+    /// The unfinished child runs of a run.
+    pub fn unfinished_child_runs(&self, run: RunId) -> Result<Vec<RunId>, StoreError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.unfinished_children(run));
+        }
+        let sql = "select id from run where parent = $1 and finished_at is null order by id";
+        let rows = self.read_with(|db| db.query_rows(sql, params![&run.to_string()], read_id))?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
+    /// A command with this id to a run or to one of its child runs, with the run that received it; `None` if there is none.
+    pub fn find_command_within(&self, run: RunId, id: &str) -> Result<Option<(RunId, CommandRecord)>, StoreError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.find_command_within(run, id));
+        }
+        self.read_with(|db| {
+            let sql = "with recursive within (run) as (select id from run where id = $1 union all \
+                       select run.id from run join within on run.parent = within.run) \
+                       select command.run from command join within on command.run = within.run where command.id = $2 \
+                       order by command.run = $1 desc, command.run limit 1";
+            let Some(run) = db.query_first(sql, params![&run.to_string(), id], read_id)?.flatten() else {
+                return Ok(None);
+            };
+            Ok(super::read_command(db, run, id)?.map(|record| (run, record)))
+        })
+    }
+}
+
+fn read_id(row: &DbRow<'_>) -> Result<Option<RunId>, StoreError> {
+    Ok(RunId::parse(&row.get::<String>(0)?))
+}
+
+/// Reads and locks the runs around a run, innermost first. They are locked from the outside in, as every transaction does
+/// that concerns several of them.
+pub(super) fn lock_ancestors(db: &DbConnection, run: RunId) -> Result<Vec<AncestorRun>, StoreError> {
+    let mut ids = Vec::new();
+    let mut next = read_parent(db, run)?;
+    while let Some(parent) = next {
+        ids.push(parent);
+        next = read_parent(db, parent)?;
+    }
+    let sql = "select number, worker is not null, finished_at is not null from run where id = $1";
+    let mut ancestors = Vec::with_capacity(ids.len());
+    for id in ids.into_iter().rev() {
+        let read = |row: &DbRow<'_>| {
+            Ok(AncestorRun { id, number: row.get(0)?, has_worker: row.get(1)?, has_ended: row.get(2)? })
+        };
+        ancestors.extend(db.query_first_for_update(sql, params![&id.to_string()], read)?);
+    }
+    ancestors.reverse();
+    Ok(ancestors)
+}
+
+fn read_parent(db: &DbConnection, run: RunId) -> Result<Option<RunId>, StoreError> {
+    let sql = "select parent from run where id = $1";
+    let parent = db.query_first(sql, params![&run.to_string()], |row| row.get::<Option<String>>(0))?.flatten();
+    Ok(parent.and_then(|parent| RunId::parse(&parent)))
+}
+
+/// Asks the runs around a child run that no worker drives to continue, because the child run has received `command`: up to
+/// the first one that a worker drives. Returns the commands, and whether there is such a run.
+pub(super) fn resume_ancestors(
+    db: &DbConnection,
+    ancestors: &[AncestorRun],
+    child: RunId,
+    command: &RunCommand,
+    at: u64,
+) -> Result<(Vec<CausedCommand>, bool), StoreError> {
+    let mut caused = Vec::new();
+    for ancestor in ancestors {
+        if ancestor.has_ended {
+            break;
+        }
+        let resume = resume_command(child, command);
+        if insert_command(db, ancestor.id, ancestor.number, &resume, at)? {
+            caused.push((ancestor.id, resume));
+        }
+        if ancestor.has_worker {
+            return Ok((caused, true));
+        }
+    }
+    Ok((caused, false))
+}
+
+/// The command to a run around the run `child`, which has received `command`.
+pub(crate) fn resume_command(child: RunId, command: &RunCommand) -> RunCommand {
+    RunCommand {
+        id: format!("child-{child}-{}", command.id),
+        sender: command.sender.clone(),
+        action: CommandAction::Resume {},
+    }
+}
+
+/// The command that cancels a child run.
+pub(crate) fn cancel_command() -> RunCommand {
+    RunCommand { id: "parent-ended".to_owned(), sender: "the parent run".to_owned(), action: CommandAction::Cancel {} }
+}
+
+/// Which child runs a record of their parent run cancels.
+pub(crate) enum CancelledChildren<'a> {
+    /// All of them.
+    All,
+    /// Those of one step.
+    OfStep(&'a Path),
+}
+
+/// The child runs that a record cancels; `None` if it cancels none.
+pub(crate) fn find_cancelled(record: &Record) -> Option<CancelledChildren<'_>> {
+    match record.event {
+        Event::RunFinished { .. } => Some(CancelledChildren::All),
+        Event::StepAborted { .. } => Some(CancelledChildren::OfStep(&record.path)),
+        _ => None,
+    }
+}
+
+/// Cancels the unfinished child runs that a record cancels.
+pub(crate) fn cancel_children(db: &DbConnection, record: &Record) -> Result<Vec<CausedCommand>, StoreError> {
+    let Some(which) = find_cancelled(record) else { return Ok(Vec::new()) };
+    let run = record.run.to_string();
+    let read = |row: &DbRow<'_>| Ok((RunId::parse(&row.get::<String>(0)?), row.get::<i64>(1)?));
+    let sql = "select id, number from run where parent = $1 and finished_at is null";
+    let children = match which {
+        CancelledChildren::All => db.query_rows(sql, params![&run], read)?,
+        CancelledChildren::OfStep(path) => {
+            db.query_rows(&format!("{sql} and parent_path = $2"), params![&run, path.as_str()], read)?
+        }
+    };
+    let mut caused = Vec::new();
+    for (child, number) in children {
+        let Some(child) = child else { continue };
+        let cancel = cancel_command();
+        if insert_command(db, child, number, &cancel, record.at)? {
+            caused.push((child, cancel));
+        }
+    }
+    Ok(caused)
+}
