@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::board::Board;
-use crate::definitions::{CASES, Case, cases_for};
+use crate::definitions::CASES;
 use crate::http::ConnectionLost;
 use crate::oracle::{Violation, find_unfinished, judge_run, learn_expectation};
 use crate::program::{DatabaseKind, Server, Site};
@@ -63,7 +63,6 @@ pub(crate) struct Crowd<'a> {
     pub(crate) site: &'a Site,
     pub(crate) board: Board,
     expectations: &'a Expectations,
-    cases: Vec<&'static Case>,
     seed: u64,
     /// Number of runs; `None`: until nothing disturbs them any longer.
     run_limit: Option<usize>,
@@ -77,7 +76,6 @@ impl<'a> Crowd<'a> {
         Crowd {
             site,
             expectations,
-            cases: cases_for(site.server_count()),
             seed,
             board: Board::default(),
             run_limit: None,
@@ -147,7 +145,7 @@ impl<'a> Crowd<'a> {
             if self.run_limit.is_some_and(|limit| number >= limit) {
                 break;
             }
-            let case = self.cases[number % self.cases.len()];
+            let case = &CASES[number % CASES.len()];
             let tag = format!("run-{}-{:x}-{}", case.workflow, self.seed, number + 1);
             let random = Random::for_part(self.seed, &tag);
             let mut client = RunClient::new(case, tag, self.expectations.get(case.workflow), &self.board, random);
@@ -182,6 +180,7 @@ impl<'a> Crowd<'a> {
 pub fn kill_servers(database: DatabaseKind, seed: u64, kills: usize) -> Result<CampaignReport, String> {
     let started = Instant::now();
     let Some(site) = Site::of_kind(database)? else { return Ok(CampaignReport::default()) };
+    let server_count = if database == DatabaseKind::Postgres { 2 } else { 1 };
     let expectations = learn_expectations(&site)?;
     let mut report = CampaignReport::default();
     let crowd = Crowd::new(&site, &expectations, seed);
@@ -189,7 +188,7 @@ pub fn kill_servers(database: DatabaseKind, seed: u64, kills: usize) -> Result<C
     crowd.disturb_runs(
         || {
             let mut servers = Vec::new();
-            for _ in 0..site.server_count() {
+            for _ in 0..server_count {
                 servers.push(start_listed(&site, &crowd.board)?);
             }
             for _ in 0..kills {

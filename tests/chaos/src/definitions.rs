@@ -12,8 +12,6 @@ pub(crate) struct Case {
     pub(crate) workflow: &'static str,
     pub(crate) file: &'static str,
     input: CaseInput,
-    /// Whether its runs start child runs.
-    has_child_runs: bool,
 }
 
 /// How a run receives its tag, which occurs in all its requests.
@@ -28,11 +26,7 @@ enum CaseInput {
 }
 
 const fn case(workflow: &'static str, file: &'static str, input: CaseInput) -> Case {
-    Case { workflow, file, input, has_child_runs: false }
-}
-
-const fn case_with_child_runs(workflow: &'static str, file: &'static str, input: CaseInput) -> Case {
-    Case { workflow, file, input, has_child_runs: true }
+    Case { workflow, file, input }
 }
 
 /// All cases.
@@ -40,20 +34,15 @@ pub(crate) const CASES: &[Case] = &[
     case("orders", "orders.json", CaseInput::Named("tag")),
     case("fan", "fan.json", CaseInput::Text),
     case("ask", "ask.json", CaseInput::Text),
-    case_with_child_runs("nested", "nested.json", CaseInput::Text),
+    case("nested", "nested.json", CaseInput::Text),
     case("counter", "counter.json", CaseInput::User),
     case("desk", "desk.json", CaseInput::Named("message")),
     case("letters", "letters.mdx", CaseInput::Named("tag")),
-    case_with_child_runs("clerk", "clerk.json", CaseInput::Named("message")),
+    case("clerk", "clerk.json", CaseInput::Named("message")),
 ];
 
 /// What stands for a run's tag in the results that runs are compared with.
 const TAG_MARK: &str = "@TAG@";
-
-/// The cases for a number of servers: several servers run no child runs.
-pub(crate) fn cases_for(server_count: usize) -> Vec<&'static Case> {
-    CASES.iter().filter(|case| server_count == 1 || !case.has_child_runs).collect()
-}
 
 impl Case {
     /// The inputs of the run with this tag.

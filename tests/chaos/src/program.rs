@@ -74,14 +74,6 @@ impl Site {
         database.map(Site::new).transpose()
     }
 
-    /// Number of servers that use the database at the same time.
-    pub(crate) fn server_count(&self) -> usize {
-        match self.database {
-            Database::Sqlite(_) => 1,
-            Database::Postgres(_) | Database::OwnPostgres(_) => 2,
-        }
-    }
-
     /// A command of the program in the folder of the site.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
