@@ -238,6 +238,11 @@ impl App {
         self.build_bundle(&content.entry, &files, flowloom_formats::steps::FORMAT)
     }
 
+    /// Whether commands to a run wait for a decision. A run that has ended and has some may be reopened.
+    pub async fn has_pending_commands(&self, run: RunId) -> Result<bool, AppError> {
+        Ok(!self.store.pending_commands(run).await?.is_empty())
+    }
+
     /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan.
     pub async fn open_run(&self, name: &str) -> Result<LoadedRun, AppError> {
         let id = self.store.find_run(name)?.id;

@@ -14,17 +14,7 @@ impl Clock for SystemClock {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
     }
 
-    fn sleep_until(&self, at_ms: u64) -> BoxFuture<'static, ()> {
-        let clock = *self;
-        Box::pin(async move {
-            // The wall clock may jump; the contract is that the time is not before `at_ms`.
-            loop {
-                let now = clock.now_ms();
-                if now >= at_ms {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(at_ms - now)).await;
-            }
-        })
+    fn sleep_for(&self, duration_ms: u64) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(Duration::from_millis(duration_ms)))
     }
 }

@@ -45,6 +45,12 @@ pub enum CommandAction {
         /// The decision.
         how: Resolution,
     },
+    /// Reopen a run that has ended, and perform some of its steps again.
+    Retry {
+        /// The step from which the run is repeated; `None` repeats only what failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<Path>,
+    },
     /// A command of a newer program, which this one rejects.
     Unknown {},
 }
@@ -57,6 +63,7 @@ impl CommandAction {
             CommandAction::Resume {} => "resume",
             CommandAction::Answer { .. } => "answer",
             CommandAction::Resolve { .. } => "resolve",
+            CommandAction::Retry { .. } => "retry",
             CommandAction::Unknown {} => "unknown",
         }
     }
@@ -75,7 +82,13 @@ impl CommandAction {
         match self {
             CommandAction::Cancel {} | CommandAction::Resume {} | CommandAction::Unknown {} => None,
             CommandAction::Answer { path, .. } | CommandAction::Resolve { path, .. } => Some(path),
+            CommandAction::Retry { from } => from.as_ref(),
         }
+    }
+
+    /// Whether the command is for a run that has ended. Every other command is for one that has not.
+    pub fn needs_ended_run(&self) -> bool {
+        matches!(self, CommandAction::Retry { .. })
     }
 }
 
@@ -121,6 +134,8 @@ impl CommandRecord {
     pub fn decide_late(command: RunCommand, sent_at: u64, status: Status) -> CommandRecord {
         let outcome = match &command.action {
             CommandAction::Resume {} => CommandOutcome::Applied,
+            // It was sent before the end.
+            CommandAction::Retry { .. } => CommandOutcome::Rejected(RunError::NotEnded(Status::Running).into()),
             _ => CommandOutcome::Rejected(RunError::Ended(status).into()),
         };
         CommandRecord { command, sent_at, outcome: Some(outcome), decided_at: Some(sent_at) }

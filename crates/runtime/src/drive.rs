@@ -135,7 +135,8 @@ impl Drive {
     /// Limits the run to `time_ms` milliseconds after `start`; then it ends as timed out.
     pub(crate) fn with_deadline(mut self, clock: &dyn Clock, start: u64, time_ms: Option<u64>) -> Drive {
         if let Some(time_ms) = time_ms {
-            self.deadline = Some(clock.sleep_until(start.saturating_add(time_ms)));
+            let elapsed = clock.now_ms().saturating_sub(start);
+            self.deadline = Some(clock.sleep_for(time_ms.saturating_sub(elapsed)));
             self.time_ms = time_ms;
         }
         self

@@ -247,8 +247,8 @@ pub trait Clock: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now_ms(&self) -> u64;
 
-    /// Completes when `now_ms` is at least `at_ms`.
-    fn sleep_until(&self, at_ms: u64) -> BoxFuture<'static, ()>;
+    /// Completes after `duration_ms` milliseconds, whatever the clock is set to meanwhile.
+    fn sleep_for(&self, duration_ms: u64) -> BoxFuture<'static, ()>;
 }
 
 /// The effects available to a run.

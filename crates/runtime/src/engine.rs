@@ -14,15 +14,16 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use crate::ENGINE_SEMANTICS;
-use crate::command::RunCommand;
+use crate::command::{CommandAction, DecidedCommand, RunCommand};
 use crate::divergence::Divergence;
 use crate::drive::{Control, Drive, DriveResult};
 use crate::effects::{BoxFuture, Effects};
 use crate::error::{JournalError, RunError};
 use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
-use crate::journal::{Journal, Lease};
+use crate::journal::{Batch, Journal, Lease, LeaseState};
 use crate::log::{Mode, RunLog};
 use crate::publish::{SubscribeHandle, Subscription};
+use crate::reopen::{decide_retries, records_since_reopened};
 
 /// The parameters of a new run.
 pub struct StartOptions {
@@ -68,12 +69,20 @@ pub struct Run {
     final_env: FinalEnv,
 }
 
+/// The event that reopens a run, and the decisions about the commands that asked for it.
+struct ReopenedRun {
+    event: Event,
+    decided: Vec<DecidedCommand>,
+}
+
 /// A run that this worker has claimed.
 struct ClaimedRun {
     lease: Lease,
     records: Vec<Arc<Record>>,
     /// The pending commands.
     commands: Vec<RunCommand>,
+    /// Whether it was released again.
+    is_released: bool,
 }
 
 /// The state of a run that is no longer driven.
@@ -146,31 +155,94 @@ impl Engine {
     /// Resumes a run from its journal. `plan` is compiled from the run's own bundle. Fails with
     /// [`RunError::Ended`] if the run has ended.
     pub async fn resume_run(&self, run: RunId, plan: Arc<Plan>) -> Result<Run, RunError> {
-        let claimed = self.claim_run(run).await?;
+        let mut claimed = self.claim_run(run).await?;
         let lease = claimed.lease;
-        let resumed = self.prepare_resume(claimed, plan);
-        if resumed.is_err() {
+        let reopened = self.reopen_ended(&mut claimed).await;
+        let is_released = claimed.is_released;
+        let resumed = reopened.and_then(|reopened| self.prepare_resume(claimed, reopened, plan));
+        // Another driver may hold a run that was released already.
+        if resumed.is_err() && !is_released {
             self.journal.release_run(lease);
         }
         resumed
     }
 
-    fn prepare_resume(&self, claimed: ClaimedRun, plan: Arc<Plan>) -> Result<Run, RunError> {
-        let ClaimedRun { lease, records, commands } = claimed;
+    fn prepare_resume(
+        &self,
+        claimed: ClaimedRun,
+        reopened: Option<ReopenedRun>,
+        plan: Arc<Plan>,
+    ) -> Result<Run, RunError> {
+        let ClaimedRun { lease, records, commands, .. } = claimed;
         let created = read_created(&records, lease.run)?;
-        let state = RunState::from_records(records.iter().map(|record| &**record))?;
-        if state.status.is_final() {
-            return Err(RunError::Ended(state.status));
+        if created.engine_semantics != ENGINE_SEMANTICS {
+            return self.prepare_cancellation(lease, records, &created, plan, commands);
         }
-        let cancelled = records.iter().any(|record| matches!(record.event, Event::CancelRequested { .. }));
+        let recent = records_since_reopened(&records);
+        let cancelled =
+            reopened.is_none() && recent.iter().any(|record| matches!(record.event, Event::CancelRequested { .. }));
+        // The time limit of a run that was reopened starts again.
+        let start = match (&reopened, recent.first()) {
+            (None, Some(first)) => first.at,
+            _ => self.effects.clock.now_ms(),
+        };
         let log = self.open_log(lease, Mode::Live, records);
         crate::failpoint::hit("run_resume_before");
+        if let Some(ReopenedRun { event, decided }) = reopened {
+            log.reopen_run(event, decided);
+            crate::failpoint::hit("run_reopen_after");
+        }
         log.append_event(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });
-        let mut run = self.build_run(plan, log, &created, state.created_at);
+        let mut run = self.build_run(plan, log, &created, start);
         run.drive.receive_pending(commands);
         if cancelled {
             run.drive.end_cancelled();
         }
+        Ok(run)
+    }
+
+    /// Decides about the commands to a run that has ended. `None` if it has not ended. Fails with [`RunError::Ended`] if no
+    /// command reopens it.
+    async fn reopen_ended(&self, claimed: &mut ClaimedRun) -> Result<Option<ReopenedRun>, RunError> {
+        let ClaimedRun { lease, records, commands, is_released } = claimed;
+        let state = RunState::from_records(records.iter().map(|record| &**record))?;
+        if !state.status.is_final() {
+            return Ok(None);
+        }
+        loop {
+            let (decided, event) = decide_retries(&state, records, commands);
+            commands.retain(|command| decided.iter().all(|decided| decided.id != command.id));
+            if let Some(event) = event {
+                return Ok(Some(ReopenedRun { event, decided }));
+            }
+            if decided.is_empty() {
+                return Err(RunError::Ended(state.status));
+            }
+            let batch = Batch { decided, releases_lease: true, ..Batch::default() };
+            if self.journal.append_batch(*lease, batch).wait().await? == LeaseState::Released {
+                *is_released = true;
+                return Err(RunError::Ended(state.status));
+            }
+            *commands = self.journal.pending_commands(lease.run).await?;
+        }
+    }
+
+    /// A run of another version of the engine, which can be cancelled and nothing else. Fails with
+    /// [`RunError::OtherSemantics`] unless a command asks for it.
+    fn prepare_cancellation(
+        &self,
+        lease: Lease,
+        records: Vec<Arc<Record>>,
+        created: &RunCreated,
+        plan: Arc<Plan>,
+        commands: Vec<RunCommand>,
+    ) -> Result<Run, RunError> {
+        if !commands.iter().any(|command| matches!(command.action, CommandAction::Cancel {})) {
+            return Err(RunError::OtherSemantics(created.engine_semantics));
+        }
+        let log = self.open_log(lease, Mode::Live, records);
+        let mut run = self.build_run(plan, log, created, self.effects.clock.now_ms());
+        run.drive.receive_pending(commands);
         Ok(run)
     }
 
@@ -205,6 +277,9 @@ impl Engine {
             return Err(RunError::NothingToReplay);
         };
         let created = read_created(&records, run)?;
+        if created.engine_semantics != ENGINE_SEMANTICS {
+            return Err(RunError::OtherSemantics(created.engine_semantics));
+        }
         RunState::from_records(records.iter().map(|record| &**record))?;
         let log = self.open_log(Lease { run, epoch: 0 }, Mode::Replay, records.clone());
         let left = FinalEnv::default();
@@ -234,7 +309,7 @@ impl Engine {
     async fn read_claimed(&self, lease: Lease) -> Result<ClaimedRun, JournalError> {
         let records = self.journal.read(lease.run, 0).await?;
         let commands = self.journal.pending_commands(lease.run).await?;
-        Ok(ClaimedRun { lease, records, commands })
+        Ok(ClaimedRun { lease, records, commands, is_released: false })
     }
 
     fn open_log(&self, lease: Lease, mode: Mode, records: Vec<Arc<Record>>) -> Arc<RunLog> {
@@ -289,9 +364,6 @@ fn read_created(records: &[Arc<Record>], run: RunId) -> Result<RunCreated, RunEr
     let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) else {
         return Err(JournalError::RunNotFound(run).into());
     };
-    if created.engine_semantics != ENGINE_SEMANTICS {
-        return Err(RunError::OtherSemantics(created.engine_semantics));
-    }
     Ok((**created).clone())
 }
 

@@ -79,6 +79,23 @@ pub enum RunError {
     /// The run has ended.
     #[error("the run has ended: {}", .0.name())]
     Ended(Status),
+    /// Only a run that has ended can be retried.
+    #[error("the run is {}, and only a run that has ended can be retried{}", .0.name(), suggest_command(*.0))]
+    NotEnded(Status),
+    /// The run is a turn of a conversation that continued.
+    #[error("the conversation has continued since this turn, with the run {0}; send the message again instead")]
+    LaterTurn(RunId),
+    /// Nothing failed, so there is nothing to repeat.
+    #[error("no step failed, so a retry needs the step to start from: --from PATH")]
+    NothingFailed,
+    /// The run has no such step.
+    #[error("the run has no step {path}{}", list_similar(similar))]
+    NoSuchStep {
+        /// The path.
+        path: Path,
+        /// Paths that are similar.
+        similar: Vec<Path>,
+    },
     /// No step waits for the command.
     #[error("no step waits for this command at {0}")]
     NotWaiting(Path),
@@ -99,6 +116,26 @@ pub enum RunError {
     Rejected(#[from] StepFailure),
 }
 
+/// What continues a run that has not ended.
+fn suggest_command(status: Status) -> &'static str {
+    match status {
+        Status::Waiting => "; it continues with `answer`",
+        Status::Uncertain => "; it continues with `resolve`",
+        Status::Interrupted | Status::Quarantined => "; it continues with `resume`",
+        _ => "",
+    }
+}
+
+fn list_similar(similar: &[Path]) -> String {
+    match similar {
+        [] => String::new(),
+        similar => {
+            let paths: Vec<_> = similar.iter().map(Path::as_str).collect();
+            format!("; similar ones are {}", paths.join(", "))
+        }
+    }
+}
+
 impl RunError {
     /// The error code.
     pub fn code(&self) -> Code {
@@ -109,6 +146,10 @@ impl RunError {
             RunError::NothingToReplay => Code::RunNotFound,
             RunError::OtherSemantics(_) | RunError::UnknownCommand => Code::EngineTooOld,
             RunError::Ended(_)
+            | RunError::NotEnded(_)
+            | RunError::LaterTurn(_)
+            | RunError::NothingFailed
+            | RunError::NoSuchStep { .. }
             | RunError::NotWaiting(_)
             | RunError::AlreadyAnswered(_)
             | RunError::AlreadyResolved(_) => Code::NothingToDo,

@@ -29,7 +29,7 @@ impl MemoryInbox {
                 false => Err(JournalError::CommandReused(command.id)),
             };
         }
-        if let Some(status) = self.ended {
+        if let Some(status) = self.ended.filter(|_| !command.action.needs_ended_run()) {
             return Ok(CommandRecord::decide_late(command, at, status));
         }
         let record = CommandRecord::new_pending(command, at);
@@ -67,12 +67,18 @@ impl MemoryInbox {
                 record.decided_at.get_or_insert(at);
             }
         }
+        let mut ends = None;
         for record in &batch.records {
-            if let Event::RunFinished { status, .. } = &record.event {
-                self.ended = Some(*status);
+            match &record.event {
+                Event::RunFinished { status, .. } => {
+                    self.ended = Some(*status);
+                    ends = Some(*status);
+                }
+                Event::RunReopened { .. } => self.ended = None,
+                _ => {}
             }
         }
-        if let Some(status) = self.ended {
+        if let Some(status) = ends {
             for record in self.commands.iter_mut().filter(|record| record.outcome.is_none()) {
                 let decided = CommandRecord::decide_late(record.command.clone(), at, status);
                 *record = CommandRecord { sent_at: record.sent_at, ..decided };

@@ -60,6 +60,16 @@ pub enum AppendResult {
     Later(BoxFuture<'static, Result<LeaseState, JournalError>>),
 }
 
+impl AppendResult {
+    /// Waits until the batch is stored.
+    pub async fn wait(self) -> Result<LeaseState, JournalError> {
+        match self {
+            AppendResult::Done(done) => done,
+            AppendResult::Later(later) => later.await,
+        }
+    }
+}
+
 /// The journal of all runs, and the data committed with it.
 pub trait Journal: Send + Sync {
     /// Takes the lease of a new run. Its first append holds `RunCreated`.

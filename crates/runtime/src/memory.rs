@@ -66,6 +66,15 @@ impl MemoryJournal {
         stored.inbox.post_command(command, 0)
     }
 
+    /// Changes the version of the engine that created a run, for tests.
+    pub fn change_semantics(&self, run: RunId, engine_semantics: u32) {
+        let mut state = self.lock_state();
+        let Some(first) = state.runs.get_mut(&run).and_then(|stored| stored.records.first_mut()) else { return };
+        if let Event::RunCreated(created) = &mut Arc::make_mut(first).event {
+            created.engine_semantics = engine_semantics;
+        }
+    }
+
     /// A command in the inbox of a run.
     pub fn find_command(&self, run: RunId, id: &str) -> Option<CommandRecord> {
         self.lock_state().runs.get(&run)?.inbox.find_command(id).cloned()

@@ -16,7 +16,10 @@ pub struct SimClock {
 }
 
 struct ClockState {
+    /// The time of timers, which nobody sets.
     now_ms: u64,
+    /// How far the wall clock was set back.
+    set_back_ms: u64,
     next: u64,
     sleepers: BTreeMap<(u64, u64), Waker>,
 }
@@ -24,7 +27,19 @@ struct ClockState {
 impl SimClock {
     /// A clock that starts at `now_ms`.
     pub fn new(now_ms: u64) -> SimClock {
-        SimClock { state: Arc::new(Mutex::new(ClockState { now_ms, next: 0, sleepers: BTreeMap::new() })) }
+        SimClock {
+            state: Arc::new(Mutex::new(ClockState { now_ms, set_back_ms: 0, next: 0, sleepers: BTreeMap::new() })),
+        }
+    }
+
+    /// The time that has passed, whatever the wall clock was set to.
+    pub fn elapsed_ms(&self) -> u64 {
+        self.lock_state().now_ms
+    }
+
+    /// Sets the wall clock back; running timers do not notice.
+    pub fn set_back(&self, by_ms: u64) {
+        self.lock_state().set_back_ms += by_ms;
     }
 
     fn lock_state(&self) -> MutexGuard<'_, ClockState> {
@@ -61,13 +76,14 @@ impl SimClock {
 
 impl Clock for SimClock {
     fn now_ms(&self) -> u64 {
-        self.lock_state().now_ms
+        let state = self.lock_state();
+        state.now_ms.saturating_sub(state.set_back_ms)
     }
 
-    fn sleep_until(&self, at_ms: u64) -> BoxFuture<'static, ()> {
+    fn sleep_for(&self, duration_ms: u64) -> BoxFuture<'static, ()> {
         let mut state = self.lock_state();
         state.next += 1;
-        let key = (at_ms, state.next);
+        let key = (state.now_ms.saturating_add(duration_ms), state.next);
         Box::pin(SimSleep { clock: self.clone(), key })
     }
 }

@@ -25,6 +25,23 @@ impl<T: DeserializeOwned> FromRequest<Server> for JsonBody<T> {
     }
 }
 
+/// A deserialised body that may be left out.
+pub(crate) struct OptionalJsonBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default> FromRequest<Server> for OptionalJsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, server: &Server) -> Result<OptionalJsonBody<T>, Problem> {
+        let text = read_text(server, request).await?;
+        if text.trim().is_empty() {
+            return Ok(OptionalJsonBody(T::default()));
+        }
+        let value =
+            serde_json::from_str(&text).map_err(|error| invalid_request(format!("invalid request body: {error}")))?;
+        Ok(OptionalJsonBody(value))
+    }
+}
+
 /// Reads the text of a body, within the size limit and the time-out.
 pub(crate) async fn read_text(server: &Server, request: Request) -> Result<String, Problem> {
     let timeout = server.app.config.server.body_timeout();

@@ -9,7 +9,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_runtime::JournalError;
-use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease};
+use flowloom_runtime::journal::{Batch, Journal, Lease};
 
 use crate::commands::IS_OUTERMOST_SQL;
 use crate::db::{DbRow, params};
@@ -70,10 +70,7 @@ impl Store {
         let event = Event::RunSuspended { status: Status::Quarantined };
         let record = Record { run, seq, at, path: Path::root(), attempt: 0, event };
         let batch = Batch { releases_lease: true, ..Batch::with_records(vec![Arc::new(record)]) };
-        match self.append_batch(lease, batch) {
-            AppendResult::Done(done) => done.map(drop),
-            AppendResult::Later(later) => later.await.map(drop),
-        }
+        self.append_batch(lease, batch).wait().await.map(drop)
     }
 }
 

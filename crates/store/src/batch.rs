@@ -181,7 +181,7 @@ struct LockedRun {
 /// Updates the other tables that an event affects.
 fn project_event(connection: &DbConnection, number: i64, user: &str, record: &Record) -> Result<(), StoreError> {
     match &record.event {
-        Event::RunStarted { .. } => set_status(connection, number, "running", None),
+        Event::RunStarted { .. } | Event::RunReopened { .. } => set_status(connection, number, "running", None),
         Event::RunSuspended { status } => set_status(connection, number, status.name(), None),
         Event::RunFinished { status, thread, .. } => {
             let store_thread = |thread| write_memory(connection, &thread_namespace(user), thread);

@@ -93,6 +93,10 @@ impl MemoryRuns {
                     stored.row.finished_at = Some(record.at);
                     state.finished.push_back(lease.run);
                 }
+                Event::RunReopened { .. } => {
+                    stored.row.finished_at = None;
+                    state.finished.retain(|finished| *finished != lease.run);
+                }
                 _ => {}
             }
         }

@@ -11,8 +11,9 @@ use crate::store::Store;
 /// Runs deleted in one commit; small, so that other writers get their turn.
 const PRUNE_BATCH_RUNS: u32 = 200;
 
-/// SQL condition of a [`PruneFilter`]. A child run is kept as long as its parent run may look for it.
-const PRUNABLE_SQL: &str = "status = $1 and finished_at < $2";
+/// SQL condition of a [`PruneFilter`]. A run that is about to be retried is kept, and so is a child run as long as its
+/// parent run may look for it.
+const PRUNABLE_SQL: &str = "status = $1 and finished_at < $2 and worker is null and pending_commands = 0";
 
 /// Selects runs of one status that ended before a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,6 +38,7 @@ pub const FAILPOINTS: &[&str] = &[
     "run_create_after",
     "run_finish_before",
     "run_release_before",
+    "run_reopen_after",
     "run_resume_before",
     "suspend_before",
     "timer_set_after",

@@ -414,7 +414,7 @@ impl Model for ScriptedAgents {
                 return Err(StepFailure::new(Code::ScriptExhausted, format!("{node} has no further answer")));
             };
             if let Some(delay) = answer.get("delay_ms").and_then(Value::as_i64) {
-                self.clock.sleep_until(self.clock.now_ms() + u64::try_from(delay).unwrap_or(0)).await;
+                self.clock.sleep_for(u64::try_from(delay).unwrap_or(0)).await;
             }
             let calls = answer.get("tool_calls").and_then(Value::as_list).unwrap_or_default();
             let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();

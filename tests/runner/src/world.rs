@@ -283,7 +283,7 @@ impl Functions for CaseWorld {
             let behaviour = self.next_behaviour(&request.function);
             let behaviour = behaviour.as_ref().and_then(Value::as_map).cloned().unwrap_or_else(echo_behaviour);
             if let Some(delay) = behaviour.get("delay_ms").and_then(Value::as_i64) {
-                self.clock.sleep_until(self.clock.now_ms() + delay.unsigned_abs()).await;
+                self.clock.sleep_for(delay.unsigned_abs()).await;
             }
             if let Some(message) = behaviour.get("throw") {
                 let message = flowloom_core::render::render_text(message, flowloom_core::render::TextStyle::Json);

@@ -143,7 +143,8 @@ impl RunService {
 
     async fn drive_outermost_run(&self, opened: LoadedRun) -> Result<Option<RunCompletion>, AppError> {
         let ending = self.live.find_completion(opened.id);
-        if ending.is_some() || opened.state().status.is_final() {
+        let is_over = opened.state().status.is_final();
+        if ending.is_some() || (is_over && !self.app.has_pending_commands(opened.id).await?) {
             return Ok(ending);
         }
         let plan = opened.plan.clone();

@@ -7,6 +7,7 @@ pub mod inputs;
 pub mod open_steps;
 pub mod recovery;
 pub mod retention;
+pub mod retry;
 pub mod service;
 
 pub mod start;

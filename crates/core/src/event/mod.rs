@@ -164,6 +164,20 @@ pub enum Event {
         #[serde(default, alias = "said", skip_serializing_if = "Option::is_none")]
         thread: Option<MemoryWrite>,
     },
+    /// A run that had ended continues: some of its steps are performed again.
+    RunReopened {
+        /// The step from which it is repeated; `None` if only what failed is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<Path>,
+        /// The person or program that asked for it.
+        by: String,
+        /// The steps whose results no longer count. Their earlier attempts stay in the record, and the next attempt has the
+        /// next number.
+        reset: Vec<Path>,
+        /// The effects that were abandoned and continue, as after a crash.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        continued: Vec<Path>,
+    },
 }
 
 /// The data of a run's creation.
@@ -287,6 +301,7 @@ impl Event {
             | Event::ChildResumed { .. }
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
+            | Event::RunReopened { .. }
             | Event::TimerSet { .. }
             | Event::Progress { .. }
             | Event::StepAborted { .. } => false,
@@ -360,6 +375,7 @@ event_kinds! {
     CancelRequested "cancel_requested",
     RunSuspended "run_suspended",
     RunFinished "run_finished",
+    RunReopened "run_reopened",
 }
 
 /// Deserialises a field that is present, even if it is `null`: an output of null is not an absent output.

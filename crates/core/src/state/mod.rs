@@ -13,6 +13,7 @@ use crate::effect::AskRequest;
 use crate::error::StepFailure;
 use crate::event::{AfterFailure, ChildSuspension, Event, Record, RunCreated};
 use crate::path::Path;
+use crate::plan::EffectClass;
 use crate::status::Status;
 use crate::value::Value;
 
@@ -41,12 +42,29 @@ pub struct RunState {
     pub usage: Usage,
     /// Sequence number of the last event.
     pub seq: u64,
+    /// The earlier ends of the run, after each of which it was reopened.
+    pub earlier_ends: Vec<EarlierEnd>,
     /// The epoch of the last start; 0 before the first.
     epoch: u64,
     steps: Vec<StepState>,
     index: HashMap<Path, usize>,
     /// The suspended child runs by the steps that wait for them, each with the attempt that started it.
     suspended_children: BTreeMap<Path, (u32, ChildSuspension)>,
+}
+
+/// An end of a run that was reopened later.
+#[derive(Clone, Debug)]
+pub struct EarlierEnd {
+    /// The status with which the run ended.
+    pub status: Status,
+    /// Time of the end, in milliseconds since the Unix epoch.
+    pub finished_at: Option<u64>,
+    /// The error, unless the run succeeded.
+    pub error: Option<StepFailure>,
+    /// The step whose failure ended the run.
+    pub failed: Option<Path>,
+    /// The person or program that reopened the run.
+    pub reopened_by: String,
 }
 
 /// The state of one step.
@@ -60,6 +78,8 @@ pub struct StepState {
     pub kind: Option<Cow<'static, str>>,
     /// The target of its effect: model, address or function.
     pub target: Option<Arc<str>>,
+    /// What happens if a crash interrupts the effect; `None` before it has started.
+    pub class: Option<EffectClass>,
     /// The output, if there is one.
     pub output: Option<Value>,
     /// The last failure.
@@ -78,6 +98,10 @@ pub struct StepState {
     pub usage: Option<Usage>,
     /// The open question to a person, if the step waits for one.
     pub question: Option<AskRequest>,
+    /// Whether the run continued without the output after the last failure.
+    pub is_failure_ignored: bool,
+    /// Sequence number of the step's first event since its result was last reset.
+    pub first_seq: u64,
     /// What can happen to it next.
     order: StepOrder,
 }
@@ -99,6 +123,8 @@ pub enum Phase {
     Waiting,
     /// The effect may or may not have happened.
     Uncertain,
+    /// The run was reopened, and the step has not started again. Its results no longer count.
+    Reset,
 }
 
 impl Phase {
@@ -112,6 +138,7 @@ impl Phase {
             Phase::Aborted => "aborted",
             Phase::Waiting => "waiting",
             Phase::Uncertain => "uncertain",
+            Phase::Reset => "reset",
         }
     }
 }
@@ -128,6 +155,7 @@ impl Default for RunState {
             failed: None,
             usage: Usage::none(),
             seq: 0,
+            earlier_ends: Vec::new(),
             epoch: 0,
             steps: Vec::new(),
             index: HashMap::new(),
@@ -191,7 +219,7 @@ impl RunState {
         }
         if self.status.is_final() {
             return match &record.event {
-                Event::Answered { .. } | Event::Resolved { .. } => Ok(()),
+                Event::Answered { .. } | Event::Resolved { .. } | Event::RunReopened { .. } => Ok(()),
                 _ => Err(Violation::RunEnded),
             };
         }
@@ -203,6 +231,7 @@ impl RunState {
                 Err(Violation::WrongStatus(*status))
             }
             Event::RunFinished { status, .. } if !status.is_final() => Err(Violation::WrongStatus(*status)),
+            Event::RunReopened { .. } => Err(Violation::NotEnded),
             Event::RunCreated(_)
             | Event::RunStarted { .. }
             | Event::RunSuspended { .. }
@@ -235,6 +264,7 @@ impl RunState {
                 self.finished_at = Some(record.at);
                 self.suspended_children.clear();
             }
+            Event::RunReopened { by, reset, continued, .. } => self.reopen(by, reset, continued),
             Event::StepStarted { .. }
             | Event::StepFinished { .. }
             | Event::StepFailed { .. }
@@ -260,6 +290,29 @@ impl RunState {
         Ok(())
     }
 
+    /// Continues a run that had ended. Its usage is kept.
+    fn reopen(&mut self, by: &str, reset: &[Path], continued: &[Path]) {
+        let end = EarlierEnd {
+            status: self.status,
+            finished_at: self.finished_at.take(),
+            error: self.error.take(),
+            failed: self.failed.take(),
+            reopened_by: by.to_owned(),
+        };
+        self.earlier_ends.push(end);
+        self.status = Status::Running;
+        for path in reset {
+            if let Some(at) = self.index.get(path) {
+                self.steps[*at].reset();
+            }
+        }
+        for path in continued {
+            if let Some(at) = self.index.get(path) {
+                self.steps[*at].continue_attempt();
+            }
+        }
+    }
+
     fn apply_step(&mut self, record: &Record) -> Result<(), Violation> {
         let at = self.advance(record)?;
         self.update_suspended_child(record);
@@ -267,11 +320,15 @@ impl RunState {
             self.usage.add(usage);
         }
         let step = &mut self.steps[at];
+        if step.phase == Phase::Reset {
+            (step.started_at, step.first_seq) = (record.at, record.seq);
+        }
         match &record.event {
-            Event::StepStarted { kind, target, .. } => {
+            Event::StepStarted { kind, target, class, .. } => {
                 step.phase = Phase::Running;
                 step.kind = Some(kind.clone());
                 step.target = Some(target.clone());
+                step.class = Some(*class);
                 step.attempts = record.attempt;
             }
             Event::StepFinished { output, usage, .. } => {
@@ -284,6 +341,7 @@ impl RunState {
             Event::StepFailed { error, then } => {
                 step.first_error.get_or_insert_with(|| error.clone());
                 step.error = Some(error.clone());
+                step.is_failure_ignored = *then == AfterFailure::Continue;
                 step.phase = if matches!(then, AfterFailure::Retry(_)) { Phase::Running } else { Phase::Failed };
                 step.finished_at = Some(record.at);
             }
@@ -317,7 +375,8 @@ impl RunState {
             | Event::Progress { .. }
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
-            | Event::RunFinished { .. } => {}
+            | Event::RunFinished { .. }
+            | Event::RunReopened { .. } => {}
         }
         Ok(())
     }
@@ -340,6 +399,7 @@ impl RunState {
                     phase: Phase::Running,
                     kind: None,
                     target: None,
+                    class: None,
                     output: None,
                     error: None,
                     reason: None,
@@ -349,6 +409,8 @@ impl RunState {
                     finished_at: None,
                     usage: None,
                     question: None,
+                    is_failure_ignored: false,
+                    first_seq: record.seq,
                     order,
                 });
                 Ok(at)
@@ -369,5 +431,28 @@ impl RunState {
     /// The inputs of the run; null before `run_created`.
     pub fn inputs(&self) -> Value {
         self.created.as_ref().map(|created| created.inputs.clone()).unwrap_or_default()
+    }
+}
+
+impl StepState {
+    /// Whether an attempt was started and has no outcome.
+    pub fn is_attempt_open(&self) -> bool {
+        self.order.is_attempt_open()
+    }
+
+    /// Lets an effect that was abandoned continue.
+    fn continue_attempt(&mut self) {
+        self.phase = Phase::Running;
+        self.finished_at = None;
+        self.order.continue_attempt();
+    }
+
+    /// Forgets the result, but not the number of attempts.
+    fn reset(&mut self) {
+        self.phase = Phase::Reset;
+        (self.output, self.error, self.first_error, self.reason) = (None, None, None, None);
+        (self.finished_at, self.usage, self.question) = (None, None, None);
+        self.is_failure_ignored = false;
+        self.order.reset();
     }
 }

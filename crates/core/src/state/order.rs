@@ -68,6 +68,9 @@ pub enum Violation {
     /// Nothing happens after the end of a run.
     #[error("the run has ended")]
     RunEnded,
+    /// Only a run that has ended is reopened.
+    #[error("the run has not ended")]
+    NotEnded,
     /// What happens during an attempt needs one that is under way.
     #[error("this attempt is not under way")]
     NotUnderWay,
@@ -199,9 +202,28 @@ impl StepOrder {
             | Event::Progress { .. }
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
-            | Event::RunFinished { .. } => {}
+            | Event::RunFinished { .. }
+            | Event::RunReopened { .. } => {}
         }
         Ok(())
+    }
+
+    /// Allows a further attempt, because the run was reopened.
+    pub(super) fn reset(&mut self) {
+        let attempt = if self.last == 0 { Attempt::None } else { Attempt::Repeated };
+        *self = StepOrder { last: self.last, attempt, ..StepOrder::default() };
+    }
+
+    /// Lets an attempt that was aborted continue, because the run was reopened.
+    pub(super) fn continue_attempt(&mut self) {
+        if self.attempt == Attempt::Aborted {
+            self.attempt = Attempt::Open;
+        }
+    }
+
+    /// Whether an attempt was started and has no outcome.
+    pub(super) fn is_attempt_open(&self) -> bool {
+        self.attempt == Attempt::Open
     }
 
     fn require(&self, holds: bool) -> Result<(), Violation> {

@@ -15,7 +15,7 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
     },
     CommandGroup {
         title: "Inspect and control runs",
-        commands: &["runs", "show", "resume", "answer", "resolve", "cancel", "replay"],
+        commands: &["runs", "show", "retry", "resume", "answer", "resolve", "cancel", "replay"],
     },
     CommandGroup { title: "Serve workflows", commands: &["serve", "mcp", "sync", "schedule", "hooks", "keys", "user"] },
     CommandGroup { title: "Maintain the installation", commands: &["models", "prune", "backup", "restore"] },
@@ -79,6 +79,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     ("runs", ["flowloom runs", "flowloom runs --limit 5 --json"]),
     ("show", ["flowloom show last", "flowloom show 0199 --json"]),
+    ("retry", ["flowloom retry last", "flowloom retry 0199 --from /summarise"]),
     ("resume", ["flowloom resume last", "flowloom resume 0199 --events"]),
     ("answer", ["flowloom answer last yes", r#"flowloom answer 0199 '{"approved": true}' --path /review"#]),
     (

@@ -101,6 +101,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Retry a run that has ended; succeeded steps are kept
+    Retry(RetryArgs),
     /// Replay a run without performing effects, and check for divergence
     Replay {
         /// Run id, unique id prefix, or `last`
@@ -350,6 +352,17 @@ pub(crate) enum ReportStyle {
     Github,
     /// SARIF 2.1.0
     Sarif,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RetryArgs {
+    /// Run id, unique id prefix, or `last`
+    pub(crate) run: String,
+    /// Run this step and every step that started after it again, not only what failed
+    #[arg(long, value_name = "PATH")]
+    pub(crate) from: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

@@ -33,8 +33,10 @@ use crate::failure::{CommandError, CommandResult, print_error};
 /// Runs a command and returns its exit code.
 pub(crate) async fn run_command(cli: Cli) -> u8 {
     let json = cli.global.json;
-    let is_run =
-        matches!(cli.command, Command::Run(_) | Command::Resume { .. } | Command::Answer(_) | Command::Resolve(_));
+    let is_run = matches!(
+        cli.command,
+        Command::Run(_) | Command::Resume { .. } | Command::Retry(_) | Command::Answer(_) | Command::Resolve(_)
+    );
     match dispatch_command(cli).await {
         Ok(exit) => exit,
         Err(CommandError { exit, code, message, interrupted }) => {
@@ -59,6 +61,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Runs { limit } => runs::list_runs(&global, limit).await,
         Command::Show { run } => runs::show_run(&global, &run).await,
         Command::Resume { run, output } => resume::resume_run(&global, &run, &output).await,
+        Command::Retry(arguments) => resume::retry_run(&global, arguments).await,
         Command::Replay { run } => runs::replay_run(&global, &run).await,
         Command::Cancel { run } => resume::cancel_run(&global, &run).await,
         Command::Answer(arguments) => resume::answer_question(&global, arguments).await,

@@ -1,10 +1,11 @@
-//! `flowloom resume`, `cancel`, `answer` and `resolve`: commands to a run.
+//! `flowloom resume`, `retry`, `cancel`, `answer` and `resolve`: commands to a run.
 
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::inputs::{parse_answer, parse_json_or_text};
 use flowloom_app::runs::open_steps::{select_question, select_uncertain};
+use flowloom_app::runs::retry::build_retry;
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
 use flowloom_runtime::clock::SystemClock;
@@ -14,7 +15,7 @@ use flowloom_runtime::{Run, RunOutcome};
 
 use super::run::{drive_and_report, drive_with_screen, print_outcome};
 use super::send::{Delivery, send_command};
-use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs};
+use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs, RetryArgs};
 use crate::failure::{CommandError, CommandResult};
 
 pub(crate) async fn resume_run(global: &Global, name: &str, output: &OutputArgs) -> CommandResult {
@@ -38,6 +39,13 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
     let engine = app.engine_for_run(&opened)?;
     let run = engine.resume_run(opened.id, opened.plan.clone()).await?;
     drive_and_report(global, app, output, run, &opened.plan).await
+}
+
+pub(crate) async fn retry_run(global: &Global, arguments: RetryArgs) -> CommandResult {
+    let app = App::open(global.load_config()?)?;
+    let opened = app.open_run(&arguments.run).await?;
+    let action = build_retry(&app, &opened, arguments.from.as_deref())?;
+    send_and_report(global, &app, opened, new_command(None, "retry", action), false, &arguments.output).await
 }
 
 pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {

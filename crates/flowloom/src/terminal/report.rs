@@ -21,6 +21,7 @@ pub(crate) fn phase_symbol(phase: Phase) -> &'static str {
         Phase::Finished => "✓",
         Phase::Failed => "✗",
         Phase::Skipped => "⤼",
+        Phase::Reset => "↺",
         Phase::Aborted => "■",
         Phase::Waiting => "⏸",
         Phase::Uncertain => "?",
@@ -57,6 +58,11 @@ pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState) -> Stri
         let detail = render_detail(step);
         let line = format!("{} {path:<width$} ▏{bar}▕ {took:>7}  {detail}", phase_symbol(step.phase));
         let _ = writeln!(out, "{}", line.trim_end());
+    }
+    for end in &state.earlier_ends {
+        let error = end.error.as_ref().map(|error| format!(", {}: {}", error.code, error.message)).unwrap_or_default();
+        let place = end.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
+        let _ = writeln!(out, "↺ retried by {} after it was {}{place}{error}", end.reopened_by, end.status.name());
     }
     let usage = &state.usage;
     if usage.input_tokens + usage.output_tokens > 0 {

@@ -77,6 +77,11 @@ impl Watcher for ProgressScreen {
             Event::StepSkipped { reason } => {
                 self.print_line(&format!("{} {}  {reason}", phase_symbol(Phase::Skipped), record.path));
             }
+            Event::RunReopened { from, reset, .. } => {
+                let from = from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
+                let line = format!("{} retrying{from}: {} steps run again", phase_symbol(Phase::Reset), reset.len());
+                self.print_line(&line);
+            }
             Event::StepAborted { reason } => self.end_step(record, Phase::Aborted, reason.clone()),
             // The command prints the question together with how to answer it.
             Event::Asked(_) => self.end_step(record, Phase::Waiting, "waiting for an answer".to_owned()),

@@ -151,7 +151,7 @@ fn node_output(node: &Step, step: Option<&StepState>) -> Option<Value> {
             (_, None) => error("failed"),
         }),
         Phase::Skipped => Some(error(&format!("Skipped: {}", step.reason.as_deref().unwrap_or_default()))),
-        Phase::Running | Phase::Aborted | Phase::Waiting | Phase::Uncertain => None,
+        Phase::Running | Phase::Aborted | Phase::Waiting | Phase::Uncertain | Phase::Reset => None,
     }
 }
 

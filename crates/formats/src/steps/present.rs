@@ -102,7 +102,7 @@ impl StepsOutcome<'_> {
                 self.results.push(result_entry(step, done, Value::Null, true));
                 true
             }
-            Phase::Failed | Phase::Running | Phase::Aborted | Phase::Waiting | Phase::Uncertain => false,
+            Phase::Failed | Phase::Running | Phase::Aborted | Phase::Waiting | Phase::Uncertain | Phase::Reset => false,
         }
     }
 

@@ -7,7 +7,7 @@ use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, Purpose, PythonReply, Request};
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Resolution};
+use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
@@ -32,9 +32,16 @@ pub(super) struct EffectOutcome {
 /// The reason why an attempt has no outcome.
 pub(super) enum EffectFailure {
     /// The effect failed. The consequence is present if the failure comes from the record.
-    Step(StepFailure, Option<AfterFailure>),
+    Step(StepFailure, Option<RecordedFailure>),
     /// The branch is interrupted.
     Halt(Interrupt),
+}
+
+/// The consequence of a recorded failure.
+pub(super) struct RecordedFailure {
+    pub(super) then: AfterFailure,
+    /// Time of the failure, in milliseconds since the Unix epoch.
+    pub(super) at: u64,
 }
 
 /// An effect and the limits of one attempt.
@@ -85,7 +92,9 @@ impl Interpreter {
                 self.hold_memory_writes(effect.request, path, &memory);
                 return Ok(output);
             }
-            Some(RecordedOutcome::Failed { error, then }) => return Err(EffectFailure::Step(error, Some(then))),
+            Some(RecordedOutcome::Failed { error, then, at }) => {
+                return Err(EffectFailure::Step(error, Some(RecordedFailure { then, at })));
+            }
             None => {}
         }
         let aborted = was_started && self.log.take_record(path, attempt, EventKind::StepAborted).is_some();
@@ -213,8 +222,7 @@ impl Interpreter {
     ) -> Result<EffectOutcome, EffectFailure> {
         let work = self.boxed_perform(place, attempt, effect.request);
         let Some(limit) = effect.timeout_ms else { return work.await };
-        let until = self.log.now_ms().saturating_add(limit);
-        match scope::run_until(work, self.effects.clock.sleep_until(until)).await {
+        match scope::run_until(work, self.effects.clock.sleep_for(limit)).await {
             Some(performed) => performed,
             None => Err(StepFailure::new_retryable(Code::StepTimeout, format!("no answer within {limit} ms")).into()),
         }
@@ -324,18 +332,18 @@ impl Interpreter {
         attempt: u32,
         duration_ms: u64,
     ) -> Result<EffectOutcome, EffectFailure> {
-        let until =
-            match self.log.take_record(&place.path, attempt, EventKind::TimerSet).map(|record| record.event.clone()) {
-                Some(Event::TimerSet { until }) => until,
-                _ => {
-                    let until = self.log.now_ms().saturating_add(duration_ms);
-                    self.log.emit_event(&place.path, attempt, Event::TimerSet { until })?;
-                    crate::failpoint::hit("timer_set_after");
-                    until
-                }
-            };
+        let recorded = self.log.take_record(&place.path, attempt, EventKind::TimerSet);
+        let remaining_ms = match recorded.as_deref() {
+            Some(Record { event: Event::TimerSet { until }, at, .. }) => self.log.remaining_ms(*until, *at),
+            _ => {
+                let until = self.log.now_ms().saturating_add(duration_ms);
+                self.log.emit_event(&place.path, attempt, Event::TimerSet { until })?;
+                crate::failpoint::hit("timer_set_after");
+                duration_ms
+            }
+        };
         let _timer = self.log.start_timer();
-        self.effects.clock.sleep_until(until).await;
+        self.effects.clock.sleep_for(remaining_ms).await;
         Ok(plain_outcome(Value::Null))
     }
 

@@ -18,7 +18,7 @@ use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::Value;
 
 use super::block;
-use super::effect::{Effect, EffectFailure};
+use super::effect::{Effect, EffectFailure, RecordedFailure};
 use super::requests::{call_request, memory_request, merge_options, reject_secrets};
 use super::{Interpreter, Interrupt, StepContext, StepResult};
 use crate::effects::BoxFuture;
@@ -123,7 +123,7 @@ impl Interpreter {
         request: impl Fn() -> Result<Request, StepFailure>,
     ) -> StepResult {
         let mut first: Option<StepFailure> = None;
-        for attempt in 1.. {
+        for attempt in self.log.last_forgotten_attempt(&place.path) + 1.. {
             let failure = 'tried: {
                 // Bound first: a temporary of the `match` would be stored in the future across the await.
                 let request = match request() {
@@ -141,13 +141,16 @@ impl Interpreter {
                 EffectFailure::Halt(halt) => return Err(halt),
                 EffectFailure::Step(error, recorded) => (error, recorded),
             };
-            let (error, then) = match recorded {
-                Some(then) => (error, then),
-                None => self.record_failure(policy, place, attempt, error)?,
+            let (error, then, failed_at) = match recorded {
+                Some(RecordedFailure { then, at }) => (error, then, at),
+                None => {
+                    let (error, then) = self.record_failure(policy, place, attempt, error)?;
+                    (error, then, self.log.now_ms())
+                }
             };
             let first = first.get_or_insert(error);
             match then {
-                AfterFailure::Retry(at) => self.wait_for_retry(place, attempt, at).await,
+                AfterFailure::Retry(at) => self.wait_for_retry(place, attempt, at, failed_at).await,
                 AfterFailure::Fail | AfterFailure::Continue => {
                     return Err(Interrupt::Failed(first.clone(), place.path.clone()));
                 }
@@ -168,10 +171,12 @@ impl Interpreter {
         if let Some(prefix) = policy.error_prefix {
             error.message.insert_str(0, prefix);
         }
+        // Attempts before the run was reopened are no retries.
+        let tries = attempt.saturating_sub(self.log.last_forgotten_attempt(&place.path));
         let then = match (&policy.retry, policy.on_error) {
             // Without an attempt there is nothing to retry, and an effect with too large an output has happened.
-            (Some(rule), _) if (1..=rule.max).contains(&attempt) && error.code != Code::LimitOutput => {
-                let delay = delay_ms(rule, attempt, error.retry, &place.path);
+            (Some(rule), _) if (1..=rule.max).contains(&tries) && error.code != Code::LimitOutput => {
+                let delay = delay_ms(rule, tries, error.retry, &place.path);
                 AfterFailure::Retry(self.log.now_ms().saturating_add(delay))
             }
             (_, OnError::Fail) => AfterFailure::Fail,
@@ -185,13 +190,14 @@ impl Interpreter {
         }
     }
 
-    /// Waits until the next attempt, unless the record already contains it.
-    async fn wait_for_retry(&self, place: &StepContext, attempt: u32, at: u64) {
+    /// Waits until the time `at` of the next attempt, unless the record already contains it. `failed_at` is the time of the
+    /// failure.
+    async fn wait_for_retry(&self, place: &StepContext, attempt: u32, at: u64, failed_at: u64) {
         if !self.log.has_record(&place.path, attempt + 1, EventKind::StepStarted) {
             self.log.wait_until_live().await;
             let _activity = self.log.start_activity(place.enclosing.as_ref());
             crate::failpoint::hit("retry_wait_before");
-            self.effects.clock.sleep_until(at).await;
+            self.effects.clock.sleep_for(self.log.remaining_ms(at, failed_at)).await;
         }
     }
 

@@ -107,6 +107,9 @@ impl Interpreter {
         memory: Arc<dyn crate::journal::Journal>,
         created: &RunCreated,
     ) -> Interpreter {
+        let (started, usage) = log.forgotten_cost();
+        let ledger = budget::Budget::new(Ledger::default());
+        usage.iter().for_each(|usage| ledger.add_usage(Some(usage)));
         Interpreter {
             effects,
             log,
@@ -115,8 +118,8 @@ impl Interpreter {
             user: created.user.as_str().into(),
             agent: created.agent.as_deref().map(Into::into),
             depth: created.depth,
-            ledger: budget::Budget::new(Ledger::default()),
-            steps: AtomicU64::new(0),
+            ledger,
+            steps: AtomicU64::new(started),
             in_flight: semaphore::Semaphore::default(),
             pending_memory_writes: Mutex::default(),
         }

@@ -7,6 +7,7 @@
 
 mod activity;
 mod child_runs;
+mod forgotten;
 mod suspension;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -29,6 +30,7 @@ use crate::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
 use crate::publish::Publisher;
 pub(crate) use activity::{ActivityPause, ActivityScope, HostGuard};
 use child_runs::ChildRuns;
+use forgotten::ForgottenAttempts;
 use suspension::SuspendedStep;
 
 /// Whether a run may go beyond its record.
@@ -76,6 +78,7 @@ struct LogState {
     answers: HashMap<Path, Value>,
     resolutions: HashMap<(Path, u32), Resolution>,
     children: ChildRuns,
+    forgotten: ForgottenAttempts,
 }
 
 type RecordKey = (Path, u32, EventKind);
@@ -83,7 +86,7 @@ type RecordKey = (Path, u32, EventKind);
 /// The recorded outcome of an attempt.
 pub(crate) enum RecordedOutcome {
     Finished { output: Option<Value>, usage: Option<Usage>, memory: Vec<MemoryWrite> },
-    Failed { error: StepFailure, then: AfterFailure },
+    Failed { error: StepFailure, then: AfterFailure, at: u64 },
 }
 
 impl RunLog {
@@ -188,7 +191,7 @@ impl RunLog {
                 Some(RecordedOutcome::Finished { output: output.clone(), usage: *usage, memory: memory.clone() })
             }
             Event::StepFailed { error, then } => {
-                Some(RecordedOutcome::Failed { error: error.clone(), then: then.clone() })
+                Some(RecordedOutcome::Failed { error: error.clone(), then: then.clone(), at: record.at })
             }
             _ => None,
         }
@@ -391,6 +394,12 @@ impl RunLog {
         self.lock_state().failure.is_none()
     }
 
+    /// How long to wait until the time `until`, in milliseconds, if the wait began at the time `since`. Setting the clock
+    /// back does not make the wait longer than it was.
+    pub(crate) fn remaining_ms(&self, until: u64, since: u64) -> u64 {
+        until.saturating_sub(self.clock.now_ms().max(since))
+    }
+
     /// The current time, in milliseconds since the Unix epoch.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
@@ -414,6 +423,10 @@ impl LogState {
                 let (path, attempt) = (record.path.clone(), record.attempt);
                 self.resolutions.remove(&(path.clone(), attempt));
                 self.recorded.remove(&(path, attempt, EventKind::StepUncertain));
+                return;
+            }
+            Event::RunReopened { reset, continued, .. } => {
+                self.reopen(reset, continued);
                 return;
             }
             _ => {}

@@ -5,6 +5,7 @@ use std::task::{Poll, Waker};
 
 use flowloom_core::event::{Event, Resolution};
 use flowloom_core::path::Path;
+use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use super::{LogState, RunLog};
@@ -73,7 +74,7 @@ impl RunLog {
     /// Whether the step that a command is about may still begin to wait for it, because a block or function that runs
     /// now has it as a child effect.
     pub(crate) fn may_begin_to_wait(&self, command: &RunCommand) -> bool {
-        let Some(path) = command.action.path() else { return false };
+        let Some(path) = command.action.path().filter(|_| !command.action.needs_ended_run()) else { return false };
         let state = self.lock_state();
         let is_decided = state.suspended.contains_key(path)
             || state.answers.contains_key(path)
@@ -89,6 +90,7 @@ impl RunLog {
         let decided = match action {
             CommandAction::Cancel {} => Ok(false),
             CommandAction::Resume {} => Ok(self.wake_child_waits(&mut self.lock_state())),
+            CommandAction::Retry { .. } => Err(RunError::NotEnded(Status::Running)),
             CommandAction::Unknown {} => Err(RunError::UnknownCommand),
             CommandAction::Answer { path, value } => self.apply_answer(&path, value, sender).map(|()| true),
             CommandAction::Resolve { path, how } => self.apply_resolution(&path, how, sender).map(|()| true),

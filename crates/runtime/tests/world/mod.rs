@@ -1,6 +1,7 @@
 //! Scripted effects for the runtime's tests: seeded latencies on virtual time, and a count of the sent requests.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use flowloom_core::chat::{GenerateOptions, Message, Role, ToolCall, Usage};
@@ -24,13 +25,21 @@ use flowloom_runtime::sim::SimClock;
 pub(crate) struct World {
     pub(crate) clock: SimClock,
     seed: u64,
-    /// Number of sends by idempotency key.
+    /// Number of sends by path and idempotency key.
     pub(crate) sent: Arc<Mutex<BTreeMap<String, u32>>>,
+    /// Whether functions called `repairable` work.
+    is_repaired: Arc<AtomicBool>,
 }
 
 impl World {
     pub(crate) fn new(seed: u64) -> World {
-        World { clock: SimClock::new(1_000_000), seed, sent: Arc::default() }
+        World { clock: SimClock::new(1_000_000), seed, sent: Arc::default(), is_repaired: Arc::default() }
+    }
+
+    /// Lets functions called `repairable` work.
+    #[allow(dead_code, reason = "used by one of the tests that share this module")]
+    pub(crate) fn repair(&self) {
+        self.is_repaired.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn make_effects(&self) -> Effects {
@@ -47,11 +56,12 @@ impl World {
 
     /// Waits for the latency of an attempt: 0 to 15 ms, derived from seed and path.
     async fn wait_for_latency(&self, context: &EffectContext) {
-        *self.sent.lock().expect("not poisoned").entry(context.idempotency_key()).or_default() += 1;
+        let key = format!("{} {}", context.path, context.idempotency_key());
+        *self.sent.lock().expect("not poisoned").entry(key).or_default() += 1;
         let hash = Hasher::new().add_number(self.seed).add_text(context.path.as_str()).finish();
         let latency = u64::from(hash.as_bytes()[0] % 16);
         if latency > 0 {
-            self.clock.sleep_until(self.clock.now_ms() + latency).await;
+            self.clock.sleep_for(latency).await;
         }
     }
 }
@@ -147,12 +157,15 @@ impl Functions for World {
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
             match &*request.function {
-                "hang" => self.clock.sleep_until(u64::MAX).await,
+                "hang" => self.clock.sleep_for(u64::MAX).await,
                 _ => self.wait_for_latency(context).await,
             }
             match &*request.function {
                 "flaky" if context.attempt < 3 => {
                     Err(StepFailure::new_retryable(Code::FunctionFailed, format!("flaky {}", context.attempt)))
+                }
+                "repairable" if !self.is_repaired.load(Ordering::Relaxed) => {
+                    Err(StepFailure::new(Code::FunctionFailed, "not repaired"))
                 }
                 "broken" => Err(StepFailure::new(Code::FunctionFailed, "broken")),
                 "big" => Ok("x".repeat(1000).into()),

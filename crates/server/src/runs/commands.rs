@@ -1,4 +1,4 @@
-//! Commands to runs: `cancel`, `resume`, `answer` and `resolve`.
+//! Commands to runs: `cancel`, `resume`, `retry`, `answer` and `resolve`.
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
@@ -11,8 +11,10 @@ use flowloom_app::engines::LoadedRun;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::commands::{SentCommand, new_command};
 use flowloom_app::runs::open_steps::{select_question, select_uncertain};
+use flowloom_app::runs::retry::{build_retry, parse_step_path};
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
+use flowloom_core::id::RunId;
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 use flowloom_runtime::RunError;
@@ -24,7 +26,7 @@ use utoipa::ToSchema;
 use super::answer::{WaitQuery, open_own_run, respond_with_run};
 use super::run_schema::RunSchema;
 use super::start::idempotency_key;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, OptionalJsonBody};
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem};
@@ -60,30 +62,44 @@ impl CommandRequest {
         open_own_run(&self.server.app, &self.caller, &self.id).await
     }
 
-    /// Sends a command to the run and responds with the state of the run: 200 if the command was applied, 202 if it is
-    /// stored. `build` makes the command for the state of the run, and for the same command if the request is a repetition.
+    /// Sends a command to a run that has not ended, like [`CommandRequest::send_action`]. `build` makes the command for the
+    /// state of the run, and for the same command if the request is a repetition.
     async fn send_command(
         self,
         opened: LoadedRun,
         waiting: WaitQuery,
         build: impl FnOnce(&RunState, Option<&CommandAction>) -> ApiResult<CommandAction>,
     ) -> ApiResult<Response> {
-        let (run, state, key) = (opened.id, opened.state(), idempotency_key(&self.headers));
-        let known = match &key {
-            Some(key) => self.server.app.store.find_command_within(run, key)?,
-            None => None,
-        };
-        let (opened, known) = match known {
-            Some((receiver, known)) if receiver != run => {
-                (self.server.app.open_run_by_id(receiver).await?, Some(known))
-            }
-            known => (opened, known.map(|(_, known)| known)),
-        };
+        let (run, state, repeated) = (opened.id, opened.state(), self.find_repeated(opened.id)?);
+        let known = repeated.as_ref().map(|(_, action)| action);
         if known.is_none() && state.status.is_final() {
             return Err(RunError::Ended(state.status).into());
         }
-        let action = build(&state, known.as_ref().map(|known| &known.command.action))?;
-        let command = new_command(key, self.caller.user_id(), action);
+        let action = build(&state, known)?;
+        let receiver = match repeated {
+            Some((receiver, _)) if receiver != run => self.server.app.open_run_by_id(receiver).await?,
+            _ => opened,
+        };
+        self.send_action(run, receiver, waiting, action).await
+    }
+
+    /// What the command asked for of which this request is a repetition, and the run that received it: this run, or one of
+    /// its child runs.
+    fn find_repeated(&self, run: RunId) -> ApiResult<Option<(RunId, CommandAction)>> {
+        let Some(key) = idempotency_key(&self.headers) else { return Ok(None) };
+        let found = self.server.app.store.find_command_within(run, &key)?;
+        Ok(found.map(|(receiver, known)| (receiver, known.command.action)))
+    }
+
+    /// Sends a command and responds with the state of `run`: 200 if the command was applied, 202 if it is stored.
+    async fn send_action(
+        self,
+        run: RunId,
+        opened: LoadedRun,
+        waiting: WaitQuery,
+        action: CommandAction,
+    ) -> ApiResult<Response> {
+        let command = new_command(idempotency_key(&self.headers), self.caller.user_id(), action);
         let SentCommand { receiver, command, is_applied } = self.server.runs.send_command(opened, command).await?;
         let location =
             format!("/api/v1/runs/{receiver}/commands/{}", utf8_percent_encode(&command, RESERVED_CHARACTERS));
@@ -130,6 +146,35 @@ pub(crate) async fn resume_run(
         return respond_with_run(&call.server, active, waiting, &call.headers).await;
     }
     call.send_command(opened, waiting, |_, _| Ok(CommandAction::Resume {})).await
+}
+
+/// What a retry performs again.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetryRequest {
+    /// Path of a step: it and every step that started after it run again. Without it, only what failed runs again.
+    #[serde(default)]
+    from: Option<String>,
+}
+
+/// Retries a run that has ended. Succeeded steps are kept, and the limits and the budget go on counting.
+#[utoipa::path(post, path = "/api/v1/runs/{id}/retry", tag = "runs", operation_id = "retry_run", request_body = Option<RetryRequest>,
+    params(("id" = String, Path), WaitQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body are one command; the key is the id of the command")), security(("key" = ["run"])),
+    responses((status = 200, description = "The run continues; the body is its state", content((RunSchema = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The command is stored and will be applied; `Location` names it", body = RunSchema),
+        (status = 404, description = "The run does not exist, or belongs to another user"),
+        (status = 409, description = "The run has not ended, nothing failed, or there is no such step")))]
+pub(crate) async fn retry_run(
+    call: CommandRequest,
+    QueryParams(waiting): QueryParams<WaitQuery>,
+    OptionalJsonBody(request): OptionalJsonBody<RetryRequest>,
+) -> ApiResult<Response> {
+    let opened = call.open_run().await?;
+    let action = match call.find_repeated(opened.id)? {
+        Some(_) => CommandAction::Retry { from: request.from.as_deref().and_then(parse_step_path) },
+        None => build_retry(&call.server.app, &opened, request.from.as_deref())?,
+    };
+    call.send_action(opened.id, opened, waiting, action).await
 }
 
 /// The answer to a question of a run.

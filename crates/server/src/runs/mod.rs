@@ -22,6 +22,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(read::replay_run))
         .routes(routes!(commands::cancel_run))
         .routes(routes!(commands::resume_run))
+        .routes(routes!(commands::retry_run))
         .routes(routes!(commands::answer_run))
         .routes(routes!(commands::resolve_run))
         .routes(routes!(read_command::get_command))

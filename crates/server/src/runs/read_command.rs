@@ -23,7 +23,7 @@ use crate::problem::{ApiResult, Problem};
 pub(crate) struct CommandSchema {
     /// Its id: the `Idempotency-Key` of the request, or a generated one.
     id: String,
-    /// `cancel`, `resume`, `answer` or `resolve`.
+    /// `cancel`, `resume`, `retry`, `answer` or `resolve`.
     action: &'static str,
     /// Path of the step that it is about; absent if it is about the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -137,7 +137,7 @@ impl CommandPost {
                 false => Err(JournalError::CommandReused(command.id.clone()).into()),
             };
         }
-        if let Some(status) = ended {
+        if let Some(status) = ended.filter(|_| !command.action.needs_ended_run()) {
             let record = CommandRecord::decide_late(command.clone(), *at, status);
             return Ok((PostedCommand { record, has_worker }, Vec::new()));
         }

@@ -1,0 +1,34 @@
+//! Retrying a run that has ended.
+
+use flowloom_core::path::Path;
+use flowloom_runtime::RunError;
+use flowloom_runtime::command::CommandAction;
+use flowloom_runtime::reopen::select_steps;
+use flowloom_store::RunFilter;
+
+use crate::engines::{App, LoadedRun};
+use crate::error::AppError;
+
+/// Builds the command that retries a run: from the step at `from`, or only what failed. Fails if the run cannot be retried
+/// in this way; the worker that applies the command checks it again.
+pub fn build_retry(app: &App, opened: &LoadedRun, from: Option<&str>) -> Result<CommandAction, AppError> {
+    let from = from.and_then(parse_step_path);
+    select_steps(&opened.state(), &opened.records, from.as_ref())?;
+    check_last_turn(app, opened)?;
+    Ok(CommandAction::Retry { from })
+}
+
+/// The path of a step as a person writes it, possibly without the leading slash.
+pub fn parse_step_path(text: &str) -> Option<Path> {
+    Path::parse(text).or_else(|| Path::parse(&format!("/{text}")))
+}
+
+/// Fails if the run is a turn of a conversation that has later turns: its end would overwrite them.
+fn check_last_turn(app: &App, opened: &LoadedRun) -> Result<(), AppError> {
+    let Some(row) = app.store.get_run(opened.id)?.filter(|row| row.thread_key.is_some()) else { return Ok(()) };
+    let turns = RunFilter { user: Some(row.user), thread_key: row.thread_key, limit: 1, ..RunFilter::default() };
+    match app.store.list_runs_matching(&turns)?.first() {
+        Some(last) if last.id != opened.id => Err(RunError::LaterTurn(last.id).into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,74 @@
+//! Attempts whose results no longer count, because the run was reopened. The interpreter does not find them in the
+//! record. What they cost still counts.
+
+use std::collections::{HashMap, HashSet};
+
+use flowloom_core::chat::Usage;
+use flowloom_core::event::{Event, EventKind};
+use flowloom_core::path::Path;
+
+use super::{LogState, RunLog};
+use crate::command::DecidedCommand;
+
+/// Attempts whose results no longer count.
+#[derive(Default)]
+pub(super) struct ForgottenAttempts {
+    /// The last attempt of each step.
+    last: HashMap<Path, u32>,
+    /// Number of attempts of steps that were started.
+    started: u64,
+    usage: Vec<Usage>,
+}
+
+impl RunLog {
+    /// Reopens the run: appends the event, and stores it together with the decisions about the commands to the run that had
+    /// ended.
+    pub(crate) fn reopen_run(&self, reopened: Event, decided: Vec<DecidedCommand>) {
+        let mut state = self.lock_state();
+        if let Event::RunReopened { reset, continued, .. } = &reopened {
+            state.reopen(reset, continued);
+        }
+        state.live = state.outcomes.is_empty();
+        self.push_event(&mut state, &Path::root(), 0, reopened);
+        state.pending.decided.extend(decided);
+    }
+
+    /// Number of the last attempt of a step that no longer counts; 0 if there is none.
+    pub(crate) fn last_forgotten_attempt(&self, path: &Path) -> u32 {
+        let state = self.lock_state();
+        state.forgotten.last.get(path).copied().unwrap_or_default()
+    }
+
+    /// Number of steps that were started and no longer count, and the usage of those that finished.
+    pub(crate) fn forgotten_cost(&self) -> (u64, Vec<Usage>) {
+        let state = self.lock_state();
+        (state.forgotten.started, state.forgotten.usage.clone())
+    }
+}
+
+impl LogState {
+    /// Removes the steps in `reset`, the end of the effects in `continued`, and the end of the run from the record that the
+    /// interpreter follows.
+    pub(super) fn reopen(&mut self, reset: &[Path], continued: &[Path]) {
+        let (reset, continued): (HashSet<&Path>, HashSet<&Path>) = (reset.iter().collect(), continued.iter().collect());
+        let LogState { recorded, outcomes, forgotten, .. } = self;
+        recorded.remove(&(Path::root(), 0, EventKind::RunFinished));
+        recorded.retain(|(path, _, kind), _| *kind != EventKind::StepAborted || !continued.contains(path));
+        recorded.retain(|(path, attempt, _), record| {
+            if !reset.contains(path) {
+                return true;
+            }
+            outcomes.remove(&record.seq);
+            let last = forgotten.last.entry(path.clone()).or_default();
+            *last = (*last).max(*attempt);
+            match &record.event {
+                Event::StepStarted { .. } => forgotten.started += 1,
+                Event::StepFinished { usage, .. } => forgotten.usage.extend(*usage),
+                _ => {}
+            }
+            false
+        });
+        self.answers.retain(|path, _| !reset.contains(path));
+        self.resolutions.retain(|(path, _), _| !reset.contains(path));
+    }
+}
