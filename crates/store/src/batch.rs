@@ -8,12 +8,14 @@ use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::render;
+use flowloom_core::status::Status;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::journal::{Batch, Lease, thread_namespace};
 
 use crate::abandoned::is_progress;
+use crate::checksum::{RunColumns, StatusColumns, memory_checksum};
 use crate::commands::{self, CausedCommand};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
@@ -109,10 +111,24 @@ impl BatchWrite {
         if let Some(thread_key) = thread_key {
             self.check_turn(connection, user, thread_key)?;
         }
-        let sql = "insert into run (id, epoch, worker, created_at, format, name, status, user_id, bundle, workflow, \
-                   thread_key, parent, parent_path) values ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9, $10, $11, $12)";
+        let sql = "insert into run (id, epoch, worker, created_at, format, name, user_id, bundle, workflow, thread_key, \
+                   parent, parent_path, checksum, status, status_seq, status_checksum) \
+                   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
         let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
         let (epoch, worker, format) = (self.lease.epoch, self.worker.name(), created.format.name());
+        let columns = RunColumns {
+            id: record.run,
+            created_at: record.at,
+            format,
+            name,
+            user,
+            bundle: &bundle,
+            workflow: workflow.as_deref(),
+            thread_key: thread_key.as_deref(),
+            parent: parent.as_ref(),
+        };
+        let status = StatusColumns { status: Status::Queued.name(), finished_at: None, seq: record.seq };
+        let (checksum, status_checksum) = (columns.checksum(), status.checksum(record.run));
         let parent_run = parent.as_ref().map(|parent| parent.run.to_string());
         let parent_path = parent.as_ref().map(|parent| parent.path.as_str().to_owned());
         let params = params![
@@ -127,7 +143,11 @@ impl BatchWrite {
             workflow,
             thread_key,
             &parent_run,
-            &parent_path
+            &parent_path,
+            checksum,
+            status.status,
+            status.seq,
+            status_checksum,
         ];
         connection.execute_unchecked(sql, params)
     }
@@ -181,33 +201,50 @@ struct LockedRun {
 /// Updates the other tables that an event affects.
 fn project_event(connection: &DbConnection, number: i64, user: &str, record: &Record) -> Result<(), StoreError> {
     match &record.event {
-        Event::RunStarted { .. } | Event::RunReopened { .. } => set_status(connection, number, "running", None),
-        Event::RunSuspended { status } => set_status(connection, number, status.name(), None),
-        Event::RunFinished { status, thread, .. } => {
-            let store_thread = |thread| write_memory(connection, &thread_namespace(user), thread);
-            thread.as_ref().map_or(Ok(()), store_thread)?;
-            set_status(connection, number, status.name(), Some(record.at as i64))
+        Event::RunFinished { thread: Some(thread), .. } => write_memory(connection, &thread_namespace(user), thread)?,
+        Event::StepFinished { memory, .. } => {
+            memory.iter().try_for_each(|write| write_memory(connection, user, write))?;
         }
-        Event::StepFinished { memory, .. } => memory.iter().try_for_each(|write| write_memory(connection, user, write)),
+        _ => {}
+    }
+    status_after(&record.event).map_or(Ok(()), |status| set_status(connection, number, record, status))
+}
+
+/// The status that an event gives its run; `None` if it does not change it.
+pub(crate) fn status_after(event: &Event) -> Option<Status> {
+    match event {
         // The run continues after the command that ended its wait.
-        Event::Answered { .. } | Event::Resolved { .. } => set_status(connection, number, "running", None),
-        _ => Ok(()),
+        Event::RunStarted { .. }
+        | Event::Answered { .. }
+        | Event::Resolved { .. }
+        | Event::ChildResumed { .. }
+        | Event::RunReopened { .. } => Some(Status::Running),
+        Event::RunSuspended { status } | Event::RunFinished { status, .. } => Some(*status),
+        _ => None,
     }
 }
 
-fn set_status(connection: &DbConnection, number: i64, status: &str, finished: Option<i64>) -> Result<(), StoreError> {
-    let sql =
-        "update run set status = $1, finished_at = $2, worker = case when $2 is null then worker end where number = $3";
-    connection.execute_unchecked(sql, params![status, finished, number])
+fn set_status(connection: &DbConnection, number: i64, record: &Record, status: Status) -> Result<(), StoreError> {
+    let finished_at = matches!(record.event, Event::RunFinished { .. }).then_some(record.at);
+    let columns = StatusColumns { status: status.name(), finished_at, seq: record.seq };
+    let sql = "update run set status = $1, finished_at = $2, worker = case when $2 is null then worker end, \
+               status_seq = $3, status_checksum = $4 where number = $5";
+    let finished = finished_at.map(|at| at as i64);
+    connection
+        .execute_unchecked(sql, params![columns.status, finished, columns.seq, columns.checksum(record.run), number])
 }
 
 pub(crate) fn write_memory(connection: &DbConnection, namespace: &str, write: &MemoryWrite) -> Result<(), StoreError> {
     flowloom_runtime::failpoint::hit("memory_write_before");
-    let set =
-        "insert into memory values ($1, $2, $3) on conflict (namespace, key) do update set value = excluded.value";
+    let set = "insert into memory (namespace, key, value, checksum) values ($1, $2, $3, $4) \
+               on conflict (namespace, key) do update set value = excluded.value, checksum = excluded.checksum";
     let forget = "delete from memory where namespace = $1 and key = $2";
     match &write.value {
-        Some(value) => connection.execute_unchecked(set, params![namespace, &write.key, &render::to_json(value)]),
+        Some(value) => {
+            let text = render::to_json(value);
+            let checksum = memory_checksum(namespace, &write.key, &text);
+            connection.execute_unchecked(set, params![namespace, &write.key, &text, checksum])
+        }
         None => connection.execute_unchecked(forget, params![namespace, &write.key]),
     }
 }

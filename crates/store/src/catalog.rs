@@ -1,20 +1,23 @@
 //! Tables next to the journal: bundles and the list of runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flowloom_core::event::{MemoryWrite, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
+use flowloom_core::status::Status;
 
+use crate::check::Damage;
 use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::{Corruption, StoreError};
 use crate::rows;
-use crate::run_row::{RunFilter, RunRow};
+use crate::run_row::{RUN_COLUMNS, RunFilter, RunRow, StoredRunRow};
 use crate::store::Store;
 use crate::worker::LivingWorkers;
 
-const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, worker, user_id, workflow, thread_key, \
-                           parent";
+/// Stands for every status that is unknown.
+const DAMAGED: &str = "damaged";
 
 /// SQL condition of a [`RunFilter`]; parameters `$1` to `$7`.
 const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
@@ -34,7 +37,7 @@ impl Store {
         self.lock_bundles().insert(hash, content.clone());
     }
 
-    /// Reads a bundle by its hash. Fails with `StoreCorrupt` if it is missing.
+    /// Reads a bundle by its hash. Fails with `StoreCorrupt` if it is missing or damaged.
     pub fn read_bundle(&self, hash: Hash) -> Result<Arc<str>, StoreError> {
         if let Some(waiting) = self.lock_bundles().get(&hash) {
             return Ok(waiting.clone());
@@ -42,7 +45,11 @@ impl Store {
         let sql = "select content from bundle where hash = $1";
         let content: Option<String> =
             self.read_with(|db| db.query_first(sql, params![&hash.to_string()], |row| row.get(0)))?;
-        content.map(Into::into).ok_or(StoreError::Corrupt(Corruption::MissingBundle(hash)))
+        let content = content.ok_or(StoreError::Corrupt(Corruption::MissingBundle(hash)))?;
+        match Hash::of_bytes(content.as_bytes()) == hash {
+            true => Ok(content.into()),
+            false => Err(StoreError::Corrupt(Corruption::Bundle(hash))),
+        }
     }
 
     /// The `limit` newest runs, newest first.
@@ -50,7 +57,20 @@ impl Store {
         self.list_runs_matching(&RunFilter { limit, ..RunFilter::default() })
     }
 
-    /// The runs that match a filter, newest first.
+    /// The `limit` newest runs, newest first, without those that are damaged, and the damage to the list of runs.
+    pub fn list_intact_runs(&self, limit: u32) -> Result<(Vec<RunRow>, Vec<Damage>), StoreError> {
+        if self.runs.is_some() {
+            return Ok((self.list_runs(limit)?, Vec::new()));
+        }
+        let sql = format!("select {RUN_COLUMNS} from run order by number desc limit $1");
+        let rows = self.read_with(|db| {
+            let living = self.worker.living_workers(db)?;
+            db.query_rows(&sql, params![limit], |row| Ok(self.parse_run_row(row, &living).ok()))
+        })?;
+        Ok((rows.into_iter().flatten().collect(), self.check_run_list()?))
+    }
+
+    /// The runs that match a filter, newest first. Fails with `StoreCorrupt` if one of them is damaged.
     pub fn list_runs_matching(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_runs_matching(filter).into_iter().map(|row| self.with_is_driven(row)).collect());
@@ -101,13 +121,19 @@ impl Store {
         }
     }
 
-    /// Number of runs by status.
+    /// Number of runs by status. Runs with an unreadable status are counted as `damaged`.
     pub fn count_by_status(&self) -> Result<Vec<(String, u64)>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.count_by_status());
         }
-        let sql = "select status, count(*) from run group by status order by status";
-        self.read_with(|db| db.query_rows(sql, &[], |row| Ok((row.get(0)?, row.get_count(1)?))))
+        let sql = "select status, count(*) from run group by status";
+        let rows: Vec<(String, u64)> =
+            self.read_with(|db| db.query_rows(sql, &[], |row| Ok((row.get(0)?, row.get_count(1)?))))?;
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for (status, count) in rows {
+            *counts.entry(Status::parse(&status).map_or(DAMAGED, Status::name)).or_default() += count;
+        }
+        Ok(counts.into_iter().map(|(status, count)| (status.to_owned(), count)).collect())
     }
 
     /// Finds a run by id, by a unique prefix of an id, or by the word `last`. Fails with `RunNotFound` or
@@ -118,6 +144,12 @@ impl Store {
             _ => format!("select {RUN_COLUMNS} from run where substr(id, 1, length($1)) = $1 order by id limit 4"),
         };
         let found = self.select_runs(&sql, params![&name.to_lowercase()])?;
+        // Damage can hide runs.
+        if (found.is_empty() || name == "last")
+            && let Some(damage) = self.check_run_pages()?
+        {
+            return Err(StoreError::Corrupt(Corruption::File(damage)));
+        }
         match found.as_slice() {
             [] if name == "last" => Err(StoreError::NoRuns),
             [] => Err(StoreError::NoRunMatches(name.to_owned())),
@@ -135,32 +167,17 @@ impl Store {
     }
 
     fn select_runs(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<RunRow>, StoreError> {
-        let rows = self.read_with(|db| {
+        self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
             db.query_rows(sql, params, |row| self.parse_run_row(row, &living))
-        })?;
-        Ok(rows.into_iter().flatten().collect())
+        })
     }
 
-    fn parse_run_row(&self, row: &DbRow<'_>, living: &LivingWorkers) -> Result<Option<RunRow>, StoreError> {
-        let Some(id) = RunId::parse(&row.get::<String>(0)?) else { return Ok(None) };
-        let finished_at: Option<i64> = row.get(2)?;
-        let worker: Option<String> = row.get(6)?;
+    fn parse_run_row(&self, row: &DbRow<'_>, living: &LivingWorkers) -> Result<RunRow, StoreError> {
+        let StoredRunRow { row, worker, .. } = StoredRunRow::read(row)?;
         let is_driven =
-            finished_at.is_none() && worker.is_some_and(|worker| self.worker.is_driven_by(&worker, id, living));
-        Ok(Some(RunRow {
-            id,
-            created_at: row.get_count(1)?,
-            finished_at: finished_at.map(|at| at as u64),
-            format: row.get(3)?,
-            name: row.get(4)?,
-            workflow: row.get(8)?,
-            user: row.get(7)?,
-            thread_key: row.get(9)?,
-            parent: row.get::<Option<String>>(10)?.as_deref().and_then(RunId::parse),
-            status: row.get(5)?,
-            is_driven,
-        }))
+            row.finished_at.is_none() && worker.is_some_and(|worker| self.worker.is_driven_by(&worker, row.id, living));
+        Ok(RunRow { is_driven, ..row })
     }
 
     /// Writes to a user's memory, as a step with memory writes does.

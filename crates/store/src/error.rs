@@ -98,7 +98,7 @@ pub enum StoreError {
         alternative: &'static str,
     },
     /// The data is damaged.
-    #[error("{0}")]
+    #[error("{0}{advice}", advice = .0.advice())]
     Corrupt(Corruption),
     /// The journal refuses.
     #[error(transparent)]
@@ -164,11 +164,26 @@ pub enum Corruption {
     /// A run's bundle is missing.
     #[error("the bundle {0} is missing from the database")]
     MissingBundle(Hash),
+    /// A run's bundle does not have its hash.
+    #[error("the bundle {0} is damaged: its content has another hash")]
+    Bundle(Hash),
     /// The first event of a run is missing.
     #[error("run {0} has no run_created event")]
     NotCreated(RunId),
+    /// The row of a run fails its checksum.
+    #[error("run {0} is damaged: the checksum of its row is wrong")]
+    Run(RunId),
+    /// The status of a run fails its checksum, or is unknown.
+    #[error("run {0} is damaged: the checksum of its status is wrong")]
+    RunStatus(RunId),
+    /// A row of the list of runs has no readable id.
+    #[error("row {number} of the list of runs is damaged")]
+    RunRow {
+        /// Number of the row.
+        number: i64,
+    },
     /// An event cannot be read.
-    #[error("event {seq} of run {run} is damaged: {what}; restore a backup")]
+    #[error("event {seq} of run {run} is damaged: {what}")]
     Event {
         /// The run.
         run: RunId,
@@ -194,6 +209,17 @@ pub enum Corruption {
     /// The file has a schema version that the program does not know.
     #[error("its schema version {0} is not supported")]
     SchemaVersion(i64),
+}
+
+impl Corruption {
+    /// What to do, at the end of the message.
+    fn advice(&self) -> &'static str {
+        match self {
+            // The file may be a backup.
+            Corruption::File(_) | Corruption::NotSqlite(_) | Corruption::SchemaVersion(_) => "",
+            _ => "; check the database with flowloom doctor --read-data, and restore a backup",
+        }
+    }
 }
 
 /// Why a backup cannot be written or restored.

@@ -13,6 +13,7 @@ use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, thread_namespace};
 
 use crate::batch::{BatchEffects, BatchWrite, write_memory};
+use crate::checksum::memory_checksum;
 use crate::commands::Mailboxes;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::{Corruption, StoreError};
@@ -120,11 +121,11 @@ impl Journal for Store {
 
     fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
         Box::pin(async move {
-            let sql = "select key, value from memory where namespace = $1 order by key";
+            let sql = "select key, value, checksum from memory where namespace = $1 order by key";
             let rows = self.read_with(|db| {
                 db.query_rows(sql, params![namespace], |row| {
                     let key: String = row.get(0)?;
-                    let value = parse_memory_value(&key, &row.get::<String>(1)?)?;
+                    let value = parse_memory(namespace, &key, &row.get::<String>(1)?, row.get(2)?)?;
                     Ok((key.as_str().into(), value))
                 })
             })?;
@@ -138,9 +139,11 @@ impl Journal for Store {
         key: &'a str,
     ) -> BoxFuture<'a, Result<Option<Value>, JournalError>> {
         Box::pin(async move {
-            let sql = "select value from memory where namespace = $1 and key = $2";
+            let sql = "select value, checksum from memory where namespace = $1 and key = $2";
             let value = self.read_with(|db| {
-                db.query_first(sql, params![namespace, key], |row| parse_memory_value(key, &row.get::<String>(0)?))
+                db.query_first(sql, params![namespace, key], |row| {
+                    parse_memory(namespace, key, &row.get::<String>(0)?, row.get(1)?)
+                })
             })?;
             Ok(value)
         })
@@ -258,7 +261,11 @@ fn read_run_lease(connection: &DbConnection, run: RunId) -> Result<RunLease, Sto
     found.ok_or_else(|| JournalError::RunNotFound(run).into())
 }
 
-fn parse_memory_value(key: &str, text: &str) -> Result<Value, StoreError> {
-    parse_value(text)
-        .map_err(|error| StoreError::Corrupt(Corruption::Memory { key: key.to_owned(), what: error.to_string() }))
+/// Verifies and parses an entry of a memory. Fails with `StoreCorrupt`.
+pub(crate) fn parse_memory(namespace: &str, key: &str, text: &str, checksum: i64) -> Result<Value, StoreError> {
+    let corrupt = |what: String| StoreError::Corrupt(Corruption::Memory { key: key.to_owned(), what });
+    if memory_checksum(namespace, key, text) != checksum {
+        return Err(corrupt("its checksum is wrong".to_owned()));
+    }
+    parse_value(text).map_err(|error| corrupt(error.to_string()))
 }

@@ -8,6 +8,8 @@ mod abandoned;
 mod backup;
 mod batch;
 mod catalog;
+mod check;
+mod checksum;
 mod commands;
 mod commit_thread;
 mod db;
@@ -18,6 +20,7 @@ mod idempotency;
 mod journal;
 mod keys;
 mod memory_runs;
+mod migrate_checksums;
 mod notifications;
 mod prune;
 mod readers;
@@ -32,6 +35,7 @@ mod writer;
 
 pub use abandoned::AbandonedRun;
 pub use backup::restore_backup;
+pub use check::{CheckedRows, Damage};
 pub use commands::PostedCommand;
 pub use db::postgres::Database;
 pub use definitions::{

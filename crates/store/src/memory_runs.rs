@@ -11,6 +11,7 @@ use flowloom_runtime::command::{CommandRecord, RunCommand};
 use flowloom_runtime::inbox::MemoryInbox;
 use flowloom_runtime::journal::{Batch, Lease, LeaseState};
 
+use crate::batch::status_after;
 use crate::commands::{
     CancelledChildren, CausedCommand, PostedCommand, cancel_command, find_cancelled, resume_command,
 };
@@ -36,7 +37,6 @@ struct MemoryState {
 
 struct StoredRun {
     row: RunRow,
-    parent: Option<ParentStep>,
     epoch: u64,
     records: Vec<Arc<Record>>,
     inbox: MemoryInbox,
@@ -85,11 +85,11 @@ impl MemoryRuns {
             .filter(|stored| stored.epoch == lease.epoch)
             .ok_or(JournalError::OwnershipLost)?;
         for record in records {
+            if let Some(status) = status_after(&record.event) {
+                status.name().clone_into(&mut stored.row.status);
+            }
             match &record.event {
-                Event::RunStarted { .. } => "running".clone_into(&mut stored.row.status),
-                Event::RunSuspended { status } => status.name().clone_into(&mut stored.row.status),
-                Event::RunFinished { status, .. } => {
-                    status.name().clone_into(&mut stored.row.status);
+                Event::RunFinished { .. } => {
                     stored.row.finished_at = Some(record.at);
                     state.finished.push_back(lease.run);
                 }
@@ -215,7 +215,7 @@ impl MemoryRuns {
 
 impl MemoryState {
     fn find_parent(&self, run: RunId) -> Option<RunId> {
-        self.runs.get(&run)?.row.parent
+        self.runs.get(&run)?.row.parent.as_ref().map(|parent| parent.run)
     }
 
     fn unfinished_children(&self, run: RunId) -> Vec<RunId> {
@@ -245,7 +245,7 @@ impl MemoryState {
             if ancestor.is_driven {
                 return (caused, true);
             }
-            next = ancestor.row.parent;
+            next = ancestor.row.parent.as_ref().map(|parent| parent.run);
         }
         (caused, false)
     }
@@ -261,7 +261,7 @@ impl MemoryState {
         for id in self.unfinished_children(record.run) {
             let Some(child) = self.runs.get_mut(&id) else { continue };
             let cancel = cancel_command();
-            if child.parent.as_ref().is_some_and(is_cancelled)
+            if child.row.parent.as_ref().is_some_and(is_cancelled)
                 && child.inbox.post_command(cancel.clone(), record.at).is_ok()
             {
                 caused.push((id, cancel));
@@ -273,9 +273,8 @@ impl MemoryState {
 
 impl StoredRun {
     fn new(record: &Record, created: &RunCreated, lease: Lease) -> StoredRun {
-        let (row, parent) = (new_run_row(record, created), created.parent.clone());
-        let records = Vec::with_capacity(8);
-        StoredRun { row, parent, epoch: lease.epoch, records, inbox: MemoryInbox::default(), is_driven: true }
+        let (row, records) = (new_run_row(record, created), Vec::with_capacity(8));
+        StoredRun { row, epoch: lease.epoch, records, inbox: MemoryInbox::default(), is_driven: true }
     }
 }
 
@@ -289,7 +288,7 @@ fn new_run_row(record: &Record, created: &RunCreated) -> RunRow {
         workflow: created.workflow.clone(),
         user: created.user.clone(),
         thread_key: created.thread_key.clone(),
-        parent: created.parent.as_ref().map(|parent| parent.run),
+        parent: created.parent.clone(),
         status: "queued".to_owned(),
         is_driven: false,
     }

@@ -9,9 +9,9 @@ use flowloom_core::json::parse_value;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::render;
-use flowloom_core::value::Value;
 use flowloom_runtime::JournalError;
 
+use crate::checksum::{EventColumns, StatusColumns};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::{Corruption, StoreError};
 
@@ -31,6 +31,7 @@ pub(crate) struct EventRow {
     kind: &'static str,
     data: Option<String>,
     blob: Option<(String, String)>,
+    checksum: i64,
 }
 
 impl EventRow {
@@ -44,6 +45,7 @@ impl EventRow {
             kind: record.event.name(),
             data: None,
             blob: None,
+            checksum: 0,
         };
         match &record.event {
             Event::StepFinished { output: Some(output), usage, memory }
@@ -61,7 +63,19 @@ impl EventRow {
             }
             event => stored.data = event.data_json().map_err(StoreError::Unserializable)?,
         }
+        stored.checksum = stored.columns().checksum(record.run, record.seq);
         Ok(stored)
+    }
+
+    fn columns(&self) -> EventColumns<'_> {
+        EventColumns {
+            at: self.at,
+            path: self.path.as_str(),
+            attempt: self.attempt.into(),
+            kind: self.kind,
+            data: self.data.as_deref(),
+            output: self.blob.as_ref().map(|(hash, _)| hash.as_str()),
+        }
     }
 
     pub(crate) fn insert_into(&self, connection: &DbConnection, run: i64) -> Result<(), StoreError> {
@@ -69,40 +83,94 @@ impl EventRow {
             connection
                 .execute_unchecked("insert into blob values ($1, $2) on conflict do nothing", params![hash, content])?;
         }
-        let sql = "insert into event (id, at, path, attempt, kind, data, output) values ($1, $2, $3, $4, $5, $6, $7)";
+        let sql = "insert into event (id, at, path, attempt, kind, data, output, checksum) \
+                   values ($1, $2, $3, $4, $5, $6, $7, $8)";
         let id = run * MAX_EVENTS_PER_RUN + self.seq as i64;
-        let hash = self.blob.as_ref().map(|(hash, _)| hash.as_str());
-        let path = self.path.as_str();
-        connection.execute_unchecked(sql, params![id, self.at, path, self.attempt, self.kind, &self.data, hash])
+        let EventColumns { at, path, attempt, kind, data, output } = self.columns();
+        connection.execute_unchecked(sql, params![id, at, path, attempt, kind, data, output, self.checksum])
     }
 }
 
-/// The events of a run after `after`, at most `most`.
+/// The events of a run after `after`, at most `most`. Fails with `StoreCorrupt` if one is damaged or missing.
 pub(crate) fn read_events(
     connection: &DbConnection,
     run: RunId,
     after: u64,
     most: u32,
 ) -> Result<Vec<Arc<Record>>, StoreError> {
-    let number = read_run_number(connection, run)?;
-    let sql = "select event.id, at, path, attempt, kind, data, blob.content from event \
+    let stored = read_stored_run(connection, run)?;
+    let sql = "select event.id, at, path, attempt, kind, data, output, checksum, blob.content from event \
                left join blob on blob.hash = event.output where event.id > $1 and event.id < $2 order by event.id limit $3";
-    let bounds = params![number * MAX_EVENTS_PER_RUN + after as i64, (number + 1) * MAX_EVENTS_PER_RUN, most];
-    connection.query_rows(sql, bounds, |row| parse_record(row, run).map(Arc::new))
+    let first = stored.number.saturating_mul(MAX_EVENTS_PER_RUN);
+    let bounds = params![first.saturating_add(after as i64), first.saturating_add(MAX_EVENTS_PER_RUN), most];
+    let mut next = after + 1;
+    let records = connection.query_rows(sql, bounds, |row| {
+        let found = row.get::<i64>(0)?;
+        if found != first + next as i64 {
+            return Err(missing_event(run, next));
+        }
+        next += 1;
+        parse_record(row, run, next - 1).map(Arc::new)
+    })?;
+    if records.len() < most as usize && next <= stored.status_seq {
+        // The run may have been deleted after its row was read.
+        read_stored_run(connection, run)?;
+        return Err(missing_event(run, next));
+    }
+    Ok(records)
 }
 
-fn parse_record(row: &DbRow<'_>, run: RunId) -> Result<Record, StoreError> {
-    let seq = (row.get::<i64>(0)? % MAX_EVENTS_PER_RUN) as u64;
+fn missing_event(run: RunId, seq: u64) -> StoreError {
+    StoreError::Corrupt(Corruption::Event { run, seq, what: "it is missing".to_owned() })
+}
+
+fn parse_record(row: &DbRow<'_>, run: RunId, seq: u64) -> Result<Record, StoreError> {
     let corrupt = |what: String| StoreError::Corrupt(Corruption::Event { run, seq, what });
-    let (path, kind): (String, String) = (row.get(2)?, row.get(4)?);
-    let (data, blob): (Option<String>, Option<String>) = (row.get(5)?, row.get(6)?);
+    let StoredEvent { at, path, attempt, kind, data, output, checksum, content } =
+        StoredEvent::read(row).map_err(|error| corrupt(error.to_string()))?;
+    let columns =
+        EventColumns { at, path: &path, attempt, kind: &kind, data: data.as_deref(), output: output.as_deref() };
+    if columns.checksum(run, seq) != checksum {
+        return Err(corrupt("its checksum is wrong".to_owned()));
+    }
     let mut event = parse_event(&kind, data.as_deref()).map_err(|error| corrupt(error.to_string()))?;
-    if let (Some(content), Event::StepFinished { output, .. }) = (blob, &mut event) {
-        let value: Value = parse_value(&content).map_err(|error| corrupt(error.to_string()))?;
-        *output = Some(value);
+    if let (Some(hash), Event::StepFinished { output, .. }) = (output, &mut event) {
+        let content = content.ok_or_else(|| corrupt("its output is missing".to_owned()))?;
+        if Hash::of_bytes(content.as_bytes()).to_string() != hash {
+            return Err(corrupt("its output is damaged".to_owned()));
+        }
+        *output = Some(parse_value(&content).map_err(|error| corrupt(error.to_string()))?);
     }
     let path = Path::parse(&path).ok_or_else(|| corrupt(format!("{path:?} is no path")))?;
-    Ok(Record { run, seq, at: row.get_count(1)?, path, attempt: row.get_count(3)? as u32, event })
+    Ok(Record { run, seq, at, path, attempt: attempt as u32, event })
+}
+
+/// The columns of an event as they are stored.
+struct StoredEvent {
+    at: u64,
+    path: String,
+    attempt: u64,
+    kind: String,
+    data: Option<String>,
+    output: Option<String>,
+    checksum: i64,
+    /// The output, if it is stored on its own.
+    content: Option<String>,
+}
+
+impl StoredEvent {
+    fn read(row: &DbRow<'_>) -> Result<StoredEvent, StoreError> {
+        Ok(StoredEvent {
+            at: row.get_count(1)?,
+            path: row.get(2)?,
+            attempt: row.get_count(3)?,
+            kind: row.get(4)?,
+            data: row.get(5)?,
+            output: row.get(6)?,
+            checksum: row.get(7)?,
+            content: row.get(8)?,
+        })
+    }
 }
 
 fn parse_event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Error> {
@@ -115,9 +183,25 @@ fn parse_event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Erro
     }
 }
 
-/// Number of a run. Fails with `RunNotFound`.
-pub(crate) fn read_run_number(connection: &DbConnection, run: RunId) -> Result<i64, StoreError> {
-    let found =
-        connection.query_first("select number from run where id = $1", params![&run.to_string()], |row| row.get(0))?;
+/// What a read of a run's events needs of its row.
+struct StoredRun {
+    number: i64,
+    /// The run has at least this many events.
+    status_seq: u64,
+}
+
+/// Fails with `RunNotFound`, or with `StoreCorrupt`.
+fn read_stored_run(connection: &DbConnection, run: RunId) -> Result<StoredRun, StoreError> {
+    let sql = "select number, status, finished_at, status_seq, status_checksum from run where id = $1";
+    let found = connection.query_first(sql, params![&run.to_string()], |row| {
+        let status: String = row.get(1)?;
+        let finished_at = row.get::<Option<i64>>(2)?.map(|at| at as u64);
+        let seq = row.get_count(3)?;
+        let columns = StatusColumns { status: &status, finished_at, seq };
+        match columns.checksum(run) == row.get::<i64>(4)? {
+            true => Ok(StoredRun { number: row.get(0)?, status_seq: seq }),
+            false => Err(StoreError::Corrupt(Corruption::RunStatus(run))),
+        }
+    })?;
     found.ok_or_else(|| JournalError::RunNotFound(run).into())
 }

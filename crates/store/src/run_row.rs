@@ -1,7 +1,13 @@
 //! A row of the list of runs, and the filter of that list.
 
+use flowloom_core::event::ParentStep;
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
 use flowloom_core::status::Status;
+
+use crate::checksum::{RunColumns, StatusColumns};
+use crate::db::DbRow;
+use crate::error::{Corruption, StoreError};
 
 /// A run as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +28,8 @@ pub struct RunRow {
     pub user: String,
     /// Key of the conversation in the user's memory, if the run is a turn of one.
     pub thread_key: Option<String>,
-    /// The run that started it, if it is a child run.
-    pub parent: Option<RunId>,
+    /// The step that started it, if it is a child run.
+    pub parent: Option<ParentStep>,
     /// Name of the stored status.
     pub status: String,
     /// Whether a living process drives the run.
@@ -59,4 +65,77 @@ pub struct RunFilter {
     pub limit: u32,
     /// Number of matching runs to skip.
     pub offset: u32,
+}
+
+/// Columns of a run that [`StoredRunRow::read`] reads, in this order.
+pub(crate) const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, worker, user_id, workflow, \
+                                      thread_key, bundle, checksum, status_seq, status_checksum, number, \
+                                      parent, parent_path";
+
+/// A row of the table `run` whose checksums are right.
+pub(crate) struct StoredRunRow {
+    pub(crate) row: RunRow,
+    pub(crate) worker: Option<String>,
+    pub(crate) bundle: String,
+    /// Position of the last event when the status was set.
+    pub(crate) status_seq: u64,
+}
+
+impl StoredRunRow {
+    /// Reads and verifies a row. Fails with `StoreCorrupt` if it is damaged.
+    pub(crate) fn read(row: &DbRow<'_>) -> Result<StoredRunRow, StoreError> {
+        let number = row.get(14)?;
+        let damaged = || StoreError::Corrupt(Corruption::RunRow { number });
+        let id = row.get::<String>(0).ok().as_deref().and_then(RunId::parse).ok_or_else(damaged)?;
+        let corrupt = |what: Corruption| StoreError::Corrupt(what);
+        let stored = StoredRunRow::read_columns(row, id).map_err(|_| corrupt(Corruption::Run(id)))?;
+        if stored.columns().checksum() != row.get::<i64>(11)? {
+            return Err(corrupt(Corruption::Run(id)));
+        }
+        let StoredRunRow { row: RunRow { status, finished_at, .. }, .. } = &stored;
+        let columns = StatusColumns { status, finished_at: *finished_at, seq: stored.status_seq };
+        if columns.checksum(id) != row.get::<i64>(13)? || Status::parse(status).is_none() {
+            return Err(corrupt(Corruption::RunStatus(id)));
+        }
+        Ok(stored)
+    }
+
+    fn read_columns(row: &DbRow<'_>, id: RunId) -> Result<StoredRunRow, StoreError> {
+        let read = RunRow {
+            id,
+            created_at: row.get_count(1)?,
+            finished_at: row.get::<Option<i64>>(2)?.map(|at| at as u64),
+            format: row.get(3)?,
+            name: row.get(4)?,
+            workflow: row.get(8)?,
+            user: row.get(7)?,
+            thread_key: row.get(9)?,
+            parent: read_parent(row)?,
+            status: row.get(5)?,
+            is_driven: false,
+        };
+        Ok(StoredRunRow { row: read, worker: row.get(6)?, bundle: row.get(10)?, status_seq: row.get_count(12)? })
+    }
+
+    fn columns(&self) -> RunColumns<'_> {
+        let RunRow { id, created_at, format, name, workflow, user, thread_key, parent, .. } = &self.row;
+        RunColumns {
+            id: *id,
+            created_at: *created_at,
+            format,
+            name,
+            user,
+            bundle: &self.bundle,
+            workflow: workflow.as_deref(),
+            thread_key: thread_key.as_deref(),
+            parent: parent.as_ref(),
+        }
+    }
+}
+
+fn read_parent(row: &DbRow<'_>) -> Result<Option<ParentStep>, StoreError> {
+    let (run, path): (Option<String>, Option<String>) = (row.get(15)?, row.get(16)?);
+    let run = run.as_deref().and_then(RunId::parse);
+    let path = path.as_deref().and_then(Path::parse);
+    Ok(run.zip(path).map(|(run, path)| ParentStep { run, path }))
 }

@@ -140,7 +140,10 @@ async fn a_refused_job_does_not_take_others_with_it(place: &TestDatabase) {
                 Lease { epoch: 7, ..lease },
                 Batch::with_records(vec![new_record(run_id(1), 100 + n, Event::StepUncertain)]),
             ),
-            _ => store.append_batch(lease, Batch::with_records(vec![new_record(run_id(1), n, Event::StepUncertain)])),
+            _ => store.append_batch(
+                lease,
+                Batch::with_records(vec![new_record(run_id(1), 2 + (n - 2) / 3, Event::StepUncertain)]),
+            ),
         })
         .collect();
     for (n, append) in (2..).zip(appends) {
@@ -151,8 +154,7 @@ async fn a_refused_job_does_not_take_others_with_it(place: &TestDatabase) {
         assert_eq!(done.is_ok(), n % 3 == 2, "{n}: {done:?}");
     }
     let kept = store.read(run_id(1), 1).await.expect("readable");
-    let expected: Vec<u64> = (2..50).filter(|n| n % 3 == 2).collect();
-    assert_eq!(kept.iter().map(|record| record.seq).collect::<Vec<_>>(), expected);
+    assert_eq!(kept.iter().map(|record| record.seq).collect::<Vec<_>>(), (2..18).collect::<Vec<_>>());
 }
 
 async fn a_run_of_a_dead_process_goes_to_one_other(place: &TestDatabase) {

@@ -57,8 +57,17 @@ pub(crate) fn describe_postgres(error: &tokio_postgres::Error) -> String {
     format!("{}: {why}; {advice}", class.code().title())
 }
 
+/// Whether a column holds a value of another type than the schema says.
+fn is_wrong_type(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
+}
+
 fn advise_sqlite(error: &rusqlite::Error) -> (DatabaseFailure, &'static str) {
     match error.sqlite_error_code() {
+        None if is_wrong_type(error) => {
+            (DatabaseFailure::Corrupt, "check the database with flowloom doctor --read-data, and restore a backup")
+        }
         Some(ErrorCode::DiskFull) => (DatabaseFailure::Full, "free some space and resume the run"),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             (DatabaseFailure::ReadOnly, "check the permissions of the data folder, or choose another with --data-dir")

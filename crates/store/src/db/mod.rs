@@ -123,6 +123,18 @@ impl DbRow<'_> {
     }
 }
 
+/// What a migration needs of a connection.
+pub(crate) trait MigratedDatabase {
+    fn execute_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError>;
+
+    fn query_batch<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError>;
+}
+
 /// A connection to a database.
 pub(crate) enum DbConnection {
     Sqlite(Sqlite),

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use rusqlite::{CachedStatement, ErrorCode, params_from_iter};
 
-use super::{DbRow, Param};
+use super::{DbRow, MigratedDatabase, Param};
 use crate::error::{Corruption, StoreError};
+use crate::migrate_checksums::migrate_checksums;
 use crate::settings::Durability;
 
 /// Version of the schema; a database with a higher version is rejected.
@@ -25,6 +26,9 @@ const MIGRATION_SCRIPTS: [&str; 10] = [
     include_str!("../schema-9.sql"),
     include_str!("../schema-10.sql"),
 ];
+
+/// Version since which rows have checksums.
+const CHECKSUMS_VERSION: i64 = 10;
 
 /// How long a statement waits for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -86,6 +90,9 @@ impl Sqlite {
         let found = self.read_supported_version(file)?;
         let left = MIGRATION_SCRIPTS.iter().skip(usize::try_from(found).unwrap_or(0));
         left.copied().try_for_each(|migration| self.run_script(migration))?;
+        if (1..CHECKSUMS_VERSION).contains(&found) {
+            migrate_checksums(self)?;
+        }
         self.run_script(&format!("PRAGMA user_version={SCHEMA_VERSION}; COMMIT"))
     }
 
@@ -102,6 +109,13 @@ impl Sqlite {
     pub(crate) fn copy_to(&self, file: &Path) -> Result<(), StoreError> {
         self.0.execute("VACUUM INTO ?1", [file.to_string_lossy()])?;
         Ok(())
+    }
+
+    /// The problems that a check of SQLite finds.
+    pub(crate) fn list_problems(&self, pragma: &str) -> Result<Vec<String>, StoreError> {
+        let mut found: Vec<String> = self.query_rows(pragma, &[], |row| row.get(0))?;
+        found.retain(|problem| problem != "ok");
+        Ok(found)
     }
 
     /// Checks that the file is an intact Flowloom database with a known schema. Fails with `StoreCorrupt`.
@@ -194,5 +208,20 @@ impl Sqlite {
         let is_busy = matches!(&committed, Err(StoreError::Sqlite(error))
             if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
         (!is_busy).then_some(committed)
+    }
+}
+
+impl MigratedDatabase for Sqlite {
+    fn execute_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError> {
+        self.execute_sql(sql, params).map(drop)
+    }
+
+    fn query_batch<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.query_rows(sql, params, read)
     }
 }

@@ -56,6 +56,11 @@ impl TestDatabase {
         })
     }
 
+    /// The file of a SQLite database.
+    pub(crate) fn database_file(&self) -> std::path::PathBuf {
+        self.folder.path().join("flowloom.db")
+    }
+
     /// Opens the database as another process would.
     pub(crate) fn open(&self) -> Arc<Store> {
         self.open_at(self.postgres.as_ref().map(|postgres| postgres.url.as_str()), Durability::Normal)

@@ -2,6 +2,7 @@
 
 use super::{Database, Postgres};
 use crate::error::StoreError;
+use crate::migrate_checksums::migrate_checksums;
 
 /// Scripts that migrate the schema from each version to the next.
 const MIGRATION_SCRIPTS: [&str; 4] = [
@@ -10,6 +11,9 @@ const MIGRATION_SCRIPTS: [&str; 4] = [
     include_str!("schema-3.sql"),
     include_str!("schema-4.sql"),
 ];
+
+/// Version since which rows have checksums.
+const CHECKSUMS_VERSION: i64 = 4;
 
 /// Version of the schema; a database with a higher version is rejected.
 const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;
@@ -38,6 +42,9 @@ pub(crate) fn migrate_schema(database: &Database) -> Result<(), StoreError> {
     }
     let left = MIGRATION_SCRIPTS.iter().skip(usize::try_from(found).unwrap_or(0));
     left.copied().try_for_each(|migration| postgres.run_script(migration))?;
+    if (1..CHECKSUMS_VERSION).contains(&found) {
+        migrate_checksums(&postgres)?;
+    }
     postgres.run_script(&format!(
         "delete from schema_version; insert into schema_version values ({SCHEMA_VERSION}); commit"
     ))

@@ -20,7 +20,7 @@ pub(crate) use listener::{CommandListener, NOTIFY_SQL};
 pub(crate) use migrate::migrate_schema;
 use session::PgSession;
 
-use super::{DbRow, Param, params};
+use super::{DbRow, MigratedDatabase, Param, params};
 use crate::error::StoreError;
 
 /// Silence within a transaction after which the server regards a process as stopped.
@@ -222,6 +222,21 @@ impl Postgres {
             Err(error) if error.is_outage() => Err(StoreError::CommitUnknown { number }),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl MigratedDatabase for Postgres {
+    fn execute_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError> {
+        self.execute_unchecked(sql, params)
+    }
+
+    fn query_batch<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl FnMut(&DbRow<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.query_rows(sql, params, read)
     }
 }
 
