@@ -38,6 +38,41 @@ fn a_backup_is_written_next_to_a_server_and_restored() {
 }
 
 #[test]
+fn a_damaged_run_is_reported_and_the_others_are_listed() {
+    let place = Workspace::with_hello("");
+    let [damaged, intact] = [(), ()].map(|()| {
+        let (_, run) = place.run_json(&["run", "hello.json"]);
+        run["run_id"].as_str().expect("an id").to_owned()
+    });
+    let (_, report) = place.run_json(&["doctor", "--read-data"]);
+    let stored = |report: &serde_json::Value| report.as_array().expect("a list").last().expect("a check").clone();
+    assert_eq!(stored(&report)["ok"], true, "{report}");
+    let connection = rusqlite::Connection::open(place.path("data/flowloom.db")).expect("it opens");
+    let change = "update run set status = 'sUcceeded' where id = ?1";
+    assert_eq!(connection.execute(change, [&damaged]).expect("changed"), 1);
+
+    let listed = place.run(&["runs"]);
+    let (rows, error) = (String::from_utf8_lossy(&listed.stdout).into_owned(), stderr_text(&listed));
+    assert_eq!(exit_code(&listed), 2, "{error}");
+    assert!(rows.contains(&intact) && !rows.contains(&damaged), "{rows}");
+    assert!(error.contains("error[FL1304]") && error.contains(&damaged) && !error.contains(&intact), "{error}");
+    let shown = place.run(&["show", &damaged]);
+    assert_eq!(exit_code(&shown), 2);
+    assert!(stderr_text(&shown).contains("flowloom doctor --read-data"), "{}", stderr_text(&shown));
+    assert_eq!(exit_code(&place.run(&["show", &intact])), 0);
+
+    let checked = place.run(&["doctor", "--read-data"]);
+    let report = String::from_utf8_lossy(&checked.stdout);
+    assert_eq!(exit_code(&checked), 1, "{report}");
+    let lines = report.lines().skip_while(|line| !line.starts_with("✗ damage"));
+    let lines: Vec<&str> = lines.collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{report}");
+    assert!(lines.concat().contains(&damaged) && lines.concat().contains("restore a backup"), "{report}");
+    let (code, report) = place.run_json(&["doctor", "--read-data"]);
+    assert_eq!((code, &stored(&report)["ok"]), (1, &json!(false)), "{report}");
+}
+
+#[test]
 fn old_runs_are_pruned_as_asked_or_configured() {
     let place = Workspace::with_hello("[retention]\nsucceeded = \"0s\"\n");
     assert_eq!(exit_code(&place.run(&["run", "hello.json"])), 0);

@@ -50,6 +50,9 @@ fn check_database(place: &Workspace) {
         assert_eq!(exit_code(&replayed), 0, "{run}: {}", stderr_text(&replayed));
         assert_eq!(exit_code(&place.run(&["show", id])), 0, "{run}");
     }
+    let (_, report) = place.run_json(&["doctor", "--read-data"]);
+    let stored = report.as_array().and_then(|rows| rows.last()).expect("a check");
+    assert_eq!((&stored["name"], &stored["ok"]), (&"stored data".into(), &true.into()), "{report}");
     check_unfinished(place);
     for list in [["schedule", "list"], ["hooks", "list"], ["keys", "list"]] {
         let (code, rows) = place.run_json(&list);

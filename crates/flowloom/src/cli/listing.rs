@@ -133,7 +133,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
             "flowloom restore /backup/flowloom.db --replace --data-dir /srv/flowloom",
         ],
     ),
-    ("doctor", ["flowloom doctor", "flowloom doctor --json"]),
+    ("doctor", ["flowloom doctor", "flowloom doctor --read-data"]),
     ("explain", ["flowloom explain FL0105", "flowloom explain prompt"]),
     (
         "completions",

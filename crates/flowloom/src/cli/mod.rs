@@ -206,7 +206,11 @@ pub(crate) enum Command {
         code: String,
     },
     /// Show the configuration, where it comes from, and what is missing
-    Doctor,
+    Doctor {
+        /// Also read the whole database, and report every damaged run
+        #[arg(long)]
+        read_data: bool,
+    },
     /// Evaluate the quality of a model
     Eval {
         #[command(subcommand)]

@@ -87,7 +87,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Backup { file } => maintenance::back_up_database(&global, &file),
         Command::Restore { file, replace } => maintenance::restore_database(&global, &file, replace),
         Command::Keys { command } => keys::manage_keys(&global, command).await,
-        Command::Doctor => doctor::run_doctor(&global).await,
+        Command::Doctor { read_data } => doctor::run_doctor(&global, read_data).await,
         Command::Eval { command: EvalCommand::Author(arguments) } => eval::evaluate_author(&global, arguments).await,
         Command::Demo(arguments) => demo::run_demo(&global, arguments).await,
         Command::Completions { shell } => {

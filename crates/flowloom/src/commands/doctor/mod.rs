@@ -1,4 +1,6 @@
-//! `flowloom doctor`: reports the configuration, the origin of each value, and what is missing.
+//! `flowloom doctor`: reports the configuration, the origin of each value, what is missing, and what is damaged.
+
+mod stored_data;
 
 use flowloom_app::config::Config;
 use flowloom_app::wiring;
@@ -8,7 +10,10 @@ use flowloom_store::Store;
 use crate::cli::Global;
 use crate::failure::CommandResult;
 
-/// One line of the report.
+/// Continues a value in the next line, in its column.
+const LINE_BREAK: &str = "\n                     ";
+
+/// One line of the report, or several if its value has several.
 #[derive(Clone)]
 struct DoctorCheck {
     is_fine: bool,
@@ -17,9 +22,9 @@ struct DoctorCheck {
     origin: String,
 }
 
-pub(crate) async fn run_doctor(global: &Global) -> CommandResult {
+pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResult {
     let config = global.load_config()?;
-    let findings = [
+    let mut findings = [
         check_settings(&config),
         check_machine(),
         check_parts(&config),
@@ -27,12 +32,15 @@ pub(crate) async fn run_doctor(global: &Global) -> CommandResult {
         check_servers(&config).await,
     ]
     .concat();
+    if reads_data {
+        findings.extend(stored_data::check_stored_data(&config));
+    }
     if global.json {
         let list: Vec<_> = findings
             .iter()
             .map(|finding| {
                 serde_json::json!({
-                    "name": finding.name, "value": finding.value, "origin": finding.origin, "ok": finding.is_fine,
+                    "name": finding.name, "value": finding.value.replace('\n', " "), "origin": finding.origin, "ok": finding.is_fine,
                 })
             })
             .collect();
@@ -41,7 +49,7 @@ pub(crate) async fn run_doctor(global: &Global) -> CommandResult {
         for finding in &findings {
             let sign = if finding.is_fine { "✓" } else { "✗" };
             let origin = if finding.origin.is_empty() { String::new() } else { format!("  ({})", finding.origin) };
-            println!("{sign} {:<18} {}{origin}", finding.name, finding.value);
+            println!("{sign} {:<18} {}{origin}", finding.name, finding.value.replace('\n', LINE_BREAK));
         }
     }
     Ok(u8::from(findings.iter().any(|finding| !finding.is_fine)))

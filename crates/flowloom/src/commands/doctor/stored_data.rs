@@ -1,0 +1,60 @@
+//! `flowloom doctor --read-data`: reads the whole database and reports what is damaged.
+
+use flowloom_app::config::Config;
+use flowloom_store::{CheckedRows, Damage, Store};
+
+use super::{DoctorCheck, passed_check};
+
+/// Width of a line of a value, so that the report fits into 80 columns.
+const VALUE_WIDTH: usize = 59;
+
+/// Damages that are listed; a broken disk has more than anyone reads.
+const MAX_DAMAGES: usize = 100;
+
+/// What to do about a damaged database.
+const FIX: &str = "stop the server, keep a copy of the database, and restore a backup: flowloom restore FILE --replace \
+                   (on Postgres: pg_restore)";
+
+/// Reads the whole database: a line for each damage, and what to do.
+pub(super) fn check_stored_data(config: &Config) -> Vec<DoctorCheck> {
+    let (mut count, mut damages) = (0, Vec::new());
+    let mut note = |damage: Damage| {
+        count += 1;
+        if damages.len() < MAX_DAMAGES {
+            damages.push(damage);
+        }
+    };
+    let checked = Store::open_with(&config.store_settings()).and_then(|store| store.check_database(&mut note));
+    let failed = |name: &str, value: &str| {
+        let value = wrap_words(value, VALUE_WIDTH);
+        DoctorCheck { is_fine: false, ..passed_check(name, value, "") }
+    };
+    let mut rows: Vec<DoctorCheck> = damages.iter().map(|damage| failed("damage", &damage.problem)).collect();
+    match checked {
+        Ok(CheckedRows { runs, events }) if count == 0 => {
+            rows.push(passed_check("stored data", format!("{runs} runs with {events} events are intact"), ""));
+        }
+        Ok(CheckedRows { runs, events }) => {
+            rows.push(failed("stored data", &format!("{count} damages in {runs} runs with {events} events; {FIX}")));
+        }
+        Err(error) => rows.push(failed("stored data", &error.to_string())),
+    }
+    rows
+}
+
+/// Breaks a text into lines between words.
+fn wrap_words(text: &str, width: usize) -> String {
+    let mut wrapped = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 {
+            let breaks = column + 1 + length > width;
+            wrapped.push(if breaks { '\n' } else { ' ' });
+            column = if breaks { 0 } else { column + 1 };
+        }
+        wrapped.push_str(word);
+        column += length;
+    }
+    wrapped
+}
