@@ -103,6 +103,14 @@ pub enum StoreError {
     /// The journal refuses.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// The run has an event at this position. Databases refuse it with an error of their own.
+    #[error("run {run} has an event {seq} already")]
+    EventExists {
+        /// The run.
+        run: RunId,
+        /// The position.
+        seq: u64,
+    },
     /// Another run of the conversation is in progress.
     #[error("the conversation already has a turn in progress (run {0}); wait until it ends")]
     ThreadBusy(RunId),
@@ -257,6 +265,7 @@ impl StoreError {
             | StoreError::Thread { .. }
             | StoreError::Unserializable(_)
             | StoreError::NoPageLimit
+            | StoreError::EventExists { .. }
             | StoreError::Backup(BackupError::Io(_)) => Code::StoreFailed,
             StoreError::NotCreated { .. } => Code::StoreReadOnly,
             StoreError::InvalidUrl | StoreError::InvalidSslMode => Code::ConfigInvalid,

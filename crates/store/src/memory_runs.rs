@@ -82,8 +82,11 @@ impl MemoryRuns {
         let stored = state
             .runs
             .get_mut(&lease.run)
-            .filter(|stored| stored.epoch == lease.epoch)
+            .filter(|stored| stored.is_driven && stored.epoch == lease.epoch)
             .ok_or(JournalError::OwnershipLost)?;
+        if let Some(known) = records.iter().find(|record| record.seq <= stored.records.len() as u64) {
+            return Err(StoreError::EventExists { run: lease.run, seq: known.seq });
+        }
         for record in records {
             if let Some(status) = status_after(&record.event) {
                 status.name().clone_into(&mut stored.row.status);
