@@ -103,6 +103,7 @@ fn bench_context() -> EffectContext {
         run: RunId::new(0, [0; 10]),
         path: Path::root(),
         attempt: 1,
+        retried_attempt: 0,
         user: "local".into(),
         agent: None,
         depth: 0,

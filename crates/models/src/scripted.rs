@@ -135,6 +135,7 @@ mod tests {
             run: RunId::new(0, [0; 10]),
             path: StepPath::root(),
             attempt: 1,
+            retried_attempt: 0,
             user: "local".into(),
             agent: None,
             depth: 0,

@@ -37,6 +37,8 @@ pub struct EffectContext {
     pub path: Path,
     /// The attempt, from 1.
     pub attempt: u32,
+    /// The failed attempt that this one repeats because the run was retried; 0 if there is none.
+    pub retried_attempt: u32,
     /// The user who owns the run.
     pub user: Arc<str>,
     /// The agent on whose behalf the run acts.
@@ -52,8 +54,13 @@ pub struct EffectContext {
 impl EffectContext {
     /// The idempotency key: the same for every send of this attempt, even after a crash.
     pub fn idempotency_key(&self) -> String {
+        self.attempt_key(self.attempt)
+    }
+
+    /// The idempotency key of another attempt at the same step.
+    pub fn attempt_key(&self, attempt: u32) -> String {
         let mut hasher = Hasher::new();
-        hasher.add_text(&self.run.to_string()).add_text(self.path.as_str()).add_number(u64::from(self.attempt));
+        hasher.add_text(&self.run.to_string()).add_text(self.path.as_str()).add_number(u64::from(attempt));
         hasher.finish().to_string()
     }
 }

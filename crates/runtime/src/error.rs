@@ -82,6 +82,9 @@ pub enum RunError {
     /// Only a run that has ended can be retried.
     #[error("the run is {}, and only a run that has ended can be retried{}", .0.name(), suggest_command(*.0))]
     NotEnded(Status),
+    /// The run is a child run of a run that has not ended.
+    #[error("the run is a child run of {0}, which has not ended; cancel or finish that one, and retry it instead")]
+    ParentNotEnded(RunId),
     /// The run is a turn of a conversation that continued.
     #[error("the conversation has continued since this turn, with the run {0}; send the message again instead")]
     LaterTurn(RunId),
@@ -148,6 +151,7 @@ impl RunError {
             RunError::Ended(_)
             | RunError::NotEnded(_)
             | RunError::LaterTurn(_)
+            | RunError::ParentNotEnded(_)
             | RunError::NothingFailed
             | RunError::NoSuchStep { .. }
             | RunError::NotWaiting(_)

@@ -13,6 +13,10 @@ use crate::error::AppError;
 /// in this way; the worker that applies the command checks it again.
 pub fn build_retry(app: &App, opened: &LoadedRun, from: Option<&str>) -> Result<CommandAction, AppError> {
     let from = from.and_then(parse_step_path);
+    let driving = app.store.find_driving_run(opened.id)?;
+    if driving != opened.id && opened.state().status.is_final() {
+        return Err(RunError::ParentNotEnded(driving).into());
+    }
     select_steps(&opened.state(), &opened.records, from.as_ref())?;
     check_last_turn(app, opened)?;
     Ok(CommandAction::Retry { from })

@@ -262,7 +262,7 @@ impl RunState {
                 self.error = error.clone();
                 self.failed = failed.clone();
                 self.finished_at = Some(record.at);
-                self.suspended_children.clear();
+                self.abandon_suspended_children();
             }
             Event::RunReopened { by, reset, continued, .. } => self.reopen(by, reset, continued),
             Event::StepStarted { .. }

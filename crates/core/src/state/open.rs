@@ -74,6 +74,15 @@ impl RunState {
         Some(ChildSuspension { run: self.run?, status: self.status, open: open.collect() })
     }
 
+    /// Notes that the run has ended, which cancels its child runs.
+    pub(super) fn abandon_suspended_children(&mut self) {
+        for path in std::mem::take(&mut self.suspended_children).into_keys() {
+            if let Some(at) = self.index.get(&path) {
+                self.steps[*at].phase = Phase::Running;
+            }
+        }
+    }
+
     /// Notes that a child run is suspended, or that the step which waits for it continues or has ended.
     pub(super) fn update_suspended_child(&mut self, record: &Record) {
         match &record.event {

@@ -115,6 +115,7 @@ fn context_with(shown: Arc<DeltaRecorder>) -> EffectContext {
         run: RunId::new(0, [0; 10]),
         path: Path::root(),
         attempt: 1,
+        retried_attempt: 0,
         user: "local".into(),
         agent: None,
         depth: 0,

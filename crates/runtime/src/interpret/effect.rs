@@ -353,6 +353,7 @@ impl Interpreter {
             run,
             path: place.path.clone(),
             attempt,
+            retried_attempt: self.log.retried_attempt(&place.path),
             user: self.user.clone(),
             agent: self.agent.clone(),
             depth: place.depth,

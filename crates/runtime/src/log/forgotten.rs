@@ -14,10 +14,18 @@ use crate::command::DecidedCommand;
 #[derive(Default)]
 pub(super) struct ForgottenAttempts {
     /// The last attempt of each step.
-    last: HashMap<Path, u32>,
+    last: HashMap<Path, ForgottenAttempt>,
     /// Number of attempts of steps that were started.
     started: u64,
     usage: Vec<Usage>,
+}
+
+/// The last attempt of a step that no longer counts.
+#[derive(Clone, Copy, Default)]
+struct ForgottenAttempt {
+    number: u32,
+    /// Whether the run was reopened to retry what failed, and not to repeat everything from a step on.
+    is_retried: bool,
 }
 
 impl RunLog {
@@ -25,8 +33,8 @@ impl RunLog {
     /// ended.
     pub(crate) fn reopen_run(&self, reopened: Event, decided: Vec<DecidedCommand>) {
         let mut state = self.lock_state();
-        if let Event::RunReopened { reset, continued, .. } = &reopened {
-            state.reopen(reset, continued);
+        if let Event::RunReopened { from, reset, continued, .. } = &reopened {
+            state.reopen(reset, continued, from.is_none());
         }
         state.live = state.outcomes.is_empty();
         self.push_event(&mut state, &Path::root(), 0, reopened);
@@ -36,7 +44,14 @@ impl RunLog {
     /// Number of the last attempt of a step that no longer counts; 0 if there is none.
     pub(crate) fn last_forgotten_attempt(&self, path: &Path) -> u32 {
         let state = self.lock_state();
-        state.forgotten.last.get(path).copied().unwrap_or_default()
+        state.forgotten.last.get(path).copied().unwrap_or_default().number
+    }
+
+    /// Number of the attempt that the current one retries because it had failed; 0 if there is none.
+    pub(crate) fn retried_attempt(&self, path: &Path) -> u32 {
+        let state = self.lock_state();
+        let last = state.forgotten.last.get(path).filter(|last| last.is_retried);
+        last.copied().unwrap_or_default().number
     }
 
     /// Number of steps that were started and no longer count, and the usage of those that finished.
@@ -49,7 +64,7 @@ impl RunLog {
 impl LogState {
     /// Removes the steps in `reset`, the end of the effects in `continued`, and the end of the run from the record that the
     /// interpreter follows.
-    pub(super) fn reopen(&mut self, reset: &[Path], continued: &[Path]) {
+    pub(super) fn reopen(&mut self, reset: &[Path], continued: &[Path], is_retried: bool) {
         let (reset, continued): (HashSet<&Path>, HashSet<&Path>) = (reset.iter().collect(), continued.iter().collect());
         let LogState { recorded, outcomes, forgotten, .. } = self;
         recorded.remove(&(Path::root(), 0, EventKind::RunFinished));
@@ -60,7 +75,7 @@ impl LogState {
             }
             outcomes.remove(&record.seq);
             let last = forgotten.last.entry(path.clone()).or_default();
-            *last = (*last).max(*attempt);
+            *last = ForgottenAttempt { number: last.number.max(*attempt), is_retried };
             match &record.event {
                 Event::StepStarted { .. } => forgotten.started += 1,
                 Event::StepFinished { usage, .. } => forgotten.usage.extend(*usage),

@@ -425,8 +425,8 @@ impl LogState {
                 self.recorded.remove(&(path, attempt, EventKind::StepUncertain));
                 return;
             }
-            Event::RunReopened { reset, continued, .. } => {
-                self.reopen(reset, continued);
+            Event::RunReopened { from, reset, continued, .. } => {
+                self.reopen(reset, continued, from.is_none());
                 return;
             }
             _ => {}

@@ -51,6 +51,7 @@ pub fn context_of(user: &str) -> EffectContext {
         run: RunId::new(0, [0; 10]),
         path: Path::root(),
         attempt: 1,
+        retried_attempt: 0,
         user: user.into(),
         agent: None,
         depth: 0,

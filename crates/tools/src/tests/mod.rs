@@ -186,6 +186,7 @@ fn test_context() -> EffectContext {
         run: RunId::new(0, [7; 10]),
         path: Path::root(),
         attempt: 1,
+        retried_attempt: 0,
         user: "local".into(),
         agent: None,
         depth: 0,

@@ -124,6 +124,7 @@ fn test_context() -> EffectContext {
         run: RunId::new(0, [2; 10]),
         path: StepPath::root(),
         attempt: 1,
+        retried_attempt: 0,
         user: TEST_USER.into(),
         agent: None,
         depth: 0,

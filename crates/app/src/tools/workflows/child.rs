@@ -14,7 +14,9 @@ use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::{ChildEffects, EffectContext};
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::command::{CommandAction, RunCommand};
+use flowloom_runtime::effects::{ChildEffects, Clock as _, EffectContext};
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::{JournalError, Run, RunError};
 
@@ -57,8 +59,10 @@ impl WorkflowHost {
         let Some(engine) = self.engine.get().and_then(|make| make(&child.bundle)) else {
             return Err(StepFailure::new(Code::FunctionFailed, "the engine is not ready"));
         };
-        // Listed just before the parent run, so that `last` refers to the run that the user started.
-        let id = derive_run_id(&context.idempotency_key(), context.run.at_ms().saturating_sub(1));
+        let id = match self.retry_earlier(context).await? {
+            Some(earlier) => earlier,
+            None => child_run_id(context, context.attempt),
+        };
         let workflow = PreparedDefinition::new(plan, engine, &child.bundle)?;
         let start = || {
             let start = StartRun {
@@ -76,6 +80,26 @@ impl WorkflowHost {
             allowance.add_usage(&ended.state.usage);
         }
         Ok(ended)
+    }
+
+    /// If the parent run is retried, retries the child run of the attempt that failed, so that what succeeded in it is kept;
+    /// `None` if there is none that can be retried.
+    async fn retry_earlier(&self, context: &EffectContext) -> Result<Option<RunId>, StepFailure> {
+        for attempt in (1..=context.retried_attempt).rev() {
+            let id = child_run_id(context, attempt);
+            // The same id for each time that this attempt is performed.
+            let command = RunCommand {
+                id: format!("retry-{}", context.attempt),
+                sender: format!("the run {}", context.run),
+                action: CommandAction::Retry { from: None },
+            };
+            match self.store.post_command(id, command, SystemClock.now_ms()).await.map_err(JournalError::from) {
+                Ok(_) => return Ok(Some(id)),
+                Err(JournalError::RunNotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
     }
 
     /// Drives the run `id`, which `start` starts unless it was started before, until it ends.
@@ -131,13 +155,15 @@ impl WorkflowHost {
                 Err(error) => return Err(error.into()),
             };
             let state = RunState::from_records(records.iter().map(|record| &**record))?;
-            if state.status.is_final() {
+            // A run that has ended and has a command is about to be retried.
+            let is_at_rest = self.store.is_at_rest(id).map_err(JournalError::from)?;
+            if state.status.is_final() && is_at_rest {
                 let env = engine.final_env(records, plan.clone()).await;
                 return Ok(EarlierRun::Ended(ChildOutcome { plan: plan.clone(), state, env }));
             }
             // A person who resumes the parent run resumes a child run that is quarantined, too.
             if let Some(child) = state.to_child_suspension().filter(|child| child.status != Status::Quarantined)
-                && self.store.is_at_rest(id).map_err(JournalError::from)?
+                && is_at_rest
             {
                 return Ok(EarlierRun::Suspended(child));
             }
@@ -180,6 +206,12 @@ pub(super) struct ChildOutcome {
     pub(super) plan: Arc<Plan>,
     pub(super) state: RunState,
     pub(super) env: Env,
+}
+
+/// The id of the child run that an attempt of a step starts. It is listed just before the parent run, so that `last` refers
+/// to the run that the user started.
+fn child_run_id(context: &EffectContext, attempt: u32) -> RunId {
+    derive_run_id(&context.attempt_key(attempt), context.run.at_ms().saturating_sub(1))
 }
 
 /// The id of the run that a step starts, equal for every attempt of that step. Its timestamp is `at_ms`, so that runs
