@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use support::http::RunningServer;
 use support::{TestServer, Workspace, exit_code, send_signal, stderr_text, two_calls_flow};
@@ -152,13 +154,13 @@ fn a_run_that_kills_every_server_is_left_alone() {
     let Some((one, two)) = create_shared_workspaces(&world, 500) else { return };
     let mut server = RunningServer::start(&one, &[]);
     let run = start_run(&server);
-    for n in 1..=3 {
+    for n in 1..=2 {
         world.wait_for_requests("/slow", n);
         server.child.kill().expect("killed");
         server.child.wait().expect("gone");
         server = RunningServer::start(if n % 2 == 0 { &one } else { &two }, &[]);
     }
-    world.wait_for_requests("/slow", 4);
+    world.wait_for_requests("/slow", 3);
     server.child.kill().expect("killed");
     server.child.wait().expect("gone");
     let server = RunningServer::start(&one, &[]);
@@ -167,7 +169,7 @@ fn a_run_that_kills_every_server_is_left_alone() {
     let list = server.get("/api/v1/runs?status=quarantined").json();
     assert_eq!(list["items"][0]["run_id"], run.as_str(), "{list}");
     assert!(server.get("/metrics").body.contains("flowloom_runs{status=\"quarantined\"} 1"));
-    assert_eq!(world.request_count("/slow"), 4);
+    assert_eq!(world.request_count("/slow"), 3);
     // A person may resume it once more.
     world.release_slow();
     assert_eq!(wait_for_end(&server, &run)["status"], "succeeded");
@@ -215,4 +217,71 @@ fn a_server_that_is_stopped_gives_everything_up_at_once() {
     send_signal(&server.child, "-TERM");
     assert!(server.child.wait().expect("it ended").success());
     assert_eq!(database.query_texts("select name from worker"), Vec::<String>::new());
+}
+
+/// Ends a server and waits until it is gone.
+fn kill_server(mut server: RunningServer) {
+    server.child.kill().expect("killed");
+    server.child.wait().expect("gone");
+}
+
+#[test]
+fn a_crash_loop_of_the_server_is_not_blamed_on_its_runs() {
+    let world = TestServer::start();
+    let place = Workspace::new(&format!("{FAST_RECOVERY_CONFIG}{}", world.egress_config()));
+    place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
+    let mut server = RunningServer::start(&place, &[]);
+    let runs: Vec<String> = (0..20).map(|_| start_run(&server)).collect();
+    world.wait_for_requests("/slow", 20);
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_millis(100));
+        kill_server(server);
+        server = RunningServer::start(&place, &[]);
+    }
+    world.release_slow();
+    for run in runs {
+        let ended = wait_for_end(&server, &run);
+        assert_eq!(ended["status"], "succeeded", "{ended}");
+        assert_eq!(count_events(&read_events(&server, &run), "run_suspended"), 0);
+    }
+}
+
+#[test]
+fn a_run_that_ends_its_process_is_quarantined_and_no_other_is() {
+    let world = TestServer::start();
+    let place = Workspace::new(&format!("{FAST_RECOVERY_CONFIG}{}", world.egress_config()));
+    place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
+    let step = json!({"name": "store", "functionId": "memory::set", "mode": "sequential", "errorMode": "fail",
+        "promptTemplate": "{{input}}"});
+    place.write(
+        "poison.json",
+        &json!({"id": "poison", "name": "poison", "description": "", "steps": [step]}).to_string(),
+    );
+    // The program ends when it stores the memory of a run.
+    let environment = [("FLOWLOOM_FAILPOINT", "memory_write_before")];
+    let mut server = RunningServer::start_with(&place, &[], &environment);
+    let healthy: Vec<String> = (0..2).map(|_| start_run(&server)).collect();
+    world.wait_for_requests("/slow", 2);
+    // The server may end before it responds.
+    let start = json!({"workflow": "poison", "inputs": r#"{"key": "k", "value": 1}"#}).to_string();
+    let _reply = server.send("POST", "/api/v1/runs", &["Content-Type: application/json"], &start);
+    server.child.wait().expect("it ended");
+    for life in 2..=3 {
+        let mut command = place.build_command(&["serve", ".", "--bind", "127.0.0.1:0"]);
+        let ended = command.envs(environment).output().expect("it started");
+        assert!(ended.status.code().is_none(), "life {life}: {}", stderr_text(&ended));
+    }
+    let server = RunningServer::start_with(&place, &[], &environment);
+    let list = loop {
+        let list = server.get("/api/v1/runs?status=quarantined").json();
+        if list["items"].as_array().is_some_and(|items| !items.is_empty()) {
+            break list;
+        }
+    };
+    assert_eq!((list["items"].as_array().map(Vec::len), &list["items"][0]["workflow"]), (Some(1), &json!("poison")));
+    world.release_slow();
+    for run in healthy {
+        let ended = wait_for_end(&server, &run);
+        assert_eq!(ended["status"], "succeeded", "{ended}");
+    }
 }

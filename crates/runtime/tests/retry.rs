@@ -319,7 +319,7 @@ fn retries_that_make_no_sense_are_rejected() {
 }
 
 #[test]
-fn the_budget_goes_on_counting_and_the_time_limit_starts_again() {
+fn limits_count_both_lives_and_the_time_limit_starts_again() {
     let limits = Limits { time_ms: Some(5_000), ..Limits::default() };
     let plan = Plan { limits, ..failing_plan() };
     let trial = Trial::new(plan);

@@ -1,6 +1,6 @@
 //! Abandoned runs: a worker must drive them, but no living one does, because their process died or could not write, or
-//! received a command and died. Servers reclaim them. A run that makes no progress after repeated claims is quarantined
-//! until a person resumes it.
+//! received a command and died. Servers reclaim them. A run in which several workers died in a row, without an event of the
+//! run in between, is quarantined until a person resumes it.
 
 use std::sync::Arc;
 
@@ -12,20 +12,37 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::{Batch, Journal, Lease};
 
 use crate::commands::IS_OUTERMOST_SQL;
-use crate::db::{DbRow, params};
+use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::store::Store;
 
-/// Number of claims without progress after which a run is no longer reclaimed.
-const MAX_FAILED_CLAIMS: u64 = 3;
+/// Number of workers that may die in a row while they drive a run; then it is no longer reclaimed.
+const MAX_WORKER_DEATHS: u64 = 3;
+
+/// Number of deaths from which a run is suspected to cause them.
+const SUSPECT_WORKER_DEATHS: u64 = 2;
 
 /// A run that no living process drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbandonedRun {
     /// The run's id.
     pub id: RunId,
-    /// Whether it was claimed too often without making progress.
-    pub is_hopeless: bool,
+    /// Number of workers that died in a row while they drove it, without an event of the run in between.
+    pub deaths: u64,
+    /// Whether a command to it is pending.
+    pub has_commands: bool,
+}
+
+impl AbandonedRun {
+    /// Whether too many workers died for it to be reclaimed. A command may help, and must not wait.
+    pub fn is_hopeless(&self) -> bool {
+        self.deaths >= MAX_WORKER_DEATHS && !self.has_commands
+    }
+
+    /// Whether the run may be the reason why its workers died.
+    pub fn is_suspect(&self) -> bool {
+        self.deaths >= SUSPECT_WORKER_DEATHS
+    }
 }
 
 impl Store {
@@ -56,6 +73,24 @@ impl Store {
         })
     }
 
+    /// Whether a run that was reclaimed has made progress since, or is no longer driven.
+    pub fn has_settled(&self, run: RunId) -> Result<bool, StoreError> {
+        let sql = "select failed_claims = 0 or status <> 'running' from run where id = $1";
+        let found = self.read_with(|db| db.query_first(sql, params![&run.to_string()], |row| row.get(0)))?;
+        Ok(found.unwrap_or(true))
+    }
+
+    /// Notes that this process has lived with a suspected run for a while: it is no longer a suspect. If this process dies
+    /// after all, it is one again.
+    pub async fn clear_suspicion(&self, run: RunId) -> Result<(), StoreError> {
+        let worker = self.worker.name().to_owned();
+        let job = move |db: &DbConnection| {
+            let sql = "update run set failed_claims = 1 where id = $1 and worker = $2 and failed_claims > 1";
+            db.execute_unchecked(sql, params![&run.to_string(), &worker])
+        };
+        self.writer.submit_job(Box::new(job)).await
+    }
+
     /// Suspends a run with the status `quarantined`, until a person resumes it.
     pub async fn quarantine_run(&self, run: RunId, at: u64) -> Result<(), JournalError> {
         let lease = self.claim_run(run).await?;
@@ -74,7 +109,8 @@ impl Store {
     }
 }
 
-const ABANDONED_COLUMNS: &str = "id, failed_claims, pending_commands";
+const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker is not null and status = 'running' then 1 else 0 end, \
+                                 pending_commands";
 
 fn read_worker(row: &DbRow<'_>) -> Result<String, StoreError> {
     row.get(0)
@@ -82,9 +118,8 @@ fn read_worker(row: &DbRow<'_>) -> Result<String, StoreError> {
 
 fn parse_abandoned(row: &DbRow<'_>) -> Result<Option<AbandonedRun>, StoreError> {
     let id = RunId::parse(&row.get::<String>(0)?);
-    // A command may help, and must not wait.
-    let is_hopeless = row.get_count(1)? >= MAX_FAILED_CLAIMS && row.get_count(2)? == 0;
-    Ok(id.map(|id| AbandonedRun { id, is_hopeless }))
+    let (deaths, has_commands) = (row.get_count(1)?, row.get_count(2)? > 0);
+    Ok(id.map(|id| AbandonedRun { id, deaths, has_commands }))
 }
 
 /// Whether a record is progress of its run.

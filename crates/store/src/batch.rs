@@ -60,7 +60,10 @@ impl BatchWrite {
         }
         let locked = self.lock_run(connection)?;
         if locked.has_failed_claims && self.batch.records.iter().any(|record| is_progress(record)) {
-            let sql = "update run set failed_claims = 0 where number = $1";
+            // Progress of a child run is progress of the runs around it.
+            let sql = "with recursive around (id, parent) as (select id, parent from run where number = $1 union all \
+                       select run.id, run.parent from run join around on run.id = around.parent) \
+                       update run set failed_claims = 0 where id in (select id from around)";
             connection.execute_unchecked(sql, params![locked.number])?;
         }
         let mut caused = Vec::new();
@@ -100,7 +103,7 @@ impl BatchWrite {
         }
         let is_released = *releases_lease && left == 0;
         if is_released && ended.is_none() {
-            let sql = "update run set worker = null where number = $1";
+            let sql = "update run set worker = null, failed_claims = 0 where number = $1";
             connection.execute_unchecked(sql, params![locked.number])?;
         }
         Ok(is_released || ended.is_some())

@@ -54,7 +54,9 @@ impl Journal for Store {
                 .writer
                 .submit_job(Box::new(move |connection| {
                     // Another process may have claimed it since. Only one claimant finds the epoch it read.
-                    let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + 1 \
+                    // A lease that was not released is one of a worker that died.
+                    let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
+                               case when worker is not null and status = 'running' then 1 else 0 end \
                                where id = $2 and epoch = $3";
                     match connection.execute_sql(sql, params![&worker, &run.to_string(), epoch])? {
                         1 => Ok(()),
@@ -83,7 +85,8 @@ impl Journal for Store {
                 let worker = self.worker.name().to_owned();
                 // Not awaited: a worker that is gone holds no leases anyway.
                 drop(self.writer.submit_job(Box::new(move |connection| {
-                    let sql = "update run set worker = null where id = $1 and epoch = $2 and worker = $3";
+                    let sql = "update run set worker = null, failed_claims = 0 \
+                               where id = $1 and epoch = $2 and worker = $3";
                     connection.execute_unchecked(sql, params![&lease.run.to_string(), lease.epoch, &worker])
                 })));
             }

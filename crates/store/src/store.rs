@@ -11,7 +11,7 @@ use flowloom_core::hash::Hash;
 use crate::commands::Mailboxes;
 use crate::db::postgres::{self, Database, Postgres, WorkerIdentity, run_blocking};
 use crate::db::sqlite::Sqlite;
-use crate::db::{DbConnection, DbSource};
+use crate::db::{DbConnection, DbSource, params};
 use crate::error::StoreError;
 use crate::memory_runs::MemoryRuns;
 use crate::readers::Readers;
@@ -138,6 +138,12 @@ impl Store {
     pub async fn announce_shutdown(&self) -> Result<(), StoreError> {
         self.is_leaving.store(true, Ordering::Relaxed);
         self.worker.forget_runs();
+        let name = self.worker.name().to_owned();
+        let release = move |db: &DbConnection| {
+            let sql = "update run set worker = null, failed_claims = 0 where worker = $1";
+            db.execute_unchecked(sql, params![&name])
+        };
+        self.writer.submit_job(Box::new(release)).await?;
         match self.worker.shutdown_job() {
             Some(job) => self.writer.submit_job(job).await,
             None => Ok(()),

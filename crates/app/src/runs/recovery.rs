@@ -2,6 +2,7 @@
 //! database, and of commands.
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::clock::SystemClock;
@@ -12,77 +13,145 @@ use tokio_util::sync::CancellationToken;
 use super::service::RunService;
 use crate::error::AppError;
 
-/// Number of runs reclaimed before the next poll, so that several servers share the runs of a dead one.
+/// Number of abandoned runs that are read at once.
 const RECOVERY_BATCH_RUNS: u32 = 64;
+
+/// Number of reclaimed runs that have made no progress yet. If one of them ends this process, only so many are affected.
+const MAX_UNSETTLED_RUNS: usize = 16;
+
+/// Time after which a reclaimed run that makes no progress no longer delays others.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
+
+/// Age of a process before it reclaims a run that may have ended earlier processes. If processes are killed faster than
+/// that, they die for another reason.
+const SUSPECT_DELAY: Duration = Duration::from_secs(2);
+
+/// How long a process lives with such a run before it reclaims the next one, if the run makes no progress.
+const SUSPECT_TRIAL: Duration = Duration::from_secs(5);
+
+/// Pause between two searches while more runs are to be reclaimed.
+const SHORT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The recovery task of a server.
 pub struct RecoveryTask {
     runs: RunService,
+    started: Instant,
     /// Runs that cannot be resumed here and were reported.
     failed_runs: HashSet<RunId>,
+    /// Reclaimed runs without progress, with the times of their claims.
+    unsettled: Vec<(RunId, Instant)>,
+    /// The reclaimed run that may end this process, with the time of its claim.
+    suspect: Option<(RunId, Instant)>,
 }
 
 impl RecoveryTask {
     /// A task that resumes the runs that it finds with `runs`.
     pub fn new(runs: RunService) -> RecoveryTask {
-        RecoveryTask { runs, failed_runs: HashSet::new() }
+        let (failed_runs, unsettled) = (HashSet::new(), Vec::new());
+        RecoveryTask { runs, started: Instant::now(), failed_runs, unsettled, suspect: None }
     }
 
     /// Reclaims runs periodically until the server stops.
     pub async fn run_periodically(mut self, shutdown: CancellationToken) {
-        let pause = self.runs.app.config.recovery_interval;
-        while shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
+        let interval = self.runs.app.config.recovery_interval;
+        loop {
+            let pause =
+                if self.unsettled.is_empty() && self.suspect.is_none() { interval } else { interval.min(SHORT_PAUSE) };
+            if shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                return;
+            }
             // Failures of the database are transient and retried.
             let _ = self.reclaim_runs().await;
         }
     }
 
-    /// Reclaims runs that no worker drives, as far as there is capacity.
+    /// Reclaims runs that no worker drives, as far as there is capacity: a few at a time, and those that may end this
+    /// process one at a time.
     pub async fn reclaim_runs(&mut self) -> Result<(), AppError> {
-        let mut tried = HashSet::new();
-        while self.runs.live.check_capacity().is_ok() {
-            let store = self.runs.app.store.clone();
-            let limit =
-                RECOVERY_BATCH_RUNS + u32::try_from(self.failed_runs.len()).unwrap_or(u32::MAX - RECOVERY_BATCH_RUNS);
-            let found = tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await;
-            let Ok(found) = found else { return Ok(()) };
-            let mut found = found?;
-            // A run without progress is left to the next poll.
-            found.retain(|orphan| !self.failed_runs.contains(&orphan.id) && tried.insert(orphan.id));
-            if found.is_empty() {
+        self.forget_settled().await?;
+        let store = self.runs.app.store.clone();
+        let limit =
+            RECOVERY_BATCH_RUNS + u32::try_from(self.failed_runs.len()).unwrap_or(u32::MAX - RECOVERY_BATCH_RUNS);
+        let found = tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await;
+        let Ok(found) = found else { return Ok(()) };
+        for orphan in found? {
+            if self.failed_runs.contains(&orphan.id) {
+                continue;
+            }
+            if self.runs.live.check_capacity().is_err() {
                 return Ok(());
             }
-            for orphan in found {
-                if self.runs.live.check_capacity().is_err() {
-                    return Ok(());
-                }
+            if orphan.is_hopeless() {
+                self.quarantine_run(orphan).await?;
+            } else if self.may_reclaim(&orphan) {
                 self.reclaim_run(orphan).await?;
             }
         }
         Ok(())
     }
 
-    async fn reclaim_run(&mut self, orphan: AbandonedRun) -> Result<(), AppError> {
-        let id = orphan.id;
-        let done = match orphan.is_hopeless {
-            true => self.runs.app.store.quarantine_run(id, SystemClock.now_ms()).await.map_err(AppError::from),
-            false => self.runs.resume_run(id).await,
-        };
-        match done {
-            Ok(()) if orphan.is_hopeless => {
-                tracing::warn!(
-                    "the run {id} was reclaimed repeatedly without progress and is quarantined; to try again: flowloom resume {id}"
-                );
+    /// Forgets the reclaimed runs that have made progress since, or had time enough.
+    async fn forget_settled(&mut self) -> Result<(), AppError> {
+        let store = &self.runs.app.store;
+        let mut unsettled = Vec::new();
+        for (run, claimed) in std::mem::take(&mut self.unsettled) {
+            if claimed.elapsed() < SETTLE_TIME && !store.has_settled(run)? {
+                unsettled.push((run, claimed));
             }
-            Ok(()) => {}
-            // Another server reclaimed it first.
-            Err(error) if error.is_run_owned() => {}
-            Err(error) if error.is_store_unavailable() => return Err(error),
-            Err(error) => {
-                self.failed_runs.insert(id);
-                tracing::warn!("cannot resume the run {id}: {error}");
+        }
+        self.unsettled = unsettled;
+        if let Some((run, claimed)) = self.suspect {
+            let is_over = claimed.elapsed() >= SUSPECT_TRIAL;
+            if is_over {
+                store.clear_suspicion(run).await?;
+            }
+            if is_over || store.has_settled(run)? {
+                self.suspect = None;
             }
         }
         Ok(())
+    }
+
+    fn may_reclaim(&self, orphan: &AbandonedRun) -> bool {
+        match orphan.is_suspect() && !orphan.has_commands {
+            true => self.suspect.is_none() && self.unsettled.is_empty() && self.started.elapsed() >= SUSPECT_DELAY,
+            false => self.unsettled.len() < MAX_UNSETTLED_RUNS,
+        }
+    }
+
+    async fn reclaim_run(&mut self, orphan: AbandonedRun) -> Result<(), AppError> {
+        let id = orphan.id;
+        let resumed = self.runs.resume_run(id).await;
+        if resumed.is_ok() {
+            self.unsettled.push((id, Instant::now()));
+            self.suspect = self.suspect.or(orphan.is_suspect().then(|| (id, Instant::now())));
+        }
+        self.report_failure(id, resumed)
+    }
+
+    async fn quarantine_run(&mut self, orphan: AbandonedRun) -> Result<(), AppError> {
+        let (id, deaths) = (orphan.id, orphan.deaths);
+        let done = self.runs.app.store.quarantine_run(id, SystemClock.now_ms()).await.map_err(AppError::from);
+        if done.is_ok() {
+            tracing::warn!(
+                "{deaths} processes in a row ended while they drove the run {id}, which is quarantined; to try again: flowloom resume {id}"
+            );
+        }
+        self.report_failure(id, done)
+    }
+
+    /// Reports a run that cannot be reclaimed here, once. Fails if the database is the reason.
+    fn report_failure(&mut self, id: RunId, done: Result<(), AppError>) -> Result<(), AppError> {
+        match done {
+            Ok(()) => Ok(()),
+            // Another server reclaimed it first.
+            Err(error) if error.is_run_owned() => Ok(()),
+            Err(error) if error.is_store_unavailable() => Err(error),
+            Err(error) => {
+                self.failed_runs.insert(id);
+                tracing::warn!("cannot resume the run {id}: {error}");
+                Ok(())
+            }
+        }
     }
 }
