@@ -31,6 +31,8 @@ pub(crate) fn build_egress_policy(config: &Config) -> Result<EgressPolicy, AppEr
     if let Some(ports) = &config.egress.ports {
         policy.ports.clone_from(ports);
     }
+    let hosts = config.egress.hosts.iter().filter(|(_, host)| host.idempotency_key);
+    policy.idempotent = hosts.map(|(host, _)| host.to_lowercase()).collect();
     Ok(policy)
 }
 

@@ -180,6 +180,26 @@ fn a_decision_counts_for_one_dispatch() {
 }
 
 #[test]
+fn a_post_to_a_host_that_recognises_repetitions_is_sent_again() {
+    let world = TestServer::start();
+    let host = format!("[egress.\"{}\"]\nidempotency_key = true\n", world.address);
+    let place = Workspace::new(&format!("{ECHO_CONFIG}{}{host}", world.egress_config()));
+    place.write("flow.json", &two_calls_flow(&world, "POST", "/slow"));
+    let mut child = place.start(&["run", "flow.json"]);
+    world.wait_for_requests("/slow", 1);
+    send_signal(&child, "-9");
+    child.wait().expect("gone");
+    world.release_slow();
+    let (code, ended) = place.run_json(&["resume", "last"]);
+    assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
+    let keys = world.idempotency_keys("/slow");
+    assert!(keys.len() == 2 && keys[0] == keys[1] && !keys[0].is_empty(), "{keys:?}");
+    place.write("flowloom.toml", &format!("{ECHO_CONFIG}[egress]\nalow = []\n"));
+    let refused = place.run(&["run", "flow.json"]);
+    assert!(stderr_text(&refused).contains("unknown field `alow`"), "{}", stderr_text(&refused));
+}
+
+#[test]
 fn a_stored_answer_is_applied_by_the_next_resume() {
     let place = create_workspace(ECHO_CONFIG);
     assert_eq!(place.run_json(&["run", "ask.json"]).0, 4);

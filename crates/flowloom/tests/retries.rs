@@ -64,10 +64,14 @@ impl RepairableServer {
         self.requests.lock().expect("not poisoned").iter().filter(|requested| *requested == path).count()
     }
 
-    /// A workspace with a flow that posts to both paths.
+    /// A workspace with a flow that posts to both paths, and a step list that calls it.
     fn create_workspace(&self, config: &str) -> Workspace {
         let egress = format!("[egress]\nallow = [\"{}\"]\n", self.address);
-        let place = Workspace::new(&format!("{config}default_model = \"scripted:echo\"\n{egress}"));
+        let function = "[functions.\"my::posts\"]\nworkflow = \"flow.json\"\n";
+        let place = Workspace::new(&format!("{config}default_model = \"scripted:echo\"\n{egress}{function}"));
+        let step = json!({"name": "posts", "functionId": "my::posts", "mode": "sequential", "promptTemplate": "x",
+            "outputVar": "out", "errorMode": "fail"});
+        place.write("outer.json", &json!({"id": "outer", "name": "outer", "steps": [step]}).to_string());
         let call = |path: &str, name: &str| {
             let url = format!("http://{}{path}", self.address);
             json!({"type": "apiCall", "config": {"url": url, "method": "POST", "headers": [], "bodyType": "json",
@@ -202,5 +206,25 @@ fn a_retry_is_applied_after_a_crash() {
         assert_eq!(ended["status"], "succeeded", "{failpoint}: {ended}");
         assert_eq!(count_events(&server, &run, "run_reopened"), 1, "{failpoint}");
         assert_eq!((world.count_requests("/first"), world.count_requests("/second")), (1, 2), "{failpoint}");
+    }
+}
+
+#[test]
+fn a_retry_keeps_what_succeeded_in_child_runs() {
+    let world = RepairableServer::start();
+    let place = world.create_workspace("");
+    let (code, failed) = place.run_json(&["run", "outer.json"]);
+    assert_eq!((code, &failed["status"]), (1, &json!("failed")), "{failed}");
+    let (_, again) = place.run_json(&["retry", "last"]);
+    assert_eq!(again["status"], "failed", "{again}");
+    world.repair();
+    let (code, ended) = place.run_json(&["retry", "last"]);
+    assert_eq!((code, &ended["status"]), (0, &json!("succeeded")), "{ended}");
+    assert_eq!((world.count_requests("/first"), world.count_requests("/second")), (1, 3));
+    let (_, runs) = place.run_json(&["runs"]);
+    let runs = runs.as_array().expect("a list");
+    assert!(runs.len() == 2 && runs.iter().all(|run| run["status"] == "succeeded"), "{runs:?}");
+    for run in runs {
+        assert_eq!(exit_code(&place.run(&["replay", run["run_id"].as_str().expect("an id")])), 0);
     }
 }

@@ -143,6 +143,11 @@ impl Price {
 
 /// HTTP, through the egress guard.
 pub trait HttpSender: Send + Sync {
+    /// What a crash during a request means.
+    fn effect_class(&self, request: &HttpRequest) -> EffectClass {
+        request.effect_class()
+    }
+
     /// Sends a request, follows redirects and reads the whole reply. Error statuses are replies, not errors.
     fn send_request<'a>(&'a self, request: &'a HttpRequest, context: &'a EffectContext) -> EffectFuture<'a, HttpReply>;
 }

@@ -4,12 +4,16 @@
 //! resolver, so the checked address is the one that is dialled. Redirects and sending are in [`crate::http`]; the list
 //! of special addresses is in [`crate::address`].
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::HttpRequest;
+use flowloom_core::plan::EffectClass;
+use flowloom_core::rich::Rich;
 use flowloom_runtime::effects::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
@@ -156,11 +160,13 @@ pub struct EgressPolicy {
     pub allow: Vec<HostPort>,
     /// Ports that may be reached on all other hosts.
     pub ports: Vec<u16>,
+    /// Hosts whose servers recognise a repeated request by its idempotency key, as `host` or `host:port`.
+    pub idempotent: BTreeSet<String>,
 }
 
 impl Default for EgressPolicy {
     fn default() -> EgressPolicy {
-        EgressPolicy { allow: Vec::new(), ports: vec![80, 443, 8080, 8443] }
+        EgressPolicy { allow: Vec::new(), ports: vec![80, 443, 8080, 8443], idempotent: BTreeSet::new() }
     }
 }
 
@@ -216,6 +222,26 @@ impl EgressPolicy {
             return Err(EgressError::PortNotAllowed { place, ports: self.ports.clone() });
         }
         Ok(Route::Public)
+    }
+
+    /// What a crash during a request means. Only a server that recognises repeated requests may receive one twice that
+    /// changes something.
+    pub fn effect_class(&self, request: &HttpRequest) -> EffectClass {
+        match request.effect_class() {
+            EffectClass::AtMostOnce if self.recognizes_repetitions(&request.url) => EffectClass::AtLeastOnce,
+            class => class,
+        }
+    }
+
+    /// Whether the server of a URL is configured as one that recognises idempotency keys.
+    pub(crate) fn recognizes_repetitions(&self, url: &Rich) -> bool {
+        if self.idempotent.is_empty() {
+            return false;
+        }
+        // Secrets do not occur in the names of hosts.
+        let Ok(url) = Url::parse(&url.to_redacted_text()) else { return false };
+        let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return false };
+        self.idempotent.contains(host) || self.idempotent.contains(&format!("{host}:{port}"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Configuration: `flowloom.toml`, under the environment, under what the caller gives.
 
 pub mod author;
+mod egress;
 pub mod error;
 mod functions;
 pub mod mcp;
@@ -23,6 +24,7 @@ use flowloom_tools::WebSearch;
 use flowloom_tools::secrets::parse_secret_text;
 use serde::{Deserialize, Serialize};
 
+pub use egress::EgressSettings;
 use error::ConfigError;
 pub use functions::{AgentSettings, FunctionSettings};
 use mcp::McpSettings;
@@ -114,15 +116,6 @@ pub struct EmbeddingSettings {
     /// Minimum similarity (0 to 1) for a block to match.
     #[serde(alias = "likeness")]
     pub(crate) similarity_threshold: Option<f32>,
-}
-
-/// `[egress]`: the addresses that may be reached.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct EgressSettings {
-    /// Hosts (`host:port`) that are allowed besides public ones.
-    pub allow: Vec<String>,
-    pub(crate) ports: Option<Vec<u16>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -6,7 +6,7 @@ use crate::code::Code;
 use crate::error::StepFailure;
 use crate::expr::{Lookup, TextRules};
 use crate::json;
-use crate::plan::{BodySpec, HttpSpec};
+use crate::plan::{BodySpec, EffectClass, HttpSpec};
 use crate::render;
 use crate::rich::{Rich, RichPiece};
 use crate::value::Value;
@@ -22,6 +22,16 @@ pub struct HttpRequest {
     pub headers: Vec<(String, Rich)>,
     /// The body.
     pub body: Option<Rich>,
+}
+
+impl HttpRequest {
+    /// What a crash during the request means, going by its method.
+    pub fn effect_class(&self) -> EffectClass {
+        match self.method.as_str() {
+            "GET" | "HEAD" => EffectClass::AtLeastOnce,
+            _ => EffectClass::AtMostOnce,
+        }
+    }
 }
 
 /// A reply.

@@ -128,10 +128,7 @@ impl Interpreter {
     pub(super) fn effect_class(&self, request: &Request) -> EffectClass {
         match request {
             Request::Call(request) => self.effects.functions.effect_class(request),
-            Request::Http(request) | Request::HttpExchange(request) => match request.method.as_str() {
-                "GET" | "HEAD" => EffectClass::AtLeastOnce,
-                _ => EffectClass::AtMostOnce,
-            },
+            Request::Http(request) | Request::HttpExchange(request) => self.effects.http.effect_class(request),
             Request::Python(request) => request.class,
             Request::Generate(_)
             | Request::Scrape(_)

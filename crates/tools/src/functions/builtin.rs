@@ -8,14 +8,14 @@ use flowloom_core::json::parse_value;
 use flowloom_core::plan::{Capture, EffectClass};
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::EffectContext;
+use flowloom_runtime::effects::{EffectContext, HttpSender as _};
 
 use super::FunctionRegistry;
 use super::arguments::CallArguments;
 use super::error::{FileError, FunctionError};
 use super::files::FileFolder;
 use crate::error::ToolError;
-use crate::http::HttpResponse;
+use crate::http::{HttpClient, HttpResponse};
 use crate::http::error::RequestError;
 use crate::secrets::{SecretEncoding, UsedSecrets};
 
@@ -61,16 +61,20 @@ impl BuiltinFunction {
         }
     }
 
-    pub(super) fn effect_class(self, request: &CallRequest) -> EffectClass {
-        let changes = match self {
-            BuiltinFunction::WebFetch | BuiltinFunction::WebSearch | BuiltinFunction::FileRead => false,
-            BuiltinFunction::FileWrite => true,
-            BuiltinFunction::HttpRequest => {
-                let method = request_method(&CallArguments::from_payload(&request.payload, self.main_argument()));
-                !matches!(method.as_str(), "GET" | "HEAD")
+    pub(super) fn effect_class(self, request: &CallRequest, client: &HttpClient) -> EffectClass {
+        match self {
+            BuiltinFunction::WebFetch | BuiltinFunction::WebSearch | BuiltinFunction::FileRead => {
+                EffectClass::AtLeastOnce
             }
-        };
-        if changes { EffectClass::AtMostOnce } else { EffectClass::AtLeastOnce }
+            BuiltinFunction::FileWrite => EffectClass::AtMostOnce,
+            BuiltinFunction::HttpRequest => {
+                let args = CallArguments::from_payload(&request.payload, self.main_argument());
+                let main = args.required_argument(self.id(), self.main_argument());
+                // A request that cannot be made fails before it is sent.
+                main.and_then(|main| build_http_request(&args, &main))
+                    .map_or(EffectClass::AtLeastOnce, |request| client.effect_class(&request))
+            }
+        }
     }
 
     pub(super) async fn call_function(

@@ -49,7 +49,7 @@ pub struct HttpFunction {
     pub method: String,
     /// Headers.
     pub headers: Vec<(String, Rich)>,
-    /// Effect class; at most once if `None`.
+    /// Effect class; if `None`, at most once unless the server is configured as one that recognises repeated requests.
     pub effect: Option<EffectClass>,
     /// Timeout of the whole call in milliseconds, within the client's own limit.
     pub timeout_ms: Option<u64>,

@@ -155,12 +155,12 @@ impl FunctionRegistry {
 impl Functions for FunctionRegistry {
     fn effect_class(&self, request: &CallRequest) -> EffectClass {
         match self.configured.get(&*request.function) {
-            Some(FunctionConfig::Http(http)) => http.effect.unwrap_or(EffectClass::AtMostOnce),
+            Some(FunctionConfig::Http(http)) => http.effect.unwrap_or_else(|| self.client.class_of_call(&http.url)),
             Some(FunctionConfig::Native(native)) => native.effect_class(),
             None => match self.find_tool(&request.function) {
                 Some((server, tool)) => server.effect_class(tool),
                 None => BuiltinFunction::from_id(&request.function)
-                    .map_or(EffectClass::AtMostOnce, |known| known.effect_class(request)),
+                    .map_or(EffectClass::AtMostOnce, |known| known.effect_class(request, &self.client)),
             },
         }
     }

@@ -12,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flowloom_core::effect::{HttpReply, HttpRequest};
+use flowloom_core::plan::EffectClass;
+use flowloom_core::rich::Rich;
 use flowloom_runtime::effects::{EffectContext, EffectFuture, HttpSender};
 use url::Url;
 
@@ -87,6 +89,14 @@ impl HttpClient {
         HttpClient { policy, secrets, limits, lookup, public, allowed }
     }
 
+    /// What a crash means during a call of a function at a URL that declares no effect class.
+    pub(crate) fn class_of_call(&self, url: &Rich) -> EffectClass {
+        match self.policy.recognizes_repetitions(url) {
+            true => EffectClass::AtLeastOnce,
+            false => EffectClass::AtMostOnce,
+        }
+    }
+
     /// The source of secret values.
     pub(crate) fn secrets(&self) -> &dyn Secrets {
         &*self.secrets
@@ -135,6 +145,10 @@ impl HttpClient {
 }
 
 impl HttpSender for HttpClient {
+    fn effect_class(&self, request: &HttpRequest) -> EffectClass {
+        self.policy.effect_class(request)
+    }
+
     fn send_request<'a>(&'a self, request: &'a HttpRequest, context: &'a EffectContext) -> EffectFuture<'a, HttpReply> {
         Box::pin(async move {
             let received = self.exchange(request, &context.idempotency_key()).await?;
