@@ -83,7 +83,7 @@ async fn start_claimed(runs: &RunService, row: &ScheduleRow, now: u64) -> Result
     let Some(run) = run.filter(|run| !matches!(runs.app.store.get_run(*run), Ok(Some(_)))) else {
         return Ok(runs.app.store.settle_claim(row).await?);
     };
-    if runs.live.find_control(run).is_some() || now.saturating_sub(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS {
+    if runs.live.is_live(run) || now.saturating_sub(row.last_at.unwrap_or(0)) < CLAIM_TIMEOUT_MS {
         return Ok(());
     }
     start_run(runs, row, run).await

@@ -5,8 +5,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
@@ -21,42 +21,6 @@ use crate::error::{JournalError, RunError};
 use crate::interpret::{Interrupt, StepResult, ThreadStorage};
 use crate::journal::{AppendResult, Journal, LeaseState};
 use crate::log::{Mode, RunLog};
-
-/// Cancels a run that its own process drives.
-#[derive(Clone, Default)]
-pub struct Control {
-    state: Arc<Mutex<ControlState>>,
-}
-
-#[derive(Default)]
-struct ControlState {
-    cancelled_by: Option<String>,
-    waker: Option<Waker>,
-}
-
-impl Control {
-    /// Cancels the run if it has not ended.
-    pub fn cancel_run(&self, by: &str) {
-        let waker = {
-            let mut state = self.lock_state();
-            state.cancelled_by = Some(by.to_owned());
-            state.waker.take()
-        };
-        waker.into_iter().for_each(Waker::wake);
-    }
-
-    fn lock_state(&self) -> MutexGuard<'_, ControlState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take_cancellation(&self, context: &Context<'_>) -> Option<String> {
-        let mut state = self.lock_state();
-        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-            state.waker = Some(context.waker().clone());
-        }
-        state.cancelled_by.take()
-    }
-}
 
 /// The state in which driving a run ended.
 #[derive(Debug)]
@@ -85,7 +49,6 @@ pub(crate) struct Drive {
     root: Option<BoxFuture<'static, StepResult>>,
     log: Arc<RunLog>,
     journal: Arc<dyn Journal>,
-    control: Control,
     appending: Option<PendingAppend>,
     /// `None` for a replay, which nobody can send commands to.
     inbox: Option<Inbox>,
@@ -103,7 +66,6 @@ impl Drive {
         root: BoxFuture<'static, StepResult>,
         log: Arc<RunLog>,
         journal: Arc<dyn Journal>,
-        control: Control,
     ) -> Drive {
         let inbox = (log.mode == Mode::Live).then(|| Inbox {
             received: ReceivedCommands::default(),
@@ -114,7 +76,6 @@ impl Drive {
             root: Some(root),
             log,
             journal,
-            control,
             appending: None,
             inbox,
             deadline: None,
@@ -184,19 +145,9 @@ impl Drive {
         Ok(())
     }
 
-    fn cancel_run(&mut self, by: String, command: Option<String>) {
-        if !self.over {
-            self.log.record_cancellation(by, command);
-            self.end_cancelled();
-        }
-    }
-
     /// Receives commands, and what else ends a run from outside. A cancellation is applied before the interpreter can
     /// start another effect.
     fn receive_commands(&mut self, context: &mut Context<'_>) -> Result<(), JournalError> {
-        if let Some(by) = self.control.take_cancellation(context) {
-            self.cancel_run(by, None);
-        }
         let cancellations = match &mut self.inbox {
             Some(inbox) => {
                 inbox.poll_commands(context, &self.journal, self.log.lease.run)?;
@@ -205,8 +156,11 @@ impl Drive {
             None => Vec::new(),
         };
         // The end of the run rejects further cancellations.
-        if let Some(RunCommand { id, sender, .. }) = cancellations.into_iter().next() {
-            self.cancel_run(sender, Some(id));
+        if let Some(RunCommand { id, sender, .. }) = cancellations.into_iter().next()
+            && !self.over
+        {
+            self.log.record_cancellation(sender, id);
+            self.end_cancelled();
         }
         if let Some(deadline) = &mut self.deadline
             && deadline.as_mut().poll(context).is_ready()

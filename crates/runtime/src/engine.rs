@@ -16,7 +16,7 @@ use flowloom_core::value::Value;
 use crate::ENGINE_SEMANTICS;
 use crate::command::{CommandAction, DecidedCommand, RunCommand};
 use crate::divergence::Divergence;
-use crate::drive::{Control, Drive, DriveResult};
+use crate::drive::{Drive, DriveResult};
 use crate::effects::{BoxFuture, Effects};
 use crate::error::{JournalError, RunError};
 use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
@@ -63,7 +63,6 @@ pub struct Engine {
 pub struct Run {
     id: RunId,
     log: Arc<RunLog>,
-    control: Control,
     drive: Drive,
     journal: Arc<dyn Journal>,
     final_env: FinalEnv,
@@ -287,8 +286,7 @@ impl Engine {
         let root = self.build_root(plan, &log, &created, left.clone());
         let driving = Run {
             id: run,
-            control: Control::default(),
-            drive: Drive::new(root, log.clone(), self.journal.clone(), Control::default()).with_thread_storage(keeping),
+            drive: Drive::new(root, log.clone(), self.journal.clone()).with_thread_storage(keeping),
             journal: self.journal.clone(),
             log: log.clone(),
             final_env: left,
@@ -329,14 +327,13 @@ impl Engine {
     }
 
     fn build_run(&self, plan: Arc<Plan>, log: Arc<RunLog>, created: &RunCreated, start: u64) -> Run {
-        let control = Control::default();
         let left = FinalEnv::default();
         let keeping = ThreadStorage::new(created, &plan, &left);
         let root = self.build_root(plan, &log, created, left.clone());
-        let drive = Drive::new(root, log.clone(), self.journal.clone(), control.clone())
+        let drive = Drive::new(root, log.clone(), self.journal.clone())
             .with_thread_storage(keeping)
             .with_deadline(&*self.effects.clock, start, created.limits.time_ms);
-        Run { id: log.lease.run, log, control, drive, journal: self.journal.clone(), final_env: left }
+        Run { id: log.lease.run, log, drive, journal: self.journal.clone(), final_env: left }
     }
 
     fn check_start(&self, start: &StartOptions) -> Result<(), StepFailure> {
@@ -381,11 +378,6 @@ impl Run {
     /// A handle for subscribing later, while the run is driven.
     pub fn subscribe_handle(&self) -> SubscribeHandle {
         self.log.publisher.subscribe_handle()
-    }
-
-    /// A handle for cancelling the run while this process drives it.
-    pub fn control(&self) -> Control {
-        self.control.clone()
     }
 
     /// Drives the run until it ends or waits for people.

@@ -26,7 +26,6 @@ pub mod sim;
 
 pub use command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
 pub use divergence::Divergence;
-pub use drive::Control;
 pub use engine::{Engine, Run, RunOutcome, StartOptions};
 pub use error::{JournalError, RunError};
 pub use publish::SubscribeHandle;

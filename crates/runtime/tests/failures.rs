@@ -267,7 +267,8 @@ fn a_required_input_is_asked_for_before_anything_is_recorded() {
 fn a_cancelled_run_says_so() {
     let trial = Trial::new(call_step("a", "hang"));
     let run = trial.start_run().expect("accepted");
-    run.control().cancel_run("me");
+    let cancel = RunCommand { id: "1".to_owned(), sender: "me".to_owned(), action: CommandAction::Cancel {} };
+    trial.journal.post_command(run.id(), cancel).expect("accepted");
     let outcome = trial.world.clock.block_on(run.drive_to_end()).expect("no deadlock");
     let error = outcome.state.error.map(|error| error.code);
     assert_eq!((outcome.state.status, error), (Status::Cancelled, Some(Code::Cancelled)));

@@ -54,6 +54,15 @@ impl RunService {
         Ok(SentCommand { receiver, command: record.command.id, is_applied })
     }
 
+    /// Cancels a run that its client has left.
+    pub async fn cancel_abandoned(&self, run: RunId, sender: &str) {
+        let command = new_command(None, sender, CommandAction::Cancel {});
+        let cancelled = async { self.send_command(self.app.open_run_by_id(run).await?, command).await };
+        if let Err(error) = cancelled.await {
+            tracing::warn!("cannot cancel the run {run}, whose client has left: {error}");
+        }
+    }
+
     /// Sends answers of `sender` to questions of a run, and resumes the run. Fails with the reason if one of them is
     /// rejected.
     pub async fn send_answers(

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::publish::Subscription;
-use flowloom_runtime::{Control, Run, RunOutcome, SubscribeHandle};
+use flowloom_runtime::{Run, RunOutcome, SubscribeHandle};
 use tokio::sync::watch;
 
 use super::start::StartedRun;
@@ -26,7 +26,6 @@ pub struct RunSupervisor {
 /// A live run.
 #[derive(Clone)]
 struct SupervisedRun {
-    control: Control,
     listen: SubscribeHandle,
     ending: RunCompletion,
 }
@@ -115,7 +114,7 @@ impl RunSupervisor {
         let ending = RunCompletion(ending);
         self.lock_runs().insert(
             id,
-            SupervisedRun { control: run.control(), listen: run.subscribe_handle(), ending: ending.clone() },
+            SupervisedRun { listen: run.subscribe_handle(), ending: ending.clone() },
         );
         let live = self.clone();
         let mut driving = Box::pin(async move {
@@ -155,9 +154,9 @@ impl RunSupervisor {
         listen?.subscribe()
     }
 
-    /// The control of a live run; `None` if it is not live here.
-    pub fn find_control(&self, id: RunId) -> Option<Control> {
-        self.lock_runs().get(&id).map(|entry| entry.control.clone())
+    /// Whether this process drives a run.
+    pub fn is_live(&self, id: RunId) -> bool {
+        self.lock_runs().contains_key(&id)
     }
 
     /// Waits until a run is no longer driven.

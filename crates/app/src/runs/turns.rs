@@ -62,7 +62,7 @@ impl ThreadTurn {
                     return Ok(ThreadTurn { busy: busy.clone(), at, _over: over });
                 }
                 Entry::Occupied(taken) => match taken.get().run {
-                    Some(run) if busy.live.find_control(run).is_none() => taken.get().turn_ended.clone(),
+                    Some(run) if !busy.live.is_live(run) => taken.get().turn_ended.clone(),
                     _ => {
                         return Err(AppError::ThreadBusy);
                     }

@@ -372,11 +372,11 @@ impl RunLog {
         std::future::pending::<()>().await;
     }
 
-    /// Records the cancellation of the run, and that the command asked for it.
-    pub(crate) fn record_cancellation(&self, by: String, command: Option<String>) {
+    /// Records the cancellation of the run, which a command asked for.
+    pub(crate) fn record_cancellation(&self, by: String, command: String) {
         let mut state = self.lock_state();
         self.push_event(&mut state, &Path::root(), 0, Event::CancelRequested { by });
-        state.pending.decided.extend(command.map(|id| DecidedCommand { id, outcome: CommandOutcome::Applied }));
+        state.pending.decided.push(DecidedCommand { id: command, outcome: CommandOutcome::Applied });
     }
 
     /// Releases the lease with the next append, unless a command is pending.

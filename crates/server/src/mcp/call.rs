@@ -7,7 +7,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::tools::offer::ToolDescriptor;
@@ -18,7 +17,6 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
-use flowloom_runtime::command::CommandAction;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, InputRequiredResult, InputResponses, PingRequest, ProtocolVersion,
@@ -200,13 +198,8 @@ impl ToolCallHandler<'_> {
 
     /// Cancels the run of a cancelled call. A stopping program leaves the run to the next start.
     async fn cancel_run(&self, id: RunId) -> Problem {
-        if !self.server.supervisor.is_closed()
-            && let Ok(opened) = self.server.app.open_run_by_id(id).await
-        {
-            let command = new_command(None, self.caller.user_id(), CommandAction::Cancel {});
-            if let Err(error) = self.server.runs.send_command(opened, command).await {
-                tracing::warn!("cannot cancel the run {id} of a cancelled call: {error}");
-            }
+        if !self.server.supervisor.is_closed() {
+            self.server.runs.cancel_abandoned(id, self.caller.user_id()).await;
         }
         Problem::new(Code::Cancelled, "the call was cancelled")
     }

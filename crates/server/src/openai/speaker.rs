@@ -9,8 +9,10 @@ use flowloom_core::id::RunId;
 use flowloom_formats::AnswerSource;
 use flowloom_runtime::publish::{Delivery, Delta, RunUpdate, Subscription};
 use futures_util::stream::{self, Stream};
+use tokio::runtime::Handle;
 
 use super::reply::{RunAnswer, build_answer};
+
 use crate::problem::ApiResult;
 use crate::runs::answer::MAX_WAIT;
 use crate::state::Server;
@@ -141,10 +143,12 @@ pub(crate) async fn read_outcome(app: &App, run: RunId) -> ApiResult<FinishedRun
 
 impl Drop for AnswerStream {
     fn drop(&mut self) {
-        if let (false, Some(by)) = (self.is_finished, &self.cancel_as)
-            && let Some(control) = self.server.supervisor.find_control(self.run)
+        // Without a runtime the process is stopping, and the run continues when it starts again.
+        if let (false, Some(sender), Ok(runtime)) = (self.is_finished, self.cancel_as.take(), Handle::try_current())
+            && self.server.supervisor.is_live(self.run)
         {
-            control.cancel_run(by);
+            let (runs, run) = (self.server.runs.clone(), self.run);
+            runtime.spawn(async move { runs.cancel_abandoned(run, &sender).await });
         }
     }
 }
