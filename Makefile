@@ -5,7 +5,7 @@ CARGO_DENY := 0.20.2
 MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo test chaos lint deny docs man errors bench model clients postgres release
+.PHONY: help demo test chaos journals lint deny docs man errors bench model clients postgres release
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,10 @@ endif
 chaos: postgres  ## Kill the program 1,000 times and check what its journal promises (SEED=, KILLS=)
 	$(CARGO) build --locked -p flowloom -p chaos
 	FLOWLOOM_REQUIRE_POSTGRES=1 target/debug/chaos $(if $(SEED),--seed $(SEED)) --kills $(or $(KILLS),1000)
+
+# The files of a released version are never written again.
+journals:  ## Write the journals of this version that later versions must replay into tests/journals/v1
+	$(CARGO) test --locked -p flowloom --test journals -- --ignored write_journals
 
 # The database of advisories needs the network at every check, so it is left to `cargo deny check advisories`.
 deny: .tools/bin/cargo-deny  ## Licences, sources and unwanted crates (deny.toml)

@@ -233,7 +233,7 @@ struct Model {
     numbers: Numbers,
     /// Every lease ever issued, with its worker and whether it is held.
     leases: Vec<(usize, Lease, bool)>,
-    begun: Vec<RunId>,
+    created: Vec<RunId>,
     events: [u64; RUNS],
     has_ended: [bool; RUNS],
 }
@@ -243,7 +243,7 @@ impl Model {
         Model {
             numbers: Numbers(seed),
             leases: Vec::new(),
-            begun: Vec::new(),
+            created: Vec::new(),
             events: [0; RUNS],
             has_ended: [false; RUNS],
         }
@@ -252,7 +252,7 @@ impl Model {
     fn next_operation(&mut self, worker: usize) -> Option<Operation> {
         let run = self.numbers.run();
         match self.numbers.next(18) {
-            0 | 1 => (!self.begun.contains(&run)).then_some(Operation::Begin { run }),
+            0 | 1 => (!self.created.contains(&run)).then_some(Operation::Begin { run }),
             2 => Some(Operation::Claim { run }),
             3 => {
                 let held =
@@ -351,7 +351,7 @@ impl Model {
         let is_done = result.starts_with("Ok");
         match operation {
             Operation::Begin { run } if is_done => {
-                self.begun.push(*run);
+                self.created.push(*run);
                 self.events[index_of(*run)] = 1;
                 self.leases.push((worker, Lease { run: *run, epoch: 1 }, true));
             }

@@ -1,0 +1,305 @@
+//! Journals that each version writes: they are read, and replayed without a difference, by every later version.
+//!
+//! `tests/journals/v1/` has a file for each format and outcome. Its first line is the bundle and the expected status, and
+//! each further line is a record. `make journals` writes the files with the definitions next to them.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flowloom_core::event::{Event, Record};
+use flowloom_core::state::RunState;
+use flowloom_core::status::Status;
+use flowloom_runtime::journal::{AppendResult, Batch, Journal};
+use flowloom_store::{Durability, Store};
+use serde::{Deserialize, Serialize};
+use support::{TestServer, Workspace, exit_code, stderr_text};
+
+/// The first line of a file.
+#[derive(Deserialize, Serialize)]
+struct Header {
+    /// The bundle of the run.
+    bundle: String,
+    /// The status that the events add up to.
+    status: String,
+}
+
+/// A stored run.
+struct KeptJournal {
+    header: Header,
+    records: Vec<Arc<Record>>,
+}
+
+impl KeptJournal {
+    fn parse(text: &str) -> KeptJournal {
+        let mut lines = text.lines();
+        let header = serde_json::from_str(lines.next().expect("a header")).expect("a header");
+        let records = lines.map(|line| Arc::new(serde_json::from_str(line).expect("a record"))).collect();
+        KeptJournal { header, records }
+    }
+
+    /// The newest run of a workspace.
+    fn read_last(place: &Workspace) -> KeptJournal {
+        let store = open_store(place);
+        let run = store.find_run("last").expect("a run").id;
+        let records = store.read_events(run, 0, u32::MAX).expect("readable");
+        let Event::RunCreated(created) = &records[0].event else { panic!("{:?} is the first event", records[0]) };
+        let bundle = store.read_bundle(created.bundle).expect("readable").to_string();
+        KeptJournal { header: Header { bundle, status: status_of(&records).name().to_owned() }, records }
+    }
+
+    fn render(&self) -> String {
+        let header = serde_json::to_string(&self.header).expect("JSON");
+        let records = self.records.iter().map(|record| serde_json::to_string(record).expect("JSON"));
+        std::iter::once(header).chain(records).map(|line| line + "\n").collect()
+    }
+
+    /// Stores the run as its own version did.
+    async fn store_in(&self, store: &Store) {
+        let Event::RunCreated(created) = &self.records[0].event else { panic!("{:?}", self.records[0]) };
+        assert_eq!(store.hold_bundle(&self.header.bundle), created.bundle);
+        let lease = store.begin_run(self.records[0].run).expect("new");
+        match store.append_batch(lease, Batch::with_records(self.records.clone())) {
+            AppendResult::Done(done) => done.expect("stored"),
+            AppendResult::Later(later) => later.await.expect("stored"),
+        };
+    }
+}
+
+fn open_store(place: &Workspace) -> Arc<Store> {
+    Store::open(&place.path("data"), Durability::Normal).expect("it opens")
+}
+
+fn status_of(records: &[Arc<Record>]) -> Status {
+    RunState::from_records(records.iter().map(|record| &**record)).expect("legal").status
+}
+
+fn journals_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/journals")
+}
+
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("readable").path()).collect();
+    files.sort();
+    files
+}
+
+/// The files of every version.
+fn kept_files() -> Vec<PathBuf> {
+    let versions =
+        files_in(&journals_folder()).into_iter().filter(|path| path.is_dir() && !path.ends_with("definitions"));
+    versions.flat_map(|version| files_in(&version)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kept_journal_is_read_and_replayed() {
+    let place = Workspace::new("");
+    // A scripted model needs its file, even though a replay asks no model.
+    copy_definitions(&journals_folder().join("definitions"), &place.path(""), "127.0.0.1:9");
+    let files = kept_files();
+    assert!(!files.is_empty());
+    for file in files {
+        let kept = KeptJournal::parse(&std::fs::read_to_string(&file).expect("UTF-8"));
+        assert_eq!(status_of(&kept.records).name(), kept.header.status, "{}", file.display());
+        let store = open_store(&place);
+        kept.store_in(&store).await;
+        let run = kept.records[0].run;
+        assert_eq!(store.read_events(run, 0, u32::MAX).expect("readable"), kept.records, "{}", file.display());
+        drop(store);
+        let replayed = place.run(&["replay", &run.to_string()]);
+        assert_eq!(exit_code(&replayed), 0, "{}: {}", file.display(), stderr_text(&replayed));
+    }
+    let mut damages = Vec::new();
+    open_store(&place).check_database(&mut |damage| damages.push(damage)).expect("readable");
+    assert_eq!(damages, []);
+}
+
+/// What becomes of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Outcome {
+    Succeeded,
+    Failed,
+    /// The process ended during the first effect.
+    Interrupted,
+    Cancelled,
+    /// The process ended during an effect that must not be repeated.
+    Uncertain,
+    /// A person decided to send that effect again.
+    Resolved,
+    /// A person is asked.
+    Waiting,
+    Answered,
+}
+
+/// A definition, and how its runs are started.
+struct Definition {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    /// The arguments of a run that fails.
+    failing: &'static [&'static str],
+    /// The first hit of the failpoint `effect_response_after` in an effect that must not be repeated; 0 without one.
+    uncertain_hit: u32,
+    /// Whether a person is asked.
+    asks: bool,
+}
+
+const DEFINITIONS: [Definition; 8] = [
+    Definition {
+        name: "steps",
+        arguments: &["steps.json", "--input", "tea.txt"],
+        failing: &["steps.json", "--input", "tea.txt", "--model", "scripted:failing.json"],
+        uncertain_hit: 2,
+        asks: false,
+    },
+    Definition {
+        name: "steps-question",
+        arguments: &["question.json", "--input", "tea.txt"],
+        failing: &[],
+        uncertain_hit: 0,
+        asks: true,
+    },
+    Definition {
+        name: "flow",
+        arguments: &["flow.json", "-i", "tag=tea"],
+        failing: &["flow.json", "-i", "tag=fail"],
+        uncertain_hit: 1,
+        asks: false,
+    },
+    Definition {
+        name: "markdown",
+        arguments: &["markdown.mdx", "-i", "tag=tea"],
+        failing: &["markdown.mdx", "-i", "tag=fail"],
+        uncertain_hit: 1,
+        asks: false,
+    },
+    Definition {
+        name: "pipeline",
+        arguments: &["pipeline.json"],
+        failing: &["pipeline.json", "--model", "scripted:failing.json"],
+        uncertain_hit: PIPELINE_HIT,
+        asks: false,
+    },
+    Definition {
+        name: "graph",
+        arguments: &["graph.json", "-i", "message=tea", "--model", "scripted:calls.json"],
+        failing: &["graph.json", "-i", "message=fail", "--model", "scripted:calls.json"],
+        uncertain_hit: 2,
+        asks: false,
+    },
+    Definition {
+        name: "agent",
+        arguments: &["agent.json", "-i", "message=tea", "--model", "scripted:calls.json"],
+        failing: &["agent.json", "-i", "message=fail", "--model", "scripted:calls.json"],
+        uncertain_hit: 2,
+        asks: false,
+    },
+    Definition {
+        name: "agent-approval",
+        arguments: &["approval.json", "-i", "message=tea", "--model", "scripted:calls.json"],
+        failing: &[],
+        uncertain_hit: 0,
+        asks: true,
+    },
+];
+
+/// The pipeline reads the profile and the memory first.
+const PIPELINE_HIT: u32 = 3;
+
+impl Definition {
+    fn outcomes(&self) -> &'static [Outcome] {
+        use Outcome::{Answered, Cancelled, Failed, Interrupted, Resolved, Succeeded, Uncertain, Waiting};
+        match self.asks {
+            true => &[Waiting, Answered, Cancelled],
+            false => &[Succeeded, Failed, Interrupted, Cancelled, Uncertain, Resolved],
+        }
+    }
+
+    /// Runs the definition to an outcome, and returns its journal.
+    fn write_journal(&self, outcome: Outcome, server: &TestServer) -> KeptJournal {
+        let place = Workspace::new("");
+        copy_definitions(&journals_folder().join("definitions"), &place.path(""), &server.address);
+        place.write("tea.txt", "tea");
+        let failpoint = match outcome {
+            Outcome::Interrupted => Some("effect_response_after:1".to_owned()),
+            Outcome::Cancelled if !self.asks => Some("effect_dispatch_before:1".to_owned()),
+            Outcome::Uncertain | Outcome::Resolved => Some(format!("effect_response_after:{}", self.uncertain_hit)),
+            _ => None,
+        };
+        let arguments = if outcome == Outcome::Failed { self.failing } else { self.arguments };
+        let mut run = place.build_command(&[&["run"], arguments].concat());
+        run.envs(failpoint.map(|failpoint| ("FLOWLOOM_FAILPOINT", failpoint)));
+        run.output().expect("it runs");
+        match outcome {
+            Outcome::Cancelled => drop(place.run(&["cancel", "last"])),
+            Outcome::Uncertain => drop(place.run(&["resume", "last"])),
+            Outcome::Resolved => {
+                place.run(&["resume", "last"]);
+                let path = KeptJournal::read_last(&place).uncertain_path();
+                place.run(&["resolve", "last", &path, "--resend"]);
+            }
+            Outcome::Answered => drop(place.run(&["answer", "last", "true"])),
+            _ => {}
+        }
+        KeptJournal::read_last(&place)
+    }
+}
+
+impl KeptJournal {
+    fn uncertain_path(&self) -> String {
+        let uncertain = self.records.iter().find(|record| matches!(record.event, Event::StepUncertain));
+        uncertain.expect("an uncertain step").path.to_string()
+    }
+
+    fn has_outcome(&self, outcome: Outcome) -> bool {
+        let is_made = |of: fn(&Event) -> bool| self.records.iter().any(|record| of(&record.event));
+        let status = match outcome {
+            Outcome::Succeeded => Status::Succeeded,
+            Outcome::Resolved if is_made(|event| matches!(event, Event::Resolved { .. })) => Status::Succeeded,
+            Outcome::Answered if is_made(|event| matches!(event, Event::Answered { .. })) => Status::Succeeded,
+            Outcome::Failed => Status::Failed,
+            Outcome::Interrupted => Status::Running,
+            Outcome::Cancelled => Status::Cancelled,
+            Outcome::Uncertain => Status::Uncertain,
+            Outcome::Waiting => Status::Waiting,
+            Outcome::Resolved | Outcome::Answered => return false,
+        };
+        self.header.status == status.name()
+    }
+}
+
+/// Copies the definitions, in which `@SERVER@` stands for the address of the server.
+fn copy_definitions(from: &Path, to: &Path, server: &str) {
+    for path in files_in(from) {
+        let target = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            std::fs::create_dir_all(&target).expect("created");
+            copy_definitions(&path, &target, server);
+        } else {
+            let text = std::fs::read_to_string(&path).expect("UTF-8");
+            std::fs::write(&target, text.replace("@SERVER@", server)).expect("written");
+        }
+    }
+}
+
+#[test]
+#[ignore = "writes tests/journals/v1: make journals"]
+fn write_journals() {
+    let server = TestServer::start();
+    let folder = journals_folder().join("v1");
+    std::fs::create_dir_all(&folder).expect("created");
+    let mut wrong = Vec::new();
+    for definition in &DEFINITIONS {
+        for outcome in definition.outcomes() {
+            let name = format!("{}-{}", definition.name, format!("{outcome:?}").to_lowercase());
+            let journal = definition.write_journal(*outcome, &server);
+            if journal.has_outcome(*outcome) {
+                std::fs::write(folder.join(name + ".jsonl"), journal.render()).expect("written");
+            } else {
+                wrong.push(format!("{name} is {}", journal.header.status));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
