@@ -62,7 +62,8 @@ impl Store {
         if self.runs.is_some() {
             return Ok((self.list_runs(limit)?, Vec::new()));
         }
-        let sql = format!("select {RUN_COLUMNS} from run order by number desc limit $1");
+        // Sorted without the index, which may be damaged. The check reads every row anyway.
+        let sql = format!("select {RUN_COLUMNS} from run order by id || '' desc limit $1");
         let rows = self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
             db.query_rows(&sql, params![limit], |row| Ok(self.parse_run_row(row, &living).ok()))
