@@ -189,7 +189,9 @@ fn the_inspector_lists_and_calls() {
     let server = RunningServer::start(&place, &[]);
     let address = format!("http://{}/mcp", server.address);
     let program = env!("CARGO_BIN_EXE_flowloom");
-    let ways: [&[&str]; 2] = [&[&address, "--transport", "http"], &[program, "mcp", "."]];
+    // The inspector passes no variables of its own environment on.
+    let data = format!("FLOWLOOM_DATA_DIR={}", place.path("data").display());
+    let ways: [&[&str]; 2] = [&[&address, "--transport", "http"], &["env", &data, program, "mcp", "."]];
     for way in ways {
         let inspect = |asked: &[&str]| {
             let launcher = set.join("node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js");

@@ -62,11 +62,7 @@ pub(crate) struct Drive {
 }
 
 impl Drive {
-    pub(crate) fn new(
-        root: BoxFuture<'static, StepResult>,
-        log: Arc<RunLog>,
-        journal: Arc<dyn Journal>,
-    ) -> Drive {
+    pub(crate) fn new(root: BoxFuture<'static, StepResult>, log: Arc<RunLog>, journal: Arc<dyn Journal>) -> Drive {
         let inbox = (log.mode == Mode::Live).then(|| Inbox {
             received: ReceivedCommands::default(),
             delivery: journal.next_commands(log.lease.run),

@@ -330,9 +330,11 @@ impl Engine {
         let left = FinalEnv::default();
         let keeping = ThreadStorage::new(created, &plan, &left);
         let root = self.build_root(plan, &log, created, left.clone());
-        let drive = Drive::new(root, log.clone(), self.journal.clone())
-            .with_thread_storage(keeping)
-            .with_deadline(&*self.effects.clock, start, created.limits.time_ms);
+        let drive = Drive::new(root, log.clone(), self.journal.clone()).with_thread_storage(keeping).with_deadline(
+            &*self.effects.clock,
+            start,
+            created.limits.time_ms,
+        );
         Run { id: log.lease.run, log, drive, journal: self.journal.clone(), final_env: left }
     }
 

@@ -63,7 +63,8 @@ fn journal(seed: u64, plan: Plan, cut: usize, is_cancelled: bool) -> Vec<Arc<Rec
         let resumed = engine.resume_run(id, plan.clone());
         let Ok(run) = world.clock.block_on(resumed).expect("no deadlock") else { break };
         if is_cancelled {
-            let cancel = RunCommand { id: "cancel".to_owned(), sender: "me".to_owned(), action: CommandAction::Cancel {} };
+            let cancel =
+                RunCommand { id: "cancel".to_owned(), sender: "me".to_owned(), action: CommandAction::Cancel {} };
             journal.post_command(id, cancel).expect("accepted");
         }
         let outcome = world.clock.block_on(run.drive_to_end()).expect("no deadlock");

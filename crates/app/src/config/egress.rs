@@ -50,7 +50,9 @@ impl<'de> Visitor<'de> for EgressVisitor {
                     settings.hosts.insert(key, map.next_value()?);
                 }
                 _ => {
-                    let message = format!("unknown field `{key}`, expected `allow`, `ports`, or a host such as `[egress.\"api.example\"]`");
+                    let message = format!(
+                        "unknown field `{key}`, expected `allow`, `ports`, or a host such as `[egress.\"api.example\"]`"
+                    );
                     return Err(A::Error::custom(message));
                 }
             }

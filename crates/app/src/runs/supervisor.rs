@@ -112,10 +112,7 @@ impl RunSupervisor {
         let id = run.id();
         let (over, ending) = watch::channel(None);
         let ending = RunCompletion(ending);
-        self.lock_runs().insert(
-            id,
-            SupervisedRun { listen: run.subscribe_handle(), ending: ending.clone() },
-        );
+        self.lock_runs().insert(id, SupervisedRun { listen: run.subscribe_handle(), ending: ending.clone() });
         let live = self.clone();
         let mut driving = Box::pin(async move {
             let outcome = run.drive_to_end().await;

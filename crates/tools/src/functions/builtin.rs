@@ -15,8 +15,8 @@ use super::arguments::CallArguments;
 use super::error::{FileError, FunctionError};
 use super::files::FileFolder;
 use crate::error::ToolError;
-use crate::http::{HttpClient, HttpResponse};
 use crate::http::error::RequestError;
+use crate::http::{HttpClient, HttpResponse};
 use crate::secrets::{SecretEncoding, UsedSecrets};
 
 /// A built-in function.
@@ -69,9 +69,11 @@ impl BuiltinFunction {
             BuiltinFunction::FileWrite => EffectClass::AtMostOnce,
             BuiltinFunction::HttpRequest => {
                 let args = CallArguments::from_payload(&request.payload, self.main_argument());
-                let main = args.required_argument(self.id(), self.main_argument());
                 // A request that cannot be made fails before it is sent.
-                main.and_then(|main| build_http_request(&args, &main))
+                let Ok(main) = args.required_argument(self.id(), self.main_argument()) else {
+                    return EffectClass::AtLeastOnce;
+                };
+                build_http_request(&args, &main)
                     .map_or(EffectClass::AtLeastOnce, |request| client.effect_class(&request))
             }
         }

@@ -231,7 +231,7 @@ fn get_request(url: &str) -> HttpRequest {
 #[tokio::test]
 async fn a_name_that_resolves_to_loopback_is_not_dialled() {
     let server = TestServer::start_fixed(http_reply("200 OK", &[], "reached")).await;
-    let policy = EgressPolicy { allow: Vec::new(), ports: vec![server.port] };
+    let policy = EgressPolicy { ports: vec![server.port], ..EgressPolicy::default() };
     let script = ScriptedResolver::new(&[&["127.0.0.1"]]);
     let secrets = Arc::new(std::collections::BTreeMap::new());
     let client = HttpClient::with_resolver(policy, secrets, HttpLimits::default(), script.clone());
@@ -249,7 +249,8 @@ async fn a_name_that_resolves_to_loopback_is_not_dialled() {
 #[tokio::test]
 async fn a_literal_loopback_address_is_not_dialled() {
     let server = TestServer::start_fixed(http_reply("200 OK", &[], "reached")).await;
-    let client = client_with(EgressPolicy { allow: Vec::new(), ports: vec![server.port] }, HttpLimits::default());
+    let client =
+        client_with(EgressPolicy { ports: vec![server.port], ..EgressPolicy::default() }, HttpLimits::default());
     let error = client.exchange(&get_request(&server.url_of("/")), "k").await.expect_err("refused");
     assert_eq!(error.code(), Code::EgressDenied);
     assert!(server.seen_requests().is_empty());
