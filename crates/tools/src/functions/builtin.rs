@@ -69,12 +69,13 @@ impl BuiltinFunction {
             BuiltinFunction::FileWrite => EffectClass::AtMostOnce,
             BuiltinFunction::HttpRequest => {
                 let args = CallArguments::from_payload(&request.payload, self.main_argument());
-                // A request that cannot be made fails before it is sent.
-                let Ok(main) = args.required_argument(self.id(), self.main_argument()) else {
-                    return EffectClass::AtLeastOnce;
-                };
-                build_http_request(&args, &main)
-                    .map_or(EffectClass::AtLeastOnce, |request| client.effect_class(&request))
+                let main = args.required_argument(self.id(), self.main_argument()).ok();
+                let built = main.and_then(|main| build_http_request(&args, &main).ok());
+                match (built, request_method(&args).as_str()) {
+                    (Some(request), _) => client.effect_class(&request),
+                    (None, "GET" | "HEAD") => EffectClass::AtLeastOnce,
+                    (None, _) => EffectClass::AtMostOnce,
+                }
             }
         }
     }
