@@ -18,8 +18,8 @@ pub struct SimClock {
 struct ClockState {
     /// The time of timers, which nobody sets.
     now_ms: u64,
-    /// How far the wall clock was set back.
-    set_back_ms: u64,
+    /// How far the wall clock was set forward, or back if it is negative.
+    wall_offset_ms: i64,
     next: u64,
     sleepers: BTreeMap<(u64, u64), Waker>,
 }
@@ -28,7 +28,7 @@ impl SimClock {
     /// A clock that starts at `now_ms`.
     pub fn new(now_ms: u64) -> SimClock {
         SimClock {
-            state: Arc::new(Mutex::new(ClockState { now_ms, set_back_ms: 0, next: 0, sleepers: BTreeMap::new() })),
+            state: Arc::new(Mutex::new(ClockState { now_ms, wall_offset_ms: 0, next: 0, sleepers: BTreeMap::new() })),
         }
     }
 
@@ -39,7 +39,12 @@ impl SimClock {
 
     /// Sets the wall clock back; running timers do not notice.
     pub fn set_back(&self, by_ms: u64) {
-        self.lock_state().set_back_ms += by_ms;
+        self.lock_state().wall_offset_ms -= by_ms as i64;
+    }
+
+    /// Sets the wall clock forward; running timers do not notice.
+    pub fn set_forward(&self, by_ms: u64) {
+        self.lock_state().wall_offset_ms += by_ms as i64;
     }
 
     fn lock_state(&self) -> MutexGuard<'_, ClockState> {
@@ -63,8 +68,8 @@ impl SimClock {
         }
     }
 
-    /// Advances the clock to the next sleeper and wakes it.
-    fn advance_to_next(&self) -> Option<()> {
+    /// Advances the clock to the next sleeper and wakes it; `None` if there is none.
+    pub fn advance_to_next(&self) -> Option<()> {
         let mut state = self.lock_state();
         let ((at, _), waker) = state.sleepers.pop_first()?;
         state.now_ms = state.now_ms.max(at);
@@ -77,7 +82,7 @@ impl SimClock {
 impl Clock for SimClock {
     fn now_ms(&self) -> u64 {
         let state = self.lock_state();
-        state.now_ms.saturating_sub(state.set_back_ms)
+        state.now_ms.saturating_add_signed(state.wall_offset_ms)
     }
 
     fn sleep_for(&self, duration_ms: u64) -> BoxFuture<'static, ()> {

@@ -244,7 +244,7 @@ impl AppendFinish {
 }
 
 /// Memory writes of an event, each with the user that they belong to.
-fn memory_writes_of(user: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
+pub fn memory_writes_of(user: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
     match event {
         Event::RunFinished { thread: Some(thread), .. } => vec![(thread_namespace(user), thread.clone())],
         Event::StepFinished { memory, .. } => memory.iter().map(|write| (user.to_owned(), write.clone())).collect(),

@@ -33,6 +33,13 @@ mod store;
 mod worker;
 mod writer;
 
+/// Parts of the store that need no database. The simulation of several processes (`tests/simulation`) uses them.
+pub mod parts {
+    pub use crate::commands::{CausedCommand, Mailboxes};
+    pub use crate::journal::memory_writes_of;
+    pub use crate::memory_runs::MemoryRuns;
+}
+
 pub use abandoned::AbandonedRun;
 pub use backup::restore_backup;
 pub use check::{CheckedRows, Damage};

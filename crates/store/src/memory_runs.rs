@@ -23,7 +23,7 @@ const MAX_FINISHED_RUNS: usize = 1000;
 
 /// The runs of this process.
 #[derive(Default)]
-pub(crate) struct MemoryRuns {
+pub struct MemoryRuns {
     state: Mutex<MemoryState>,
 }
 
@@ -49,7 +49,7 @@ impl MemoryRuns {
     }
 
     /// Claims a run under a new epoch.
-    pub(crate) fn claim_run(&self, run: RunId) -> Result<Lease, StoreError> {
+    pub fn claim_run(&self, run: RunId) -> Result<Lease, StoreError> {
         let mut state = self.lock_state();
         let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
         stored.epoch += 1;
@@ -57,7 +57,8 @@ impl MemoryRuns {
         Ok(Lease { run, epoch: stored.epoch })
     }
 
-    pub(crate) fn release_run(&self, lease: Lease) {
+    /// Releases a lease without checking the inbox.
+    pub fn release_run(&self, lease: Lease) {
         let mut state = self.lock_state();
         if let Some(stored) = state.runs.get_mut(&lease.run).filter(|stored| stored.epoch == lease.epoch) {
             stored.is_driven = false;
@@ -65,7 +66,7 @@ impl MemoryRuns {
     }
 
     /// Appends a batch. Returns the commands to child runs that it causes, too.
-    pub(crate) fn append_batch(
+    pub fn append_batch(
         &self,
         lease: Lease,
         batch: &Batch,
@@ -118,7 +119,7 @@ impl MemoryRuns {
     }
 
     /// Stores a command. Returns the commands to the runs around it that it causes, too.
-    pub(crate) fn post_command(
+    pub fn post_command(
         &self,
         run: RunId,
         command: RunCommand,
@@ -136,7 +137,7 @@ impl MemoryRuns {
     }
 
     /// The run that must be driven so that `run` continues.
-    pub(crate) fn find_driving_run(&self, run: RunId) -> RunId {
+    pub fn find_driving_run(&self, run: RunId) -> RunId {
         let state = self.lock_state();
         let is_unfinished = |run: &RunId| state.runs.get(run).is_some_and(|stored| stored.row.finished_at.is_none());
         let outwards = std::iter::successors(Some(run), |run| state.find_parent(*run).filter(is_unfinished));
@@ -144,13 +145,13 @@ impl MemoryRuns {
     }
 
     /// Whether no worker has the lease of a run, and no command to it is pending.
-    pub(crate) fn is_at_rest(&self, run: RunId) -> bool {
+    pub fn is_at_rest(&self, run: RunId) -> bool {
         let is_at_rest = |stored: &StoredRun| !stored.is_driven && stored.inbox.pending_commands().is_empty();
         self.lock_state().runs.get(&run).is_some_and(is_at_rest)
     }
 
     /// The unfinished child runs of a run.
-    pub(crate) fn unfinished_children(&self, run: RunId) -> Vec<RunId> {
+    pub fn unfinished_children(&self, run: RunId) -> Vec<RunId> {
         self.lock_state().unfinished_children(run)
     }
 
@@ -159,22 +160,26 @@ impl MemoryRuns {
         self.lock_state().find_command_within(run, id)
     }
 
-    pub(crate) fn find_command(&self, run: RunId, id: &str) -> Option<CommandRecord> {
+    /// A command to a run.
+    pub fn find_command(&self, run: RunId, id: &str) -> Option<CommandRecord> {
         self.lock_state().runs.get(&run)?.inbox.find_command(id).cloned()
     }
 
-    pub(crate) fn pending_commands(&self, run: RunId) -> Vec<RunCommand> {
+    /// The pending commands of a run.
+    pub fn pending_commands(&self, run: RunId) -> Vec<RunCommand> {
         self.lock_state().runs.get(&run).map(|stored| stored.inbox.pending_commands()).unwrap_or_default()
     }
 
-    pub(crate) fn read_records(&self, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StoreError> {
+    /// The records of a run after sequence number `after`.
+    pub fn read_records(&self, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StoreError> {
         let state = self.lock_state();
         let stored = state.runs.get(&run).ok_or(JournalError::RunNotFound(run))?;
         // Sequence numbers start at 1 and have no gaps.
         Ok(stored.records.iter().skip(usize::try_from(after).unwrap_or(usize::MAX)).cloned().collect())
     }
 
-    pub(crate) fn get_run(&self, run: RunId) -> Option<RunRow> {
+    /// The row of a run.
+    pub fn get_run(&self, run: RunId) -> Option<RunRow> {
         self.lock_state().runs.get(&run).map(|stored| stored.row.clone())
     }
 

@@ -1,6 +1,6 @@
 //! Steps that wait for their child runs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -17,8 +17,8 @@ use super::{LogState, RunLog};
 pub(super) struct ChildRuns {
     /// The last suspension of each child run that has not continued, by the step and attempt that started it.
     recorded: HashMap<(Path, u32), ChildSuspension>,
-    /// The steps that wait now.
-    waiting: HashMap<(Path, u32), ChildWait>,
+    /// The steps that wait now, in the order in which they are woken.
+    waiting: BTreeMap<(Path, u32), ChildWait>,
     /// Number of resume commands that the run has received.
     resume_count: u64,
 }
@@ -97,7 +97,7 @@ impl RunLog {
     /// Wakes the steps that wait for child runs. Returns whether there are any.
     pub(super) fn wake_child_waits(&self, state: &mut LogState) -> bool {
         state.children.resume_count += 1;
-        let woken: Vec<_> = state.children.waiting.drain().collect();
+        let woken = std::mem::take(&mut state.children.waiting);
         let has_any = !woken.is_empty();
         woken.into_iter().for_each(|(_, wait)| wait.waker.wake());
         has_any

@@ -18,7 +18,7 @@ pub(crate) const IS_OUTERMOST_SQL: &str = "(parent is null or not exists (select
                                            where parent_run.id = run.parent and parent_run.finished_at is null))";
 
 /// A command that was stored for another run than the one of the transaction, and is delivered when that is committed.
-pub(crate) type CausedCommand = (RunId, RunCommand);
+pub type CausedCommand = (RunId, RunCommand);
 
 /// The row of a run around a child run.
 pub(super) struct AncestorRun {

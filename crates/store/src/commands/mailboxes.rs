@@ -14,8 +14,9 @@ use super::watcher;
 use crate::db::DbSource;
 
 /// Mailboxes of the runs that this process drives.
-pub(crate) struct Mailboxes {
-    pub(super) source: DbSource,
+pub struct Mailboxes {
+    /// Where commands of other processes are read; `None` if someone else delivers them.
+    source: Option<DbSource>,
     state: Mutex<MailboxState>,
 }
 
@@ -37,7 +38,12 @@ struct Mailbox {
 
 impl Mailboxes {
     pub(crate) fn new(source: DbSource) -> Mailboxes {
-        Mailboxes { source, state: Mutex::default() }
+        Mailboxes { source: Some(source), state: Mutex::default() }
+    }
+
+    /// Mailboxes that read no database: all commands are delivered with [`Mailboxes::deliver_command`].
+    pub fn without_database() -> Arc<Mailboxes> {
+        Arc::new(Mailboxes { source: None, state: Mutex::default() })
     }
 
     fn lock_state(&self) -> MutexGuard<'_, MailboxState> {
@@ -45,21 +51,25 @@ impl Mailboxes {
     }
 
     /// Opens the mailbox of a run that this process is about to drive.
-    pub(crate) fn open_mailbox(self: &Arc<Mailboxes>, run: RunId) {
+    pub fn open_mailbox(self: &Arc<Mailboxes>, run: RunId) {
         let mut state = self.lock_state();
         state.boxes.entry(run).or_default();
-        if !state.is_watching {
-            state.is_watching = watcher::start_watcher(self);
+        self.start_watching(&mut state);
+    }
+
+    fn start_watching(self: &Arc<Mailboxes>, state: &mut MailboxState) {
+        if let Some(source) = self.source.as_ref().filter(|_| !state.is_watching) {
+            state.is_watching = watcher::start_watcher(self, source.clone());
         }
     }
 
     /// Removes the mailbox of a run that this process no longer drives.
-    pub(crate) fn close_mailbox(&self, run: RunId) {
+    pub fn close_mailbox(&self, run: RunId) {
         self.lock_state().boxes.remove(&run);
     }
 
     /// Completes with the next commands of a run.
-    pub(crate) fn next_commands(self: Arc<Mailboxes>, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
+    pub fn next_commands(self: Arc<Mailboxes>, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
         Box::pin(poll_fn(move |context| match self.lock_state().boxes.get_mut(&run) {
             Some(mailbox) if mailbox.commands.is_empty() => {
                 mailbox.waker = Some(context.waker().clone());
@@ -71,7 +81,7 @@ impl Mailboxes {
     }
 
     /// Delivers a pending command, if this process drives the run.
-    pub(crate) fn deliver_command(&self, run: RunId, command: RunCommand) {
+    pub fn deliver_command(&self, run: RunId, command: RunCommand) {
         let waker = {
             let mut state = self.lock_state();
             let Some(mailbox) = state.boxes.get_mut(&run) else { return };
@@ -85,20 +95,18 @@ impl Mailboxes {
     }
 
     /// Completes when a command of the run may have been decided.
-    pub(super) fn notify_decision(self: &Arc<Mailboxes>, run: RunId) -> oneshot::Receiver<()> {
+    pub fn notify_decision(self: &Arc<Mailboxes>, run: RunId) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.lock_state();
         let waiting = state.waiting.entry(run).or_default();
         waiting.retain(|sender| !sender.is_closed());
         waiting.push(sender);
-        if !state.is_watching {
-            state.is_watching = watcher::start_watcher(self);
-        }
+        self.start_watching(&mut state);
         receiver
     }
 
     /// Wakes those who wait for a decision about a command of the run.
-    pub(crate) fn wake_waiting(&self, run: RunId) {
+    pub fn wake_waiting(&self, run: RunId) {
         let waiting = self.lock_state().waiting.remove(&run);
         for sender in waiting.into_iter().flatten() {
             // The receiver may have given up.
@@ -107,7 +115,7 @@ impl Mailboxes {
     }
 
     /// Whether this process drives the run.
-    pub(super) fn has_mailbox(&self, run: RunId) -> bool {
+    pub fn has_mailbox(&self, run: RunId) -> bool {
         self.lock_state().boxes.contains_key(&run)
     }
 

@@ -19,10 +19,11 @@ use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, De
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::store::Store;
+pub use child_runs::CausedCommand;
 pub(crate) use child_runs::{
-    CancelledChildren, CausedCommand, IS_OUTERMOST_SQL, cancel_children, cancel_command, find_cancelled, resume_command,
+    CancelledChildren, IS_OUTERMOST_SQL, cancel_children, cancel_command, find_cancelled, resume_command,
 };
-pub(crate) use mailboxes::Mailboxes;
+pub use mailboxes::Mailboxes;
 
 /// Interval at which a process that waits for a decision reads it, in case it misses the notification.
 const DECISION_POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -18,16 +18,17 @@ const SQLITE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const POSTGRES_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts the thread. It ends with the mailboxes.
-pub(super) fn start_watcher(mailboxes: &Arc<Mailboxes>) -> bool {
+pub(super) fn start_watcher(mailboxes: &Arc<Mailboxes>, source: DbSource) -> bool {
     let watched = Arc::downgrade(mailboxes);
-    std::thread::Builder::new().name("store-commands".into()).spawn(move || watch_commands(&watched)).is_ok()
+    let watch = move || watch_commands(&watched, &source);
+    std::thread::Builder::new().name("store-commands".into()).spawn(watch).is_ok()
 }
 
-fn watch_commands(mailboxes: &Weak<Mailboxes>) {
+fn watch_commands(mailboxes: &Weak<Mailboxes>, source: &DbSource) {
     let mut watcher = None;
     while let Some(mailboxes) = mailboxes.upgrade() {
         if watcher.is_none() {
-            watcher = CommandWatcher::connect(&mailboxes.source).ok();
+            watcher = CommandWatcher::connect(source).ok();
         }
         let polled = watcher.as_mut().is_some_and(|watcher| watcher.poll(&mailboxes).is_ok());
         drop(mailboxes);

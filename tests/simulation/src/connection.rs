@@ -1,0 +1,349 @@
+//! The journal as one process sees it: a queue of writes that are applied in order and acknowledged later, the runs that
+//! the process drives, and their mailboxes. It does what the store does on a database.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+use flowloom_core::event::Record;
+use flowloom_core::id::RunId;
+use flowloom_core::value::{Map, Value};
+use flowloom_runtime::JournalError;
+use flowloom_runtime::command::{CommandRecord, RunCommand};
+use flowloom_runtime::effects::{BoxFuture, Clock as _};
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
+use flowloom_store::parts::{CausedCommand, Mailboxes};
+use flowloom_store::PostedCommand;
+use tokio::sync::oneshot;
+
+use crate::database::{Database, outage_error};
+use crate::world::{ProcessId, World, lock};
+
+/// How long a request waits for the database, in milliseconds.
+const MAX_REQUEST_WAIT_MS: u64 = 1_500;
+
+/// How long an append waits for the database, in milliseconds.
+const MAX_APPEND_WAIT_MS: u64 = 6_000;
+
+/// Longest time on the way to the database, and of its answer, in milliseconds.
+const MAX_TRAVEL_MS: u64 = 30;
+
+/// Interval of trying again during an outage, in milliseconds.
+const RETRY_MS: u64 = 200;
+
+/// A write. It is given the database, or nothing if it has waited too long, and returns what tells the caller.
+type Job = Box<dyn FnOnce(Option<&Database>) -> Reply + Send>;
+type Reply = Box<dyn FnOnce() + Send>;
+
+struct QueuedJob {
+    job: Job,
+    give_up_at: u64,
+}
+
+#[derive(Default)]
+struct WriteQueue {
+    waiting: VecDeque<QueuedJob>,
+    in_flight: Option<QueuedJob>,
+    /// Whether a write was applied and not acknowledged.
+    is_answering: bool,
+    waker: Option<Waker>,
+}
+
+/// The journal of one process.
+pub(crate) struct Connection {
+    world: Arc<World>,
+    process: ProcessId,
+    /// The mailboxes of the runs that the process drives.
+    pub(crate) mailboxes: Arc<Mailboxes>,
+    driven: Mutex<BTreeSet<RunId>>,
+    queue: Mutex<WriteQueue>,
+}
+
+impl Connection {
+    /// The connection of a process.
+    pub(crate) fn new(world: &Arc<World>, process: ProcessId) -> Arc<Connection> {
+        Arc::new(Connection {
+            world: world.clone(),
+            process,
+            mailboxes: Mailboxes::without_database(),
+            driven: Mutex::default(),
+            queue: Mutex::default(),
+        })
+    }
+
+    /// Whether the process drives a run.
+    pub(crate) fn is_driving(&self, run: RunId) -> bool {
+        lock(&self.driven).contains(&run)
+    }
+
+    fn register_run(&self, run: RunId) -> Result<(), JournalError> {
+        if !lock(&self.driven).insert(run) {
+            return Err(JournalError::RunOwned(run));
+        }
+        self.mailboxes.open_mailbox(run);
+        Ok(())
+    }
+
+    fn unregister_run(&self, run: RunId) -> bool {
+        self.mailboxes.close_mailbox(run);
+        lock(&self.driven).remove(&run)
+    }
+
+    /// Applies the writes of the process, one after the other, until the process dies.
+    pub(crate) async fn apply_writes(self: Arc<Connection>) {
+        loop {
+            let give_up_at = poll_fn(|context| {
+                let mut queue = lock(&self.queue);
+                let Some(next) = queue.waiting.pop_front() else {
+                    queue.waker = Some(context.waker().clone());
+                    return Poll::Pending;
+                };
+                let give_up_at = next.give_up_at;
+                queue.in_flight = Some(next);
+                Poll::Ready(give_up_at)
+            })
+            .await;
+            self.travel().await;
+            while self.world.database.is_down() && self.world.clock.elapsed_ms() < give_up_at {
+                self.world.clock.sleep_for(RETRY_MS).await;
+            }
+            let Some(next) = lock(&self.queue).in_flight.take() else { continue };
+            let database = (!self.world.database.is_down()).then_some(&self.world.database);
+            lock(&self.queue).is_answering = true;
+            let reply = (next.job)(database);
+            self.travel().await;
+            lock(&self.queue).is_answering = false;
+            reply();
+        }
+    }
+
+    /// A commit that is on its way when the process dies may still be applied.
+    pub(crate) fn abandon_writes(&self) {
+        let in_flight = std::mem::take(&mut *lock(&self.queue)).in_flight;
+        if let Some(next) = in_flight
+            && !self.world.database.is_down()
+            && self.world.choices.one_in(2)
+        {
+            drop((next.job)(Some(&self.world.database)));
+        }
+    }
+
+    async fn travel(&self) {
+        if self.world.choices.one_in(2) {
+            self.world.sleep_up_to(MAX_TRAVEL_MS).await;
+        }
+    }
+
+    /// Queues a write. The future completes when it is acknowledged, or has waited too long.
+    fn submit<T: Send + 'static>(
+        &self,
+        max_wait_ms: u64,
+        write: impl FnOnce(&Database) -> Result<T, JournalError> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, JournalError>> {
+        let (done, written) = oneshot::channel();
+        let job = move |database: Option<&Database>| -> Reply {
+            let result = database.map_or_else(|| Err(outage_error()), write);
+            Box::new(move || drop(done.send(result)))
+        };
+        let give_up_at = self.world.clock.elapsed_ms() + max_wait_ms;
+        let mut queue = lock(&self.queue);
+        queue.waiting.push_back(QueuedJob { job: Box::new(job), give_up_at });
+        queue.waker.take().into_iter().for_each(Waker::wake);
+        Box::pin(async move { written.await.unwrap_or_else(|_| Err(outage_error())) })
+    }
+
+    /// Whether a write can be applied at once, as on a SQLite that does not wait for the disk.
+    fn is_quick(&self) -> bool {
+        let queue = lock(&self.queue);
+        self.world.settings.is_quick
+            && queue.waiting.is_empty()
+            && queue.in_flight.is_none()
+            && !queue.is_answering
+            && !self.world.database.is_down()
+    }
+
+    async fn read<T>(&self, read: impl FnOnce(&Database) -> T) -> Result<T, JournalError> {
+        self.travel().await;
+        if self.world.database.is_down() {
+            return Err(outage_error());
+        }
+        let found = read(&self.world.database);
+        self.travel().await;
+        Ok(found)
+    }
+
+    /// Stores a command, as the store does.
+    pub(crate) async fn post_command(&self, run: RunId, command: RunCommand) -> Result<PostedCommand, JournalError> {
+        let at = self.world.clock.now_ms();
+        let post = move |database: &Database| Ok(database.runs.post_command(run, command, at)?);
+        let (posted, caused) = self.submit(MAX_REQUEST_WAIT_MS, post).await?;
+        let own = posted.record.outcome.is_none().then(|| (run, posted.record.command.clone()));
+        self.deliver_caused(caused.into_iter().chain(own));
+        Ok(posted)
+    }
+
+    /// Delivers commands that were stored, to this process at once and to others by notifications.
+    fn deliver_caused(&self, caused: impl IntoIterator<Item = CausedCommand>) {
+        for (run, command) in caused {
+            self.mailboxes.deliver_command(run, command);
+            self.world.notify_processes(run);
+        }
+    }
+
+    /// A command of a run.
+    pub(crate) async fn find_command(&self, run: RunId, id: &str) -> Result<Option<CommandRecord>, JournalError> {
+        self.read(|database| database.runs.find_command(run, id)).await
+    }
+
+    /// Whether no worker drives a run and no command to it is pending.
+    pub(crate) async fn is_at_rest(&self, run: RunId) -> Result<bool, JournalError> {
+        self.read(|database| database.runs.is_at_rest(run)).await
+    }
+
+    /// The run to drive so that `run` continues.
+    pub(crate) async fn find_driving_run(&self, run: RunId) -> Result<RunId, JournalError> {
+        self.read(|database| database.runs.find_driving_run(run)).await
+    }
+
+    /// Runs that no living worker drives.
+    pub(crate) async fn abandoned_runs(&self) -> Result<Vec<RunId>, JournalError> {
+        let now_ms = self.world.clock.elapsed_ms();
+        self.read(|database| database.abandoned_runs(self.process, now_ms, |run| self.is_driving(run))).await
+    }
+
+    /// Reads the pending commands of a run that this process drives, and delivers them.
+    pub(crate) async fn deliver_pending(&self, run: RunId) {
+        self.mailboxes.wake_waiting(run);
+        if !self.mailboxes.has_mailbox(run) {
+            return;
+        }
+        if let Ok(commands) = self.read(|database| database.runs.pending_commands(run)).await {
+            commands.into_iter().for_each(|command| self.mailboxes.deliver_command(run, command));
+        }
+    }
+
+    /// Delivers the pending commands of every run that this process drives.
+    pub(crate) async fn deliver_all_pending(&self) {
+        let driven: Vec<RunId> = lock(&self.driven).iter().copied().collect();
+        for run in driven {
+            self.deliver_pending(run).await;
+        }
+    }
+}
+
+/// What a process does once a batch is stored.
+struct AppendFinish {
+    connection: ConnectionHandle,
+    run: RunId,
+    is_decision: bool,
+}
+
+/// What remains of a connection in a future that may outlive it.
+#[derive(Clone)]
+struct ConnectionHandle(std::sync::Weak<Connection>);
+
+impl AppendFinish {
+    fn note_stored(&self, lease_state: LeaseState, caused: Vec<CausedCommand>) {
+        let Some(connection) = self.connection.0.upgrade() else { return };
+        if lease_state == LeaseState::Released {
+            connection.unregister_run(self.run);
+        }
+        if self.is_decision || lease_state == LeaseState::Released {
+            connection.mailboxes.wake_waiting(self.run);
+            connection.world.notify_processes(self.run);
+        }
+        connection.deliver_caused(caused);
+    }
+}
+
+/// A connection as a journal. The engine holds it, so that an append can refer to the connection.
+pub(crate) struct ConnectionJournal(pub(crate) Arc<Connection>);
+
+impl Journal for ConnectionJournal {
+    fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
+        self.0.register_run(run)?;
+        Ok(Lease { run, epoch: 1 })
+    }
+
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
+        Box::pin(async move {
+            let connection = &self.0;
+            let now_ms = connection.world.clock.elapsed_ms();
+            let read = |database: &Database| {
+                let seen = database.read_lease(run).ok_or(JournalError::RunNotFound(run))?;
+                let is_driven = seen.worker.is_some_and(|worker| match worker == connection.process {
+                    true => connection.is_driving(run),
+                    false => database.is_alive(worker, now_ms),
+                });
+                if is_driven { Err(JournalError::RunOwned(run)) } else { Ok(seen) }
+            };
+            let seen = connection.read(read).await??;
+            connection.register_run(run)?;
+            let process = connection.process;
+            let claim = move |database: &Database| database.claim_run(run, seen, process);
+            let claimed = connection.submit(MAX_REQUEST_WAIT_MS, claim).await;
+            if claimed.is_err() {
+                connection.unregister_run(run);
+            }
+            claimed
+        })
+    }
+
+    fn release_run(&self, lease: Lease) {
+        if self.0.unregister_run(lease.run) {
+            let process = self.0.process;
+            let release = move |database: &Database| {
+                database.release_run(lease, process);
+                Ok(())
+            };
+            drop(self.0.submit(MAX_REQUEST_WAIT_MS, release));
+        }
+    }
+
+    fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
+        let connection = &self.0;
+        let process = connection.process;
+        let finish = AppendFinish {
+            connection: ConnectionHandle(Arc::downgrade(connection)),
+            run: lease.run,
+            is_decision: !batch.decided.is_empty(),
+        };
+        if connection.is_quick() {
+            return match connection.world.database.append_batch(lease, &batch, process) {
+                Ok((lease_state, caused)) => {
+                    finish.note_stored(lease_state, caused);
+                    AppendResult::Done(Ok(lease_state))
+                }
+                Err(error) => AppendResult::Done(Err(error.into())),
+            };
+        }
+        let append = move |database: &Database| Ok(database.append_batch(lease, &batch, process)?);
+        let appended = connection.submit(MAX_APPEND_WAIT_MS, append);
+        AppendResult::Later(Box::pin(async move {
+            let (lease_state, caused) = appended.await?;
+            finish.note_stored(lease_state, caused);
+            Ok(lease_state)
+        }))
+    }
+
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {
+        Box::pin(async move { Ok(self.0.read(|database| database.runs.read_records(run, after)).await??) })
+    }
+
+    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
+        Box::pin(self.0.read(|database| database.read_memories(namespace)))
+    }
+
+    fn read_memory<'a>(&'a self, user: &'a str, key: &'a str) -> BoxFuture<'a, Result<Option<Value>, JournalError>> {
+        Box::pin(async move { Ok(self.read_memories(user).await?.get(key).cloned()) })
+    }
+
+    fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>> {
+        Box::pin(self.0.read(move |database| database.runs.pending_commands(run)))
+    }
+
+    fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
+        self.0.mailboxes.clone().next_commands(run)
+    }
+}

@@ -1,0 +1,171 @@
+//! The database that all processes share. Runs, inboxes and leases are those of the store (`MemoryRuns`), which a test
+//! compares with SQLite and Postgres. Here are the columns and tables that runs in memory do not need: which worker has a
+//! lease, which workers are alive, and the memory of the users.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
+use flowloom_core::event::Event;
+use flowloom_core::id::RunId;
+use flowloom_core::status::Status;
+use flowloom_core::value::{Map, Value};
+use flowloom_runtime::JournalError;
+use flowloom_runtime::journal::{Batch, Lease, LeaseState};
+use flowloom_store::StoreError;
+use flowloom_store::parts::{CausedCommand, MemoryRuns, memory_writes_of};
+
+use crate::world::{ProcessId, lock};
+
+/// How long a process counts as alive after it renewed its lease, in milliseconds.
+pub(crate) const LEASE_MS: u64 = 2_000;
+
+/// The shared database.
+#[derive(Default)]
+pub(crate) struct Database {
+    /// The runs.
+    pub(crate) runs: MemoryRuns,
+    tables: Mutex<Tables>,
+}
+
+#[derive(Default)]
+struct Tables {
+    leases: BTreeMap<RunId, LeaseRow>,
+    /// Until when each process is alive, in milliseconds.
+    alive_until: BTreeMap<ProcessId, u64>,
+    memory: BTreeMap<(String, String), Value>,
+    memory_writes: u64,
+    is_down: bool,
+}
+
+/// Who has the lease of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseRow {
+    /// The fencing number.
+    pub(crate) epoch: u64,
+    /// The worker; `None` if the lease was released.
+    pub(crate) worker: Option<ProcessId>,
+}
+
+/// The error of a database that cannot be reached.
+pub(crate) fn outage_error() -> JournalError {
+    JournalError::Unavailable(StepFailure::new(Code::StoreFailed, "the database is down"))
+}
+
+impl Database {
+    /// Whether the database cannot be reached.
+    pub(crate) fn is_down(&self) -> bool {
+        lock(&self.tables).is_down
+    }
+
+    /// Starts or ends an outage.
+    pub(crate) fn set_down(&self, is_down: bool) {
+        lock(&self.tables).is_down = is_down;
+    }
+
+    /// Notes that a process is alive.
+    pub(crate) fn renew_lease(&self, process: ProcessId, now_ms: u64) {
+        lock(&self.tables).alive_until.insert(process, now_ms + LEASE_MS);
+    }
+
+    /// Whether a process counts as alive.
+    pub(crate) fn is_alive(&self, process: ProcessId, now_ms: u64) -> bool {
+        lock(&self.tables).alive_until.get(&process).is_some_and(|until| now_ms < *until)
+    }
+
+    /// The lease of a run; `None` if there is no such run.
+    pub(crate) fn read_lease(&self, run: RunId) -> Option<LeaseRow> {
+        lock(&self.tables).leases.get(&run).copied()
+    }
+
+    /// All runs that are stored.
+    pub(crate) fn run_ids(&self) -> Vec<RunId> {
+        lock(&self.tables).leases.keys().copied().collect()
+    }
+
+    /// Claims a run whose lease is still the one that was read.
+    pub(crate) fn claim_run(&self, run: RunId, seen: LeaseRow, process: ProcessId) -> Result<Lease, JournalError> {
+        let mut tables = lock(&self.tables);
+        let Some(row) = tables.leases.get_mut(&run) else { return Err(JournalError::RunNotFound(run)) };
+        if row.epoch != seen.epoch {
+            return Err(JournalError::RunOwned(run));
+        }
+        let lease = self.runs.claim_run(run)?;
+        *row = LeaseRow { epoch: lease.epoch, worker: Some(process) };
+        Ok(lease)
+    }
+
+    /// Releases a lease without looking at the inbox.
+    pub(crate) fn release_run(&self, lease: Lease, process: ProcessId) {
+        let mut tables = lock(&self.tables);
+        if let Some(row) = tables.leases.get_mut(&lease.run)
+            && *row == (LeaseRow { epoch: lease.epoch, worker: Some(process) })
+        {
+            row.worker = None;
+            self.runs.release_run(lease);
+        }
+    }
+
+    /// Appends a batch, with the memory writes of its events, in one transaction.
+    pub(crate) fn append_batch(
+        &self,
+        lease: Lease,
+        batch: &Batch,
+        process: ProcessId,
+    ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
+        let mut tables = lock(&self.tables);
+        let appended = self.runs.append_batch(lease, batch)?;
+        let creates = batch.records.iter().any(|record| matches!(record.event, Event::RunCreated(_)));
+        let row = tables.leases.entry(lease.run).or_insert(LeaseRow { epoch: lease.epoch, worker: None });
+        if creates {
+            row.worker = Some(process);
+        }
+        if appended.0 == LeaseState::Released {
+            row.worker = None;
+        }
+        let user = self.runs.get_run(lease.run).map(|row| row.user).unwrap_or_default();
+        for record in &batch.records {
+            for (namespace, write) in memory_writes_of(&user, &record.event) {
+                tables.memory_writes += 1;
+                match write.value {
+                    Some(value) => tables.memory.insert((namespace, write.key), value),
+                    None => tables.memory.remove(&(namespace, write.key)),
+                };
+            }
+        }
+        Ok(appended)
+    }
+
+    /// The memory of a namespace.
+    pub(crate) fn read_memories(&self, namespace: &str) -> Map {
+        let tables = lock(&self.tables);
+        let own = tables.memory.iter().filter(|((owner, _), _)| owner == namespace);
+        own.map(|((_, key), value)| (key.as_str().into(), value.clone())).collect()
+    }
+
+    /// Number of memory writes so far.
+    pub(crate) fn memory_write_count(&self) -> u64 {
+        lock(&self.tables).memory_writes
+    }
+
+    /// Runs that a worker must drive and no living worker does, as `process` sees them: it drives those that `is_driving`
+    /// selects.
+    pub(crate) fn abandoned_runs(&self, process: ProcessId, now_ms: u64, is_driving: impl Fn(RunId) -> bool) -> Vec<RunId> {
+        let runs = self.run_ids().into_iter();
+        let abandoned = runs.filter(|run| {
+            let Some(row) = self.read_lease(*run) else { return false };
+            let is_abandoned = match row.worker {
+                Some(worker) if worker == process => !is_driving(*run),
+                Some(worker) => !self.is_alive(worker, now_ms),
+                None => self.is_running(*run) || !self.runs.pending_commands(*run).is_empty(),
+            };
+            is_abandoned && self.runs.find_driving_run(*run) == *run
+        });
+        abandoned.collect()
+    }
+
+    fn is_running(&self, run: RunId) -> bool {
+        self.runs.get_run(run).is_some_and(|row| row.status == Status::Running.name())
+    }
+}

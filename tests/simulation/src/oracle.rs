@@ -1,0 +1,179 @@
+//! What must hold when all runs have ended: the journals, the commands, the requests and the memory agree.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flowloom_core::event::{Event, Record, Resolution};
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_core::plan::EffectClass;
+use flowloom_core::value::Value;
+use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
+use flowloom_store::parts::memory_writes_of;
+
+use crate::observed::ClientCommand;
+use crate::world::World;
+
+type Records = [Arc<Record>];
+
+impl World {
+    /// Checks everything about runs that have ended.
+    pub(crate) async fn check_runs(&self, runs: &[RunId]) {
+        let mut expected_writes = 0;
+        for run in runs {
+            let records = self.database.runs.read_records(*run, 0).unwrap_or_default();
+            let checked = check_sequence(&records)
+                .and_then(|()| self.check_commands(*run, &records))
+                .and_then(|()| check_answers(&records))
+                .and_then(|()| self.check_requests(*run, &records))
+                .and_then(|()| self.check_memory(&records));
+            match checked {
+                Ok(writes) => expected_writes += writes,
+                Err(violation) => self.report_violation(format!("run {run}: {violation}")),
+            }
+            self.check_replay(*run, records).await;
+        }
+        let writes = self.database.memory_write_count();
+        if writes != expected_writes {
+            self.report_violation(format!("{writes} memory writes happened, and {expected_writes} are recorded"));
+        }
+    }
+
+    async fn check_replay(&self, run: RunId, records: Vec<Arc<Record>>) {
+        let Some(planned) = self.planned_run(run) else { return };
+        let Some(process) = self.living_processes().into_iter().next() else { return };
+        match process.engine.replay_run(records.clone(), planned.plan).await {
+            Ok(outcome) if outcome.records == records => {}
+            Ok(_) => self.report_violation(format!("the replay of {run} has other records")),
+            Err(error) => self.report_violation(format!("the replay of {run} differs: {error}")),
+        }
+    }
+
+    /// Every command that was acknowledged has one outcome, and its event.
+    fn check_commands(&self, run: RunId, records: &Records) -> Result<(), String> {
+        if let Some(command) = self.database.runs.pending_commands(run).first() {
+            return Err(format!("the command {} is pending after the end", command.id));
+        }
+        let mut applied = Vec::new();
+        for ClientCommand { command, is_acknowledged, outcome } in self.observed.commands_to(run) {
+            let stored = self.database.runs.find_command(run, &command.id).and_then(|record| record.outcome);
+            match (stored, outcome) {
+                (Some(stored), Some(seen)) if stored != seen => {
+                    return Err(format!("the outcome of {} has changed: {seen:?}, then {stored:?}", command.id));
+                }
+                (None, None) if is_acknowledged => {
+                    return Err(format!("the command {} was acknowledged and has no outcome", command.id));
+                }
+                (Some(CommandOutcome::Applied), _) => applied.push(command),
+                _ => {}
+            }
+        }
+        check_causes(&applied, records)
+    }
+
+    /// An effect that may happen at most once is sent once, and once more for each decision to send it again.
+    fn check_requests(&self, run: RunId, records: &Records) -> Result<(), String> {
+        for ((_, path, attempt), requests) in self.observed.requests().into_iter().filter(|((of, ..), _)| *of == run) {
+            let is_resend = |record: &&Arc<Record>| {
+                record.path == path
+                    && record.attempt == attempt
+                    && matches!(&record.event, Event::Resolved { how: Resolution::Resend, .. })
+            };
+            let allowed = 1 + records.iter().filter(is_resend).count() as u64;
+            if requests.class == EffectClass::AtMostOnce && requests.count > allowed {
+                return Err(format!("{path} attempt {attempt} was sent {} times, not {allowed}", requests.count));
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory is what the finished steps wrote. Returns the number of writes.
+    fn check_memory(&self, records: &Records) -> Result<u64, String> {
+        let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) else { return Ok(0) };
+        let (mut expected, mut writes): (BTreeMap<String, Value>, u64) = (BTreeMap::new(), 0);
+        for (namespace, write) in records.iter().flat_map(|record| memory_writes_of(&created.user, &record.event)) {
+            if namespace != created.user {
+                continue;
+            }
+            writes += 1;
+            match write.value {
+                Some(value) => expected.insert(write.key, value),
+                None => expected.remove(&write.key),
+            };
+        }
+        let memory = self.database.read_memories(&created.user);
+        let is_equal = memory.len() == expected.len()
+            && memory.iter().all(|(key, value)| expected.get(&**key) == Some(value));
+        if is_equal { Ok(writes) } else { Err(format!("the memory is {memory:?}, not {expected:?}")) }
+    }
+}
+
+fn check_sequence(records: &Records) -> Result<(), String> {
+    match records.iter().zip(1..).find(|(record, expected)| record.seq != *expected) {
+        Some((record, expected)) => Err(format!("event {} has the number {}", expected, record.seq)),
+        None => Ok(()),
+    }
+}
+
+/// A question has at most one answer.
+fn check_answers(records: &Records) -> Result<(), String> {
+    let mut answers: BTreeMap<(&Path, u32), u32> = BTreeMap::new();
+    for record in records.iter().filter(|record| matches!(record.event, Event::Answered { .. })) {
+        let count = answers.entry((&record.path, record.attempt)).or_default();
+        *count += 1;
+        if *count > 1 {
+            return Err(format!("the question {} has {count} answers", record.path));
+        }
+    }
+    Ok(())
+}
+
+/// Each applied command has its event, and each event its command.
+fn check_causes(applied: &[RunCommand], records: &Records) -> Result<(), String> {
+    let count_events = |is: &dyn Fn(&Record) -> bool| records.iter().filter(|record| is(record)).count();
+    let count_commands =
+        |is: fn(&CommandAction) -> bool| applied.iter().filter(|command| is(&command.action)).count();
+    for command in applied {
+        let has_event = records.iter().any(|record| match (&command.action, &record.event) {
+            (CommandAction::Answer { path, value }, Event::Answered { value: recorded, by }) => {
+                record.path == *path && value == recorded && *by == command.sender
+            }
+            (CommandAction::Resolve { path, how }, Event::Resolved { how: recorded, by }) => {
+                record.path == *path && how == recorded && *by == command.sender
+            }
+            (CommandAction::Cancel {}, Event::CancelRequested { by }) => *by == command.sender,
+            (CommandAction::Retry { .. }, Event::RunReopened { by, .. }) => *by == command.sender,
+            (CommandAction::Resume {}, _) => true,
+            _ => false,
+        });
+        if !has_event {
+            return Err(format!("the command {} was applied and has no event", command.id));
+        }
+    }
+    let pairs = [
+        (
+            "answers",
+            count_events(&|record| matches!(record.event, Event::Answered { .. })),
+            count_commands(|action| matches!(action, CommandAction::Answer { .. })),
+        ),
+        (
+            "decisions",
+            count_events(&|record| matches!(record.event, Event::Resolved { .. })),
+            count_commands(|action| matches!(action, CommandAction::Resolve { .. })),
+        ),
+        (
+            "cancellations",
+            count_events(&|record| matches!(record.event, Event::CancelRequested { .. })),
+            count_commands(|action| matches!(action, CommandAction::Cancel {})),
+        ),
+        (
+            "retries",
+            count_events(&|record| matches!(record.event, Event::RunReopened { .. })),
+            count_commands(|action| matches!(action, CommandAction::Retry { .. })),
+        ),
+    ];
+    match pairs.into_iter().find(|(_, events, commands)| events != commands) {
+        Some((what, events, commands)) => Err(format!("{events} {what} are recorded, and {commands} were applied")),
+        None => Ok(()),
+    }
+}

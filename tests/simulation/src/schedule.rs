@@ -1,0 +1,237 @@
+//! One schedule: some runs, clients and faults, and then a quiet phase in which every run must end.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use flowloom_core::id::RunId;
+use flowloom_runtime::command::RunCommand;
+use flowloom_runtime::effects::Clock as _;
+
+use crate::choices::Choices;
+use crate::executor::Executor;
+use crate::plans::choose_plan;
+use crate::world::{START_MS, World, lock};
+
+/// How long a run may take to come to rest when nothing fails, in milliseconds.
+const MAX_QUIET_MS: u64 = 60_000;
+
+/// Interval of looking at the runs, in milliseconds.
+const LOOK_MS: u64 = 250;
+
+/// How often the open steps of a run are replied to until it must have ended.
+const MAX_ROUNDS: u64 = 40;
+
+/// What may happen in a schedule.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Number of processes.
+    pub processes: usize,
+    /// Number of runs.
+    pub runs: u64,
+    /// Largest number of steps in a plan.
+    pub steps: u64,
+    /// Number of clients that send commands.
+    pub clients: u64,
+    /// Number of commands of each client.
+    pub commands: u64,
+    /// Whether commits that need not wait are applied at once.
+    pub is_quick: bool,
+    /// Whether notifications may be lost or doubled.
+    pub loses_notifications: bool,
+    /// Mean number of polls between two faults.
+    pub polls_per_fault: u64,
+    /// Largest number of crashes.
+    pub crashes: u64,
+    /// Largest number of pauses of a process.
+    pub pauses: u64,
+    /// Largest number of outages of the database.
+    pub outages: u64,
+    /// Largest number of changes of the wall clock.
+    pub clock_changes: u64,
+}
+
+impl Settings {
+    /// The settings of a seed.
+    pub fn from_seed(seed: u64) -> Settings {
+        let choices = Choices::from_seed(seed ^ 0x5e77_1265);
+        Settings {
+            processes: 2,
+            runs: 1 + choices.below(2),
+            steps: 1 + choices.below(6),
+            clients: choices.below(3),
+            commands: 1 + choices.below(5),
+            is_quick: choices.one_in(3),
+            loses_notifications: choices.one_in(2),
+            polls_per_fault: 10 + choices.below(60),
+            crashes: choices.below(5),
+            pauses: choices.below(3),
+            outages: choices.below(2),
+            clock_changes: choices.below(2),
+        }
+    }
+}
+
+/// A schedule in which a promise is broken.
+#[derive(Clone, Debug)]
+pub struct FailedSchedule {
+    /// The seed of its choices.
+    pub seed: u64,
+    /// Its settings.
+    pub settings: Settings,
+    /// The broken promises.
+    pub violations: Vec<String>,
+    /// What happened, if a trace was recorded.
+    pub trace: Vec<String>,
+}
+
+/// Runs a schedule. Fails if a promise is broken. Returns the number of polls.
+pub fn run_schedule(seed: u64, settings: &Settings, is_traced: bool) -> Result<u64, Box<FailedSchedule>> {
+    let world = World::new(settings.clone(), seed, is_traced);
+    let polled = catch_unwind(AssertUnwindSafe(|| {
+        world.tasks.spawn(None, "schedule", conduct(world.clone()));
+        Executor::new(world.clone()).run()
+    }));
+    let mut violations = world.observed.violations();
+    if let Err(panic) = &polled {
+        let message = panic.downcast_ref::<String>().cloned();
+        let message = message.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+        violations.push(format!("a panic: {}", message.unwrap_or_default()));
+    }
+    if is_traced {
+        trace_journals(&world);
+    }
+    world.close();
+    match polled {
+        Ok(polls) if violations.is_empty() => Ok(polls),
+        _ => {
+            let trace = world.take_trace();
+            Err(Box::new(FailedSchedule { seed, settings: settings.clone(), violations, trace }))
+        }
+    }
+}
+
+/// Adds the journals of all runs to the trace.
+fn trace_journals(world: &World) {
+    for run in world.database.run_ids() {
+        for record in world.database.runs.read_records(run, 0).unwrap_or_default() {
+            let (seq, path, attempt) = (record.seq, &record.path, record.attempt);
+            world.trace(format!("{run} {seq:>3} {path} attempt {attempt}: {:?}", record.event));
+        }
+    }
+}
+
+/// Runs a failed schedule again without some of its faults, clients and steps, as long as it still fails. Returns the
+/// smallest one, with its trace.
+pub fn shrink_schedule(failed: &FailedSchedule) -> FailedSchedule {
+    let mut smallest = failed.clone();
+    let changes: [fn(&mut Settings); 10] = [
+        |settings| settings.outages = 0,
+        |settings| settings.clock_changes = 0,
+        |settings| settings.pauses = 0,
+        |settings| settings.crashes = settings.crashes.saturating_sub(1),
+        |settings| settings.loses_notifications = false,
+        |settings| settings.is_quick = true,
+        |settings| settings.clients = settings.clients.saturating_sub(1),
+        |settings| settings.commands = (settings.commands - 1).max(1),
+        |settings| settings.runs = 1,
+        |settings| settings.steps = (settings.steps - 1).max(1),
+    ];
+    for _ in 0..3 {
+        for change in changes {
+            let mut settings = smallest.settings.clone();
+            change(&mut settings);
+            let found = (0..40).find_map(|offset| run_schedule(failed.seed + offset, &settings, false).err());
+            smallest = found.map_or(smallest, |found| *found);
+        }
+    }
+    let traced = run_schedule(smallest.seed, &smallest.settings, true);
+    traced.err().map_or(smallest, |traced| *traced)
+}
+
+/// What happens in a schedule.
+async fn conduct(world: Arc<World>) {
+    for slot in 0..world.settings.processes {
+        world.start_process(slot);
+    }
+    let runs = plan_runs(&world);
+    for run in &runs {
+        world.tasks.spawn(None, "start", world.clone().start_run_surely(*run));
+    }
+    let clients: BTreeSet<u64> = (0..world.settings.clients).collect();
+    lock(&world.clients_left).clone_from(&clients);
+    for client in clients {
+        world.tasks.spawn(None, "client", world.clone().run_client(client, runs.clone()));
+    }
+    while !lock(&world.clients_left).is_empty() || runs.iter().any(|run| world.database.read_lease(*run).is_none()) {
+        world.clock.sleep_for(LOOK_MS).await;
+    }
+    world.sleep_up_to(2_000).await;
+    world.faults.end(&world);
+    for round in 0..MAX_ROUNDS {
+        for run in &runs {
+            wait_for_rest(&world, *run).await;
+        }
+        if runs.iter().all(|run| has_ended(&world, *run)) {
+            break;
+        }
+        for run in &runs {
+            reply_to_open_steps(&world, *run, round).await;
+        }
+    }
+    if let Some(run) = runs.iter().find(|run| !has_ended(&world, **run)) {
+        world.report_violation(format!("the run {run} does not end"));
+    }
+    if !world.is_over() {
+        world.check_runs(&runs).await;
+    }
+    world.finish();
+}
+
+fn plan_runs(world: &World) -> Vec<RunId> {
+    let mut runs = Vec::new();
+    for number in 0..world.settings.runs {
+        let run = RunId::new(START_MS + number, [number as u8 + 1; 10]);
+        world.plan_run(run, choose_plan(&world.choices, world.settings.steps));
+        runs.push(run);
+    }
+    runs
+}
+
+fn has_ended(world: &World, run: RunId) -> bool {
+    world.database.runs.get_run(run).is_some_and(|row| row.finished_at.is_some())
+}
+
+/// Waits until a run has ended, or no worker drives it and it waits for someone.
+async fn wait_for_rest(world: &Arc<World>, run: RunId) {
+    let give_up_at = world.clock.elapsed_ms() + MAX_QUIET_MS;
+    while world.clock.elapsed_ms() < give_up_at {
+        if world.database.runs.is_at_rest(run) && (has_ended(world, run) || waits_for_someone(world, run)) {
+            return;
+        }
+        world.clock.sleep_for(LOOK_MS).await;
+    }
+    let (lease, pending) = (world.database.read_lease(run), world.database.runs.pending_commands(run).len());
+    let status = world.database.runs.get_run(run).map(|row| row.status);
+    world.report_violation(format!(
+        "the run {run} is stuck: {status:?}, {lease:?}, {pending} pending commands, and nothing that it waits for"
+    ));
+}
+
+fn waits_for_someone(world: &World, run: RunId) -> bool {
+    world.read_state(run).is_some_and(|state| state.open_steps().next().is_some())
+}
+
+/// Answers every question of a run, and decides about every uncertain effect.
+async fn reply_to_open_steps(world: &Arc<World>, run: RunId, round: u64) {
+    let Some(state) = world.read_state(run) else { return };
+    for (number, step) in state.open_steps().enumerate() {
+        let action = world.choose_reply(step.path.clone(), step.question.is_some(), 100 + round);
+        let command = RunCommand { id: format!("last-{round}-{number}"), sender: "operator".to_owned(), action };
+        let process = world.choose_process().await;
+        let sent = world.send_command(&process, run, command).await;
+        if sent.is_none_or(|sent| sent.outcome.is_none()) {
+            world.report_violation(format!("the reply to {} is not decided", step.path));
+        }
+    }
+}
