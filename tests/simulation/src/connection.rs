@@ -196,11 +196,6 @@ impl Connection {
         self.read(|database| database.runs.find_command(run, id)).await
     }
 
-    /// Whether no worker drives a run and no command to it is pending.
-    pub(crate) async fn is_at_rest(&self, run: RunId) -> Result<bool, JournalError> {
-        self.read(|database| database.runs.is_at_rest(run)).await
-    }
-
     /// The run to drive so that `run` continues.
     pub(crate) async fn find_driving_run(&self, run: RunId) -> Result<RunId, JournalError> {
         self.read(|database| database.runs.find_driving_run(run)).await

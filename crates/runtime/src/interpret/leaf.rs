@@ -22,6 +22,7 @@ use super::effect::{Effect, EffectFailure, RecordedFailure};
 use super::requests::{call_request, memory_request, merge_options, reject_secrets};
 use super::{Interpreter, Interrupt, StepContext, StepResult};
 use crate::effects::BoxFuture;
+use crate::log::Mode;
 
 impl Interpreter {
     pub(super) async fn run_leaf(&self, step: &Step, leaf: &Leaf, env: &mut Env, place: &StepContext) -> StepResult {
@@ -195,6 +196,10 @@ impl Interpreter {
     async fn wait_for_retry(&self, place: &StepContext, attempt: u32, at: u64, failed_at: u64) {
         if !self.log.has_record(&place.path, attempt + 1, EventKind::StepStarted) {
             self.log.wait_until_live().await;
+            if self.log.mode == Mode::Replay {
+                // The record ends during this wait.
+                self.log.wait_forever().await;
+            }
             let _activity = self.log.start_activity(place.enclosing.as_ref());
             crate::failpoint::hit("retry_wait_before");
             self.effects.clock.sleep_for(self.log.remaining_ms(at, failed_at)).await;
