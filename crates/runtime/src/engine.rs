@@ -390,7 +390,10 @@ impl Run {
         crate::failpoint::hit("run_release_before");
         // Without the lease, the run may be driven elsewhere in this process. A replay never has it.
         if log.mode == Mode::Live && !log.is_released() {
-            journal.release_run(log.lease);
+            match &driven {
+                DriveResult::Broken(error) if error.is_outage() => journal.abandon_run(log.lease),
+                _ => journal.release_run(log.lease),
+            }
         }
         let records = log.stored_records();
         let (state, illegal) = RunState::up_to_illegal(records.iter().map(|record| &**record));

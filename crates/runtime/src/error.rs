@@ -171,6 +171,11 @@ impl RunError {
     pub fn is_ownership_lost(&self) -> bool {
         matches!(self, RunError::Journal(JournalError::OwnershipLost))
     }
+
+    /// Whether the journal could not be reached, so that a later attempt may succeed.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, RunError::Journal(JournalError::Unavailable(_)))
+    }
 }
 
 impl From<RunError> for StepFailure {

@@ -82,6 +82,10 @@ pub trait Journal: Send + Sync {
     /// append has released the lease: this worker may have claimed the run again.
     fn release_run(&self, lease: Lease);
 
+    /// Stops driving a run because the journal could not be reached. The run keeps its lease, so that recovery finds it: a
+    /// run that waits for a timer is indistinguishable from one that waits for a person.
+    fn abandon_run(&self, lease: Lease);
+
     /// Stores batches in the order of the calls. Memory writes of the records are part of the same transaction.
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult;
 

@@ -154,6 +154,8 @@ impl Journal for MemoryJournal {
 
     fn release_run(&self, _lease: Lease) {}
 
+    fn abandon_run(&self, _lease: Lease) {}
+
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
         AppendResult::Done(self.lock_state().append_batch(lease, batch))
     }

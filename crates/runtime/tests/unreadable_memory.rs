@@ -45,6 +45,10 @@ impl Journal for UnreadableMemory {
         self.0.release_run(lease);
     }
 
+    fn abandon_run(&self, lease: Lease) {
+        self.0.abandon_run(lease);
+    }
+
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
         self.0.append_batch(lease, batch)
     }

@@ -57,17 +57,17 @@ impl Store {
                 let is_own = worker == self.worker.name();
                 if is_own || !self.worker.is_alive(&worker, &living) {
                     let sql = format!(
-                        "select {ABANDONED_COLUMNS} from run where worker = $1 and {IS_OUTERMOST_SQL} order by id limit $2"
+                        "select {ABANDONED_COLUMNS} from run where worker = $2 and {IS_OUTERMOST_SQL} order by id limit $3"
                     );
-                    let runs = db.query_rows(&sql, params![&worker, limit], parse_abandoned)?;
+                    let runs = db.query_rows(&sql, params![self.worker.name(), &worker, limit], parse_abandoned)?;
                     found.extend(runs.into_iter().flatten().filter(|run| !is_own || !self.worker.is_driving(run.id)));
                 }
             }
             let sql = format!(
                 "select {ABANDONED_COLUMNS} from run where worker is null \
-                 and (status = 'running' or pending_commands > 0) and {IS_OUTERMOST_SQL} order by id limit $1"
+                 and (status = 'running' or pending_commands > 0) and {IS_OUTERMOST_SQL} order by id limit $2"
             );
-            found.extend(db.query_rows(&sql, params![limit], parse_abandoned)?.into_iter().flatten());
+            found.extend(db.query_rows(&sql, params![self.worker.name(), limit], parse_abandoned)?.into_iter().flatten());
             found.truncate(limit as usize);
             Ok(found)
         })
@@ -109,7 +109,8 @@ impl Store {
     }
 }
 
-const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker is not null and status = 'running' then 1 else 0 end, \
+/// `$1` is the worker that reads.
+const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker <> $1 and status = 'running' then 1 else 0 end, \
                                  pending_commands";
 
 fn read_worker(row: &DbRow<'_>) -> Result<String, StoreError> {

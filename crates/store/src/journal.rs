@@ -54,9 +54,9 @@ impl Journal for Store {
                 .writer
                 .submit_job(Box::new(move |connection| {
                     // Another process may have claimed it since. Only one claimant finds the epoch it read.
-                    // A lease that was not released is one of a worker that died.
+                    // A lease of another worker that was not released is one of a worker that died.
                     let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
-                               case when worker is not null and status = 'running' then 1 else 0 end \
+                               case when worker <> $1 and status = 'running' then 1 else 0 end \
                                where id = $2 and epoch = $3";
                     match connection.execute_sql(sql, params![&worker, &run.to_string(), epoch])? {
                         1 => Ok(()),
@@ -91,6 +91,10 @@ impl Journal for Store {
                 })));
             }
         }
+    }
+
+    fn abandon_run(&self, lease: Lease) {
+        self.unregister_run(lease.run);
     }
 
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {

@@ -296,6 +296,10 @@ impl Journal for ConnectionJournal {
         }
     }
 
+    fn abandon_run(&self, lease: Lease) {
+        self.0.unregister_run(lease.run);
+    }
+
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
         let connection = &self.0;
         let process = connection.process;

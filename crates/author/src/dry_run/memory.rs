@@ -52,6 +52,10 @@ impl Journal for CopiedJournal {
         self.journal.release_run(lease);
     }
 
+    fn abandon_run(&self, lease: Lease) {
+        self.journal.abandon_run(lease);
+    }
+
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
         self.journal.append_batch(lease, batch)
     }
