@@ -160,8 +160,10 @@ impl Engine {
         let is_released = claimed.is_released;
         let resumed = reopened.and_then(|reopened| self.prepare_resume(claimed, reopened, plan));
         // Another driver may hold a run that was released already.
-        if resumed.is_err() && !is_released {
-            self.journal.release_run(lease);
+        if let Err(error) = &resumed
+            && !is_released
+        {
+            stop_driving(&*self.journal, lease, error);
         }
         resumed
     }
@@ -297,11 +299,11 @@ impl Engine {
 
     async fn claim_run(&self, run: RunId) -> Result<ClaimedRun, RunError> {
         let lease = self.journal.claim_run(run).await?;
-        let read = self.read_claimed(lease).await;
-        if read.is_err() {
-            self.journal.release_run(lease);
+        let read = self.read_claimed(lease).await.map_err(RunError::from);
+        if let Err(error) = &read {
+            stop_driving(&*self.journal, lease, error);
         }
-        Ok(read?)
+        read
     }
 
     async fn read_claimed(&self, lease: Lease) -> Result<ClaimedRun, JournalError> {
@@ -351,6 +353,14 @@ impl Engine {
     }
 }
 
+/// Gives a run up because of an error: for good, or until recovery finds it.
+fn stop_driving(journal: &dyn Journal, lease: Lease, error: &RunError) {
+    match error.is_outage() {
+        true => journal.abandon_run(lease),
+        false => journal.release_run(lease),
+    }
+}
+
 /// Whether the run was ended by something outside the plan: a person, a clock or another process, or a limit reached
 /// during an effect, which a replay does not perform.
 fn ended_externally(state: &RunState) -> bool {
@@ -391,8 +401,8 @@ impl Run {
         // Without the lease, the run may be driven elsewhere in this process. A replay never has it.
         if log.mode == Mode::Live && !log.is_released() {
             match &driven {
-                DriveResult::Broken(error) if error.is_outage() => journal.abandon_run(log.lease),
-                _ => journal.release_run(log.lease),
+                DriveResult::Broken(error) => stop_driving(&*journal, log.lease, error),
+                DriveResult::Finished | DriveResult::Suspended => journal.release_run(log.lease),
             }
         }
         let records = log.stored_records();

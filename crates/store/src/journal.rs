@@ -26,20 +26,16 @@ use crate::writer::{MAX_APPEND_WAIT, MAX_REQUEST_WAIT};
 impl Journal for Store {
     fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
         self.worker.register_run(run)?;
-        self.mailboxes.open_mailbox(run);
-        Ok(Lease { run, epoch: 1 })
+        let lease = Lease { run, epoch: 1 };
+        self.mailboxes.open_mailbox(lease);
+        Ok(lease)
     }
 
     fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
         Box::pin(async move {
             if let Some(runs) = &self.runs {
                 self.worker.register_run(run)?;
-                self.mailboxes.open_mailbox(run);
-                let claimed = runs.claim_run(run);
-                if claimed.is_err() {
-                    self.unregister_run(run);
-                }
-                return claimed.map_err(JournalError::from);
+                return Ok(self.finish_claim(run, runs.claim_run(run))?);
             }
             let (seen, living) =
                 self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
@@ -47,7 +43,6 @@ impl Journal for Store {
                 return Err(JournalError::RunOwned(run));
             }
             self.worker.register_run(run)?;
-            self.mailboxes.open_mailbox(run);
             flowloom_runtime::failpoint::hit("claim_before");
             let (worker, epoch) = (self.worker.name().to_owned(), seen.epoch);
             let claimed = self
@@ -65,13 +60,8 @@ impl Journal for Store {
                 }))
                 .await;
             flowloom_runtime::failpoint::hit("claim_after");
-            match claimed {
-                Ok(()) => Ok(Lease { run, epoch: (epoch + 1) as u64 }),
-                Err(error) => {
-                    self.unregister_run(run);
-                    Err(error.into())
-                }
-            }
+            let lease = Lease { run, epoch: (epoch + 1) as u64 };
+            Ok(self.finish_claim(run, claimed.map(|()| lease))?)
         })
     }
 
@@ -166,6 +156,15 @@ impl Journal for Store {
 }
 
 impl Store {
+    /// Opens the mailbox of a run that was claimed, or forgets the run if it was not.
+    fn finish_claim(&self, run: RunId, claimed: Result<Lease, StoreError>) -> Result<Lease, StoreError> {
+        match &claimed {
+            Ok(lease) => self.mailboxes.open_mailbox(*lease),
+            Err(_) => drop(self.unregister_run(run)),
+        }
+        claimed
+    }
+
     /// Forgets that this process drives a run; `false` if it does not.
     fn unregister_run(&self, run: RunId) -> bool {
         self.mailboxes.close_mailbox(run);
@@ -241,9 +240,8 @@ impl AppendFinish {
         if self.is_decision || lease_state == LeaseState::Released {
             self.mailboxes.wake_waiting(run);
         }
-        for (child, command) in self.effects.lock_caused().drain(..) {
-            self.mailboxes.deliver_command(child, command);
-        }
+        let caused = std::mem::take(&mut *self.effects.lock_caused());
+        caused.into_iter().for_each(|caused| self.mailboxes.deliver_command(caused));
     }
 }
 

@@ -129,11 +129,11 @@ impl MemoryRuns {
         let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
         let is_new = stored.inbox.find_command(&command.id).is_none();
         let record = stored.inbox.post_command(command.clone(), at)?;
-        let (mut caused, mut has_worker) = (Vec::new(), stored.is_driven);
+        let (epoch, mut caused, mut has_worker) = (stored.epoch, Vec::new(), stored.is_driven);
         if is_new && record.outcome.is_none() && !has_worker {
             (caused, has_worker) = state.resume_ancestors(run, &command, at);
         }
-        Ok((PostedCommand { record, has_worker }, caused))
+        Ok((PostedCommand { record, has_worker, epoch }, caused))
     }
 
     /// The run that must be driven so that `run` continues.
@@ -248,7 +248,7 @@ impl MemoryState {
         {
             let resume = resume_command(run, command);
             if ancestor.inbox.post_command(resume.clone(), at).is_ok() {
-                caused.push((id, resume));
+                caused.push(CausedCommand { run: id, epoch: ancestor.epoch, command: resume });
             }
             if ancestor.is_driven {
                 return (caused, true);
@@ -272,7 +272,7 @@ impl MemoryState {
             if child.row.parent.as_ref().is_some_and(is_cancelled)
                 && child.inbox.post_command(cancel.clone(), record.at).is_ok()
             {
-                caused.push((id, cancel));
+                caused.push(CausedCommand { run: id, epoch: child.epoch, command: cancel });
             }
         }
         caused

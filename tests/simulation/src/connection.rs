@@ -81,7 +81,6 @@ impl Connection {
         if !lock(&self.driven).insert(run) {
             return Err(JournalError::RunOwned(run));
         }
-        self.mailboxes.open_mailbox(run);
         Ok(())
     }
 
@@ -178,16 +177,18 @@ impl Connection {
         let at = self.world.clock.now_ms();
         let post = move |database: &Database| Ok(database.runs.post_command(run, command, at)?);
         let (posted, caused) = self.submit(MAX_REQUEST_WAIT_MS, post).await?;
-        let own = posted.record.outcome.is_none().then(|| (run, posted.record.command.clone()));
+        let own = posted.record.outcome.is_none().then(|| {
+            CausedCommand { run, epoch: posted.epoch, command: posted.record.command.clone() }
+        });
         self.deliver_caused(caused.into_iter().chain(own));
         Ok(posted)
     }
 
     /// Delivers commands that were stored, to this process at once and to others by notifications.
     fn deliver_caused(&self, caused: impl IntoIterator<Item = CausedCommand>) {
-        for (run, command) in caused {
-            self.mailboxes.deliver_command(run, command);
-            self.world.notify_processes(run);
+        for caused in caused {
+            self.world.notify_processes(caused.run);
+            self.mailboxes.deliver_command(caused);
         }
     }
 
@@ -213,8 +214,11 @@ impl Connection {
         if !self.mailboxes.has_mailbox(run) {
             return;
         }
-        if let Ok(commands) = self.read(|database| database.runs.pending_commands(run)).await {
-            commands.into_iter().for_each(|command| self.mailboxes.deliver_command(run, command));
+        let read = |database: &Database| (database.read_lease(run), database.runs.pending_commands(run));
+        if let Ok((Some(row), commands)) = self.read(read).await {
+            for command in commands {
+                self.mailboxes.deliver_command(CausedCommand { run, epoch: row.epoch, command });
+            }
         }
     }
 
@@ -258,7 +262,9 @@ pub(crate) struct ConnectionJournal(pub(crate) Arc<Connection>);
 impl Journal for ConnectionJournal {
     fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
         self.0.register_run(run)?;
-        Ok(Lease { run, epoch: 1 })
+        let lease = Lease { run, epoch: 1 };
+        self.0.mailboxes.open_mailbox(lease);
+        Ok(lease)
     }
 
     fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
@@ -278,8 +284,9 @@ impl Journal for ConnectionJournal {
             let process = connection.process;
             let claim = move |database: &Database| database.claim_run(run, seen, process);
             let claimed = connection.submit(MAX_REQUEST_WAIT_MS, claim).await;
-            if claimed.is_err() {
-                connection.unregister_run(run);
+            match &claimed {
+                Ok(lease) => connection.mailboxes.open_mailbox(*lease),
+                Err(_) => drop(connection.unregister_run(run)),
             }
             claimed
         })

@@ -17,8 +17,16 @@ use crate::store::Store;
 pub(crate) const IS_OUTERMOST_SQL: &str = "(parent is null or not exists (select 1 from run parent_run \
                                            where parent_run.id = run.parent and parent_run.finished_at is null))";
 
-/// A command that was stored for another run than the one of the transaction, and is delivered when that is committed.
-pub type CausedCommand = (RunId, RunCommand);
+/// A pending command that is delivered to the worker of its run when the transaction that stored it is committed.
+#[derive(Clone, Debug)]
+pub struct CausedCommand {
+    /// The run that receives it.
+    pub run: RunId,
+    /// The epoch of the run's lease when the command was stored.
+    pub epoch: u64,
+    /// The command.
+    pub command: RunCommand,
+}
 
 /// The row of a run around a child run.
 pub(super) struct AncestorRun {
@@ -130,8 +138,8 @@ pub(super) fn resume_ancestors(
             break;
         }
         let resume = resume_command(child, command);
-        if insert_command(db, ancestor.id, ancestor.number, &resume, at)? {
-            caused.push((ancestor.id, resume));
+        if let Some(epoch) = insert_command(db, ancestor.id, ancestor.number, &resume, at)? {
+            caused.push(CausedCommand { run: ancestor.id, epoch, command: resume });
         }
         if ancestor.has_worker {
             return Ok((caused, true));
@@ -187,8 +195,8 @@ pub(crate) fn cancel_children(db: &DbConnection, record: &Record) -> Result<Vec<
     for (child, number) in children {
         let Some(child) = child else { continue };
         let cancel = cancel_command();
-        if insert_command(db, child, number, &cancel, record.at)? {
-            caused.push((child, cancel));
+        if let Some(epoch) = insert_command(db, child, number, &cancel, record.at)? {
+            caused.push(CausedCommand { run: child, epoch, command: cancel });
         }
     }
     Ok(caused)

@@ -8,9 +8,10 @@ use std::task::{Poll, Waker};
 use flowloom_core::id::RunId;
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
+use flowloom_runtime::journal::Lease;
 use tokio::sync::oneshot;
 
-use super::watcher;
+use super::{CausedCommand, watcher};
 use crate::db::DbSource;
 
 /// Mailboxes of the runs that this process drives.
@@ -30,6 +31,8 @@ struct MailboxState {
 
 #[derive(Default)]
 struct Mailbox {
+    /// The epoch of the lease under which this process drives the run.
+    epoch: u64,
     commands: Vec<RunCommand>,
     /// Ids of the commands that were delivered.
     delivered: HashSet<String>,
@@ -50,10 +53,10 @@ impl Mailboxes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the mailbox of a run that this process is about to drive.
-    pub fn open_mailbox(self: &Arc<Mailboxes>, run: RunId) {
+    /// Opens the mailbox of a run that this process drives under a lease, before it reads the pending commands.
+    pub fn open_mailbox(self: &Arc<Mailboxes>, lease: Lease) {
         let mut state = self.lock_state();
-        state.boxes.entry(run).or_default();
+        state.boxes.insert(lease.run, Mailbox { epoch: lease.epoch, ..Mailbox::default() });
         self.start_watching(&mut state);
     }
 
@@ -80,11 +83,12 @@ impl Mailboxes {
         }))
     }
 
-    /// Delivers a pending command, if this process drives the run.
-    pub fn deliver_command(&self, run: RunId, command: RunCommand) {
+    /// Delivers a pending command, if this process drives the run under the lease that the command was read under. After
+    /// that, an earlier worker may have decided about it, and the claim of the run was followed by reading its inbox.
+    pub fn deliver_command(&self, CausedCommand { run, epoch, command }: CausedCommand) {
         let waker = {
             let mut state = self.lock_state();
-            let Some(mailbox) = state.boxes.get_mut(&run) else { return };
+            let Some(mailbox) = state.boxes.get_mut(&run).filter(|mailbox| mailbox.epoch == epoch) else { return };
             if !mailbox.delivered.insert(command.id.clone()) {
                 return;
             }

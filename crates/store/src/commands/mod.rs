@@ -38,6 +38,8 @@ pub struct PostedCommand {
     /// Whether a worker had the lease of the run, or of a run around it, when the command was stored. If it is alive, it
     /// decides about the command.
     pub has_worker: bool,
+    /// The epoch of the run's lease when the command was stored.
+    pub epoch: u64,
 }
 
 impl Store {
@@ -61,11 +63,10 @@ impl Store {
             }
         };
         flowloom_runtime::failpoint::hit("command_store_after");
-        for (run, command) in caused {
-            self.mailboxes.deliver_command(run, command);
-        }
+        caused.into_iter().for_each(|caused| self.mailboxes.deliver_command(caused));
         if posted.record.outcome.is_none() {
-            self.mailboxes.deliver_command(run, posted.record.command.clone());
+            let (epoch, command) = (posted.epoch, posted.record.command.clone());
+            self.mailboxes.deliver_command(CausedCommand { run, epoch, command });
         }
         Ok(posted)
     }
@@ -125,22 +126,22 @@ impl CommandPost {
         let CommandPost { run, command, at } = self;
         let id = run.to_string();
         let ancestors = child_runs::lock_ancestors(db, *run)?;
-        let sql = "select number, status, worker, finished_at is not null from run where id = $1";
+        let sql = "select number, status, worker, finished_at is not null, epoch from run where id = $1";
         let found = db.query_first_for_update(sql, params![&id], |row| {
             let status = Status::parse(&row.get::<String>(1)?).unwrap_or(Status::Failed);
             let has_worker = row.get::<Option<String>>(2)?.is_some();
-            Ok((row.get::<i64>(0)?, has_worker, row.get::<bool>(3)?.then_some(status)))
+            Ok((row.get::<i64>(0)?, has_worker, row.get::<bool>(3)?.then_some(status), row.get_count(4)?))
         })?;
-        let (number, has_worker, ended) = found.ok_or(JournalError::RunNotFound(*run))?;
+        let (number, has_worker, ended, epoch) = found.ok_or(JournalError::RunNotFound(*run))?;
         if let Some(record) = read_command(db, *run, &command.id)? {
             return match record.is_repeated_by(command) {
-                true => Ok((PostedCommand { record, has_worker }, Vec::new())),
+                true => Ok((PostedCommand { record, has_worker, epoch }, Vec::new())),
                 false => Err(JournalError::CommandReused(command.id.clone()).into()),
             };
         }
         if let Some(status) = ended.filter(|_| !command.action.needs_ended_run()) {
             let record = CommandRecord::decide_late(command.clone(), *at, status);
-            return Ok((PostedCommand { record, has_worker }, Vec::new()));
+            return Ok((PostedCommand { record, has_worker, epoch }, Vec::new()));
         }
         flowloom_runtime::failpoint::hit("command_store_before");
         insert_command(db, *run, number, command, *at)?;
@@ -149,32 +150,32 @@ impl CommandPost {
             (caused, has_worker) = child_runs::resume_ancestors(db, &ancestors, *run, command, *at)?;
         }
         let record = CommandRecord::new_pending(command.clone(), *at);
-        Ok((PostedCommand { record, has_worker }, caused))
+        Ok((PostedCommand { record, has_worker, epoch }, caused))
     }
 }
 
-/// Inserts a pending command to a run, given by its id and number; `false` if the run has received a command with its id.
+/// Inserts a pending command to a run, given by its id and number. Returns the epoch of the run's lease, or `None` if the
+/// run has received a command with its id.
 fn insert_command(
     db: &DbConnection,
     run: RunId,
     number: i64,
     command: &RunCommand,
     at: u64,
-) -> Result<bool, StoreError> {
+) -> Result<Option<u64>, StoreError> {
     let action = serde_json::to_string(&command.action).map_err(StoreError::Unserializable)?;
     let insert =
         "insert into command (run, id, sender, action, sent_at) values ($1, $2, $3, $4, $5) on conflict do nothing";
-    let is_new = db.execute_sql(insert, params![&run.to_string(), &command.id, &command.sender, &action, at])? == 1;
-    if is_new {
-        let count = "update run set pending_commands = pending_commands + 1 where number = $1";
-        db.execute_unchecked(count, params![number])?;
-        db.notify_workers(run)?;
+    if db.execute_sql(insert, params![&run.to_string(), &command.id, &command.sender, &action, at])? == 0 {
+        return Ok(None);
     }
-    Ok(is_new)
+    let count = "update run set pending_commands = pending_commands + 1 where number = $1 returning epoch";
+    let epoch = db.query_first(count, params![number], |row| row.get_count(0))?;
+    db.notify_workers(run)?;
+    Ok(epoch)
 }
 
-/// Stores decisions about pending commands of a run. Returns how many there were: a notification that arrives late can
-/// deliver a command again that is decided already.
+/// Stores decisions about pending commands of a run. Returns how many there were.
 pub(crate) fn write_decisions(
     db: &DbConnection,
     run: RunId,

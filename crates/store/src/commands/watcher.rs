@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flowloom_core::id::RunId;
 
-use super::Mailboxes;
+use super::{CausedCommand, Mailboxes};
 use crate::db::postgres::CommandListener;
 use crate::db::{DbConnection, DbSource, params};
 use crate::error::StoreError;
@@ -94,8 +94,12 @@ impl CommandWatcher {
     }
 
     fn deliver_to(&self, mailboxes: &Mailboxes, run: RunId) -> Result<(), StoreError> {
+        // Read first: a command that is still pending after it was pending under this epoch, too.
+        let sql = "select epoch from run where id = $1";
+        let epoch = self.connection.query_first(sql, params![&run.to_string()], |row| row.get_count(0))?;
+        let Some(epoch) = epoch else { return Ok(()) };
         for command in super::read_pending_commands(&self.connection, run)? {
-            mailboxes.deliver_command(run, command);
+            mailboxes.deliver_command(CausedCommand { run, epoch, command });
         }
         Ok(())
     }
