@@ -37,6 +37,8 @@ struct Tables {
     memory: BTreeMap<(String, String), Value>,
     memory_writes: u64,
     is_down: bool,
+    /// Number of leases that were released although a command was pending.
+    releases_with_commands: u64,
 }
 
 /// Who has the lease of a run.
@@ -123,6 +125,7 @@ impl Database {
         }
         if appended.0 == LeaseState::Released {
             row.worker = None;
+            tables.releases_with_commands += u64::from(!self.runs.pending_commands(lease.run).is_empty());
         }
         let user = self.runs.get_run(lease.run).map(|row| row.user).unwrap_or_default();
         for record in &batch.records {
@@ -147,6 +150,11 @@ impl Database {
     /// Number of memory writes so far.
     pub(crate) fn memory_write_count(&self) -> u64 {
         lock(&self.tables).memory_writes
+    }
+
+    /// Number of leases that were released although a command was pending.
+    pub(crate) fn count_releases_with_commands(&self) -> u64 {
+        lock(&self.tables).releases_with_commands
     }
 
     /// Runs that a worker must drive and no living worker does, as `process` sees them: it drives those that `is_driving`

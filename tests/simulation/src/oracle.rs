@@ -9,7 +9,6 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
-use flowloom_store::parts::memory_writes_of;
 
 use crate::observed::ClientCommand;
 use crate::world::World;
@@ -32,6 +31,9 @@ impl World {
                 Err(violation) => self.report_violation(format!("run {run}: {violation}")),
             }
             self.check_replay(*run, records).await;
+        }
+        if self.database.count_releases_with_commands() > 0 {
+            self.report_violation("a lease was released although a command was pending".to_owned());
         }
         let writes = self.database.memory_write_count();
         if writes != expected_writes {
@@ -91,15 +93,15 @@ impl World {
     fn check_memory(&self, records: &Records) -> Result<u64, String> {
         let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) else { return Ok(0) };
         let (mut expected, mut writes): (BTreeMap<String, Value>, u64) = (BTreeMap::new(), 0);
-        for (namespace, write) in records.iter().flat_map(|record| memory_writes_of(&created.user, &record.event)) {
-            if namespace != created.user {
-                continue;
+        for record in records {
+            let Event::StepFinished { memory, .. } = &record.event else { continue };
+            for write in memory {
+                writes += 1;
+                match &write.value {
+                    Some(value) => expected.insert(write.key.clone(), value.clone()),
+                    None => expected.remove(&write.key),
+                };
             }
-            writes += 1;
-            match write.value {
-                Some(value) => expected.insert(write.key, value),
-                None => expected.remove(&write.key),
-            };
         }
         let memory = self.database.read_memories(&created.user);
         let is_equal = memory.len() == expected.len()
