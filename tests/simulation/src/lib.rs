@@ -19,5 +19,7 @@ mod schedule;
 mod search;
 mod world;
 
+pub mod patches;
+
 pub use schedule::{FailedSchedule, Settings, run_schedule, shrink_schedule};
 pub use search::{SearchReport, search_schedules};

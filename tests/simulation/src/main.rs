@@ -8,7 +8,7 @@ use std::time::Duration;
 use simulation::{FailedSchedule, Settings, run_schedule, search_schedules, shrink_schedule};
 
 /// Lines of a trace that are printed.
-const MAX_TRACE_LINES: usize = 4_000;
+const MAX_TRACE_LINES: usize = 400;
 
 struct Options {
     seed: u64,
