@@ -66,11 +66,7 @@ impl MemoryRuns {
     }
 
     /// Appends a batch. Returns the commands to child runs that it causes, too.
-    pub fn append_batch(
-        &self,
-        lease: Lease,
-        batch: &Batch,
-    ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
+    pub fn append_batch(&self, lease: Lease, batch: &Batch) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         let records = batch.records.as_slice();
         let mut state = self.lock_state();
         let state = &mut *state;

@@ -154,7 +154,12 @@ impl World {
     }
 
     /// An answer, or a decision about an uncertain effect.
-    pub(crate) fn choose_reply(&self, path: flowloom_core::path::Path, is_question: bool, client: u64) -> CommandAction {
+    pub(crate) fn choose_reply(
+        &self,
+        path: flowloom_core::path::Path,
+        is_question: bool,
+        client: u64,
+    ) -> CommandAction {
         if is_question {
             return CommandAction::Answer { path, value: Value::from(client as i64) };
         }

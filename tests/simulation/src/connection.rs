@@ -13,8 +13,8 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandRecord, RunCommand};
 use flowloom_runtime::effects::{BoxFuture, Clock as _};
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
-use flowloom_store::parts::{CausedCommand, Mailboxes};
 use flowloom_store::PostedCommand;
+use flowloom_store::parts::{CausedCommand, Mailboxes};
 use tokio::sync::oneshot;
 
 use crate::database::{Database, outage_error};
@@ -177,8 +177,10 @@ impl Connection {
         let at = self.world.clock.now_ms();
         let post = move |database: &Database| Ok(database.runs.post_command(run, command, at)?);
         let (posted, caused) = self.submit(MAX_REQUEST_WAIT_MS, post).await?;
-        let own = posted.record.outcome.is_none().then(|| {
-            CausedCommand { run, epoch: posted.epoch, command: posted.record.command.clone() }
+        let own = posted.record.outcome.is_none().then(|| CausedCommand {
+            run,
+            epoch: posted.epoch,
+            command: posted.record.command.clone(),
         });
         self.deliver_caused(caused.into_iter().chain(own));
         Ok(posted)

@@ -159,7 +159,12 @@ impl Database {
 
     /// Runs that a worker must drive and no living worker does, as `process` sees them: it drives those that `is_driving`
     /// selects.
-    pub(crate) fn abandoned_runs(&self, process: ProcessId, now_ms: u64, is_driving: impl Fn(RunId) -> bool) -> Vec<RunId> {
+    pub(crate) fn abandoned_runs(
+        &self,
+        process: ProcessId,
+        now_ms: u64,
+        is_driving: impl Fn(RunId) -> bool,
+    ) -> Vec<RunId> {
         let runs = self.run_ids().into_iter();
         let abandoned = runs.filter(|run| {
             let Some(row) = self.read_lease(*run) else { return false };

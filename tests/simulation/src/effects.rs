@@ -72,7 +72,7 @@ impl Functions for EffectServer {
         Box::pin(async move {
             let function = &*request.function;
             self.receive_request(context, function_class(function)).await;
-            if function.ends_with("flaky") && context.attempt % 3 != 0 {
+            if function.ends_with("flaky") && !context.attempt.is_multiple_of(3) {
                 return Err(StepFailure::new_retryable(Code::FunctionFailed, "try again"));
             }
             if function.ends_with("broken") {
@@ -137,11 +137,7 @@ impl Model for EffectServer {
 }
 
 impl HttpSender for EffectServer {
-    fn send_request<'a>(
-        &'a self,
-        request: &'a HttpRequest,
-        context: &'a EffectContext,
-    ) -> EffectFuture<'a, HttpReply> {
+    fn send_request<'a>(&'a self, request: &'a HttpRequest, context: &'a EffectContext) -> EffectFuture<'a, HttpReply> {
         Box::pin(async move {
             let class = if request.method == "GET" { EffectClass::AtLeastOnce } else { EffectClass::AtMostOnce };
             self.receive_request(context, class).await;

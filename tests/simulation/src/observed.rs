@@ -118,7 +118,10 @@ impl World {
             self.report_violation(format!("{path} attempt {attempt} was sent after its outcome was stored"));
         }
         let last = records.iter().rev().find(|record| {
-            matches!(record.event, Event::CancelRequested { .. } | Event::RunFinished { .. } | Event::RunReopened { .. })
+            matches!(
+                record.event,
+                Event::CancelRequested { .. } | Event::RunFinished { .. } | Event::RunReopened { .. }
+            )
         });
         if last.is_some_and(|record| !matches!(record.event, Event::RunReopened { .. })) {
             self.report_violation(format!("{path} was sent after the run was cancelled or had ended"));

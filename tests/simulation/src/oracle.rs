@@ -104,8 +104,8 @@ impl World {
             }
         }
         let memory = self.database.read_memories(&created.user);
-        let is_equal = memory.len() == expected.len()
-            && memory.iter().all(|(key, value)| expected.get(&**key) == Some(value));
+        let is_equal =
+            memory.len() == expected.len() && memory.iter().all(|(key, value)| expected.get(&**key) == Some(value));
         if is_equal { Ok(writes) } else { Err(format!("the memory is {memory:?}, not {expected:?}")) }
     }
 }
@@ -133,8 +133,7 @@ fn check_answers(records: &Records) -> Result<(), String> {
 /// Each applied command has its event, and each event its command.
 fn check_causes(applied: &[RunCommand], records: &Records) -> Result<(), String> {
     let count_events = |is: &dyn Fn(&Record) -> bool| records.iter().filter(|record| is(record)).count();
-    let count_commands =
-        |is: fn(&CommandAction) -> bool| applied.iter().filter(|command| is(&command.action)).count();
+    let count_commands = |is: fn(&CommandAction) -> bool| applied.iter().filter(|command| is(&command.action)).count();
     for command in applied {
         let has_event = records.iter().any(|record| match (&command.action, &record.event) {
             (CommandAction::Answer { path, value }, Event::Answered { value: recorded, by }) => {

@@ -34,7 +34,8 @@ pub fn read_bugs() -> Result<Vec<PlantedBug>, String> {
     let folder = repository_root().join("tests/planted-bugs");
     let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let files = entries.flatten().map(|entry| entry.path());
-    let mut files: Vec<_> = files.filter(|file| file.extension().is_some_and(|extension| extension == "patch")).collect();
+    let mut files: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|extension| extension == "patch")).collect();
     files.sort();
     files.into_iter().map(read_bug).collect()
 }

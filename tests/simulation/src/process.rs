@@ -60,7 +60,8 @@ impl Process {
         let connection = Connection::new(world, id);
         let journal = Arc::new(ConnectionJournal(connection.clone()));
         let engine = Engine::new(make_effects(world, id), journal);
-        let process = Process { id, connection: connection.clone(), engine, world: world.clone(), live: Mutex::default() };
+        let process =
+            Process { id, connection: connection.clone(), engine, world: world.clone(), live: Mutex::default() };
         let process = Arc::new(process);
         world.database.renew_lease(id, world.clock.elapsed_ms());
         process.spawn("writer", connection.apply_writes());
