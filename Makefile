@@ -45,7 +45,9 @@ else
 endif
 
 # The program is built for debugging: only then it has failpoints.
-chaos: postgres  ## Kill the program 1,000 times and check what its journal promises (SEED=, KILLS=)
+chaos: postgres  ## Simulate 100,000 schedules, plant bugs, and kill the program 1,000 times (SEED=, KILLS=)
+	$(CARGO) run --release --locked -p simulation --bin simulation -- $(if $(SEED),--seed $(SEED))
+	$(CARGO) run --locked -p simulation --bin planted-bugs
 	$(CARGO) build --locked -p flowloom -p chaos
 	FLOWLOOM_REQUIRE_POSTGRES=1 target/debug/chaos $(if $(SEED),--seed $(SEED)) --kills $(or $(KILLS),1000)
 
