@@ -5,7 +5,7 @@ CARGO_DENY := 0.20.2
 MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo test chaos journals lint deny docs man errors bench model clients postgres release
+.PHONY: help demo test chaos journals rivals lint deny docs man errors bench model clients postgres release
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,7 @@ test: export FLOWLOOM_REQUIRE_SANDBOX = 1
 test: export FLOWLOOM_REQUIRE_POSTGRES = 1
 test: export FLOWLOOM_REQUIRE_CLIENTS = 1
 test: model postgres clients lint  ## Everything CI does
+	python3 -B -m unittest discover --start-directory tests/rivals
 ifeq ($(NEXTEST),yes)
 	$(CARGO) nextest run --locked --workspace --no-fail-fast
 	$(CARGO) test --locked --workspace --doc
@@ -54,6 +55,18 @@ chaos: postgres  ## Simulate 100,000 schedules, plant bugs, and kill the program
 # The files of a released version are never written again.
 journals:  ## Write the journals of this version that later versions must replay into tests/journals/v1
 	$(CARGO) test --locked -p flowloom --test journals -- --ignored write_journals
+
+# The peers are installed as requirements.txt pins them, so this is not part of `make test`.
+rivals: target/rivals/pinned  ## Kill Flowloom, DBOS and LangGraph at the same times and count what arrived (SEED=, KILLS=)
+	python3 -B tests/rivals/compare.py --python target/rivals/python/bin/python \
+		$(if $(SEED),--seed $(SEED)) $(if $(KILLS),--kills $(KILLS))
+
+target/rivals/pinned: tests/rivals/requirements.txt
+	rm -rf target/rivals && mkdir -p target/rivals
+	python3 -m venv --without-pip target/rivals/python
+	python3 -m pip --python target/rivals/python/bin/python install --disable-pip-version-check --quiet \
+		--require-hashes --only-binary=:all: -r $<
+	cp $< $@
 
 # The database of advisories needs the network at every check, so it is left to `cargo deny check advisories`.
 deny: .tools/bin/cargo-deny  ## Licences, sources and unwanted crates (deny.toml)
