@@ -366,6 +366,10 @@ async fn a_run_that_gets_no_further_is_hopeless(place: &TestDatabase) {
         .await
         .expect("stored");
     assert_eq!(watching.abandoned_runs(9).expect("readable"), [], "it is driven here");
+    // An outage breaks it off. It keeps its lease, so that it is found, and no worker has died.
+    watching.abandon_run(lease);
+    assert_eq!(watching.abandoned_runs(9).expect("readable")[0].deaths, 0);
+    let lease = watching.claim_run(run_id(1)).await.expect("nobody's");
     watching.release_run(lease);
     drop(watching);
     assert_eq!(place.open().abandoned_runs(9).expect("readable")[0].deaths, 0, "it was released");
