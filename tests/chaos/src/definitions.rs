@@ -35,6 +35,7 @@ pub(crate) const CASES: &[Case] = &[
     case("fan", "fan.json", CaseInput::Text),
     case("ask", "ask.json", CaseInput::Text),
     case("nested", "nested.json", CaseInput::Text),
+    case("branches", "branches.json", CaseInput::Text),
     case("counter", "counter.json", CaseInput::User),
     case("desk", "desk.json", CaseInput::Named("message")),
     case("letters", "letters.mdx", CaseInput::Named("tag")),

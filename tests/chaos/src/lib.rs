@@ -4,6 +4,7 @@
 
 mod board;
 mod campaign;
+mod child_runs;
 mod definitions;
 mod effects;
 mod failpoints;

@@ -1,11 +1,13 @@
 //! Judges a run after it has ended: what its client saw, what the journal has, and what the outside world received.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 
 use flowloom_core::hash::Hasher;
 use serde_json::{Value, json};
 
+use crate::child_runs::{Journals, StepPlace, list_child_runs, list_places};
 use crate::definitions::mark_tag;
 use crate::effects::RecordedRequest;
 use crate::http::{ConnectionLost, Request};
@@ -49,11 +51,13 @@ pub(crate) fn learn_expectation(address: SocketAddr, client: &RunClient<'_>) -> 
     if result["status"] != "succeeded" {
         return Err(format!("undisturbed, {} ends with {result}: {}", client.case.workflow, json!(client.seen)));
     }
-    let finished = client.seen.iter().filter(|event| event["event"] == "step_finished");
+    let journals = read_journals(address, run).map_err(lost)?;
+    let finished = journals.values().flatten().filter(|event| event["event"] == "step_finished");
     // A person who supplies the output of a block does not write its memory.
     let outputs = finished.filter(|event| event.pointer("/data/memory").is_none()).filter_map(|event| {
         let output = event.pointer("/data/output")?;
-        Some((event["path"].as_str()?.to_owned(), mark_tag(output, &client.tag)))
+        let places = list_places(&journals, event["run"].as_str()?, event["path"].as_str()?);
+        Some((places.last()?.path.clone(), mark_tag(output, &client.tag)))
     });
     Ok(Expectation { result, outputs: outputs.collect() })
 }
@@ -70,21 +74,45 @@ pub(crate) fn judge_run(
         problems.push("the run was never started".to_owned());
         return Ok(problems);
     };
-    let journal = read_journal(address, run)?;
-    compare_events(&client.seen, &journal, &mut problems);
-    check_end(&journal, &mut problems);
-    check_commands(client, &journal, &mut problems);
-    check_sends(client, &journal, requests, &mut problems);
+    let journals = read_journals(address, run)?;
+    compare_events(&client.seen, &journals[run], &mut problems);
+    for (child, seen) in &client.seen_in_child_runs {
+        compare_events(seen, journals.get(child).map_or(&[], Vec::as_slice), &mut problems);
+    }
+    for (run, journal) in &journals {
+        check_end(journal, &mut problems);
+        check_replay(address, run, &mut problems)?;
+    }
+    let events: Vec<Value> = journals.into_values().flatten().collect();
+    check_commands(client, &events, &mut problems);
+    check_sends(client, &events, requests, &mut problems);
     let result = read_result(address, run, &client.tag)?;
     if result != expectation.result {
         problems.push(format!("the result is {result}; undisturbed it is {}", expectation.result));
     }
+    Ok(problems)
+}
+
+fn check_replay(address: SocketAddr, run: &str, problems: &mut Vec<String>) -> Result<(), ConnectionLost> {
     let (target, nothing) = (format!("/api/v1/runs/{run}/replay"), json!({}));
     let (status, state) = Request::post(&target, None, Some(&nothing)).send_json(address)?;
     if status != 200 {
-        problems.push(format!("the replay fails: {status} {state}"));
+        problems.push(format!("the replay of {run} fails: {status} {state}"));
     }
-    Ok(problems)
+    Ok(())
+}
+
+/// The events of a run and of its child runs in their journals.
+fn read_journals(address: SocketAddr, run: &str) -> Result<Journals, ConnectionLost> {
+    let (mut journals, mut left) = (Journals::new(), vec![run.to_owned()]);
+    while let Some(run) = left.pop() {
+        if let Entry::Vacant(place) = journals.entry(run) {
+            let events = read_journal(address, place.key())?;
+            left.extend(list_child_runs(&events));
+            place.insert(events);
+        }
+    }
+    Ok(journals)
 }
 
 /// The events of a run in the journal.
@@ -148,36 +176,39 @@ fn check_end(journal: &[Value], problems: &mut Vec<String>) {
     }
 }
 
-/// Every command that a server applied is in the journal, once.
-fn check_commands(client: &RunClient<'_>, journal: &[Value], problems: &mut Vec<String>) {
-    let count = |name: &str, path: &str, attempt: Option<u64>| {
+/// Every command that a server applied is in the journal of its run, once.
+fn check_commands(client: &RunClient<'_>, events: &[Value], problems: &mut Vec<String>) {
+    let count = |name: &str, place: &StepPlace, attempt: Option<u64>| {
         let same = |event: &&Value| {
-            event["event"] == name && event["path"] == path && attempt.is_none_or(|attempt| event["attempt"] == attempt)
+            event["event"] == name
+                && event["run"] == place.run.as_str()
+                && event["path"] == place.path.as_str()
+                && attempt.is_none_or(|attempt| event["attempt"] == attempt)
         };
-        journal.iter().filter(same).count()
+        events.iter().filter(same).count()
     };
-    for path in client.answers.keys() {
-        if count("answered", path, None) != 1 {
-            problems.push(format!("the question {path} has {} answers", count("answered", path, None)));
+    for place in client.answers.keys() {
+        if count("answered", place, None) != 1 {
+            problems.push(format!("the question {} has {} answers", place.path, count("answered", place, None)));
         }
     }
     for decision in client.decisions.values() {
-        let alike = |other: &&Decision| other.path == decision.path && other.attempt == decision.attempt;
+        let alike = |other: &&Decision| other.own_place == decision.own_place && other.attempt == decision.attempt;
         let sent = client.decisions.values().filter(alike).count();
         let acknowledged = client.decisions.values().filter(alike).filter(|other| other.is_acknowledged).count();
-        let resolved = count("resolved", &decision.path, Some(decision.attempt));
+        let resolved = count("resolved", &decision.own_place, Some(decision.attempt));
         if !(acknowledged..=sent).contains(&resolved) {
-            let path = &decision.path;
+            let path = &decision.own_place.path;
             problems.push(format!("{path}: {sent} decisions, {acknowledged} acknowledged, {resolved} recorded"));
         }
     }
 }
 
-/// Every request with a key was recorded before as an effect of the run, under the key of its attempt. An effect that may
+/// Every request with a key was recorded before as an effect of the run or of a child run, under the key of its attempt. An effect that may
 /// be performed at most once is sent once, and once more for each decision to send it again.
-fn check_sends(client: &RunClient<'_>, journal: &[Value], requests: &[RecordedRequest], problems: &mut Vec<String>) {
+fn check_sends(client: &RunClient<'_>, events: &[Value], requests: &[RecordedRequest], problems: &mut Vec<String>) {
     let started: BTreeMap<String, &Value> =
-        journal.iter().filter(|event| event["event"] == "step_started").map(|event| (key_of(event), event)).collect();
+        events.iter().filter(|event| event["event"] == "step_started").map(|event| (key_of(event), event)).collect();
     let mut sends: BTreeMap<&str, usize> = BTreeMap::new();
     for request in requests {
         match request.key.as_deref() {
@@ -191,7 +222,10 @@ fn check_sends(client: &RunClient<'_>, journal: &[Value], requests: &[RecordedRe
             problems.push(format!("a request with the key {key} belongs to no effect of the run"));
             continue;
         };
-        let is_same = |decision: &&Decision| decision.path == step["path"] && decision.attempt == step["attempt"];
+        let is_same = |decision: &&Decision| {
+            let StepPlace { run, path } = &decision.own_place;
+            *run == step["run"] && *path == step["path"] && decision.attempt == step["attempt"]
+        };
         let resends = client.decisions.values().filter(|decision| decision.how == "resend").filter(is_same).count();
         if step.pointer("/data/class") == Some(&"at_most_once".into()) && count > 1 + resends {
             let path = &step["path"];

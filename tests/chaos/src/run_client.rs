@@ -1,13 +1,14 @@
 //! The client of one run: starts it, follows its events over every crash, answers its questions and decides about its
 //! uncertain effects, until it ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::board::{Board, Place};
-use crate::definitions::{Case, answer_question, insert_tag};
+use crate::child_runs::{EventId, Journals, OpenStep, StepPlace, find_open_steps, list_child_runs};
+use crate::definitions::{Case, insert_tag};
 use crate::http::{ConnectionLost, Request};
 use crate::random::Random;
 
@@ -26,7 +27,10 @@ pub(crate) struct Expectation {
 /// A decision about an uncertain effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Decision {
-    pub(crate) path: String,
+    /// The step in its own run.
+    pub(crate) own_place: StepPlace,
+    /// Where the decision is sent: the step in its own run, or in a run around that.
+    pub(crate) place: StepPlace,
     pub(crate) attempt: u64,
     /// `resend`, or `value`.
     pub(crate) how: &'static str,
@@ -48,10 +52,12 @@ pub(crate) struct RunClient<'a> {
     pub(crate) run: Option<String>,
     /// The events that were received, in order.
     pub(crate) seen: Vec<Value>,
-    /// The decisions, by the number of the `step_uncertain` event.
-    pub(crate) decisions: BTreeMap<u64, Decision>,
-    /// The answers that a server said were applied, by the path of the question.
-    pub(crate) answers: BTreeMap<String, String>,
+    /// The events of child runs that were received, in order.
+    pub(crate) seen_in_child_runs: Journals,
+    /// The decisions, by the `step_uncertain` event.
+    pub(crate) decisions: BTreeMap<EventId, Decision>,
+    /// The answers that a server said were applied, by the question in its own run.
+    pub(crate) answers: BTreeMap<StepPlace, String>,
     /// Responses and events that a client must never receive.
     pub(crate) complaints: Vec<String>,
 }
@@ -80,6 +86,7 @@ impl<'a> RunClient<'a> {
             random,
             run: None,
             seen: Vec::new(),
+            seen_in_child_runs: Journals::new(),
             decisions: BTreeMap::new(),
             answers: BTreeMap::new(),
             complaints: Vec::new(),
@@ -106,8 +113,8 @@ impl<'a> RunClient<'a> {
             return Ok(Turn::Wait);
         }
         match state["status"].as_str().unwrap_or_default() {
-            "waiting" => self.answer_questions(place, &run),
-            "uncertain" => self.decide(place, &run),
+            "waiting" => self.answer_questions(place),
+            "uncertain" => self.decide(place),
             "quarantined" => self.resume(place, &run),
             "running" | "queued" | "interrupted" => Ok(Turn::Wait),
             "" => {
@@ -135,9 +142,33 @@ impl<'a> RunClient<'a> {
         }
     }
 
+    /// Receives events of the run and of the child runs that it shows.
+    fn follow_child_runs(&mut self, place: Place) -> Result<(), ConnectionLost> {
+        let mut left = list_child_runs(&self.seen);
+        let mut known = BTreeSet::new();
+        while let Some(run) = left.pop() {
+            if !known.insert(run.clone()) {
+                continue;
+            }
+            if self.events_of(&run).last().is_none_or(|event| event["event"] != "run_finished") {
+                self.follow_events(place, &run)?;
+            }
+            left.extend(list_child_runs(self.events_of(&run)));
+        }
+        Ok(())
+    }
+
+    /// The received events of the run, or of one of its child runs.
+    fn events_of(&mut self, run: &str) -> &mut Vec<Value> {
+        match self.run.as_deref() == Some(run) {
+            true => &mut self.seen,
+            false => self.seen_in_child_runs.entry(run.to_owned()).or_default(),
+        }
+    }
+
     /// Receives events until the run ends or waits. Each event must follow the one before it.
     fn follow_events(&mut self, place: Place, run: &str) -> Result<(), ConnectionLost> {
-        let target = format!("/api/v1/runs/{run}/events?from={}", self.seen.len());
+        let target = format!("/api/v1/runs/{run}/events?from={}", self.events_of(run).len());
         let mut stream = Request { timeout: Duration::from_secs(4), ..Request::get(&target) }.send(place.address)?;
         if stream.status != 200 {
             return match stream.status {
@@ -154,26 +185,37 @@ impl<'a> RunClient<'a> {
                 return Ok(());
             }
             let event: Value = serde_json::from_str(&event.data).map_err(|_| ConnectionLost)?;
-            if event["seq"] != self.seen.len() as u64 + 1 {
-                self.complaints.push(format!("event {} follows event {}", event["seq"], self.seen.len()));
+            let known = self.events_of(run).len();
+            if event["seq"] != known as u64 + 1 {
+                self.complaints.push(format!("event {} of {run} follows event {known}", event["seq"]));
             }
-            self.seen.push(event);
+            self.events_of(run).push(event);
         }
     }
 
-    fn answer_questions(&mut self, place: Place, run: &str) -> Result<Turn, ConnectionLost> {
-        let open = find_open(&self.seen, "asked", "answered");
+    /// The steps of the run and of its child runs that wait since an event of kind `opening`.
+    fn find_open_steps(&mut self, place: Place, opening: &str, closing: &str) -> Result<Vec<OpenStep>, ConnectionLost> {
+        self.follow_child_runs(place)?;
+        let run = self.run.clone().unwrap_or_default();
+        let mut journals = self.seen_in_child_runs.clone();
+        journals.insert(run.clone(), self.seen.clone());
+        Ok(find_open_steps(&journals, &run, opening, closing))
+    }
+
+    fn answer_questions(&mut self, place: Place) -> Result<Turn, ConnectionLost> {
+        let open = self.find_open_steps(place, "asked", "answered")?;
         for question in &open {
-            let path = question["path"].as_str().unwrap_or_default();
-            let answer =
-                answer_question(question.pointer("/data/question").and_then(Value::as_str).unwrap_or_default());
-            let key = format!("{}-{}-answer", self.tag, question["seq"]);
+            let own = &question.places[0];
+            let key = format!("{}-{}-{}-answer", self.tag, own.run, question.event["seq"]);
+            // Always the same place for one question.
+            let StepPlace { run, path } = &question.places[Random::for_part(0, &key).below(question.places.len())];
+            let answer = question.answer();
             let body = json!({"path": path, "value": answer});
             let target = format!("/api/v1/runs/{run}/answer");
             let (status, state) = Request::post(&target, Some(&key), Some(&body)).send_json(place.address)?;
             match status {
                 200 | 409 if state.get("status").is_some_and(Value::is_string) => {
-                    self.answers.insert(path.to_owned(), answer);
+                    self.answers.insert(own.clone(), answer);
                 }
                 202 | 429 | 500..=599 => {}
                 _ => self.complaints.push(format!("the answer to {path} was refused: {status} {state}")),
@@ -182,20 +224,21 @@ impl<'a> RunClient<'a> {
         Ok(if open.is_empty() { Turn::Wait } else { Turn::Again })
     }
 
-    fn decide(&mut self, place: Place, run: &str) -> Result<Turn, ConnectionLost> {
-        let open = find_open(&self.seen, "step_uncertain", "resolved");
-        for event in &open {
-            let seq = event["seq"].as_u64().unwrap_or_default();
-            let decision = self.choose_decision(seq, event);
-            let mut body = json!({"path": decision.path, "how": decision.how});
+    fn decide(&mut self, place: Place) -> Result<Turn, ConnectionLost> {
+        let open = self.find_open_steps(place, "step_uncertain", "resolved")?;
+        for step in &open {
+            let decision = self.choose_decision(step);
+            let StepPlace { run, path } = &decision.place;
+            let mut body = json!({"path": path, "how": decision.how});
             if let Some(value) = &decision.value {
                 body["value"] = value.clone();
             }
             // A refused command keeps its outcome, so the next one has another key.
-            let key = format!("{}-{seq}-resolve-{}", self.tag, decision.refusals);
+            let id = step.event_id();
+            let key = format!("{}-{}-{}-resolve-{}", self.tag, id.run, id.seq, decision.refusals);
             let target = format!("/api/v1/runs/{run}/resolve");
             let (status, state) = Request::post(&target, Some(&key), Some(&body)).send_json(place.address)?;
-            let decision = self.decisions.entry(seq).or_insert(decision);
+            let decision = self.decisions.entry(id).or_insert(decision);
             match status {
                 // 409 with the state of a run that became uncertain again, 409 without it is a refusal.
                 200 => decision.is_acknowledged = true,
@@ -204,45 +247,34 @@ impl<'a> RunClient<'a> {
                 409 if state["code"] == "FL1208" => decision.refusals += 1,
                 202 | 429 | 500..=599 => {}
                 _ => {
-                    self.complaints.push(format!("the decision about {} was refused: {status} {state}", decision.path))
+                    let path = &decision.place.path;
+                    self.complaints.push(format!("the decision about {path} was refused: {status} {state}"))
                 }
             }
         }
-        let is_refused = open.iter().filter_map(|event| event["seq"].as_u64()).any(|seq| self.is_refused(seq));
+        let is_refused = open.iter().any(|step| self.is_refused(&step.event_id()));
         Ok(if open.is_empty() || is_refused { Turn::Wait } else { Turn::Again })
     }
 
-    fn is_refused(&self, seq: u64) -> bool {
-        self.decisions.get(&seq).is_some_and(|decision| decision.refusals > 0)
+    fn is_refused(&self, id: &EventId) -> bool {
+        self.decisions.get(id).is_some_and(|decision| decision.refusals > 0)
     }
 
-    /// The decision about the effect that became uncertain with event `seq`: always the same one.
-    pub(crate) fn choose_decision(&mut self, seq: u64, event: &Value) -> Decision {
-        let path = event["path"].as_str().unwrap_or_default().to_owned();
-        let known = self.expectation.and_then(|expected| expected.outputs.get(&path));
+    /// The decision about the effect of an uncertain step: always the same one.
+    pub(crate) fn choose_decision(&mut self, step: &OpenStep) -> Decision {
+        let outermost = step.places.last().map(|place| &place.path);
+        let known = self.expectation.zip(outermost).and_then(|(expected, path)| expected.outputs.get(path));
         let value = known.filter(|_| self.random.below(2) == 0).map(|value| insert_tag(value, &self.tag));
-        let attempt = event["attempt"].as_u64().unwrap_or_default();
+        let place = step.places[self.random.below(step.places.len())].clone();
+        let attempt = step.event["attempt"].as_u64().unwrap_or_default();
         let how = if value.is_some() { "value" } else { "resend" };
-        let decision = Decision { path, attempt, how, value, is_acknowledged: false, refusals: 0 };
-        self.decisions.entry(seq).or_insert(decision).clone()
+        let own_place = step.places[0].clone();
+        let decision = Decision { own_place, place, attempt, how, value, is_acknowledged: false, refusals: 0 };
+        self.decisions.entry(step.event_id()).or_insert(decision).clone()
     }
 
     fn resume(&self, place: Place, run: &str) -> Result<Turn, ConnectionLost> {
         Request::post(&format!("/api/v1/runs/{run}/resume"), None, Some(&json!({}))).send_json(place.address)?;
         Ok(Turn::Wait)
     }
-}
-
-/// The events of kind `opening` that no event of kind `closing` follows at the same place.
-pub(crate) fn find_open(events: &[Value], opening: &str, closing: &str) -> Vec<Value> {
-    let mut open: BTreeMap<String, Value> = BTreeMap::new();
-    for event in events {
-        let place = format!("{} {}", event["path"], event["attempt"]);
-        match event["event"].as_str() {
-            Some(name) if name == opening => drop(open.insert(place, event.clone())),
-            Some(name) if name == closing => drop(open.remove(&place)),
-            _ => {}
-        }
-    }
-    open.into_values().collect()
 }

@@ -1,5 +1,6 @@
 //! Runs of `flowloom run`, killed at random times and continued with `resume`, `answer` and `resolve`.
 
+use std::collections::btree_map::Entry;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -7,10 +8,11 @@ use serde_json::Value;
 
 use crate::board::Board;
 use crate::campaign::{CampaignReport, Crowd, learn_expectations};
-use crate::definitions::{CASES, answer_question};
+use crate::child_runs::{Journals, StepPlace, find_open_steps, list_child_runs};
+use crate::definitions::CASES;
 use crate::program::{Database, Site};
 use crate::random::Random;
-use crate::run_client::{RunClient, find_open};
+use crate::run_client::RunClient;
 
 /// Number of kills of one run at most.
 const MAX_RUN_KILLS: usize = 8;
@@ -54,10 +56,12 @@ fn run_commands(site: &Site, client: &mut RunClient<'_>, kills: &mut usize) -> R
         left = left.saturating_sub(usize::from(is_killed));
         // The last line of a killed command may be incomplete; deltas have no number.
         let events = printed.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        client.seen.extend(events.filter(|event| event["seq"].is_u64()));
+        client.seen.extend(events.filter(|event| {
+            event["seq"].is_u64() && client.run.as_ref().is_none_or(|run| event["run"] == run.as_str())
+        }));
         command = match show_run(site, client)? {
             Some(state) if state["status"] == "succeeded" || state["status"] == "failed" => return Ok(true),
-            Some(state) => next_command(site, client, state["events"].as_array().map_or(&[], Vec::as_slice)),
+            Some(state) => next_command(site, client, state["events"].as_array().map_or(&[], Vec::as_slice))?,
             None => start_command(site, client)?,
         };
     }
@@ -100,22 +104,37 @@ fn read_output(mut child: Child, client: &mut RunClient<'_>, may_kill: bool) -> 
 }
 
 /// What continues a run with these events, which waits, is uncertain or was interrupted.
-fn next_command(site: &Site, client: &mut RunClient<'_>, events: &[Value]) -> Command {
+fn next_command(site: &Site, client: &mut RunClient<'_>, events: &[Value]) -> Result<Command, String> {
     let run = client.run.clone().unwrap_or_default();
-    if let Some(event) = find_open(events, "step_uncertain", "resolved").first() {
-        let seq = event["seq"].as_u64().unwrap_or_default();
-        let decision = client.choose_decision(seq, event);
-        let mut command = site.command(&["resolve", &run, &decision.path, "--events"]);
+    let journals = show_journals(site, &run, events)?;
+    if let Some(step) = find_open_steps(&journals, &run, "step_uncertain", "resolved").first() {
+        let decision = client.choose_decision(step);
+        let mut command = site.command(&["resolve", &decision.place.run, &decision.place.path, "--events"]);
         match &decision.value {
             Some(value) => command.arg("--value").arg(value.to_string()),
             None => command.arg("--resend"),
         };
-        return command;
+        return Ok(command);
     }
-    if let Some(event) = find_open(events, "asked", "answered").first() {
-        let answer = answer_question(event.pointer("/data/question").and_then(Value::as_str).unwrap_or_default());
-        let path = event["path"].as_str().unwrap_or_default();
-        return site.command(&["answer", &run, &answer, "--path", path, "--events"]);
+    if let Some(step) = find_open_steps(&journals, &run, "asked", "answered").first() {
+        let StepPlace { run, path } = &step.places[client.random.below(step.places.len())];
+        return Ok(site.command(&["answer", run, &step.answer(), "--path", path, "--events"]));
     }
-    site.command(&["resume", &run, "--events"])
+    Ok(site.command(&["resume", &run, "--events"]))
+}
+
+/// The events of a run, which are known, and of its child runs.
+fn show_journals(site: &Site, run: &str, events: &[Value]) -> Result<Journals, String> {
+    let mut journals = Journals::from([(run.to_owned(), events.to_vec())]);
+    let mut left = list_child_runs(events);
+    while let Some(run) = left.pop() {
+        if let Entry::Vacant(place) = journals.entry(run) {
+            let shown = site.command(&["show", place.key(), "--json"]).output().map_err(|error| error.to_string())?;
+            let state: Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
+            let events = state["events"].as_array().cloned().unwrap_or_default();
+            left.extend(list_child_runs(&events));
+            place.insert(events);
+        }
+    }
+    Ok(journals)
 }
