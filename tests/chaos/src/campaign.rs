@@ -9,7 +9,7 @@ use crate::board::Board;
 use crate::definitions::CASES;
 use crate::http::ConnectionLost;
 use crate::oracle::{Violation, find_unfinished, judge_run, learn_expectation};
-use crate::program::{DatabaseKind, Server, Site};
+use crate::program::{Database, DatabaseKind, Server, Site};
 use crate::random::Random;
 use crate::run_client::{Expectation, RunClient};
 
@@ -176,27 +176,42 @@ impl<'a> Crowd<'a> {
     }
 }
 
-/// Kills the servers of a site `kills` times at random times.
+/// Kills servers `kills` times at random times.
 pub fn kill_servers(database: DatabaseKind, seed: u64, kills: usize) -> Result<CampaignReport, String> {
+    match Site::of_kind(database)? {
+        Some(site) => kill_servers_of(&site, seed, kills),
+        None => Ok(CampaignReport::default()),
+    }
+}
+
+/// Kills servers `kills` times. The clock of each server is right, an hour slow or a day fast. A wait that became longer
+/// by such a time would keep its run from ending.
+pub fn kill_servers_and_set_clocks(database: DatabaseKind, seed: u64, kills: usize) -> Result<CampaignReport, String> {
+    match Site::of_kind(database)? {
+        Some(site) => kill_servers_of(&site.with_set_clocks(seed), seed, kills),
+        None => Ok(CampaignReport::default()),
+    }
+}
+
+fn kill_servers_of(site: &Site, seed: u64, kills: usize) -> Result<CampaignReport, String> {
     let started = Instant::now();
-    let Some(site) = Site::of_kind(database)? else { return Ok(CampaignReport::default()) };
-    let server_count = if database == DatabaseKind::Postgres { 2 } else { 1 };
-    let expectations = learn_expectations(&site)?;
+    let server_count = if matches!(site.database, Database::Postgres(_)) { 2 } else { 1 };
+    let expectations = learn_expectations(site)?;
     let mut report = CampaignReport::default();
-    let crowd = Crowd::new(&site, &expectations, seed);
+    let crowd = Crowd::new(site, &expectations, seed);
     let mut random = Random::for_part(seed, "kills");
     crowd.disturb_runs(
         || {
             let mut servers = Vec::new();
             for _ in 0..server_count {
-                servers.push(start_listed(&site, &crowd.board)?);
+                servers.push(start_listed(site, &crowd.board)?);
             }
             for _ in 0..kills {
                 std::thread::sleep(random.duration(20, 600));
                 let server: Server = servers.remove(random.below(servers.len()));
                 crowd.board.remove(server.address);
                 server.kill();
-                servers.push(start_listed(&site, &crowd.board)?);
+                servers.push(start_listed(site, &crowd.board)?);
             }
             let last = servers.pop().ok_or("no server is left")?;
             servers.iter().for_each(|server| crowd.board.remove(server.address));

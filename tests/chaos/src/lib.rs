@@ -18,7 +18,7 @@ mod random;
 mod run_client;
 mod terminal;
 
-pub use campaign::{CampaignReport, kill_servers};
+pub use campaign::{CampaignReport, kill_servers, kill_servers_and_set_clocks};
 pub use failpoints::{FAILPOINTS, HITS, kill_at_failpoints};
 pub use faults::{SCENARIOS, Scenario};
 pub use program::DatabaseKind;

@@ -5,11 +5,21 @@ use std::process::ExitCode;
 
 use chaos::{
     CampaignReport, DatabaseKind, FAILPOINTS, HITS, SCENARIOS, kill_at_failpoints, kill_commands, kill_servers,
+    kill_servers_and_set_clocks,
 };
 
 /// The parts of a campaign.
-const PARTS: [&str; 7] =
-    ["sqlite-normal", "sqlite-full", "postgres", "terminal-normal", "terminal-full", "failpoints", "faults"];
+const PARTS: [&str; 9] = [
+    "sqlite-normal",
+    "sqlite-full",
+    "postgres",
+    "clock-sqlite",
+    "clock-postgres",
+    "terminal-normal",
+    "terminal-full",
+    "failpoints",
+    "faults",
+];
 
 struct Options {
     seed: u64,
@@ -74,6 +84,8 @@ fn run_part(part: &str, options: &Options) -> Result<CampaignReport, String> {
         "sqlite-normal" => kill_servers(DatabaseKind::SqliteNormal, seed, share),
         "sqlite-full" => kill_servers(DatabaseKind::SqliteFull, seed, share),
         "postgres" => kill_servers(DatabaseKind::Postgres, seed, share),
+        "clock-sqlite" => kill_servers_and_set_clocks(DatabaseKind::SqliteNormal, seed, share),
+        "clock-postgres" => kill_servers_and_set_clocks(DatabaseKind::Postgres, seed, share),
         "terminal-normal" => kill_commands("normal", seed, share),
         "terminal-full" => kill_commands("full", seed, share),
         "faults" => run_scenarios(seed),

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
 use test_postgres::TestDatabase;
@@ -12,6 +13,10 @@ use test_postgres::TestDatabase;
 use crate::definitions::write_definitions;
 use crate::effects::EffectServer;
 use crate::own_postgres::OwnPostgres;
+use crate::random::Random;
+
+/// The clocks of servers, ahead of the machine's by so many milliseconds: right, an hour slow, a day fast.
+const CLOCK_OFFSETS_MS: [i64; 3] = [0, -3_600_000, 86_400_000];
 
 /// The database that stores the runs.
 pub(crate) enum Database {
@@ -38,6 +43,8 @@ pub(crate) struct Site {
     pub(crate) database: Database,
     pub(crate) effects: EffectServer,
     program: PathBuf,
+    /// Chooses the clock of each server; `None` if all are right.
+    clocks: Option<Mutex<Random>>,
 }
 
 /// A running server of the program.
@@ -61,7 +68,7 @@ impl Site {
         let effects = EffectServer::start().map_err(|error| error.to_string())?;
         let folder = TempDir::with_prefix("chaos-").map_err(|error| error.to_string())?;
         write_definitions(folder.path(), effects.address).map_err(|error| error.to_string())?;
-        Ok(Site { folder, database, effects, program: find_program()? })
+        Ok(Site { folder, database, effects, program: find_program()?, clocks: None })
     }
 
     /// A site with a new database of this kind; `None` if there is no Postgres and none is required.
@@ -72,6 +79,11 @@ impl Site {
             DatabaseKind::Postgres => TestDatabase::create_database().map(Database::Postgres),
         };
         database.map(Site::new).transpose()
+    }
+
+    /// Gives each server a clock of its own, so that a restart sets the clock.
+    pub(crate) fn with_set_clocks(self, seed: u64) -> Site {
+        Site { clocks: Some(Mutex::new(Random::for_part(seed, "clocks"))), ..self }
     }
 
     /// A command of the program in the folder of the site.
@@ -86,7 +98,7 @@ impl Site {
             Database::Postgres(database) => command.env("FLOWLOOM_DATABASE", &database.url),
             Database::OwnPostgres(server) => command.env("FLOWLOOM_DATABASE", server.url()),
         };
-        command.env_remove("FLOWLOOM_FAILPOINT").stdin(Stdio::null());
+        command.env_remove("FLOWLOOM_FAILPOINT").env_remove("FLOWLOOM_CLOCK_OFFSET_MS").stdin(Stdio::null());
         command
     }
 
@@ -95,6 +107,10 @@ impl Site {
         let mut command = self.command(&["serve", ".", "--bind", "127.0.0.1:0"]);
         if let Some(name) = failpoint {
             command.env("FLOWLOOM_FAILPOINT", name);
+        }
+        if let Some(clocks) = &self.clocks {
+            let choice = clocks.lock().unwrap_or_else(PoisonError::into_inner).below(CLOCK_OFFSETS_MS.len());
+            command.env("FLOWLOOM_CLOCK_OFFSET_MS", CLOCK_OFFSETS_MS[choice].to_string());
         }
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("cannot start the program: {error}"))?;

@@ -2,7 +2,10 @@
 
 use std::sync::Mutex;
 
-use chaos::{CampaignReport, DatabaseKind, FAILPOINTS, SCENARIOS, kill_at_failpoints, kill_commands, kill_servers};
+use chaos::{
+    CampaignReport, DatabaseKind, FAILPOINTS, SCENARIOS, kill_at_failpoints, kill_commands, kill_servers,
+    kill_servers_and_set_clocks,
+};
 
 /// The seed of the short campaign. `make chaos` chooses others.
 const SEED: u64 = 16;
@@ -26,6 +29,13 @@ fn killed_servers_on_sqlite_keep_their_promises() {
 fn killed_servers_on_postgres_keep_their_promises() {
     let _turn = TURN.lock();
     check(kill_servers(DatabaseKind::Postgres, SEED, 15));
+}
+
+#[test]
+fn servers_with_wrong_clocks_keep_their_promises() {
+    let _turn = TURN.lock();
+    check(kill_servers_and_set_clocks(DatabaseKind::SqliteNormal, SEED, 10));
+    check(kill_servers_and_set_clocks(DatabaseKind::Postgres, SEED, 10));
 }
 
 #[test]
