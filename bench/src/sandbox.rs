@@ -106,6 +106,7 @@ fn bench_context() -> EffectContext {
         retried_attempt: 0,
         user: "local".into(),
         agent: None,
+        definition: Arc::default(),
         depth: 0,
         allowance: None,
         deltas: Arc::new(NoEffects),

@@ -20,7 +20,7 @@ use flowloom_sandbox::Sandbox;
 use flowloom_store::{Corruption, Store, StoreError};
 use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{
-    Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper,
+    Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper, SecretRedactor,
 };
 
 use crate::authoring::{self, AuthoringEnv, BuiltInWorkflow};
@@ -32,10 +32,11 @@ use crate::definitions::source::Loader;
 use crate::definitions::sources::ServerTools;
 use crate::error::AppError;
 use crate::runs::start::PreparedDefinition;
+use crate::secrets::{EnvironmentSecrets, build_redactor};
 use crate::tools::mcp::McpServers;
 use crate::tools::memory_keys::scope_to_bundle;
 use crate::tools::workflows::{self, WorkflowHost};
-use crate::wiring::{EnvironmentSecrets, build_egress_policy, build_mcp_servers, build_models, build_sandbox};
+use crate::wiring::{build_egress_policy, build_mcp_servers, build_models, build_sandbox};
 
 /// The parts of the program that a run needs.
 pub struct App {
@@ -48,6 +49,7 @@ pub struct App {
     /// The block registry.
     pub blocks: Arc<Blocks>,
     sandbox: Arc<Sandbox>,
+    redactor: Arc<SecretRedactor>,
     /// Loads each local model once for all runs.
     local_engine: Arc<LocalEngine>,
     /// Opened bundles by hash. A server opens the same ones repeatedly.
@@ -77,7 +79,9 @@ impl App {
         let store = Store::open_with(&config.store_settings())?;
         let sandbox = Arc::new(build_sandbox(&config));
         let blocks = Arc::new(Blocks::new(store.clone(), &config));
-        Ok(App { config, store, servers, blocks, sandbox, local_engine: Arc::default(), ready: Mutex::default() })
+        let redactor = Arc::new(build_redactor(&config));
+        let (local_engine, ready) = (Arc::default(), Mutex::default());
+        Ok(App { config, store, servers, blocks, sandbox, redactor, local_engine, ready })
     }
 
     /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is
@@ -86,19 +90,20 @@ impl App {
         let models = Arc::new(self.build_models(bundle));
         let client = Arc::new(HttpClient::new(
             build_egress_policy(&self.config)?,
-            Arc::new(EnvironmentSecrets),
+            Arc::new(EnvironmentSecrets::new(&self.config)),
             HttpLimits::default(),
         ));
         let host = Arc::new(WorkflowHost::new(self.store.clone(), bundle.clone()));
         let author = self.build_author(bundle, &models);
         let registry = Arc::new(self.build_registry(bundle, &client, &host, author)?);
         let (scraper, sandbox) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
-        let (store, clock) = (self.store.clone(), Arc::new(SystemClock));
+        let (store, clock, redactor) = (self.store.clone(), Arc::new(SystemClock), self.redactor.clone());
         let over = move |functions: Arc<FunctionRegistry>, bundle: &Bundle| {
             let code = scope_to_bundle(sandbox.clone(), bundle);
             let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
             let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
-            Engine::new(effects, store.clone())
+            let redactor = redactor.clone();
+            Engine::new(effects, store.clone()).with_definition(bundle.identity()).with_redactor(redactor)
         };
         let engine = over(registry.clone(), bundle);
         // Functions that run workflows need the engine, which needs the functions: a weak reference avoids the cycle.
@@ -228,6 +233,7 @@ impl App {
             lenient: false,
             agent_folders: AgentSettings::resolve_folders(&self.config.agents, &self.config.base_folder()),
             tools: self.config.tools.clone(),
+            tenant: None,
         })
     }
 

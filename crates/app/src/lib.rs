@@ -17,6 +17,7 @@ pub mod keys;
 pub mod runs;
 pub mod scheduler;
 pub mod schedules;
+pub mod secrets;
 pub mod telemetry;
 pub mod tools;
 pub mod wiring;

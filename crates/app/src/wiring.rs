@@ -7,16 +7,17 @@ use std::time::Duration;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings, ProviderStatus};
 use flowloom_models_local::LocalEngine;
 use flowloom_sandbox::{Sandbox, SandboxConfig};
-use flowloom_tools::{EgressPolicy, HttpClient, HttpLimits, Secrets, ToolError};
+use flowloom_tools::{EgressPolicy, HttpClient, HttpLimits, ToolError};
 use serde_json::json;
 
 use crate::config::Config;
 use crate::error::AppError;
+use crate::secrets::EnvironmentSecrets;
 use crate::tools::mcp::McpServers;
 
 /// Builds the configured MCP servers without starting any.
 pub fn build_mcp_servers(config: &Config) -> Result<McpServers, AppError> {
-    let secrets = Arc::new(EnvironmentSecrets);
+    let secrets = Arc::new(EnvironmentSecrets::new(config));
     let client = Arc::new(HttpClient::new(build_egress_policy(config)?, secrets.clone(), HttpLimits::default()));
     Ok(McpServers::new(config, secrets, client))
 }
@@ -120,23 +121,9 @@ pub fn model_list(config: &Config) -> serde_json::Value {
 }
 
 /// The `host:port` of a URL, in the form the egress policy expects.
-fn parse_host_and_port(address: &str) -> Option<String> {
+pub(crate) fn parse_host_and_port(address: &str) -> Option<String> {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().filter(|text| !text.is_empty())?;
     let default = if address.starts_with("https:") { 443 } else { 80 };
     Some(if authority.contains(':') { authority.to_owned() } else { format!("{authority}:{default}") })
-}
-
-/// The secret `name`, from the environment variable `FLOWLOOM_SECRET_<NAME>`; `None` if it is unset or empty.
-pub fn read_secret(name: &str) -> Option<String> {
-    std::env::var(format!("FLOWLOOM_SECRET_{name}")).ok().filter(|value| !value.is_empty())
-}
-
-/// Secrets from environment variables `FLOWLOOM_SECRET_<NAME>`.
-pub(crate) struct EnvironmentSecrets;
-
-impl Secrets for EnvironmentSecrets {
-    fn secret_value(&self, name: &str) -> Option<String> {
-        read_secret(name)
-    }
 }

@@ -136,6 +136,7 @@ codes! {
     NoSelector = 1036 "the selector found nothing";
     ExpressionFailed = 1037 "an expression failed";
     InputInvalid = 1038 "an input is of the wrong kind";
+    SecretDenied = 1039 "the secret may not be used here";
     StepTimeout = 1040 "the step took too long";
     Cancelled = 1041 "the run was cancelled";
     AnswerInvalid = 1042 "the answer does not fit the question";

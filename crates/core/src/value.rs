@@ -226,6 +226,18 @@ impl Value {
         }
     }
 
+    /// The value with `map` applied to all its strings, but not to the keys of objects.
+    pub fn map_strings(&self, map: &dyn Fn(&str) -> String) -> Value {
+        match self {
+            Value::String(text) => map(text).into(),
+            Value::List(items) => Value::list(items.iter().map(|item| item.map_strings(map)).collect()),
+            Value::Map(entries) => {
+                entries.iter().map(|(key, item)| (key.clone(), item.map_strings(map))).collect::<Map>().into()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Blob(_) => self.clone(),
+        }
+    }
+
     /// The value with every `{"$file": …}` in it converted to a file.
     pub fn with_files(self) -> Value {
         if let Some(blob) = Blob::from_input(&self) {

@@ -92,7 +92,12 @@ fn a_hook_takes_calls_that_know_its_secret() {
 fn a_hook_takes_calls_that_are_signed() {
     let world = TestServer::start();
     let place = create_workspace(&world);
-    assert_eq!(exit_code(&place.run(&["hooks", "add", "beats.json", "--secret", "PUSH", "--id", "push"])), 0);
+    let add = || place.run(&["hooks", "add", "beats.json", "--secret", "PUSH", "--id", "push"]);
+    let refused = add();
+    assert_eq!(exit_code(&refused), 2);
+    assert!(stderr_text(&refused).contains("FL1039"), "{}", stderr_text(&refused));
+    place.write("flowloom.toml", &format!("{}\n[secrets.PUSH]\nwebhooks = true\n", world.egress_config()));
+    assert_eq!(exit_code(&add()), 0);
     let server = RunningServer::start_with(&place, &[], &[("FLOWLOOM_SECRET_PUSH", "key")]);
     let call = |signature: &str| {
         let signature = format!("X-Hub-Signature-256: sha256={signature}");

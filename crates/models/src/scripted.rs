@@ -138,6 +138,7 @@ mod tests {
             retried_attempt: 0,
             user: "local".into(),
             agent: None,
+            definition: Arc::default(),
             depth: 0,
             allowance: None,
             deltas: Arc::new(Nowhere),

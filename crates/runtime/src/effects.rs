@@ -43,6 +43,8 @@ pub struct EffectContext {
     pub user: Arc<str>,
     /// The agent on whose behalf the run acts.
     pub agent: Option<Arc<str>>,
+    /// The definition that the run follows.
+    pub definition: Arc<DefinitionIdentity>,
     /// Nesting depth of the run in other workflows.
     pub depth: u32,
     /// The budget of workflows that a function starts; `None` for effects that cannot start any.
@@ -62,6 +64,25 @@ impl EffectContext {
         let mut hasher = Hasher::new();
         hasher.add_text(&self.run.to_string()).add_text(self.path.as_str()).add_number(u64::from(attempt));
         hasher.finish().to_string()
+    }
+}
+
+/// Who supplied the definition of a run, and its names. What the definition may use depends on them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DefinitionIdentity {
+    /// The tenant who stored or sent it; `None` if it is the operator's own.
+    pub tenant: Option<String>,
+    /// The path of its file.
+    pub file: String,
+    /// The id under which it is run, if it has one.
+    pub id: Option<String>,
+}
+
+impl DefinitionIdentity {
+    /// Whether `name` is its id, its path or the end of its path.
+    pub fn is_named(&self, name: &str) -> bool {
+        let is_end_of_path = || self.file.strip_suffix(name).is_some_and(|folder| folder.ends_with('/'));
+        self.id.as_deref() == Some(name) || self.file == name || is_end_of_path()
     }
 }
 

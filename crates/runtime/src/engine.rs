@@ -17,12 +17,13 @@ use crate::ENGINE_SEMANTICS;
 use crate::command::{CommandAction, DecidedCommand, RunCommand};
 use crate::divergence::Divergence;
 use crate::drive::{Drive, DriveResult};
-use crate::effects::{BoxFuture, Effects};
+use crate::effects::{BoxFuture, DefinitionIdentity, Effects};
 use crate::error::{JournalError, RunError};
 use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
 use crate::journal::{Batch, Journal, Lease, LeaseState};
 use crate::log::{Mode, RunLog};
 use crate::publish::{SubscribeHandle, Subscription};
+use crate::redact::Redactor;
 use crate::reopen::{decide_retries, records_since_reopened};
 
 /// The parameters of a new run.
@@ -57,6 +58,8 @@ pub struct Engine {
     effects: Effects,
     journal: Arc<dyn Journal>,
     ids: Arc<dyn Fn() -> RunId + Send + Sync>,
+    definition: DefinitionIdentity,
+    redactor: Option<Arc<dyn Redactor>>,
 }
 
 /// A run that is ready to be driven.
@@ -110,7 +113,20 @@ impl Engine {
     /// An engine that generates its own run ids.
     #[allow(clippy::disallowed_methods, reason = "the one place that makes ids; tests give their own")]
     pub fn new(effects: Effects, journal: Arc<dyn Journal>) -> Engine {
-        Engine { effects, journal, ids: Arc::new(|| RunId(uuid::Uuid::now_v7())) }
+        let ids = Arc::new(|| RunId(uuid::Uuid::now_v7()));
+        Engine { effects, journal, ids, definition: DefinitionIdentity::default(), redactor: None }
+    }
+
+    /// Sets whose definition the runs follow. Without it, they follow the operator's own.
+    pub fn with_definition(mut self, definition: DefinitionIdentity) -> Engine {
+        self.definition = definition;
+        self
+    }
+
+    /// Sets what removes secrets from everything that the runs record and show.
+    pub fn with_redactor(mut self, redactor: Arc<dyn Redactor>) -> Engine {
+        self.redactor = Some(redactor);
+        self
     }
 
     /// An engine whose run ids come from `ids`, for tests.
@@ -323,7 +339,10 @@ impl Engine {
         created: &RunCreated,
         left: FinalEnv,
     ) -> BoxFuture<'static, StepResult> {
-        let interpreter = Interpreter::new(self.effects.clone(), log.clone(), self.journal.clone(), created);
+        let definition = DefinitionIdentity { id: created.workflow.clone(), ..self.definition.clone() };
+        let mut interpreter = Interpreter::new(self.effects.clone(), log.clone(), self.journal.clone(), created);
+        interpreter.definition = Arc::new(definition);
+        interpreter.redactor.clone_from(&self.redactor);
         let start = plan.initial_env(&created.inputs);
         Box::pin(async move { interpreter.run(&plan, start, &left).await })
     }

@@ -19,6 +19,7 @@ pub mod journal;
 mod log;
 pub mod memory;
 pub mod publish;
+pub mod redact;
 pub mod reopen;
 pub mod schema;
 mod scope;

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use flowloom_app::config::Config;
+use flowloom_app::hooks::NewHook;
 use flowloom_app::keys::{Scope, hash_secret};
 use flowloom_app::runs::service::StartRunRequest;
-use flowloom_app::wiring::read_secret;
+use flowloom_app::secrets::read_webhook_secret;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Map;
@@ -105,7 +107,8 @@ pub(crate) async fn put_hook(
 ) -> ApiResult<Json<HookInfo>> {
     let user = writable_user(&caller, whose.user, &id)?;
     StartContext::for_user(&server, &user).find_definition(&new.workflow).await?;
-    let (row, secret) = flowloom_app::hooks::new_hook_row(user, id, new.workflow, new.secret_name);
+    let new = NewHook { user, id, workflow: new.workflow, secret_name: new.secret_name };
+    let (row, secret) = new.into_row(&server.app.config)?;
     server.app.store.put_hook(row.clone()).await?;
     Ok(Json(HookInfo::from_row(row, secret)))
 }
@@ -147,7 +150,7 @@ pub(crate) async fn call_hook(
     let shared = server.clone();
     let found = crate::blocking::run_blocking(move || shared.app.store.get_hook(&id)).await??;
     let refused = || Problem::new(Code::KeyUnknown, "the webhook does not exist, or its secret is missing or wrong");
-    let hook = found.filter(|hook| is_authenticated(hook, &headers, &body)).ok_or_else(refused)?;
+    let hook = found.filter(|hook| is_authenticated(hook, &server.app.config, &headers, &body)).ok_or_else(refused)?;
     server.supervisor.check_capacity()?;
     let inputs = match body.trim() {
         "" => Map::new().into(),
@@ -168,13 +171,14 @@ pub(crate) async fn call_hook(
 
 /// Whether a request is authenticated by the hook's secret. Compares hashes, or signatures in constant time, so that
 /// timing reveals nothing.
-fn is_authenticated(hook: &HookRow, headers: &HeaderMap, body: &str) -> bool {
+fn is_authenticated(hook: &HookRow, config: &Config, headers: &HeaderMap, body: &str) -> bool {
     let sent = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(secret_hash) = &hook.secret_hash {
         let bearer = || sent(&header::AUTHORIZATION)?.strip_prefix("Bearer ");
         return sent(&SECRET_HEADER).or_else(bearer).is_some_and(|sent| hash_secret(sent) == *secret_hash);
     }
-    let Some(secret) = hook.secret_name.as_deref().and_then(read_secret) else { return false };
+    let read = |name| read_webhook_secret(config, &hook.user, name);
+    let Some(secret) = hook.secret_name.as_deref().and_then(read) else { return false };
     let Some(signed) = sent(&SIGNATURE_HEADER).and_then(|text| text.strip_prefix("sha256=")).and_then(decode_hex)
     else {
         return false;

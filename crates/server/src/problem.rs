@@ -156,7 +156,7 @@ fn retry_after(status: StatusCode) -> Option<&'static str> {
 fn http_status(code: Code) -> StatusCode {
     match code {
         Code::KeyMissing | Code::KeyUnknown => StatusCode::UNAUTHORIZED,
-        Code::ScopeMissing | Code::OriginRefused | Code::CapabilityDenied => StatusCode::FORBIDDEN,
+        Code::ScopeMissing | Code::OriginRefused | Code::CapabilityDenied | Code::SecretDenied => StatusCode::FORBIDDEN,
         Code::NotThere | Code::RunNotFound | Code::WorkflowNotFound => StatusCode::NOT_FOUND,
         Code::KeyReused
         | Code::RunOwned

@@ -35,6 +35,11 @@ impl HostPort {
         HostPort { host, port }
     }
 
+    /// The host and the port of a URL; `None` if it has none.
+    pub(crate) fn of_url(url: &Url) -> Option<HostPort> {
+        Some(HostPort { host: url.host()?.to_string(), port: url.port_or_known_default()? })
+    }
+
     /// The host, with brackets if it is an IPv6 address.
     pub fn host(&self) -> &str {
         &self.host

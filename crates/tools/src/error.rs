@@ -9,7 +9,7 @@ use crate::functions::error::{FileError, FunctionError};
 use crate::http::error::{HttpError, RequestError};
 use crate::mcp::error::McpError;
 use crate::scrape::error::ScrapeError;
-use crate::secrets::{Redacted, UnknownSecret};
+use crate::secrets::{Redacted, SecretError};
 
 /// Why an effect outside the process has no result.
 #[derive(Debug, thiserror::Error)]
@@ -17,9 +17,9 @@ pub enum ToolError {
     /// A host may not be reached.
     #[error(transparent)]
     Egress(#[from] EgressError),
-    /// A secret is not set.
+    /// A secret may not be used, or is not set.
     #[error(transparent)]
-    Secret(#[from] UnknownSecret),
+    Secret(#[from] SecretError),
     /// A request is not valid; it contains no secret yet.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -45,7 +45,7 @@ impl ToolError {
     pub fn code(&self) -> Code {
         match self {
             ToolError::Egress(error) => error.code(),
-            ToolError::Secret(_) => Code::SecretUnknown,
+            ToolError::Secret(error) => error.code(),
             ToolError::Request(_) => Code::HttpRequestInvalid,
             ToolError::Http(error) => error.inner().code(),
             ToolError::Scrape(error) => error.code(),

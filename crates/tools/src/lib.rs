@@ -25,4 +25,5 @@ pub use functions::{
 pub use http::{HttpClient, HttpLimits};
 pub use mcp::{McpConfig, McpServer, RemoteServer};
 pub use scrape::PageScraper;
-pub use secrets::{Secrets, UnknownSecret};
+pub use secrets::redactor::SecretRedactor;
+pub use secrets::{SecretError, Secrets};

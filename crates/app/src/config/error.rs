@@ -100,6 +100,9 @@ pub enum TableProblem {
         /// The final statuses.
         expected: Vec<&'static str>,
     },
+    /// An entry of `hosts` is not a host.
+    #[error("hosts: {0:?} is not a host; expected e.g. shop.example, *.shop.example or 127.0.0.1:8080")]
+    NotAHost(String),
     /// A function has both an address and a workflow, or neither.
     #[error("needs either a url or a workflow")]
     UrlOrWorkflow,

@@ -8,6 +8,7 @@ pub mod mcp;
 mod renamed;
 pub mod retention;
 mod search;
+mod secrets;
 pub mod server;
 mod setting;
 
@@ -24,12 +25,15 @@ use flowloom_tools::WebSearch;
 use flowloom_tools::secrets::parse_secret_text;
 use serde::{Deserialize, Serialize};
 
+use crate::secrets::names_in_text;
+
 pub use egress::EgressSettings;
 use error::ConfigError;
 pub use functions::{AgentSettings, FunctionSettings};
 use mcp::McpSettings;
 use retention::Retention;
 pub use search::SearchSettings;
+pub use secrets::SecretSettings;
 pub use setting::Setting;
 use setting::pick_setting;
 
@@ -62,6 +66,7 @@ struct ConfigFile {
     agents: BTreeMap<String, AgentSettings>,
     functions: BTreeMap<String, FunctionSettings>,
     mcp: BTreeMap<String, McpSettings>,
+    secrets: BTreeMap<String, SecretSettings>,
     sandbox: SandboxSettings,
     retention: BTreeMap<String, String>,
     telemetry: TelemetrySettings,
@@ -143,6 +148,11 @@ impl ToolSettings {
         *self == ToolSettings::default()
     }
 
+    /// The names of the secrets in its headers.
+    pub(crate) fn secret_names(&self) -> Vec<String> {
+        self.headers.values().flat_map(|text| names_in_text(text)).collect()
+    }
+
     /// The tool host as the compiler needs it.
     pub fn to_tool_host(&self) -> ToolHost {
         let part = |piece: &RichPiece| match piece {
@@ -212,6 +222,9 @@ pub struct Config {
     pub functions: BTreeMap<String, FunctionSettings>,
     /// MCP servers, by name.
     pub mcp: BTreeMap<String, McpSettings>,
+    /// What secrets may be used for, by name. Secrets without an entry have no restrictions, but are not available to
+    /// tenants.
+    pub secrets: BTreeMap<String, SecretSettings>,
     /// The sandbox settings.
     pub sandbox: SandboxSettings,
     /// How long finished runs are retained.
@@ -280,6 +293,11 @@ impl Config {
             agents: file.agents,
             functions: file.functions,
             mcp: file.mcp,
+            secrets: file
+                .secrets
+                .into_iter()
+                .map(|(name, secret)| secret.validate(&name).map(|secret| (name, secret)))
+                .collect::<Result<_, _>>()?,
             sandbox: file.sandbox,
             retention: Retention::parse(&file.retention)?,
             server: file.server,

@@ -8,6 +8,7 @@ use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::agent::AvailableFlow;
 use flowloom_formats::{Sources, compile};
+use flowloom_runtime::effects::DefinitionIdentity;
 use serde::{Deserialize, Serialize};
 
 use super::error::DefinitionError;
@@ -71,6 +72,9 @@ pub struct Bundle {
     /// Folders of agents in `files`, by the agent's id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agent_folders: BTreeMap<String, String>,
+    /// The tenant who stored or sent the definition; `None` if it is the operator's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
 }
 
 impl Bundle {
@@ -82,6 +86,11 @@ impl Bundle {
     /// The same bundle with the tools available to models.
     pub fn with_tools(self, offered: &AvailableTools) -> Bundle {
         Bundle { offered: offered.servers.clone(), flows: offered.flows.clone(), ..self }
+    }
+
+    /// Whose definition it is, and its file.
+    pub(crate) fn identity(&self) -> DefinitionIdentity {
+        DefinitionIdentity { tenant: self.tenant.clone(), file: self.entry.clone(), id: None }
     }
 
     /// The JSON to store; the same bundle always gives the same text.

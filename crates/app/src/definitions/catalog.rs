@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 
 use super::error::DefinitionError;
 use super::folder::{self, ModificationTimes, read_modification_times};
-use crate::definitions::bundle::AvailableTools;
+use crate::definitions::bundle::{AvailableTools, Bundle};
 use crate::definitions::source::{LoadedDefinition, Loader};
 use crate::definitions::stored::{self, DefinitionContent, Dependency};
 use crate::engines::App;
@@ -61,6 +61,16 @@ pub(crate) enum DefinitionLocation {
     },
     /// A stored definition, with its dependencies and the modification times of files that the configuration names.
     Stored { row: DefinitionRow, parts: Vec<Dependency>, changed: ModificationTimes },
+}
+
+impl DefinitionLocation {
+    /// The tenant who stored or sent it; `None` if it is the operator's own.
+    fn tenant(&self) -> Option<String> {
+        match self {
+            DefinitionLocation::File { .. } => None,
+            DefinitionLocation::Stored { row, .. } => stored::find_tenant(row),
+        }
+    }
 }
 
 impl CatalogEntry {
@@ -167,6 +177,7 @@ impl Catalog {
         offered: AvailableTools,
     ) -> Result<PreparedDefinition, AppError> {
         let bundle = prepared.parse_bundle()?.with_tools(&offered);
+        let tenant = bundle.tenant.clone();
         let sources = bundle.to_sources();
         let compiled = compile(&bundle.entry, &sources, Some(bundle.format));
         let source = LoadedDefinition::of_files(&bundle.entry, sources.files, compiled, offered);
@@ -175,7 +186,7 @@ impl Catalog {
             let messages = errors.map(|problem| problem.message.clone()).collect();
             return Err(DefinitionError::ToolsMissing { id: definition.id.clone(), messages }.into());
         };
-        self.prepare(&source, Arc::new(plan))
+        self.prepare(&source, Arc::new(plan), tenant)
     }
 
     /// Prepares an agent with the workflows currently available to a user. Reuses the cached agent if they are
@@ -348,8 +359,8 @@ impl Catalog {
     fn build_entry(&self, source: LoadedDefinition, id: String, place: DefinitionLocation) -> Option<CatalogEntry> {
         let format = source.compiled.format?;
         let (is_refused, problems) = (source.is_refused(), source.problems());
-        let prepared =
-            source.compiled.plan.clone().and_then(|plan| self.prepare(&source, Arc::new(plan)).ok()).map(Arc::new);
+        let prepare = |plan| self.prepare(&source, Arc::new(plan), place.tenant()).ok();
+        let prepared = source.compiled.plan.clone().and_then(prepare).map(Arc::new);
         let own = prepared.as_ref().and_then(|prepared| prepared.plan.id.clone());
         let is_file = matches!(place, DefinitionLocation::File { .. });
         Some(CatalogEntry {
@@ -365,9 +376,14 @@ impl Catalog {
         })
     }
 
-    fn prepare(&self, source: &LoadedDefinition, plan: Arc<Plan>) -> Result<PreparedDefinition, AppError> {
+    fn prepare(
+        &self,
+        source: &LoadedDefinition,
+        plan: Arc<Plan>,
+        tenant: Option<String>,
+    ) -> Result<PreparedDefinition, AppError> {
         let bundle = self.app.build_bundle(source.name(), source.files(), plan.format)?;
-        self.app.prepare(plan, &bundle.with_tools(source.available_tools()))
+        self.app.prepare(plan, &Bundle { tenant, ..bundle.with_tools(source.available_tools()) })
     }
 }
 

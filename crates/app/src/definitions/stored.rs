@@ -21,6 +21,13 @@ const MAX_ID_CHARS: usize = 256;
 /// Maximum number of files of one definition.
 pub(super) const MAX_DEFINITION_FILES: usize = 1000;
 
+/// The tenant who stored or sent a definition; `None` if it is the operator's own. What a step of a run stored is
+/// never the operator's: a model may have written it.
+pub fn find_tenant(row: &DefinitionRow) -> Option<String> {
+    let is_operators = row.key.user == SHARED_USER && row.origin != Origin::Function;
+    (!is_operators).then(|| row.key.user.clone())
+}
+
 /// The stored content of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::marks::MarkedArguments;
 use crate::hash::{Hash, Hasher};
 use crate::json::{parse_value, read_lenient};
 use crate::rich::Rich;
@@ -21,13 +22,26 @@ pub struct Payload {
     pub extra: Vec<(Arc<str>, Value)>,
     /// The prompt; `None` for calls without one.
     pub prompt: Option<Rich>,
+    /// The variables with marks in the place of secrets; `None` if they contain none.
+    pub marked: Option<Arc<MarkedArguments>>,
 }
 
 impl Payload {
     /// A payload of plain arguments, as a model or a person supplies them.
     pub fn from_arguments(arguments: Map) -> Payload {
         let digest = Hash::of_value(&arguments.clone().into());
-        Payload { vars: Arc::new(arguments), digest, extra: Vec::new(), prompt: None }
+        Payload { vars: Arc::new(arguments), digest, extra: Vec::new(), prompt: None, marked: None }
+    }
+
+    /// The first secret of the payload, if it contains one.
+    pub fn first_secret(&self) -> Option<&str> {
+        let marked = || self.marked.as_ref()?.marks.names().first().map(String::as_str);
+        self.prompt.as_ref().and_then(Rich::first_secret).or_else(marked)
+    }
+
+    /// The payload with arguments in which marks stand for its secrets.
+    pub fn with_marks(self, marked: MarkedArguments) -> Payload {
+        Payload { marked: Some(Arc::new(marked)), ..self }
     }
 
     /// The whole payload as one object, with secrets as names.
@@ -58,7 +72,10 @@ impl Payload {
     /// argument. A payload without a prompt holds the arguments themselves.
     pub fn read_arguments(&self, required: &str) -> Arguments {
         let Some(prompt) = &self.prompt else {
-            return Arguments::Values((*self.vars).clone());
+            return match &self.marked {
+                Some(marked) => Arguments::Marked(marked.clone()),
+                None => Arguments::Values((*self.vars).clone()),
+            };
         };
         if let Some(Value::Map(input)) = self.get("input") {
             return Arguments::Values((*input).clone());
@@ -88,6 +105,8 @@ impl Payload {
 pub enum Arguments {
     /// Values by name.
     Values(Map),
+    /// Values by name, with marks in the place of secrets.
+    Marked(Arc<MarkedArguments>),
     /// Text that holds one JSON object.
     Object(Rich),
     /// The text of the one required argument.
@@ -100,6 +119,11 @@ impl Arguments {
     pub fn fill_secrets(&self, fill: impl Fn(&str) -> String) -> Map {
         match self {
             Arguments::Values(map) => map.clone(),
+            Arguments::Marked(marked) => {
+                let text = |text: &str| marked.marks.restore_secrets(text).fill_secrets(&fill);
+                let entry = |(name, value): (&Arc<str>, &Value)| (name.clone(), value.map_strings(&text));
+                marked.map.iter().map(entry).collect()
+            }
             Arguments::Object(rich) => {
                 let escaped = |name: &str| {
                     let quoted = crate::render::to_json(&fill(name).into());

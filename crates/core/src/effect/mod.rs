@@ -4,6 +4,7 @@
 
 mod args;
 mod http;
+mod marks;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ use crate::value::Value;
 
 pub use args::{Arguments, Payload};
 pub use http::{HttpReply, HttpRequest, check_header_name, is_retryable_status, normalize_url, parse_reply};
+pub use marks::{MarkedArguments, SecretMarks};
 
 /// One effect to perform.
 // Most requests are model calls, and each is built once.

@@ -168,6 +168,15 @@ impl Template {
         self.parts.iter().filter_map(|part| if let TemplatePart::Secret(name) = part { Some(&**name) } else { None })
     }
 
+    /// The template with `mark(name)` in the place of each secret.
+    fn mark_secrets(&self, mark: &mut dyn FnMut(&str) -> String) -> Template {
+        let mut part = |part: &TemplatePart| match part {
+            TemplatePart::Secret(name) => TemplatePart::Text(mark(name).as_str().into()),
+            other => other.clone(),
+        };
+        Template { parts: self.parts.iter().map(&mut part).collect() }
+    }
+
     /// The text with values inserted; secrets remain names. Fails with `FL1030` if a value is missing and the rules
     /// require one, or with the error of an expression.
     pub fn resolve(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Rich, StepFailure> {
@@ -263,6 +272,29 @@ impl Data {
             }
             other => Data::Constant(other.clone()),
         }
+    }
+
+    /// The value with `mark(name)` in the place of each secret.
+    pub fn mark_secrets(&self, mark: &mut dyn FnMut(&str) -> String) -> Data {
+        match self {
+            Data::Constant(value) => Data::Constant(value.clone()),
+            Data::Text(template) => Data::Text(template.mark_secrets(mark)),
+            Data::List(items) => Data::List(items.iter().map(|item| item.mark_secrets(mark)).collect()),
+            Data::Map(entries) => {
+                Data::Map(entries.iter().map(|(key, item)| (key.clone(), item.mark_secrets(mark))).collect())
+            }
+        }
+    }
+
+    /// The name of the first secret in the value.
+    pub fn first_secret(&self) -> Option<String> {
+        let mut first = None;
+        self.visit(&mut |template| {
+            if first.is_none() {
+                first = template.iter_secrets().next().map(str::to_owned);
+            }
+        });
+        first
     }
 
     /// Calls `visit` with every template in the value.

@@ -6,7 +6,7 @@ use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, is_definition_id};
 use flowloom_app::definitions::sync;
 use flowloom_app::engines::App;
-use flowloom_app::hooks::new_hook_row as hook_row;
+use flowloom_app::hooks::NewHook;
 use flowloom_app::schedules::NewSchedule;
 use flowloom_core::value::Map;
 use flowloom_server::{HookInfo, Schedule};
@@ -86,7 +86,7 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
         HooksCommand::Add { workflow: named, secret, id, user } => {
             let workflow = resolve_workflow(&app, &user, &named).await?;
             let id = choose_id(id, &workflow)?;
-            let (row, secret) = hook_row(user, id, workflow, secret);
+            let (row, secret) = NewHook { user, id, workflow, secret_name: secret }.into_row(&app.config)?;
             app.store.put_hook(row.clone()).await?;
             print_hook(global, row, secret);
         }

@@ -197,6 +197,7 @@ impl PipelineCompiler<'_> {
         }
         if let Some(block) = &block {
             self.check_inputs(block, &inputs, id, node.span);
+            self.check_secrets(block, &inputs);
             memory::check_keys(id, &block.id, &inputs, &self.keys, self.problems);
         }
         Some(PipelineNode { id, span, block, inputs })
@@ -230,6 +231,19 @@ impl PipelineCompiler<'_> {
             Some(meant) => format!("did you mean {meant:?}?"),
             None => format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow"),
         });
+    }
+
+    /// Reports secrets in inputs of blocks that cannot keep them: a model or a block of Python would see them.
+    fn check_secrets(&mut self, block: &BlockDefinition, inputs: &[(String, Data, Span)]) {
+        if block.function_id().is_some() {
+            return;
+        }
+        for (input, data, span) in inputs {
+            let Some(name) = data.first_secret() else { continue };
+            let message = format!("the secret {name} cannot be in the input {input:?} of the block {:?}", block.id);
+            self.problems.add_error(Code::SecretPlace, *span, message).help =
+                Some("secrets can be in the inputs of blocks that call a function, such as http_request".to_owned());
+        }
     }
 
     /// Reports required inputs of the block that are missing and have no default.

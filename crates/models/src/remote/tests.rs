@@ -118,6 +118,7 @@ fn context_with(shown: Arc<DeltaRecorder>) -> EffectContext {
         retried_attempt: 0,
         user: "local".into(),
         agent: None,
+        definition: Arc::default(),
         depth: 0,
         allowance: None,
         deltas: shown,

@@ -20,6 +20,7 @@ use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, BudgetAllowance, EffectContext};
 use crate::journal::profile_namespace;
 use crate::log::{ActivityPause, ActivityScope, Mode, RecordedOutcome, RunLog};
+use crate::redact::{Redactor, redact_deltas, redact_value};
 use crate::scope;
 
 /// The outcome of an effect.
@@ -27,6 +28,29 @@ pub(super) struct EffectOutcome {
     pub(super) output: Option<Value>,
     pub(super) usage: Option<Usage>,
     pub(super) memory: Vec<MemoryWrite>,
+}
+
+/// Removes secrets from the outcome of an effect, or from the message of its failure.
+fn redact_result(
+    redactor: &dyn Redactor,
+    result: Result<EffectOutcome, EffectFailure>,
+) -> Result<EffectOutcome, EffectFailure> {
+    match result {
+        Ok(outcome) => Ok(EffectOutcome {
+            output: outcome.output.map(|output| redact_value(redactor, output)),
+            usage: outcome.usage,
+            memory: outcome.memory.into_iter().map(|write| redact_memory_write(redactor, write)).collect(),
+        }),
+        Err(EffectFailure::Step(failure, recorded)) => {
+            let message = redactor.redact_text(&failure.message).into_owned();
+            Err(EffectFailure::Step(StepFailure { message, ..failure }, recorded))
+        }
+        Err(halt) => Err(halt),
+    }
+}
+
+fn redact_memory_write(redactor: &dyn Redactor, write: MemoryWrite) -> MemoryWrite {
+    MemoryWrite { value: write.value.map(|value| redact_value(redactor, value)), ..write }
 }
 
 /// The reason why an attempt has no outcome.
@@ -295,7 +319,10 @@ impl Interpreter {
             Request::Ask(_) | Request::Wait { .. } => Ok(plain_outcome(Value::Null)),
         };
         aborted.disarm();
-        outcome
+        match &self.redactor {
+            Some(redactor) => redact_result(&**redactor, outcome),
+            None => outcome,
+        }
     }
 
     /// Calls a function. The usage of workflows that it runs is added to this step.
@@ -353,9 +380,10 @@ impl Interpreter {
             retried_attempt: self.log.retried_attempt(&place.path),
             user: self.user.clone(),
             agent: self.agent.clone(),
+            definition: self.definition.clone(),
             depth: place.depth,
             allowance: None,
-            deltas: self.log.publisher.delta_sink(),
+            deltas: redact_deltas(self.redactor.as_ref(), self.log.publisher.delta_sink()),
         }
     }
 

@@ -6,7 +6,7 @@ use flowloom_core::chat::content;
 use flowloom_core::chat::{GenerateOptions, Message, Messages, Role};
 use flowloom_core::code::Code;
 use flowloom_core::effect::{
-    AskRequest, CallRequest, GenerateRequest, HttpRequest, Payload, Purpose, PythonRequest, Request, ScrapeRequest,
+    AskRequest, CallRequest, GenerateRequest, HttpRequest, Purpose, PythonRequest, Request, ScrapeRequest,
 };
 use flowloom_core::error::{Retry, StepFailure};
 use flowloom_core::event::{AfterFailure, Event, EventKind, Record};
@@ -19,7 +19,7 @@ use flowloom_core::value::Value;
 
 use super::block;
 use super::effect::{Effect, EffectFailure, RecordedFailure};
-use super::requests::{call_request, memory_request, merge_options, reject_secrets};
+use super::requests::{block_payload, call_request, memory_request, merge_options, reject_secrets};
 use super::{Interpreter, Interrupt, StepContext, StepResult};
 use crate::effects::BoxFuture;
 use crate::log::Mode;
@@ -232,7 +232,7 @@ impl Interpreter {
                 Ok(Request::Python(PythonRequest { source: source.clone(), inputs, user, memory, class: *effect }))
             }
             BlockCode::Function(function) => {
-                let payload = Payload::from_arguments(inputs.as_map().cloned().unwrap_or_default());
+                let payload = block_payload(block, inputs, env, place)?;
                 Ok(Request::Call(CallRequest { function: function.clone(), payload }))
             }
             BlockCode::Prompt { generate, text } => {

@@ -35,9 +35,10 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use crate::divergence::Divergence;
-use crate::effects::{BoxFuture, Effects};
+use crate::effects::{BoxFuture, DefinitionIdentity, Effects};
 use crate::error::{JournalError, RunError};
 use crate::log::{ActivityScope, RunLog};
+use crate::redact::Redactor;
 
 /// The reason why a branch stops.
 #[derive(Debug)]
@@ -74,6 +75,8 @@ pub(crate) struct Interpreter {
     pub(crate) limits: Limits,
     pub(crate) user: Arc<str>,
     pub(crate) agent: Option<Arc<str>>,
+    pub(crate) definition: Arc<DefinitionIdentity>,
+    pub(crate) redactor: Option<Arc<dyn Redactor>>,
     pub(crate) depth: u32,
     pub(crate) memory: Arc<dyn crate::journal::Journal>,
     pub(crate) ledger: budget::Budget,
@@ -117,6 +120,8 @@ impl Interpreter {
             limits: created.limits.clone(),
             user: created.user.as_str().into(),
             agent: created.agent.as_deref().map(Into::into),
+            definition: Arc::default(),
+            redactor: None,
             depth: created.depth,
             ledger,
             steps: AtomicU64::new(started),

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use flowloom_core::chat::GenerateOptions;
 use flowloom_core::code::Code;
-use flowloom_core::effect::{CallRequest, Payload, Request};
+use flowloom_core::effect::{CallRequest, MarkedArguments, Payload, Request, SecretMarks};
 use flowloom_core::error::StepFailure;
 use flowloom_core::expr::{Lookup, Template};
-use flowloom_core::plan::{Env, FunctionCall, Generate, MemoryOperation, MemoryStep};
+use flowloom_core::plan::{Block, Env, FunctionCall, Generate, MemoryOperation, MemoryStep};
 use flowloom_core::render::{self, TextStyle};
 use flowloom_core::rich::Rich;
+use flowloom_core::value::Value;
 
 use super::StepContext;
+use super::block::coerce_inputs;
 
 pub(super) fn call_request(call: &FunctionCall, env: &Env, place: &StepContext) -> Result<CallRequest, StepFailure> {
     if let Some(arguments) = &call.arguments {
@@ -36,7 +38,31 @@ pub(super) fn build_payload(
     let named = extra.iter().filter_map(|(name, variable)| Some((name.clone(), env.lookup_name(variable)?.clone())));
     entries.extend(named);
     let prompt = prompt.resolve(env, place.text)?;
-    Ok(Payload { vars: env.vars.shared_map(), digest: env.vars.digest(), extra: entries, prompt: Some(prompt) })
+    Ok(Payload {
+        vars: env.vars.shared_map(),
+        digest: env.vars.digest(),
+        extra: entries,
+        prompt: Some(prompt),
+        marked: None,
+    })
+}
+
+/// The payload of a block's function: its inputs, in which secrets are marked.
+pub(super) fn block_payload(
+    block: &Block,
+    inputs: Value,
+    env: &Env,
+    place: &StepContext,
+) -> Result<Payload, StepFailure> {
+    let payload = Payload::from_arguments(inputs.as_map().cloned().unwrap_or_default());
+    if block.inputs.first_secret().is_none() {
+        return Ok(payload);
+    }
+    let mut marks = SecretMarks::absent_from(&[&render::to_json(&inputs)]);
+    let with_marks = block.inputs.mark_secrets(&mut |name| marks.mark_name(name));
+    let with_marks = coerce_inputs(block, with_marks.resolve(env, place.text)?)?;
+    let map = with_marks.as_map().cloned().unwrap_or_default();
+    Ok(payload.with_marks(MarkedArguments { map, marks }))
 }
 
 /// The options of a call; computed options override fixed ones.

@@ -54,6 +54,7 @@ pub fn context_of(user: &str) -> EffectContext {
         retried_attempt: 0,
         user: user.into(),
         agent: None,
+        definition: Arc::default(),
         depth: 0,
         allowance: None,
         deltas: Arc::new(NoDeltas),

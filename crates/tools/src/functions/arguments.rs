@@ -3,62 +3,17 @@
 //!
 //! [`Payload`](flowloom_core::effect::Payload) defines where arguments come from.
 
-use std::cell::RefCell;
-
-use flowloom_core::effect::{Arguments, Payload};
+use flowloom_core::effect::{Arguments, Payload, SecretMarks};
 use flowloom_core::render;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
 
 use super::error::FunctionError;
 
-/// Number of digits after a mark: the index of the secret.
-const MARK_DIGITS: usize = 6;
-
-/// Values in which marks stand for secrets.
-pub(super) struct MarkedText {
-    mark: String,
-    names: Vec<String>,
-}
-
-impl MarkedText {
-    /// Chooses a mark that occurs in none of `texts`.
-    fn absent_from(texts: &[&str]) -> MarkedText {
-        let free = |mark: &String| !texts.iter().any(|text| text.contains(mark.as_str()));
-        let mark = (0u32..).map(|n| format!("FLOWLOOMSECRET{n}X")).find(free).unwrap_or_default();
-        MarkedText { mark, names: Vec::new() }
-    }
-
-    /// `text` with marks in place of its secrets.
-    fn mark_secrets(&mut self, text: &Rich) -> String {
-        let names = RefCell::new(&mut self.names);
-        text.fill_secrets(|name| {
-            let mut names = names.borrow_mut();
-            names.push(name.to_owned());
-            format!("{}{:0MARK_DIGITS$}", self.mark, names.len() - 1)
-        })
-    }
-
-    /// Converts marked text back to text with named secrets.
-    fn restore_secrets(&self, text: &str) -> Rich {
-        let mut rich = Rich::default();
-        let mut parts = text.split(&self.mark);
-        rich.push_text(parts.next().unwrap_or_default());
-        for part in parts {
-            let (digits, rest) = part.split_at_checked(MARK_DIGITS).unwrap_or((part, ""));
-            if let Some(name) = digits.parse::<usize>().ok().and_then(|i| self.names.get(i)) {
-                rich.push_secret(name);
-            }
-            rich.push_text(rest);
-        }
-        rich
-    }
-}
-
 /// The arguments of a built-in function.
 pub(super) struct CallArguments {
     map: Map,
-    marked: MarkedText,
+    marks: SecretMarks,
 }
 
 impl CallArguments {
@@ -66,26 +21,29 @@ impl CallArguments {
     pub(super) fn from_payload(payload: &Payload, required: &str) -> CallArguments {
         let arguments = payload.read_arguments(required);
         let text = match &arguments {
-            Arguments::Values(map) => return CallArguments { map: map.clone(), marked: MarkedText::absent_from(&[]) },
+            Arguments::Values(map) => return CallArguments { map: map.clone(), marks: SecretMarks::absent_from(&[]) },
+            Arguments::Marked(marked) => {
+                return CallArguments { map: marked.map.clone(), marks: marked.marks.clone() };
+            }
             Arguments::Object(text) | Arguments::Single(_, text) => text,
         };
         if !text.has_secrets() {
-            return CallArguments { map: arguments.to_redacted_map(), marked: MarkedText::absent_from(&[]) };
+            return CallArguments { map: arguments.to_redacted_map(), marks: SecretMarks::absent_from(&[]) };
         }
         // The mark must also be absent from the parsed values, where an escape may produce text that the source does
         // not contain.
         let read = render::to_json(&arguments.to_redacted_map().into());
-        let mut marked = MarkedText::absent_from(&[&text.to_redacted_text(), &read]);
-        let with_marks = Rich::from(marked.mark_secrets(text).as_str());
+        let mut marks = SecretMarks::absent_from(&[&text.to_redacted_text(), &read]);
+        let with_marks = Rich::from(marks.mark_secrets(text).as_str());
         let map = match arguments {
             Arguments::Single(name, _) => Arguments::Single(name, with_marks).to_redacted_map(),
             _ => Arguments::Object(with_marks).to_redacted_map(),
         };
-        CallArguments { map, marked }
+        CallArguments { map, marks }
     }
 
     fn to_rich(&self, text: &str) -> Rich {
-        if self.marked.names.is_empty() { text.into() } else { self.marked.restore_secrets(text) }
+        self.marks.restore_secrets(text)
     }
 
     /// An argument as text: a string as it is, anything else as JSON. `None` if it is missing or null.
@@ -122,15 +80,18 @@ impl CallArguments {
     }
 }
 
-/// The whole payload as JSON text; secrets of its prompt stay names.
+/// The whole payload as JSON text; its secrets stay names.
 pub(super) fn payload_json(payload: &Payload) -> Rich {
+    if let Some(marked) = &payload.marked {
+        return marked.marks.restore_secrets(&render::to_json(&marked.map.clone().into()));
+    }
     let plain = payload.to_value();
     let Some(prompt) = payload.prompt.as_ref().filter(|prompt| prompt.has_secrets()) else {
         return render::to_json(&plain).as_str().into();
     };
-    let mut marked = MarkedText::absent_from(&[&render::to_json(&plain)]);
-    let with_marks = marked.mark_secrets(prompt);
+    let mut marks = SecretMarks::absent_from(&[&render::to_json(&plain)]);
+    let with_marks = marks.mark_secrets(prompt);
     let mut map = plain.as_map().cloned().unwrap_or_default();
     map.insert("prompt".into(), with_marks.into());
-    marked.restore_secrets(&render::to_json(&map.into()))
+    marks.restore_secrets(&render::to_json(&map.into()))
 }

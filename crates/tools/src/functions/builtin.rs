@@ -16,8 +16,8 @@ use super::error::{FileError, FunctionError};
 use super::files::FileFolder;
 use crate::error::ToolError;
 use crate::http::error::RequestError;
-use crate::http::{HttpClient, HttpResponse};
-use crate::secrets::{SecretEncoding, UsedSecrets};
+use crate::http::{HttpClient, HttpResponse, RequestSender};
+use crate::secrets::{Destination, Requester, SecretEncoding, UsedSecrets};
 
 /// A built-in function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,25 +90,28 @@ impl BuiltinFunction {
         let main = args.required_argument(self.id(), self.main_argument())?;
         match self {
             BuiltinFunction::WebFetch => {
-                registry.scraper.load_page(&main, Capture::Text, &context.idempotency_key()).await.map(Value::from)
+                registry.scraper.load_page(&main, Capture::Text, context).await.map(Value::from)
             }
             BuiltinFunction::WebSearch => {
                 let Some(search) = &registry.search else {
                     return Err(FunctionError::NoSearchProvider.into());
                 };
+                if let Some(name) = main.first_secret() {
+                    return Err(FunctionError::SecretInQuery { name: name.to_owned() }.into());
+                }
                 let count = args.value_argument("count").and_then(Value::as_i64);
-                search.search_web(&registry.client, &main.to_redacted_text(), count, &context.idempotency_key()).await
+                search.search_web(&registry.client, &main.to_redacted_text(), count, context).await
             }
             BuiltinFunction::HttpRequest => {
                 let request = build_http_request(&args, &main)?;
-                registry.client.exchange(&request, &context.idempotency_key()).await.map(response_value)
+                registry.client.exchange(&request, &RequestSender::of_definition(context)).await.map(response_value)
             }
             BuiltinFunction::FileRead | BuiltinFunction::FileWrite => {
                 let content = match self {
                     BuiltinFunction::FileWrite => Some(args.required_argument(self.id(), "content")?),
                     _ => None,
                 };
-                self.call_file_function(registry, &main, content).await
+                self.call_file_function(registry, &main, content, context).await
             }
         }
     }
@@ -118,11 +121,14 @@ impl BuiltinFunction {
         registry: &FunctionRegistry,
         path: &Rich,
         content: Option<Rich>,
+        context: &EffectContext,
     ) -> Result<Value, ToolError> {
         let files = registry.files.clone().ok_or(FunctionError::NoFileFolder { function: self.id() })?;
-        let mut used = UsedSecrets::new(registry.client.secrets());
-        let path = used.fill_text(path, SecretEncoding::Plain)?;
-        let content = content.map(|content| used.fill_text(&content, SecretEncoding::Plain)).transpose()?;
+        let mut used = UsedSecrets::new(registry.client.secrets(), Destination::Machine);
+        let mut fill =
+            |text: &Rich| used.fill_text(text, SecretEncoding::Plain, Requester::Definition(&context.definition));
+        let path = fill(path)?;
+        let content = content.as_ref().map(fill).transpose()?;
         let work = move || read_or_write_file(&files, &path, content.as_deref());
         let result = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(FileError::Aborted(error)));
         Ok(result.map_err(|error| used.redact_error(error))?)

@@ -14,7 +14,7 @@ use super::builtin::parse_json_or_text;
 use super::error::FunctionError;
 use crate::error::ToolError;
 use crate::http::error::RequestError;
-use crate::http::{HttpClient, HttpResponse};
+use crate::http::{HttpClient, HttpResponse, RequestSender};
 
 /// Maximum number of characters of an error response in a message.
 const MAX_EXCERPT_CHARS: usize = 300;
@@ -69,8 +69,8 @@ impl HttpFunction {
     ) -> Result<Value, ToolError> {
         let id = &call.function;
         let request = self.build_request(call)?;
-        let key = context.idempotency_key();
-        let exchange = client.exchange(&request, &key);
+        let sender = RequestSender::of_configuration(context);
+        let exchange = client.exchange(&request, &sender);
         let received = match self.timeout_ms {
             None => exchange.await?,
             Some(limit) => match tokio::time::timeout(Duration::from_millis(limit), exchange).await {

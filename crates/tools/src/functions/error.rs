@@ -28,6 +28,12 @@ pub enum FunctionError {
         /// The argument.
         argument: &'static str,
     },
+    /// A web search would send a secret to the search engine.
+    #[error("the secret {name} cannot be in the query of a web search: it would reach the search engine")]
+    SecretInQuery {
+        /// Name of the secret.
+        name: String,
+    },
     /// The agent has no grant.
     #[error("Agent {agent} denied: {function}")]
     Denied {
@@ -187,6 +193,7 @@ impl FunctionError {
         match self {
             FunctionError::Unknown { .. } => Code::FunctionUnknown,
             FunctionError::ArgumentMissing { .. } => Code::ArgumentMissing,
+            FunctionError::SecretInQuery { .. } => Code::SecretPlace,
             FunctionError::Denied { .. } => Code::CapabilityDenied,
             FunctionError::InvalidSearchUrl(_) => Code::ConfigInvalid,
             FunctionError::NoFileFolder { .. } => Code::FileDenied,

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::effect::CallRequest;
 use flowloom_core::error::StepFailure;
@@ -143,7 +144,7 @@ impl FunctionRegistry {
             return http.call_endpoint(&self.client, request, context).await;
         }
         if let Some((server, tool)) = self.find_tool(&request.function) {
-            return server.call_tool(tool, &request.payload).await;
+            return server.call_tool(tool, &request.payload, context).await;
         }
         match BuiltinFunction::from_id(&request.function) {
             Some(builtin) => builtin.call_function(self, request, context).await,
@@ -176,8 +177,21 @@ impl Functions for FunctionRegistry {
         below: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
         match self.configured.get(&*request.function) {
-            Some(FunctionConfig::Native(native)) => native.call_function(request, context, below),
+            Some(FunctionConfig::Native(native)) => match request.payload.marked.as_ref() {
+                // A workflow would receive the name of the secret as text, and send it as it is.
+                Some(_) => Box::pin(async { Err(secret_in_input(request)) }),
+                None => native.call_function(request, context, below),
+            },
             Some(FunctionConfig::Http(_)) | None => Box::pin(async { Ok(self.call_tool(request, context).await?) }),
         }
     }
+}
+
+/// The failure of a function that cannot fill in the secrets of its input.
+fn secret_in_input(request: &CallRequest) -> StepFailure {
+    let (function, name) = (&request.function, request.payload.first_secret().unwrap_or_default());
+    let message = format!(
+        "the secret {name} cannot be an input of {function}: only functions that send requests fill secrets in"
+    );
+    StepFailure::new(Code::SecretPlace, message)
 }

@@ -5,11 +5,12 @@ use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
+use flowloom_runtime::effects::EffectContext;
 
 use super::endpoint::error_from_response;
 use super::error::FunctionError;
 use crate::error::ToolError;
-use crate::http::HttpClient;
+use crate::http::{HttpClient, RequestSender};
 
 /// Default and maximum number of results.
 const DEFAULT_RESULTS: i64 = 5;
@@ -109,11 +110,12 @@ impl WebSearch {
         client: &HttpClient,
         query: &str,
         count: Option<i64>,
-        key: &str,
+        context: &EffectContext,
     ) -> Result<Value, ToolError> {
         let provider = self.provider.name();
         let count = count.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS);
-        let received = client.exchange(&self.build_request(query, count)?, key).await?;
+        let received =
+            client.exchange(&self.build_request(query, count)?, &RequestSender::of_configuration(context)).await?;
         if !(200..300).contains(&received.status) {
             return Err(error_from_response(format!("the search provider {provider}"), &received).into());
         }

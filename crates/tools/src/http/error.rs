@@ -12,7 +12,7 @@ use url::Url;
 
 use super::HttpLimits;
 use crate::egress::{EgressError, HostPort, ResolveError, describe_missing_address, display_origin};
-use crate::secrets::UnknownSecret;
+use crate::secrets::SecretError;
 
 /// Why a request has no complete response. The text may contain a secret that a server sent back.
 #[derive(Debug, thiserror::Error)]
@@ -20,9 +20,9 @@ pub enum HttpError {
     /// The host may not be reached.
     #[error(transparent)]
     Egress(#[from] EgressError),
-    /// A secret of the request is not set.
+    /// A secret of the request may not be used, or is not set.
     #[error(transparent)]
-    Secret(#[from] UnknownSecret),
+    Secret(#[from] SecretError),
     /// The request is not valid.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -263,7 +263,7 @@ impl HttpError {
     pub fn code(&self) -> Code {
         match self {
             HttpError::Egress(error) => error.code(),
-            HttpError::Secret(_) => Code::SecretUnknown,
+            HttpError::Secret(error) => error.code(),
             HttpError::Request(_) => Code::HttpRequestInvalid,
             HttpError::TooLarge(_) => Code::ReplyTooLarge,
             HttpError::Exchange(_) => Code::HttpFailed,

@@ -10,10 +10,10 @@ use url::Url;
 
 use super::error::{ExchangeError, HttpError, RequestError};
 use super::headers::RequestHeaders;
-use super::{HttpClient, HttpLimits, body};
-use crate::egress::display_origin;
+use super::{HttpClient, HttpLimits, RequestSender, body};
+use crate::egress::{HostPort, display_origin};
 use crate::error::ToolError;
-use crate::secrets::{SecretEncoding, UsedSecrets};
+use crate::secrets::{Destination, Requester, SecretEncoding, UsedSecrets};
 
 /// A complete response; secrets are replaced by their names.
 #[derive(Debug)]
@@ -47,20 +47,22 @@ struct OutgoingRequest {
 }
 
 impl HttpClient {
-    /// Sends a request and reads the response, whatever its status. `key` is the idempotency key of requests that
-    /// change something.
-    pub(crate) async fn exchange(&self, request: &HttpRequest, key: &str) -> Result<HttpResponse, ToolError> {
-        let mut used = UsedSecrets::new(self.secrets());
+    /// Sends a request and reads the response, whatever its status.
+    pub(crate) async fn exchange(
+        &self,
+        request: &HttpRequest,
+        sender: &RequestSender<'_>,
+    ) -> Result<HttpResponse, ToolError> {
+        let url = parse_named_url(&request.url)?;
+        let place = HostPort::of_url(&url);
+        let destination = place.as_ref().map_or(Destination::Machine, Destination::Host);
+        let mut used = UsedSecrets::new(self.secrets(), destination);
         let limit = self.limits.total;
         // The time in which the call waits for a descriptor does not count.
         let _permit = acquire_for_call().await;
-        let result = match tokio::time::timeout(limit, self.follow_hops(request, key, &mut used)).await {
+        let result = match tokio::time::timeout(limit, self.follow_hops(request, sender, &mut used)).await {
             Ok(result) => result,
-            Err(_) => {
-                let url = Url::parse(&request.url.to_redacted_text());
-                let origin = url.map(|url| display_origin(&url)).unwrap_or_default();
-                Err(ExchangeError::TotalTimeout { origin, limit }.into())
-            }
+            Err(_) => Err(ExchangeError::TotalTimeout { origin: display_origin(&url), limit }.into()),
         };
         match result {
             Ok(received) => Ok(redact_response(received, &used)),
@@ -71,10 +73,10 @@ impl HttpClient {
     async fn follow_hops(
         &self,
         request: &HttpRequest,
-        key: &str,
+        sender: &RequestSender<'_>,
         used: &mut UsedSecrets<'_>,
     ) -> Result<HttpResponse, HttpError> {
-        let mut hop = OutgoingRequest::new(request, key, used, &self.limits)?;
+        let mut hop = OutgoingRequest::new(request, sender, used, &self.limits)?;
         for _ in 0..=self.limits.redirects {
             let route = self.policy.check_url(&hop.url)?;
             let client = self.client_for(route)?;
@@ -100,17 +102,17 @@ fn redirect_target(response: &Response) -> Option<String> {
 impl OutgoingRequest {
     fn new(
         request: &HttpRequest,
-        key: &str,
+        sender: &RequestSender<'_>,
         used: &mut UsedSecrets<'_>,
         limits: &HttpLimits,
     ) -> Result<OutgoingRequest, HttpError> {
         let method = parse_method(&request.method)?;
-        let url = fill_url(&request.url, used)?;
-        let mut rows = RequestHeaders::new(&request.headers, used, limits)?;
+        let url = fill_url(&request.url, used, sender.head)?;
+        let mut rows = RequestHeaders::new(&request.headers, used, sender.head, limits)?;
         let changes = matches!(method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
-        rows.add_defaults(changes.then_some(key));
-        let writing = body_encoding(rows.get_header("content-type").unwrap_or_default());
-        let body = request.body.as_ref().map(|body| used.fill_text(body, writing)).transpose()?;
+        rows.add_defaults(changes.then_some(&sender.key));
+        let encoding = body_encoding(rows.get_header("content-type").unwrap_or_default());
+        let body = request.body.as_ref().map(|body| used.fill_text(body, encoding, sender.body)).transpose()?;
         let body_is_private = request.body.as_ref().is_some_and(Rich::has_secrets);
         Ok(OutgoingRequest { method, url, rows, body, body_is_private })
     }
@@ -165,9 +167,9 @@ fn parse_method(name: &str) -> Result<Method, RequestError> {
     }
 }
 
-/// The URL with its secrets filled in. They are allowed in the path and the query only: a secret in the host would be
-/// sent to the name server.
-fn fill_url(url: &Rich, used: &mut UsedSecrets<'_>) -> Result<Url, HttpError> {
+/// The URL with the names of its secrets. They are allowed in the path and the query only: a secret in the host would
+/// be sent to the name server.
+fn parse_named_url(url: &Rich) -> Result<Url, RequestError> {
     if let Some(name) = url.first_secret() {
         let before = match url.pieces().first() {
             Some(RichPiece::Text(text)) => text.as_str(),
@@ -175,11 +177,22 @@ fn fill_url(url: &Rich, used: &mut UsedSecrets<'_>) -> Result<Url, HttpError> {
         };
         let past_host = before.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?']));
         if !past_host {
-            return Err(RequestError::SecretInHost { name: name.to_string() }.into());
+            return Err(RequestError::SecretInHost { name: name.to_string() });
         }
     }
-    let text = used.fill_text(url, SecretEncoding::Url)?;
-    let mut parsed = Url::parse(&text).map_err(|_| RequestError::InvalidUrl { url: url.to_redacted_text() })?;
+    let named = url.to_redacted_text();
+    Url::parse(&named).map_err(|_| RequestError::InvalidUrl { url: named })
+}
+
+/// The URL with its secrets filled in.
+fn fill_url(url: &Rich, used: &mut UsedSecrets<'_>, requester: Requester<'_>) -> Result<Url, HttpError> {
+    let text = used.fill_text(url, SecretEncoding::Url, requester)?;
+    let invalid = || RequestError::InvalidUrl { url: url.to_redacted_text() };
+    let mut parsed = Url::parse(&text).map_err(|_| invalid())?;
+    // The secrets were read for the host of the URL without them.
+    if parsed.origin() != parse_named_url(url)?.origin() {
+        return Err(invalid().into());
+    }
     parsed.set_fragment(None);
     Ok(parsed)
 }

@@ -6,7 +6,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::error::{HttpError, RequestError};
 use super::{HttpLimits, USER_AGENT};
-use crate::secrets::{SecretEncoding, UsedSecrets};
+use crate::secrets::{Requester, SecretEncoding, UsedSecrets};
 
 /// Parts of the names of headers that contain a credential.
 const CREDENTIAL_NAME_PARTS: [&str; 7] = ["auth", "cookie", "token", "key", "secret", "password", "session"];
@@ -31,6 +31,7 @@ impl RequestHeaders {
     pub(super) fn new(
         rows: &[(String, Rich)],
         used: &mut UsedSecrets<'_>,
+        requester: Requester<'_>,
         limits: &HttpLimits,
     ) -> Result<RequestHeaders, HttpError> {
         if rows.len() > limits.headers {
@@ -40,7 +41,7 @@ impl RequestHeaders {
         let mut out = Vec::with_capacity(rows.len() + 3);
         for (name, value) in rows {
             let private = value.has_secrets() || is_credential(name);
-            let text = used.fill_text(value, SecretEncoding::Plain)?;
+            let text = used.fill_text(value, SecretEncoding::Plain, requester)?;
             bytes += name.len() + text.len();
             out.push(RequestHeader { name: check_name(name)?, value: check_value(name, &text)?, private });
         }

@@ -18,7 +18,7 @@ use flowloom_runtime::effects::{EffectContext, EffectFuture, HttpSender};
 use url::Url;
 
 use crate::egress::{EgressPolicy, GuardedResolver, HostResolver, Route, SystemResolver};
-use crate::secrets::Secrets;
+use crate::secrets::{Requester, Secrets};
 use error::{ExchangeError, HttpError};
 pub(crate) use exchange::HttpResponse;
 
@@ -58,6 +58,35 @@ impl Default for HttpLimits {
             header_bytes: 64 << 10,
             redirects: 5,
         }
+    }
+}
+
+/// On whose behalf a request is sent.
+pub(crate) struct RequestSender<'a> {
+    /// The idempotency key of requests that change something.
+    key: String,
+    /// Who names the secrets of the URL and the headers.
+    head: Requester<'a>,
+    /// Who names the secrets of the body.
+    body: Requester<'a>,
+}
+
+impl<'a> RequestSender<'a> {
+    /// For a request that a definition describes.
+    pub(crate) fn of_definition(context: &'a EffectContext) -> RequestSender<'a> {
+        let requester = Requester::Definition(&context.definition);
+        RequestSender { key: context.idempotency_key(), head: requester, body: requester }
+    }
+
+    /// For a test: with an idempotency key, and all secrets named by the configuration.
+    #[cfg(test)]
+    pub(crate) fn with_key(key: &str) -> RequestSender<'static> {
+        RequestSender { key: key.to_owned(), head: Requester::Configuration, body: Requester::Configuration }
+    }
+
+    /// For a request whose URL and headers are configured, with a body from a definition.
+    pub(crate) fn of_configuration(context: &'a EffectContext) -> RequestSender<'a> {
+        RequestSender { head: Requester::Configuration, ..RequestSender::of_definition(context) }
     }
 }
 
@@ -151,7 +180,7 @@ impl HttpSender for HttpClient {
 
     fn send_request<'a>(&'a self, request: &'a HttpRequest, context: &'a EffectContext) -> EffectFuture<'a, HttpReply> {
         Box::pin(async move {
-            let received = self.exchange(request, &context.idempotency_key()).await?;
+            let received = self.exchange(request, &RequestSender::of_definition(context)).await?;
             Ok(HttpReply { status: received.status, headers: received.headers, body: received.text })
         })
     }

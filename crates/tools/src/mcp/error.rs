@@ -9,14 +9,14 @@ use flowloom_core::json::JsonError;
 use rmcp::service::{ClientInitializeError, ServiceError};
 
 use crate::http::error::HttpError;
-use crate::secrets::{Redacted, UnknownSecret};
+use crate::secrets::{Redacted, SecretError};
 
 /// Why a tool of an MCP server has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
-    /// A secret of the server or of the call is not set.
+    /// A secret of the server or of the call may not be used, or is not set.
     #[error(transparent)]
-    Secret(#[from] UnknownSecret),
+    Secret(#[from] SecretError),
     /// The server cannot be started or reached.
     #[error("the MCP server {server} cannot be used: {error}")]
     CannotConnect {
@@ -167,7 +167,7 @@ impl McpError {
     /// The error code.
     pub fn code(&self) -> Code {
         match self {
-            McpError::Secret(_) => Code::SecretUnknown,
+            McpError::Secret(error) => error.code(),
             McpError::CannotConnect { error, .. } => error.inner().code(),
             McpError::UnknownTool { .. } => Code::FunctionUnknown,
             McpError::CallFailed { error, .. } => error.inner().code(),

@@ -21,9 +21,11 @@ use flowloom_core::effect::{Arguments, Payload};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
+use flowloom_runtime::effects::EffectContext;
 
+use crate::egress::HostPort;
 use crate::error::ToolError;
-use crate::secrets::{SecretEncoding, Secrets, UnknownSecret, UsedSecrets};
+use crate::secrets::{Destination, Requester, SecretEncoding, SecretError, Secrets, UsedSecrets};
 use connection::McpConnection;
 use error::{CallError, ConnectError, McpError};
 use process::ServerProcess;
@@ -124,12 +126,13 @@ impl McpServer {
     }
 
     /// Calls a tool. Dropping the future cancels the call on the server.
-    pub async fn call_tool(&self, tool: &str, payload: &Payload) -> Result<Value, ToolError> {
+    pub async fn call_tool(&self, tool: &str, payload: &Payload, context: &EffectContext) -> Result<Value, ToolError> {
         let live = self.ensure_connected().await?;
         let declared = live.tools.iter().find(|known| known.name == tool && self.config.is_allowed(tool));
         let declared = declared.ok_or_else(|| self.unknown_tool(tool, &live))?;
-        let mut used = UsedSecrets::new(&*self.secrets);
-        let arguments = resolve_arguments(payload, declared, &mut used)?;
+        let place = self.config.remote.as_ref().and_then(RemoteServer::place);
+        let mut used = UsedSecrets::new(&*self.secrets, destination_of(place.as_ref()));
+        let arguments = resolve_arguments(payload, declared, &mut used, Requester::Definition(&context.definition))?;
         let called = tokio::time::timeout(self.config.call_timeout, live.call_tool(tool, arguments)).await;
         let called =
             called.unwrap_or_else(|_| Err(CallError::Timeout { limit_ms: self.config.call_timeout.as_millis() }));
@@ -161,13 +164,15 @@ impl McpServer {
             return Ok(live.clone());
         }
         *slot = None;
-        let mut used = UsedSecrets::new(&*self.secrets);
+        let place = self.config.remote.as_ref().and_then(RemoteServer::place);
+        let mut used = UsedSecrets::new(&*self.secrets, destination_of(place.as_ref()));
         let connected = match &self.config.remote {
             Some(remote) => remote.open_connection(&mut used, self.config.start_timeout).await,
             None => {
-                let fill =
-                    |(name, value): &(String, Rich)| Ok((name.clone(), used.fill_text(value, SecretEncoding::Plain)?));
-                let env: Vec<_> = self.config.env.iter().map(fill).collect::<Result<_, UnknownSecret>>()?;
+                let fill = |(name, value): &(String, Rich)| {
+                    Ok((name.clone(), used.fill_text(value, SecretEncoding::Plain, Requester::Configuration)?))
+                };
+                let env: Vec<_> = self.config.env.iter().map(fill).collect::<Result<_, SecretError>>()?;
                 self.start_process(&env).await
             }
         };
@@ -201,17 +206,31 @@ impl Drop for McpServer {
     }
 }
 
+/// Where the secrets of a server go: to its host, or to a program of this machine.
+fn destination_of(place: Option<&HostPort>) -> Destination<'_> {
+    place.map_or(Destination::Machine, Destination::Host)
+}
+
 /// The arguments of a call. A prompt without other arguments becomes the first argument that the tool requires.
 fn resolve_arguments(
     payload: &Payload,
     tool: &ToolDeclaration,
     used: &mut UsedSecrets<'_>,
-) -> Result<Map, UnknownSecret> {
+    requester: Requester<'_>,
+) -> Result<Map, SecretError> {
     let required = tool.parameters.get("required").and_then(Value::as_list).unwrap_or_default();
     let arguments = payload.read_arguments(required.first().and_then(Value::as_str).unwrap_or("input"));
-    if let Arguments::Object(text) | Arguments::Single(_, text) = &arguments {
-        // Fails for a secret that is not set, and records the others.
-        used.fill_text(text, SecretEncoding::Plain)?;
+    // Fails for a secret that may not be used, and records the others.
+    match &arguments {
+        Arguments::Values(_) => {}
+        Arguments::Marked(marked) => {
+            let mut all = Rich::default();
+            marked.marks.names().iter().for_each(|name| all.push_secret(name));
+            used.fill_text(&all, SecretEncoding::Plain, requester)?;
+        }
+        Arguments::Object(text) | Arguments::Single(_, text) => {
+            used.fill_text(text, SecretEncoding::Plain, requester)?;
+        }
     }
     Ok(arguments.fill_secrets(|name| used.value_of(name).unwrap_or_default().to_owned()))
 }

@@ -12,9 +12,10 @@ use url::Url;
 
 use super::connection::McpConnection;
 use super::error::ConnectError;
+use crate::egress::HostPort;
 use crate::http::HttpClient;
 use crate::http::error::HttpError;
-use crate::secrets::{SecretEncoding, UsedSecrets};
+use crate::secrets::{Requester, SecretEncoding, UsedSecrets};
 
 /// URL and headers of a server.
 #[derive(Clone)]
@@ -34,6 +35,11 @@ impl fmt::Debug for RemoteServer {
 }
 
 impl RemoteServer {
+    /// Its host and port; `None` if its URL is not valid.
+    pub(super) fn place(&self) -> Option<HostPort> {
+        HostPort::of_url(&Url::parse(&self.url).ok()?)
+    }
+
     /// Connects to the server. Redirects are not followed, because the headers are meant for this URL only.
     pub(super) async fn open_connection(
         &self,
@@ -44,7 +50,8 @@ impl RemoteServer {
         let client = self.client.guarded_client(&url)?;
         let header = |(name, value): &(String, Rich)| {
             let unfit = || ConnectError::InvalidHeader { name: name.clone() };
-            let value = used.fill_text(value, SecretEncoding::Plain).map_err(HttpError::from)?;
+            let value =
+                used.fill_text(value, SecretEncoding::Plain, Requester::Configuration).map_err(HttpError::from)?;
             let mut value = HeaderValue::from_str(&value).map_err(|_| unfit())?;
             value.set_sensitive(true);
             Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| unfit())?, value))

@@ -18,7 +18,7 @@ use flowloom_runtime::effects::{EffectContext, EffectFuture, Scraper};
 
 use crate::error::ToolError;
 use crate::http::error::{HttpError, RequestError};
-use crate::http::{HttpClient, HttpResponse};
+use crate::http::{HttpClient, HttpResponse, RequestSender};
 use error::ScrapeError;
 
 /// Media types other than `text/*` whose body is text.
@@ -43,7 +43,12 @@ impl PageScraper {
     }
 
     /// Reads a page. Its URL may contain secrets.
-    pub(crate) async fn load_page(&self, url: &Rich, capture: Capture, key: &str) -> Result<String, ToolError> {
+    pub(crate) async fn load_page(
+        &self,
+        url: &Rich,
+        capture: Capture,
+        context: &EffectContext,
+    ) -> Result<String, ToolError> {
         if url.pieces().is_empty() {
             return Err(ScrapeError::NoUrl.into());
         }
@@ -54,12 +59,14 @@ impl PageScraper {
             headers: vec![("accept".to_owned(), accept.into())],
             body: None,
         };
-        let received = self.client.exchange(&request, key).await.map_err(|error| match error {
-            ToolError::Http(error) if matches!(error.inner(), HttpError::Exchange(_)) => {
-                ScrapeError::NotFetched(error).into()
-            }
-            error => error,
-        })?;
+        let received = self.client.exchange(&request, &RequestSender::of_definition(context)).await.map_err(
+            |error| match error {
+                ToolError::Http(error) if matches!(error.inner(), HttpError::Exchange(_)) => {
+                    ScrapeError::NotFetched(error).into()
+                }
+                error => error,
+            },
+        )?;
         if !(200..300).contains(&received.status) {
             return Err(ScrapeError::ErrorStatus { status: received.status }.into());
         }
@@ -100,7 +107,7 @@ impl Scraper for PageScraper {
     fn fetch_page<'a>(&'a self, request: &'a ScrapeRequest, context: &'a EffectContext) -> EffectFuture<'a, String> {
         Box::pin(async move {
             let url = request.url.as_str().trim().into();
-            Ok(self.load_page(&url, request.capture, &context.idempotency_key()).await?)
+            Ok(self.load_page(&url, request.capture, context).await?)
         })
     }
 

@@ -10,7 +10,7 @@ use flowloom_core::effect::HttpRequest;
 use flowloom_runtime::effects::BoxFuture;
 use url::Url;
 
-use super::{TestServer, client_for, client_with, http_reply};
+use super::{TestServer, client_for, client_with, http_reply, sender};
 use crate::address;
 use crate::egress::{EgressPolicy, GuardedResolver, HostPort, HostResolver, ResolveError, Route};
 use crate::http::{HttpClient, HttpLimits};
@@ -236,7 +236,7 @@ async fn a_name_that_resolves_to_loopback_is_not_dialled() {
     let secrets = Arc::new(std::collections::BTreeMap::new());
     let client = HttpClient::with_resolver(policy, secrets, HttpLimits::default(), script.clone());
     let url = format!("http://rebind.example:{}/", server.port);
-    let error = client.exchange(&get_request(&url), "k").await.expect_err("refused");
+    let error = client.exchange(&get_request(&url), &sender()).await.expect_err("refused");
     assert_eq!(error.code(), Code::EgressDenied, "{error:?}");
     let hint = format!("egress.allow = [\"rebind.example:{}\"]", server.port);
     let message = error.to_string();
@@ -251,7 +251,7 @@ async fn a_literal_loopback_address_is_not_dialled() {
     let server = TestServer::start_fixed(http_reply("200 OK", &[], "reached")).await;
     let client =
         client_with(EgressPolicy { ports: vec![server.port], ..EgressPolicy::default() }, HttpLimits::default());
-    let error = client.exchange(&get_request(&server.url_of("/")), "k").await.expect_err("refused");
+    let error = client.exchange(&get_request(&server.url_of("/")), &sender()).await.expect_err("refused");
     assert_eq!(error.code(), Code::EgressDenied);
     assert!(server.seen_requests().is_empty());
 }
@@ -263,7 +263,8 @@ async fn every_hop_is_vetted() {
     for status in ["301 Moved", "302 Found", "303 See", "307 Temporary", "308 Permanent"] {
         for target in [hidden.url_of("/"), "file:///etc/passwd".to_owned(), "http://u:p@example.com/".to_owned()] {
             let entry = TestServer::start_fixed(http_reply(status, &[("location", &target)], "")).await;
-            let error = client_for(&[&entry]).exchange(&get_request(&entry.url_of("/")), "k").await.expect_err(&target);
+            let error =
+                client_for(&[&entry]).exchange(&get_request(&entry.url_of("/")), &sender()).await.expect_err(&target);
             assert_eq!(error.code(), Code::EgressDenied, "{status} {target}");
         }
     }
@@ -273,7 +274,7 @@ async fn every_hop_is_vetted() {
 #[tokio::test]
 async fn a_chain_of_redirects_ends() {
     let loops = TestServer::start_fixed(http_reply("302 Found", &[("location", "/again")], "")).await;
-    let error = client_for(&[&loops]).exchange(&get_request(&loops.url_of("/")), "k").await.expect_err("endless");
+    let error = client_for(&[&loops]).exchange(&get_request(&loops.url_of("/")), &sender()).await.expect_err("endless");
     assert_eq!((error.code(), loops.seen_requests().len()), (Code::HttpFailed, 6));
     assert!(error.to_string().contains("more than 5 redirects"), "{error}");
 }
@@ -295,6 +296,7 @@ async fn proxies_of_the_environment_are_ignored() {
         return;
     }
     let server = TestServer::start_fixed(http_reply("200 OK", &[], "direct")).await;
-    let received = client_for(&[&server]).exchange(&get_request(&server.url_of("/")), "k").await.expect("a reply");
+    let received =
+        client_for(&[&server]).exchange(&get_request(&server.url_of("/")), &sender()).await.expect("a reply");
     assert_eq!(received.text, "direct");
 }

@@ -10,7 +10,7 @@ use flowloom_runtime::causes::format_chain;
 use flowloom_runtime::effects::HttpSender;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{TestServer, client_for, client_with, http_reply, rich_text, test_context};
+use super::{TestServer, client_for, client_with, http_reply, rich_text, sender, test_context};
 use crate::egress::EgressPolicy;
 use crate::http::{HttpClient, HttpLimits, HttpResponse};
 
@@ -23,7 +23,7 @@ fn new_request(method: &str, url: &str, headers: &[(&str, &str)], body: Option<&
 }
 
 async fn get_url(client: &HttpClient, url: &str) -> Result<HttpResponse, StepFailure> {
-    Ok(client.exchange(&new_request("GET", url, &[], None), "k").await?)
+    Ok(client.exchange(&new_request("GET", url, &[], None), &sender()).await?)
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn the_key_goes_with_changes_unless_the_author_gave_one() {
         ("POST", Some("mine"), Some("mine")),
     ] {
         let headers: Vec<_> = own.map(|own| ("idempotency-key", own)).into_iter().collect();
-        client.exchange(&new_request(method, &server.url_of("/"), &headers, None), "k").await.expect("a reply");
+        client.exchange(&new_request(method, &server.url_of("/"), &headers, None), &sender()).await.expect("a reply");
         let last = server.seen_requests().pop().expect("a request");
         assert_eq!(last.get_header("idempotency-key"), expected, "{method}");
         assert!(last.line.starts_with(method), "{}", last.line);
@@ -91,7 +91,7 @@ async fn redirects_change_methods_as_fetch_does() {
         .await;
         let sent = (before != "GET" && before != "HEAD").then_some("body");
         let send = new_request(before, &server.url_of("/first"), &[("authorization", "Bearer x")], sent);
-        client_for(&[&server]).exchange(&send, "k").await.expect("a reply");
+        client_for(&[&server]).exchange(&send, &sender()).await.expect("a reply");
         let last = server.seen_requests().pop().expect("two requests");
         assert_eq!((last.line, last.body.as_str()), (format!("{after} /next HTTP/1.1"), body), "{status} {before}");
         let keeps_body = !body.is_empty();
@@ -116,7 +116,7 @@ async fn private_headers_stay_with_their_origin() {
         ("accept", "text/plain"),
     ];
     let client = client_for(&[&first, &other]);
-    client.exchange(&new_request("POST", &first.url_of("/"), &headers, Some("x")), "k").await.expect("a reply");
+    client.exchange(&new_request("POST", &first.url_of("/"), &headers, Some("x")), &sender()).await.expect("a reply");
     let last = other.seen_requests().pop().expect("a request");
     for name in ["authorization", "cookie", "x-api-key", "x-auth-token", "x-custom"] {
         assert_eq!(last.get_header(name), None, "{name}");
@@ -124,7 +124,7 @@ async fn private_headers_stay_with_their_origin() {
     }
     assert_eq!((last.get_header("x-plain"), last.get_header("accept")), (Some("stays"), Some("text/plain")));
     assert_eq!(last.get_header("idempotency-key"), Some("k"));
-    let error = client.exchange(&new_request("POST", &first.url_of("/"), &[], Some("${secret.KEY}")), "k").await;
+    let error = client.exchange(&new_request("POST", &first.url_of("/"), &[], Some("${secret.KEY}")), &sender()).await;
     assert!(error.expect_err("a secret would leak").to_string().contains("secret"));
     assert_eq!(other.seen_requests().len(), 1);
 }
@@ -142,7 +142,7 @@ async fn secrets_are_written_as_their_place_needs() {
     ];
     for (kind, body, expected) in cases {
         let headers = [("content-type", kind), ("authorization", "Bearer ${secret.KEY}")];
-        client.exchange(&new_request("POST", &url, &headers, Some(body)), "k").await.expect("a reply");
+        client.exchange(&new_request("POST", &url, &headers, Some(body)), &sender()).await.expect("a reply");
         let last = server.seen_requests().pop().expect("a request");
         assert_eq!(last.line, "POST /p/s3cret%2F%2B%20%22value?k=s3cret%2F%2B%20%22value HTTP/1.1");
         assert_eq!(last.body, expected, "{kind}");
@@ -158,7 +158,7 @@ async fn a_missing_secret_is_named() {
         new_request("GET", "http://127.0.0.1:1/", &[("x", "${secret.NO_SUCH}")], None),
         new_request("POST", "http://127.0.0.1:1/", &[], Some("${secret.NO_SUCH}")),
     ] {
-        let error = client.exchange(&send, "k").await.expect_err("no such secret");
+        let error = client.exchange(&send, &sender()).await.expect_err("no such secret");
         assert_eq!(error.code(), Code::SecretUnknown);
         assert!(error.to_string().contains("FLOWLOOM_SECRET_NO_SUCH"), "{error}");
     }
@@ -174,7 +174,7 @@ async fn secrets_never_come_back() {
     .await;
     let client = client_for(&[&echo]);
     let headers = [("authorization", "${secret.KEY}")];
-    let got = client.exchange(&new_request("GET", &echo.url_of("/?k=${secret.KEY}"), &headers, None), "k").await;
+    let got = client.exchange(&new_request("GET", &echo.url_of("/?k=${secret.KEY}"), &headers, None), &sender()).await;
     let text = format!("{:?}", got.expect("a reply"));
     assert!(!text.contains("s3cret") && text.contains("${secret.KEY}"), "{text}");
     let failing = [
@@ -185,14 +185,14 @@ async fn secrets_never_come_back() {
         new_request("GET", "http://127.0.0.1:99999/${secret.KEY}", &[], None),
     ];
     for send in failing {
-        let error = client.exchange(&send, "k").await.expect_err("each fails");
+        let error = client.exchange(&send, &sender()).await.expect_err("each fails");
         let message = format!("{} {}", format_chain(&error), StepFailure::from(error).message);
         assert!(!message.contains("s3cret") && !message.contains("x-evil"), "{message}");
     }
     let redirect =
         TestServer::start_fixed(http_reply("302 x", &[("location", "ftp://s3cret%2F%2B%20%22value/")], "")).await;
     let client = client_for(&[&redirect]);
-    let error = client.exchange(&new_request("GET", &redirect.url_of("/?${secret.KEY}"), &[], None), "k").await;
+    let error = client.exchange(&new_request("GET", &redirect.url_of("/?${secret.KEY}"), &[], None), &sender()).await;
     assert!(!error.expect_err("not http").to_string().contains("s3cret"));
 }
 
@@ -221,14 +221,15 @@ async fn what_cannot_be_sent_is_refused() {
     ];
     for row in rows {
         let error =
-            client.exchange(&new_request("GET", &server.url_of("/"), &[row], None), "k").await.expect_err(row.0);
+            client.exchange(&new_request("GET", &server.url_of("/"), &[row], None), &sender()).await.expect_err(row.0);
         assert_eq!(error.code(), Code::HttpRequestInvalid, "{}", row.0);
     }
     let names: Vec<String> = (0..300).map(|i| format!("x-{i}")).collect();
     let many: Vec<_> = names.iter().map(|name| (name.as_str(), "v")).collect();
-    assert!(client.exchange(&new_request("GET", &server.url_of("/"), &many, None), "k").await.is_err());
+    assert!(client.exchange(&new_request("GET", &server.url_of("/"), &many, None), &sender()).await.is_err());
     for method in ["TRACE", "CONNECT", "get", "", "GET\r\n", "GET /x"] {
-        let error = client.exchange(&new_request(method, &server.url_of("/"), &[], None), "k").await.expect_err(method);
+        let error =
+            client.exchange(&new_request(method, &server.url_of("/"), &[], None), &sender()).await.expect_err(method);
         assert_eq!(error.code(), Code::HttpRequestInvalid, "{method:?}");
     }
     assert!(server.seen_requests().is_empty());

@@ -41,7 +41,7 @@ fn to_payload<const N: usize>(arguments: [(&str, Value); N]) -> Payload {
 }
 
 async fn call_tool(server: &McpServer, tool: &str) -> Result<Value, StepFailure> {
-    Ok(server.call_tool(tool, &to_payload([])).await?)
+    Ok(server.call_tool(tool, &to_payload([]), &test_context()).await?)
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn every_page_of_tools_is_listed_with_its_schemas() {
 #[tokio::test]
 async fn text_is_text_and_structured_content_is_data() {
     let server = new_server(test_config());
-    let sum = server.call_tool("add", &to_payload([("a", 2.into()), ("b", 3.into())])).await;
+    let sum = server.call_tool("add", &to_payload([("a", 2.into()), ("b", 3.into())]), &test_context()).await;
     assert_eq!(sum.expect("it answers"), "5".into());
     let point = call_tool(&server, "point").await.expect("it answers");
     assert_eq!(flowloom_core::render::to_json(&point), r#"{"x":1,"y":[2,3]}"#);
@@ -125,10 +125,13 @@ async fn a_secret_that_a_server_sends_is_taken_out() {
     let server = new_server(test_config());
     let prompt =
         Payload { prompt: Some(rich_text("the key is ${secret.KEY}")), ..Payload::from_arguments(Default::default()) };
-    let answer = server.call_tool("echo", &prompt).await.expect("it answers");
+    let answer = server.call_tool("echo", &prompt, &test_context()).await.expect("it answers");
     assert_eq!(answer, "the key is ${secret.KEY}".into());
     let prompt = Payload { prompt: Some(rich_text("${secret.NONE}")), ..Payload::from_arguments(Default::default()) };
-    assert_eq!(server.call_tool("echo", &prompt).await.expect_err("an error").code(), Code::SecretUnknown);
+    assert_eq!(
+        server.call_tool("echo", &prompt, &test_context()).await.expect_err("an error").code(),
+        Code::SecretUnknown
+    );
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::egress::EgressPolicy;
-use crate::http::{HttpClient, HttpLimits};
+use crate::http::{HttpClient, HttpLimits, RequestSender};
 
 /// A server on the loopback interface that answers each request with the result of `answer`, then closes.
 struct TestServer {
@@ -149,6 +149,10 @@ fn client_with(policy: EgressPolicy, limits: HttpLimits) -> Arc<HttpClient> {
     Arc::new(HttpClient::new(policy, Arc::new(secrets), limits))
 }
 
+fn sender() -> RequestSender<'static> {
+    RequestSender::with_key("k")
+}
+
 /// Text in which `${secret.NAME}` is a secret.
 fn rich_text(text: &str) -> Rich {
     crate::secrets::parse_secret_text(text)
@@ -189,6 +193,7 @@ fn test_context() -> EffectContext {
         retried_attempt: 0,
         user: "local".into(),
         agent: None,
+        definition: Arc::default(),
         depth: 0,
         allowance: None,
         deltas: Arc::new(NoDeltas),

@@ -127,6 +127,7 @@ fn test_context() -> EffectContext {
         retried_attempt: 0,
         user: TEST_USER.into(),
         agent: None,
+        definition: Arc::default(),
         depth: 0,
         allowance: None,
         deltas: Arc::new(NoDeltas),

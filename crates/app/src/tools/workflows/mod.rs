@@ -57,10 +57,10 @@ impl WorkflowHost {
         let _ = self.engine.set(Box::new(make));
     }
 
-    /// The bundle of another definition with the same settings.
+    /// The bundle of another definition with the same settings, which is the operator's own unless a tenant is set.
     fn build_bundle(&self, entry: &str, files: BTreeMap<String, String>) -> Result<Bundle, StepFailure> {
-        let bundle =
-            Bundle { entry: entry.to_owned(), format: steps::FORMAT, files, flows: None, ..self.bundle.clone() };
+        let settings = Bundle { flows: None, tenant: None, ..self.bundle.clone() };
+        let bundle = Bundle { entry: entry.to_owned(), format: steps::FORMAT, files, ..settings };
         let compiled = compile(entry, &bundle.to_sources(), None);
         match (compiled.format, compiled.plan) {
             (Some(format), Some(_)) => Ok(Bundle { format, ..bundle }),
@@ -73,10 +73,9 @@ impl WorkflowHost {
         }
     }
 
-    fn find_content(&self, id: &str, user: &str) -> Result<DefinitionContent, StepFailure> {
+    fn find_stored(&self, id: &str, user: &str) -> Result<DefinitionRow, StepFailure> {
         let row = stored::find_definition(&self.store, user, DefinitionKind::Workflow, id)?;
-        let row = row.ok_or_else(|| StepFailure::new(Code::WorkflowNotFound, steps::not_found_message(id)))?;
-        Ok(DefinitionContent::parse(&row.content)?)
+        row.ok_or_else(|| StepFailure::new(Code::WorkflowNotFound, steps::not_found_message(id)))
     }
 
     async fn create_workflow(&self, arguments: &Map, context: &EffectContext) -> Result<Value, StepFailure> {
@@ -102,8 +101,10 @@ impl WorkflowHost {
     async fn run_stored_workflow(&self, arguments: &Map, step: &CallingStep<'_>) -> Result<Value, StepFailure> {
         let context = step.context;
         let id = require_argument(arguments, "workflowId")?;
-        let content = self.find_content(&id, &context.user)?;
-        let bundle = self.build_bundle(&content.entry, content.files.clone())?;
+        let row = self.find_stored(&id, &context.user)?;
+        let content = DefinitionContent::parse(&row.content)?;
+        let bundle = self.build_bundle(&content.entry, content.files)?;
+        let bundle = Bundle { tenant: stored::find_tenant(&row), ..bundle };
         let agent = arguments.get("agentId").and_then(Value::as_str).map(str::to_owned);
         let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
         let inputs = arguments.get("input").cloned().unwrap_or_default();
@@ -204,9 +205,6 @@ impl NativeFunction for WorkflowFunction {
         })
     }
 }
-
-/// The built-in functions that store definitions.
-pub const STORING_FUNCTIONS: [&str; 2] = ["workflow::create", "author::keep"];
 
 /// The built-in workflow and notification functions.
 pub fn built_in_functions(host: &Arc<WorkflowHost>) -> Vec<(&'static str, FunctionConfig)> {

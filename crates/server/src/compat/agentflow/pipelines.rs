@@ -12,7 +12,6 @@ use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
-use flowloom_app::tools::workflows::STORING_FUNCTIONS;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
@@ -192,7 +191,7 @@ pub(crate) struct RunPipelineRequest {
 }
 
 /// Runs a pipeline without storing it, and waits for its end.
-#[utoipa::path(post, path = "/api/pipeline/run", operation_id = "agentflow_run", tag = "AgentFlow", security(("key" = ["run"])), request_body = RunPipelineRequest,
+#[utoipa::path(post, path = "/api/pipeline/run", operation_id = "agentflow_run", tag = "AgentFlow", security(("key" = ["run", "write"])), request_body = RunPipelineRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
     responses((status = 200, description = "`{run_id, pipeline_id, status, results, log, memory, errors}`"), (status = 404, body = ProblemDocument),
         (status = 409, body = ProblemDocument), (status = 422, description = "The pipeline has errors", body = ProblemDocument)))]
@@ -208,12 +207,13 @@ pub(crate) async fn run_unstored(
     Ok(ended.to_response(unstored_response(&ended)))
 }
 
-/// Compiles a pipeline without storing it. If it stores definitions, the caller needs the scope `write`.
+/// Compiles a pipeline without storing it. The caller needs the scope `write`, because the pipeline may contain code.
 pub(crate) async fn compile_unstored(
     call: &StartContext<'_>,
     caller: &Caller,
     wanted: RunPipelineRequest,
 ) -> ApiResult<CatalogEntry> {
+    caller.require_scope(Scope::Write)?;
     let mut pipeline = unwrap_pipeline(&wanted.pipeline);
     let id = ensure_id(&mut pipeline);
     let given = Value::map(wanted.blocks.map(|blocks| ("blocks", blocks)));
@@ -221,12 +221,7 @@ pub(crate) async fn compile_unstored(
     let found = crate::blocking::run_blocking(move || {
         shared.catalog.compile_unstored(&user, &id, build_content(&id, &given, pipeline))
     });
-    let definition = found.await??;
-    let mut functions = definition.prepared.iter().flat_map(|prepared| &prepared.plan.functions);
-    if functions.any(|(name, _)| STORING_FUNCTIONS.contains(&&**name)) {
-        caller.require_scope(Scope::Write)?;
-    }
-    Ok(definition)
+    Ok(found.await??)
 }
 
 /// The response of a run of a pipeline that is not stored.

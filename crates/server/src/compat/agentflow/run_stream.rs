@@ -40,7 +40,7 @@ pub(crate) type BuildResponse = fn(&CompatRun) -> Map;
 
 /// Runs a pipeline and streams the events of its nodes. After a lost connection, `Last-Event-ID` continues the stream;
 /// if no events are left, the response is 204.
-#[utoipa::path(post, path = "/api/pipeline/run/stream", operation_id = "agentflow_run_stream", tag = "AgentFlow", security(("key" = ["run"])), request_body = RunPipelineRequest,
+#[utoipa::path(post, path = "/api/pipeline/run/stream", operation_id = "agentflow_run_stream", tag = "AgentFlow", security(("key" = ["run", "write"])), request_body = RunPipelineRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, description = "The pipeline has errors", body = ProblemDocument)))]

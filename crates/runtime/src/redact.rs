@@ -1,0 +1,83 @@
+//! Removes secrets from what a run records and shows.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flowloom_core::path::Path;
+use flowloom_core::value::{Map, Value};
+
+use crate::effects::Deltas;
+
+/// Replaces the values of secrets in text.
+pub trait Redactor: Send + Sync {
+    /// The text with every secret replaced by its name. Borrows the text if it contains none.
+    fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str>;
+
+    /// Starts redacting a text that arrives in pieces.
+    fn start_stream(&self) -> Box<dyn RedactedStream>;
+}
+
+/// A text that arrives in pieces, on its way to whoever reads it. A secret may be split among the pieces.
+pub trait RedactedStream: Send {
+    /// Adds a piece. Returns the text that is now known to contain no part of a secret.
+    fn push_piece(&mut self, piece: &str) -> String;
+
+    /// Ends the text. Returns what was held back.
+    fn finish(&mut self) -> String;
+}
+
+/// Replaces the secrets in all texts of a value, including the keys of objects.
+pub(crate) fn redact_value(redactor: &dyn Redactor, value: Value) -> Value {
+    match &value {
+        Value::String(text) => match redactor.redact_text(text) {
+            Cow::Borrowed(_) => value,
+            Cow::Owned(redacted) => redacted.into(),
+        },
+        Value::List(items) => Value::list(items.iter().map(|item| redact_value(redactor, item.clone())).collect()),
+        Value::Map(map) => {
+            let entry = |(key, value): (&Arc<str>, &Value)| {
+                (redactor.redact_text(key).as_ref().into(), redact_value(redactor, value.clone()))
+            };
+            map.iter().map(entry).collect::<Map>().into()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Blob(_) => value,
+    }
+}
+
+/// The sink of an effect's deltas, without secrets.
+pub(crate) fn redact_deltas(redactor: Option<&Arc<dyn Redactor>>, inner: Arc<dyn Deltas>) -> Arc<dyn Deltas> {
+    match redactor {
+        Some(redactor) => Arc::new(RedactedDeltas { redactor: redactor.clone(), inner, streams: Mutex::default() }),
+        None => inner,
+    }
+}
+
+struct RedactedDeltas {
+    redactor: Arc<dyn Redactor>,
+    inner: Arc<dyn Deltas>,
+    streams: Mutex<HashMap<(Path, u32), Box<dyn RedactedStream>>>,
+}
+
+impl Deltas for RedactedDeltas {
+    fn push(&self, path: &Path, attempt: u32, text: &str) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = streams.entry((path.clone(), attempt)).or_insert_with(|| self.redactor.start_stream());
+        let safe = stream.push_piece(text);
+        if !safe.is_empty() {
+            self.inner.push(path, attempt, &safe);
+        }
+    }
+}
+
+impl Drop for RedactedDeltas {
+    fn drop(&mut self) {
+        let streams = std::mem::take(&mut *self.streams.lock().unwrap_or_else(PoisonError::into_inner));
+        for ((path, attempt), mut stream) in streams {
+            let rest = stream.finish();
+            if !rest.is_empty() {
+                self.inner.push(&path, attempt, &rest);
+            }
+        }
+    }
+}

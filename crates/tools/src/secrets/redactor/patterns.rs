@@ -1,0 +1,145 @@
+//! The encodings in which a secret is searched for.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::super::SecretEncoding;
+use super::super::used::MIN_REDACTED_BYTES;
+
+/// The characters that `encodeURI` escapes.
+const URI_ESCAPES: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// The characters that most libraries escape in a path.
+const PATH_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+
+const STANDARD_BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Whether a byte is a character of Base64.
+pub(super) fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/-_".contains(&byte)
+}
+
+/// One encoding of a secret.
+pub(super) struct Pattern {
+    pub(super) text: String,
+    /// What stands in its place.
+    pub(super) replacement: Arc<str>,
+    /// Whether the character before it contains some bits of the secret, as in Base64.
+    leading_bits: bool,
+    /// Whether the character after it contains some bits of the secret.
+    trailing_bits: bool,
+}
+
+impl Pattern {
+    /// A match with the characters around it that contain some bits of the secret. It starts at `from` at the earliest.
+    pub(super) fn widen_match(&self, text: &str, from: usize, found: Range<usize>) -> (usize, usize) {
+        let bytes = text.as_bytes();
+        let is_base64_at = |at: usize| bytes.get(at).copied().is_some_and(is_base64);
+        let before = found.start.checked_sub(1).filter(|at| self.leading_bits && *at >= from && is_base64_at(*at));
+        let after = (self.trailing_bits && is_base64_at(found.end)).then_some(found.end + 1);
+        (before.unwrap_or(found.start), after.unwrap_or(found.end))
+    }
+}
+
+/// Every encoding of a secret.
+pub(super) fn encode_secret(name: &str, value: &str) -> Vec<Pattern> {
+    let replacement: Arc<str> = format!("${{secret.{name}}}").into();
+    let whole =
+        |text: String| Pattern { text, replacement: replacement.clone(), leading_bits: false, trailing_bits: false };
+    let mut patterns: Vec<Pattern> = encode_text(value).into_iter().map(whole).collect();
+    for alphabet in [STANDARD_BASE64, URL_BASE64] {
+        for bytes_before in 0..3 {
+            patterns.push(encode_base64(value.as_bytes(), bytes_before, alphabet, &replacement));
+        }
+    }
+    patterns.retain(|pattern| pattern.text.len() >= MIN_REDACTED_BYTES);
+    patterns
+}
+
+fn encode_text(value: &str) -> Vec<String> {
+    let mut texts: Vec<String> = SecretEncoding::ALL.into_iter().map(|encoding| encoding.encode_value(value)).collect();
+    texts.push(utf8_percent_encode(value, URI_ESCAPES).to_string());
+    texts.push(utf8_percent_encode(value, PATH_ESCAPES).to_string());
+    texts.extend(texts.iter().map(|text| lower_escapes(text)).collect::<Vec<_>>());
+    let json = SecretEncoding::Json.encode_value(value);
+    texts.push(json.replace('/', "\\/"));
+    texts.extend([escape_non_ascii(&json, false), escape_non_ascii(&json, true)]);
+    texts.push(value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"));
+    texts.push(
+        value
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('"', "&quot;")
+            .replace('\'', "&#39;"),
+    );
+    let hex = |upper: bool| {
+        value.bytes().fold(String::new(), |mut out, byte| {
+            // Writing to a string cannot fail.
+            let _ = if upper { write!(out, "{byte:02X}") } else { write!(out, "{byte:02x}") };
+            out
+        })
+    };
+    texts.extend([hex(false), hex(true)]);
+    texts
+}
+
+/// The text with the digits of its percent escapes in lower case.
+fn lower_escapes(text: &str) -> String {
+    let mut digits = 0;
+    let lower = |c: char| {
+        let is_digit = digits > 0;
+        digits = if c == '%' { 2 } else { u8::saturating_sub(digits, 1) };
+        if is_digit { c.to_ascii_lowercase() } else { c }
+    };
+    text.chars().map(lower).collect()
+}
+
+/// The inside of a JSON string with `\u` escapes in the place of characters outside ASCII.
+fn escape_non_ascii(json: &str, upper: bool) -> String {
+    let mut out = String::new();
+    for c in json.chars() {
+        if c.is_ascii() {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = if upper { write!(out, "\\u{unit:04X}") } else { write!(out, "\\u{unit:04x}") };
+        }
+    }
+    out
+}
+
+/// The Base64 characters that `value` determines if `bytes_before` bytes of its group of three come before it.
+fn encode_base64(value: &[u8], bytes_before: usize, alphabet: &[u8; 64], replacement: &Arc<str>) -> Pattern {
+    let (bits_before, bits) = (bytes_before * 8, (bytes_before + value.len()) * 8);
+    let bit = |at: usize| (value[(at - bits_before) / 8] >> (7 - at % 8)) & 1;
+    let character = |index: usize| {
+        let sextet = (index * 6..index * 6 + 6).fold(0, |sextet, at| (sextet << 1) | bit(at));
+        char::from(alphabet[usize::from(sextet)])
+    };
+    Pattern {
+        text: (bits_before.div_ceil(6)..bits / 6).map(character).collect(),
+        replacement: replacement.clone(),
+        leading_bits: bytes_before > 0,
+        trailing_bits: !bits.is_multiple_of(6),
+    }
+}

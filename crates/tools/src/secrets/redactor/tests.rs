@@ -1,0 +1,125 @@
+//! Random placements of secrets in texts, whole and in pieces.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use flowloom_runtime::redact::Redactor as _;
+
+use super::SecretRedactor;
+use crate::secrets::SecretEncoding;
+
+/// Number of random placements.
+const PLACEMENTS: u64 = 100_000;
+
+/// The number of characters of a secret that would tell something.
+const LEAK_CHARS: usize = 5;
+
+/// A small generator of repeatable numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    /// Text of up to `below` letters, but not `below` itself.
+    fn text(&mut self, alphabet: &str, below: usize) -> String {
+        let length = self.below(below);
+        let letters: Vec<char> = alphabet.chars().collect();
+        (0..length).map(|_| letters[self.below(letters.len())]).collect()
+    }
+}
+
+const NOISE: &str = "abc0123xyz {}\"\\=/+-_%&é\n";
+const VALUES: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!$%&/+=?\"\\ü";
+
+/// The secret in a random encoding, and surrounded by random bytes if that changes the encoding.
+fn encode_randomly(random: &mut Random, value: &str) -> String {
+    let (before, after) = (random.text("abcdef", 4), random.text("abcdef", 4));
+    let around = format!("{before}{value}{after}");
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    match random.below(11) {
+        0 => value.to_owned(),
+        1 => SecretEncoding::Url.encode_value(value),
+        2 => SecretEncoding::Form.encode_value(value),
+        3 => SecretEncoding::Json.encode_value(value),
+        4 => STANDARD.encode(around),
+        5 => STANDARD_NO_PAD.encode(around),
+        6 => URL_SAFE.encode(around),
+        7 => URL_SAFE_NO_PAD.encode(around),
+        8 => hex(around.as_bytes()),
+        9 => hex(around.as_bytes()).to_uppercase(),
+        _ => {
+            let encoded = SecretEncoding::Url.encode_value(value);
+            let (first, escapes) = encoded.split_once('%').map_or((encoded.as_str(), None), |(a, b)| (a, Some(b)));
+            let lower = |escape: &str| format!("%{}{}", escape[..2].to_lowercase(), &escape[2..]);
+            format!("{first}{}", escapes.map_or_else(String::new, |all| all.split('%').map(lower).collect()))
+        }
+    }
+}
+
+/// Whether a text contains enough of an encoding of the secret to tell something.
+fn leaks(text: &str, encoded: &str) -> bool {
+    let characters: Vec<char> = encoded.chars().collect();
+    // The first and last characters may belong to what surrounds the secret.
+    let inner = &characters[6.min(characters.len())..characters.len().saturating_sub(6).max(6.min(characters.len()))];
+    inner.windows(LEAK_CHARS).any(|window| text.contains(&window.iter().collect::<String>()))
+}
+
+#[test]
+fn no_placement_of_a_secret_leaves_it_readable() {
+    let mut random = Random(17);
+    let mut value = || format!("Aa0!{}{}", random.text(VALUES, 40), random.text(VALUES, 10)) + "/+z9";
+    let secrets: Vec<(String, String)> = (0..8).map(|i| (format!("S{i}"), value() + "Qx7-_long")).collect();
+    let redactor = SecretRedactor::new(secrets.clone());
+    for placement in 0..PLACEMENTS {
+        let (_, value) = &secrets[random.below(secrets.len())];
+        let encoded = encode_randomly(&mut random, value);
+        let text = format!("{}{encoded}{}", random.text(NOISE, 30), random.text(NOISE, 30));
+        let redacted = redactor.redact_text(&text).into_owned();
+        assert!(!leaks(&redacted, &encoded), "placement {placement}: {text:?} became {redacted:?}");
+
+        let mut stream = redactor.start_stream();
+        let (mut shown, mut rest) = (String::new(), text.as_str());
+        while let Some(end) = rest.char_indices().map(|(at, c)| at + c.len_utf8()).nth(random.below(9)) {
+            shown.push_str(&stream.push_piece(&rest[..end]));
+            rest = &rest[end..];
+        }
+        shown.push_str(&stream.push_piece(rest));
+        shown.push_str(&stream.finish());
+        assert_eq!(shown, redacted, "placement {placement}: {text:?}");
+    }
+}
+
+#[test]
+fn text_without_secrets_is_unchanged_and_not_held_back() {
+    let redactor = SecretRedactor::new([("KEY".to_owned(), "hunter2-hunter2".to_owned())]);
+    assert!(matches!(redactor.redact_text("nothing here"), std::borrow::Cow::Borrowed(_)));
+    let mut stream = redactor.start_stream();
+    assert_eq!(stream.push_piece("Good morning. "), "Good morning. ");
+    assert_eq!(stream.push_piece("hun"), "");
+    // The last letter is held back, because a secret in Base64 may begin in it.
+    assert_eq!(stream.push_piece("ger"), "hunge");
+    assert_eq!(stream.finish(), "r");
+}
+
+#[test]
+fn a_secret_is_replaced_by_its_name() {
+    let redactor = SecretRedactor::new([("KEY".to_owned(), "hunter2-hunter2\n".to_owned())]);
+    assert_eq!(redactor.redact_text("key=hunter2-hunter2;"), "key=${secret.KEY};");
+    let basic = STANDARD.encode("user:hunter2-hunter2");
+    assert_eq!(redactor.redact_text(&format!("Basic {basic}")), "Basic dXNlc${secret.KEY}");
+}
+
+#[test]
+fn short_values_are_left_alone() {
+    let redactor = SecretRedactor::new([("PIN".to_owned(), "1234".to_owned())]);
+    assert_eq!(redactor.redact_text("1234"), "1234");
+}
