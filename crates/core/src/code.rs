@@ -155,6 +155,7 @@ codes! {
     LimitSubflow = 1104 "workflows call each other too deeply";
     LimitTime = 1106 "the run reached its time limit";
     LimitOutput = 1107 "a step's output is too large";
+    MemoryFull = 1108 "the user's memory is full";
     BudgetTokens = 1110 "the run reached its token budget";
     BudgetMoney = 1111 "the run reached its money budget";
     PriceUnknown = 1112 "the model's price is unknown under a money budget";

@@ -22,6 +22,8 @@ pub struct Limits {
     pub output_bytes: u64,
     /// Size of one source file, in bytes.
     pub source_bytes: u64,
+    /// Size of a user's whole memory, in bytes. A write beyond it fails; what is stored stays usable.
+    pub memory_bytes: u64,
     /// Tokens of all model calls, prompts and answers.
     pub tokens: Option<u64>,
     /// Cost of all model calls, in millionths of a US dollar.
@@ -55,6 +57,7 @@ impl Limits {
             time_ms: least(self.time_ms, plan.time_ms),
             output_bytes: self.output_bytes.min(plan.output_bytes),
             source_bytes: self.source_bytes,
+            memory_bytes: self.memory_bytes.min(plan.memory_bytes),
             tokens: least(self.tokens, plan.tokens),
             micro_usd: least(self.micro_usd, plan.micro_usd),
         }
@@ -72,6 +75,7 @@ impl Default for Limits {
             time_ms: None,
             output_bytes: 16 << 20,
             source_bytes: 4 << 20,
+            memory_bytes: 8 << 20,
             tokens: None,
             micro_usd: None,
         }

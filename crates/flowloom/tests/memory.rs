@@ -108,3 +108,28 @@ fn runs_at_the_same_time_do_not_overwrite_each_others_keys() {
     }
     assert_eq!(server.get("/api/memory/local").json(), json!({"one": 1, "three": 1, "two": 1}));
 }
+
+#[test]
+fn a_full_memory_refuses_what_makes_it_larger() {
+    let place = Workspace::new("");
+    let before = RunningServer::start(&place, &[]);
+    assert_eq!(send_put(&before, "/api/v1/memory/local/old", &json!("x".repeat(3000))).status, 204);
+    drop(before);
+    place.write("flowloom.toml", "[limits]\nmemory_bytes = 1000\noutput_bytes = 2000\n");
+    let server = RunningServer::start(&place, &[]);
+    let run = |body: &str| server.post("/api/pipeline/run", &pipeline_json(&[], body, &json!({}))).json();
+
+    // What is stored stays usable.
+    let read = run("return {'bytes': len(context['memory']['old'])}");
+    assert_eq!((&read["status"], &read["results"]["n"]), (&json!("completed"), &json!({"bytes": 3000})), "{read}");
+    let refused = run("context['memory']['new'] = 'y'; return {}");
+    assert_eq!(refused["status"], "failed", "{refused}");
+    let error = refused["errors"][0]["error"].as_str().expect("an error").to_owned();
+    assert!(error.contains("at most 1000 are allowed"), "{error}");
+    let over_http = send_put(&server, "/api/v1/memory/local/new", &json!("y"));
+    assert_eq!((over_http.status, over_http.error_code().as_str()), (429, "FL1108"));
+
+    assert_eq!(run("context['memory']['old'] = 'short'; return {}")["status"], "completed");
+    assert_eq!(run("context['memory']['new'] = 'y'; return {}")["status"], "completed");
+    assert_eq!(server.get("/api/v1/memory/local").json(), json!({"new": "y", "old": "short"}));
+}

@@ -18,6 +18,7 @@ mod interpret;
 pub mod journal;
 mod log;
 pub mod memory;
+pub mod memory_quota;
 pub mod publish;
 pub mod redact;
 pub mod reopen;

@@ -164,7 +164,7 @@ fn http_status(code: Code) -> StatusCode {
         | Code::ReplayDivergence
         | Code::StillUsed
         | Code::NotMine => StatusCode::CONFLICT,
-        Code::TooManyRuns | Code::TooManyCalls => StatusCode::TOO_MANY_REQUESTS,
+        Code::TooManyRuns | Code::TooManyCalls | Code::MemoryFull => StatusCode::TOO_MANY_REQUESTS,
         Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
         Code::StoreFailed | Code::StoreCorrupt | Code::StoreReadOnly | Code::OwnershipLost | Code::ConfigInvalid => {
             StatusCode::INTERNAL_SERVER_ERROR

@@ -20,6 +20,7 @@ use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, BudgetAllowance, EffectContext};
 use crate::journal::profile_namespace;
 use crate::log::{ActivityPause, ActivityScope, Mode, RecordedOutcome, RunLog};
+use crate::memory_quota::MemoryUsage;
 use crate::redact::{Redactor, redact_deltas, redact_value};
 use crate::scope;
 
@@ -134,11 +135,8 @@ impl Interpreter {
                 self.perform_with_timeout(place, attempt, &effect).await?
             }
         };
-        let limit = self.limits.output_bytes;
-        if outcome.output.as_ref().is_some_and(|output| output.approximate_bytes() as u64 > limit) {
-            let message = format!("the output is larger than {limit} bytes");
-            return Err(StepFailure::new(Code::LimitOutput, message).into());
-        }
+        self.check_output_size(effect.request, &outcome)?;
+        self.check_memory_writes(&outcome.memory).await?;
         crate::failpoint::hit("effect_response_after");
         let EffectOutcome { output, usage, memory } = outcome;
         self.hold_memory_writes(effect.request, path, &memory);
@@ -146,6 +144,32 @@ impl Interpreter {
         self.log.emit_event(path, attempt, finished)?;
         crate::failpoint::hit("finish_append_after");
         Ok(output)
+    }
+
+    /// The memory has a limit of its own, which is checked when it is written.
+    fn check_output_size(&self, request: &Request, outcome: &EffectOutcome) -> Result<(), StepFailure> {
+        let limit = self.limits.output_bytes;
+        let is_memory = matches!(request, Request::Memories | Request::Profile | Request::MemoryGet { .. });
+        let is_too_large = |output: &Value| output.approximate_bytes() as u64 > limit;
+        match outcome.output.as_ref().is_some_and(is_too_large) && !is_memory {
+            true => Err(StepFailure::new(Code::LimitOutput, format!("the output is larger than {limit} bytes"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if writes exceed the size of the user's memory. Other runs may write at the same time, so the limit can be
+    /// exceeded by what runs write between their first and their last check.
+    async fn check_memory_writes(&self, writes: &[MemoryWrite]) -> Result<(), StepFailure> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let mut usage = self.memory_usage.lock().await;
+        if usage.is_none() {
+            // The effect was performed. It does not fail because the database cannot be reached now.
+            let Ok(memories) = self.memory.read_memories(&self.user).await else { return Ok(()) };
+            *usage = Some(MemoryUsage::of_memories(&memories));
+        }
+        usage.get_or_insert_default().add_writes(writes, self.limits.memory_bytes)
     }
 
     /// What a crash during the effect means.

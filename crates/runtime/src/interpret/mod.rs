@@ -38,6 +38,7 @@ use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, DefinitionIdentity, Effects};
 use crate::error::{JournalError, RunError};
 use crate::log::{ActivityScope, RunLog};
+use crate::memory_quota::MemoryUsage;
 use crate::redact::Redactor;
 
 /// The reason why a branch stops.
@@ -79,6 +80,8 @@ pub(crate) struct Interpreter {
     pub(crate) redactor: Option<Arc<dyn Redactor>>,
     pub(crate) depth: u32,
     pub(crate) memory: Arc<dyn crate::journal::Journal>,
+    /// The size of the user's memory; `None` before the first write.
+    pub(crate) memory_usage: tokio::sync::Mutex<Option<MemoryUsage>>,
     pub(crate) ledger: budget::Budget,
     pub(crate) steps: AtomicU64,
     pub(crate) in_flight: semaphore::Semaphore,
@@ -117,6 +120,7 @@ impl Interpreter {
             effects,
             log,
             memory,
+            memory_usage: tokio::sync::Mutex::default(),
             limits: created.limits.clone(),
             user: created.user.as_str().into(),
             agent: created.agent.as_deref().map(Into::into),

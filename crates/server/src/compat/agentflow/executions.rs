@@ -43,7 +43,11 @@ pub(crate) fn build_execution(ended: &CompatRun) -> Map {
     }
     let failed = nodes.iter().filter_map(|node| Some((node.get("node_id")?, node.get("error")?)));
     let error = |(node, error): (&Value, &Value)| Value::map([("node_id", node.clone()), ("error", error.clone())]);
-    let errors: Vec<Value> = failed.filter(|(_, error)| **error != Value::Null).map(error).collect();
+    let mut errors: Vec<Value> = failed.filter(|(_, error)| **error != Value::Null).map(error).collect();
+    if let (true, Some(failure)) = (errors.is_empty(), &state.error) {
+        // The run failed outside of its nodes, for example at its time limit.
+        errors.push(Value::map([("node_id", Value::Null), ("error", failure.message.as_str().into())]));
+    }
     let pipeline = unwrap_pipeline(&parse_value(&ended.definition).unwrap_or_default());
     let field = |name: &str| pipeline.get(name).cloned().unwrap_or_default();
     let created = state.created.as_deref();

@@ -8,17 +8,20 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::journal::Journal as _;
+use flowloom_runtime::memory_quota::MemoryUsage;
 use flowloom_store::Store;
 
 use crate::body::JsonBody;
 use crate::caller::Caller;
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
+use crate::state::Server;
 
 /// Maximum length of a key, in bytes.
 const MAX_KEY_BYTES: usize = 1024;
@@ -61,84 +64,84 @@ pub(crate) async fn get_native(
 
 /// Replaces a user's memory by an object. Keys that are missing from it are deleted.
 #[utoipa::path(put, path = "/api/memory/{user_id}", operation_id = "agentflow_replace_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 429, description = "The memory is full", body = ProblemDocument)))]
 pub(crate) async fn replace_memory(
-    State(store): State<Arc<Store>>,
+    State(server): State<Server>,
     caller: Caller,
     PathParam(user_id): PathParam<String>,
     JsonBody(memory, _): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    replace_all(&store, &caller, user_id, &memory).await
+    replace_all(&server, &caller, user_id, &memory).await
 }
 
 /// Same as `PUT /api/memory/{user_id}`.
 #[utoipa::path(put, path = "/api/v1/memory/{user}", operation_id = "replace_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 429, description = "The memory is full", body = ProblemDocument)))]
 pub(crate) async fn replace_native(
-    State(store): State<Arc<Store>>,
+    State(server): State<Server>,
     caller: Caller,
     PathParam(user): PathParam<String>,
     JsonBody(memory, _): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    replace_all(&store, &caller, user, &memory).await
+    replace_all(&server, &caller, user, &memory).await
 }
 
 /// Same as `PUT /api/v1/memory/{user}/{key}`.
 #[utoipa::path(put, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_put_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 429, description = "The memory is full", body = ProblemDocument)))]
 pub(crate) async fn put_one(
-    State(store): State<Arc<Store>>,
+    State(server): State<Server>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
     JsonBody(value, _): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    write_keys(&store, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
+    write_keys(&server, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
 /// Same as `DELETE /api/v1/memory/{user}/{key}`.
 #[utoipa::path(delete, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_delete_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn remove_one(
-    State(store): State<Arc<Store>>,
+    State(server): State<Server>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
 ) -> ApiResult<StatusCode> {
-    delete_key(&store, &caller, named, key).await
+    delete_key(&server, &caller, named, key).await
 }
 
 /// Stores a value, any JSON, under a key.
 #[utoipa::path(put, path = "/api/v1/memory/{user}/{key}", operation_id = "put_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 429, description = "The memory is full", body = ProblemDocument)))]
 pub(crate) async fn put_native(
-    State(store): State<Arc<Store>>,
+    State(server): State<Server>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
     JsonBody(value, _): JsonBody<Value>,
 ) -> ApiResult<StatusCode> {
-    write_keys(&store, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
+    write_keys(&server, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
 /// Deletes a key.
 #[utoipa::path(delete, path = "/api/v1/memory/{user}/{key}", operation_id = "delete_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn remove_native(
-    State(store): State<Arc<Store>>,
+    State(server): State<Server>,
     caller: Caller,
     PathParam((named, key)): PathParam<(String, String)>,
 ) -> ApiResult<StatusCode> {
-    delete_key(&store, &caller, named, key).await
+    delete_key(&server, &caller, named, key).await
 }
 
-async fn delete_key(store: &Arc<Store>, caller: &Caller, named: String, key: String) -> ApiResult<StatusCode> {
+async fn delete_key(server: &Server, caller: &Caller, named: String, key: String) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
     let user = resolve_user(caller, named.clone())?;
-    if store.read_memory(&user, &key).await?.is_none() {
+    if server.app.store.read_memory(&user, &key).await?.is_none() {
         return Err(Problem::not_found("memory", &key));
     }
-    write_keys(store, caller, named, vec![MemoryWrite { key, value: None }]).await
+    write_keys(server, caller, named, vec![MemoryWrite { key, value: None }]).await
 }
 
-async fn replace_all(store: &Arc<Store>, caller: &Caller, named: String, memory: &Value) -> ApiResult<StatusCode> {
+async fn replace_all(server: &Server, caller: &Caller, named: String, memory: &Value) -> ApiResult<StatusCode> {
     caller.require_scope(Scope::Write)?;
     let user = resolve_user(caller, named.clone())?;
     let Some(map) = memory.as_map() else {
@@ -147,17 +150,17 @@ async fn replace_all(store: &Arc<Store>, caller: &Caller, named: String, memory:
             format!("a memory must be an object, not {}", memory.kind_name()),
         ));
     };
-    let before = store.read_memories(&user).await?;
+    let before = server.app.store.read_memories(&user).await?;
     let gone = before.keys().filter(|key| !map.contains_key(&**key));
     let mut writes: Vec<MemoryWrite> = gone.map(|key| MemoryWrite { key: key.to_string(), value: None }).collect();
     let memories = map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) });
     writes.extend(memories);
-    write_keys(store, caller, named, writes).await
+    write_keys(server, caller, named, writes).await
 }
 
-/// Writes keys, all or none; other keys remain unchanged.
+/// Writes keys, all or none; other keys remain unchanged. Fails with `MemoryFull` if the memory would exceed its limit.
 async fn write_keys(
-    store: &Arc<Store>,
+    server: &Server,
     caller: &Caller,
     named: String,
     writes: Vec<MemoryWrite>,
@@ -166,6 +169,9 @@ async fn write_keys(
     if writes.iter().any(|write| write.key.len() > MAX_KEY_BYTES) {
         return Err(Problem::new(Code::RequestInvalid, format!("a key may have at most {MAX_KEY_BYTES} bytes")));
     }
-    store.write_memory(resolve_user(caller, named)?, writes).await?;
+    let user = resolve_user(caller, named)?;
+    let mut usage = MemoryUsage::of_memories(&server.app.store.read_memories(&user).await?);
+    usage.add_writes(&writes, server.app.config.limits.memory_bytes).map_err(AppError::from)?;
+    server.app.store.write_memory(user, writes).await?;
     Ok(StatusCode::NO_CONTENT)
 }
