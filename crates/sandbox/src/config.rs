@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Configuration of a [`Sandbox`](crate::Sandbox).
 #[derive(Clone, Debug)]
 pub struct SandboxConfig {
@@ -16,20 +18,33 @@ pub struct SandboxConfig {
     pub script: ScriptLimits,
     /// Limits of a Python block.
     pub python: PythonLimits,
-    /// How blocks are isolated from the machine.
-    pub isolation: Isolation,
+    /// The features of the kernel that isolate blocks.
+    pub kernel: KernelFeatures,
+    /// A cgroup that every worker joins before it receives code: a folder with a file `cgroup.procs`.
+    pub cgroup: Option<PathBuf>,
+    /// Modules with shared libraries that interpreters load in addition to those that blocks need: for tests whose
+    /// attacks start from such a module.
+    pub extra_modules: Vec<String>,
 }
 
-/// How a Python block is isolated from the machine. Seccomp, resource limits and an unprivileged user apply in each
-/// case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Isolation {
-    /// Namespaces with a minimal file system if the kernel permits them, otherwise Landlock.
-    #[default]
-    Best,
-    /// Landlock only, as on machines without namespaces.
-    Landlock,
+/// The features of the kernel that may isolate blocks; those that it does not have are left out. Seccomp, resource limits
+/// and an unprivileged user apply in each case. Tests allow fewer features, as on older or more restricted machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelFeatures {
+    /// Namespaces with a minimal file system.
+    pub namespaces: bool,
+    /// The newest version (ABI) of Landlock; 0 for none.
+    pub landlock_abi: u32,
 }
+
+impl Default for KernelFeatures {
+    fn default() -> KernelFeatures {
+        KernelFeatures { namespaces: true, landlock_abi: NEWEST_LANDLOCK_ABI }
+    }
+}
+
+/// The newest version of Landlock whose restrictions are used: file access, TCP, devices, signals and abstract sockets.
+pub(crate) const NEWEST_LANDLOCK_ABI: u32 = 6;
 
 /// Factor between the CPU time limit of an expression and its limit in real time, because the machine may be busy.
 pub(crate) const REAL_TIME_FACTOR: u32 = 10;
@@ -75,7 +90,9 @@ impl SandboxConfig {
             environment: Vec::new(),
             script: ScriptLimits::default(),
             python: PythonLimits::default(),
-            isolation: Isolation::default(),
+            kernel: KernelFeatures::default(),
+            cgroup: None,
+            extra_modules: Vec::new(),
         }
     }
 }
@@ -116,4 +133,19 @@ pub struct Availability {
     pub script: Result<String, String>,
     /// Python blocks.
     pub python: Result<String, String>,
+    /// The protections of Python blocks; empty if no block can run.
+    pub protections: Vec<Protection>,
+}
+
+/// A protection of Python blocks, and whether it is active on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Protection {
+    /// Its name, in one or two words.
+    pub name: &'static str,
+    /// Whether it is active.
+    pub is_active: bool,
+    /// What it consists of, or why it is missing.
+    pub detail: String,
+    /// What to do about a missing protection.
+    pub advice: Option<&'static str>,
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
 use flowloom_core::value::Value;
@@ -15,15 +16,24 @@ use crate::{PYTHON_WORKER, SCRIPT_WORKER, python, script};
 
 /// Runs untrusted code in separate processes. Workers start when they are first needed and end when this is dropped.
 pub struct Sandbox {
-    scripts: WorkerPool,
-    blocks: BlockRunner,
+    scripts: Arc<WorkerPool>,
+    blocks: Arc<BlockRunner>,
+    /// Real time of a block, excluding the time it waits for its run.
+    block_timeout: Duration,
 }
 
 impl Sandbox {
     /// A sandbox without any started workers.
     pub fn new(config: SandboxConfig) -> Sandbox {
         let config = Arc::new(config);
-        Sandbox { scripts: WorkerPool::new(config.clone()), blocks: BlockRunner::new(config) }
+        let (scripts, block_timeout) = (Arc::new(WorkerPool::new(config.clone())), config.python.timeout);
+        Sandbox { scripts, blocks: Arc::new(BlockRunner::new(config)), block_timeout }
+    }
+
+    /// The same sandbox with another time limit for blocks, if it is shorter. The workers are shared.
+    pub fn limit_block_time(&self, timeout: Duration) -> Sandbox {
+        let block_timeout = timeout.min(self.block_timeout);
+        Sandbox { scripts: self.scripts.clone(), blocks: self.blocks.clone(), block_timeout }
     }
 
     /// Determines which kinds of code can run, by starting a worker of each.
@@ -31,6 +41,7 @@ impl Sandbox {
         Availability {
             script: self.scripts.describe_availability().await,
             python: self.blocks.describe_availability().await,
+            protections: self.blocks.list_protections().await,
         }
     }
 }
@@ -55,7 +66,7 @@ impl CodeRunner for Sandbox {
         host: &'a dyn SandboxHost,
         context: &'a EffectContext,
     ) -> EffectFuture<'a, PythonReply> {
-        Box::pin(async move { Ok(self.blocks.run_block(request, host, context).await?) })
+        Box::pin(async move { Ok(self.blocks.run_block(request, host, context, self.block_timeout).await?) })
     }
 
     fn evaluate_script<'a>(

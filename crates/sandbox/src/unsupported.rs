@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
@@ -22,9 +23,15 @@ impl Sandbox {
         Sandbox
     }
 
+    /// The same sandbox.
+    pub fn limit_block_time(&self, _timeout: Duration) -> Sandbox {
+        Sandbox
+    }
+
     /// No kind of code can run.
     pub async fn check_availability(&self) -> Availability {
-        Availability { script: Err(UNSUPPORTED_MESSAGE.to_owned()), python: Err(UNSUPPORTED_MESSAGE.to_owned()) }
+        let missing = || Err(UNSUPPORTED_MESSAGE.to_owned());
+        Availability { script: missing(), python: missing(), protections: Vec::new() }
     }
 }
 

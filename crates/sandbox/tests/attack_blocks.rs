@@ -1,7 +1,7 @@
-//! Attacks by Python blocks, P-01 to P-15: whatever a block tries, its targets stay untouched, and the next block is
+//! Attacks by Python blocks, P-01 to P-17: whatever a block tries, its targets stay untouched, and the next block is
 //! served.
 //!
-//! Each attack runs with namespaces and with Landlock alone, as root and as an ordinary user.
+//! Each attack runs in every environment of `support/attack.rs`, as root and as an ordinary user.
 
 mod support;
 
@@ -122,7 +122,8 @@ async fn p04_files() {
              \x20   tried(real.rename, inputs['file'], '/tmp/x'), tried(real.unlink, inputs['file']),\n\
              \x20   tried(real.chmod, inputs['file'], 0o777), tried(real.truncate, inputs['file'], 0),\n\
              \x20   tried(real.chroot, '/'), tried(real.mkfifo, '/tmp/f')]\n\
-             return {'out': out, 'lists': lists, 'made': made, 'me': [real.getuid(), real.geteuid(), real.getgid()]}",
+             return {'out': out, 'lists': lists, 'made': made, 'me': [real.getuid(), real.geteuid(), real.getgid()],\n\
+             \x20   'seen': [real.path.exists(path) for path in (inputs['file'], '/etc/passwd', '/proc/self')]}",
         );
         let output = guarded.run_attack(&source).await.expect("it may run");
         assert!(!output.contains("root:"), "{output}");
@@ -130,6 +131,8 @@ async fn p04_files() {
         let refused = ["FileNotFoundError", "PermissionError", "NotADirectoryError", "OSError"];
         let count: usize = refused.iter().map(|word| output.matches(word).count()).sum();
         assert_eq!(count, 12 + 12 + 8, "{output}");
+        // Landlock hides what is in a file, and namespaces also that it exists.
+        assert!(!guarded.has_namespaces() || output.contains("\"seen\":[false,false,false]"), "{output}");
         guarded.check_next_block().await;
     }
 }
@@ -199,7 +202,7 @@ async fn p07_processes_and_threads() {
 
 #[tokio::test]
 async fn p08_memory() {
-    for guarded in guarded_sandboxes(|config| config.python.timeout = Duration::from_millis(600)).await {
+    for guarded in guarded_sandboxes(|config| config.python.timeout = Duration::from_secs(2)).await {
         for (lines, code) in [
             ("return {'a': len([0] * 10 ** 10)}", Code::BlockLimit),
             ("a = []\nwhile True: a.append(bytes(1 << 20))", Code::BlockLimit),
@@ -286,6 +289,11 @@ async fn p11_disks() {
     }
 }
 
+/// A message that only the start of a process sends, and that says that there is no sandbox.
+const FORGED_START: &str = "f = sys._getframe()\nwhile 'MARK' not in f.f_globals: f = f.f_back\n\
+    text = b'{\"missing\": \"seccomp\"}'\n\
+    real.write(4, f.f_globals['MARK'] + len(text).to_bytes(4, 'big') + text)\nreturn {}";
+
 #[tokio::test]
 async fn p12_results() {
     for guarded in guarded_sandboxes(|_| ()).await {
@@ -317,6 +325,7 @@ async fn p12_results() {
               real.write(4, f.f_globals['MARK'] + bytes([0, 0, 0, 2]) + b'[]')\nreturn {}",
                 "not a known message",
             ),
+            (FORGED_START, "does not belong to a block"),
         ] {
             let error = guarded.run_attack(&attack_source(lines)).await.unwrap_err();
             assert_eq!(error.code, Code::BlockResult, "{lines}: {}", error.message);
@@ -329,29 +338,26 @@ async fn p12_results() {
     }
 }
 
+/// An attack that calls functions of the C library. `_ctypes` must be among the extra modules: a block can load no
+/// library itself.
+fn native_source(lines: &str) -> String {
+    attack_source(&format!(
+        "c = load('_ctypes')\n\
+         class Long(c._SimpleCData): _type_ = 'l'\n\
+         class Function(c.CFuncPtr): _flags_, _restype_ = 1 | 8, Long\n\
+         libc = c.dlopen(None, 2)\n\
+         def native(name): return Function(c.dlsym(libc, name))\n\
+         {lines}"
+    ))
+}
+
 #[tokio::test]
 async fn p13_the_kernel() {
-    // Native calls need a library that the sandbox does not contain. Preloading it from the library's usual folder
-    // tests the filter, and not only the library's absence.
-    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/lib", "/usr/lib"];
-    let library = folders
-        .iter()
-        .map(|folder| format!("{folder}/libffi.so.8"))
-        .find(|path| std::fs::exists(path).is_ok_and(|is| is));
-    let Some(library) = library else {
-        return support::skip_test("P-13: there is no libffi to make native calls with");
-    };
-    let folder = tempfile::tempdir().expect("a folder");
-    let python = folder.path().join("python3");
-    let script = format!("#!/bin/sh\nLD_PRELOAD={library} exec /usr/bin/python3 \"$@\"\n");
-    support::attack::write_executable(&python, &script);
-    for guarded in guarded_sandboxes(|config| config.interpreters = vec![python.clone()]).await {
-        let source = attack_source(
-            "c = load('ctypes')\n\
-             libc = c.CDLL(None, use_errno=True)\n\
-             def call(number, *args):\n\
+    for guarded in guarded_sandboxes(|config| config.extra_modules = vec!["_ctypes".to_owned()]).await {
+        let source = native_source(
+            "def call(number, *args):\n\
              \x20   c.set_errno(0)\n\
-             \x20   return [libc.syscall(number, *args), c.get_errno()]\n\
+             \x20   return [native('syscall')(Long(number), *map(Long, args)), c.get_errno()]\n\
              names = {'x86_64': dict(unshare=272, setns=308, clone=56, clone3=435, mount=165, ptrace=101, io_uring=425,\n\
              \x20   keyctl=250, bpf=321, userfaultfd=323, process_vm_readv=310, memfd_create=319, execveat=322, prctl=157,\n\
              \x20   seccomp=317, kill=62, tgkill=234, socket=41, perf=298, setuid=105, chroot=161, open_tree=428, tomorrow=9999),\n\
@@ -409,6 +415,50 @@ async fn p14_ends() {
         // A coroutine that is never awaited never runs.
         let source = attack_source("call_llm('s', 'u')\nimport asyncio\nasyncio.sleep(1e9)\nreturn {'a': 1}");
         assert_eq!(guarded.run_attack(&source).await.as_deref(), Ok("{\"a\":1}"));
+        guarded.check_next_block().await;
+    }
+}
+
+#[tokio::test]
+async fn p16_signals_from_descriptors() {
+    for guarded in guarded_sandboxes(|config| config.extra_modules = vec!["fcntl".to_owned()]).await {
+        // The kernel sends SIGKILL to the owner of the descriptor when the answer arrives.
+        let source = attack_source(
+            "f = load('fcntl')\n\
+             flags = f.fcntl(3, 3)\n\
+             out = [tried(f.fcntl, 3, 10, 9), tried(f.fcntl, 3, 8, inputs['victim']),\n\
+             \x20   tried(f.fcntl, 3, 15, b'\\x01\\0\\0\\0' + inputs['victim'].to_bytes(4, sys.byteorder)),\n\
+             \x20   tried(f.fcntl, 3, 4, flags | 0o20000), tried(f.ioctl, 3, 0x5452, b'\\x01\\0\\0\\0')]\n\
+             await httpx.AsyncClient().get('http://a.test')\n\
+             out += [tried(f.fcntl, 3, command, 1) for command in (1024, 1026, 1031, 1033, 1036)]\n\
+             return {'out': out, 'kept': [tried(f.fcntl, 3, 4, flags), tried(f.fcntl, 3, 1), tried(real.dup, 3)]}",
+        );
+        let output = guarded.run_attack(&source).await.expect("it may run");
+        // A call of ioctl is refused with another error.
+        assert_eq!(output.matches("PermissionError").count(), 9, "{output}");
+        assert!(output.contains("\"OSError\"") && output.contains("\"kept\":[\"0\",\""), "{output}");
+        guarded.check_next_block().await;
+    }
+}
+
+#[tokio::test]
+async fn p17_executable_memory() {
+    let modules = ["_ctypes", "mmap"].map(str::to_owned);
+    for guarded in guarded_sandboxes(|config| config.extra_modules = modules.to_vec()).await {
+        let source = native_source(
+            "m = load('mmap')\n\
+             program = real.open(sys.executable, real.O_RDONLY)\n\
+             page = Long(id(m) & ~4095)\n\
+             return {'new': [tried(m.mmap, -1, 4096, m.MAP_PRIVATE | m.MAP_ANONYMOUS, bits) for bits in (4, 5, 6, 7)],\n\
+             \x20   'file': [tried(m.mmap, program, 4096, m.MAP_PRIVATE, bits) for bits in (4, 5, 6, 7)],\n\
+             \x20   'changed': [native('mprotect')(page, Long(4096), Long(bits)) for bits in (5, 7)],\n\
+             \x20   'library': tried(load, '_lsprof'),\n\
+             \x20   'data': tried(m.mmap, -1, 4096, m.MAP_PRIVATE | m.MAP_ANONYMOUS, 3)}",
+        );
+        let output = guarded.run_attack(&source).await.expect("it may run");
+        assert_eq!(output.matches("PermissionError").count(), 8, "{output}");
+        assert!(output.contains("\"changed\":[-1,-1],\"library\":\"ImportError\""), "{output}");
+        assert!(output.contains("\"data\":\"<mmap"), "{output}");
         guarded.check_next_block().await;
     }
 }

@@ -97,6 +97,80 @@ async fn many_blocks_at_the_same_time() {
     assert_eq!(all.await, expected);
 }
 
+/// The ids of the users of a process: real, effective, saved, and for files.
+fn users_of(process: u32) -> Vec<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    line.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+}
+
+fn all_processes() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[tokio::test]
+async fn each_block_has_its_own_user_and_is_the_first_victim() {
+    for guarded in guarded_sandboxes(|_| ()).await {
+        let silent = SilentRun(tokio::sync::Notify::new());
+        let request = python_request(&execute_body("httpx.get('http://a.test')\nreturn {}"), "{}");
+        let context = context_of("local");
+        let mut first = guarded.sandbox.run_python(&request, &silent, &context);
+        let mut second = guarded.sandbox.run_python(&request, &silent, &context);
+        for _ in 0..2 {
+            tokio::select! {
+                _ = &mut first => panic!("it waits for ever"),
+                _ = &mut second => panic!("it waits for ever"),
+                () = silent.0.notified() => {}
+            }
+        }
+        let blocks = processes_with(guarded.memory_bytes());
+        assert_eq!(blocks.len(), 2);
+        let users: Vec<_> = blocks.iter().map(|block| users_of(*block)).collect();
+        let own = rustix::process::geteuid();
+        if own.is_root() {
+            assert!(users.iter().flatten().all(|id| *id >= 2_100_000_000), "{users:?}");
+            assert_ne!(users[0], users[1]);
+            for process in all_processes().into_iter().filter(|process| !blocks.contains(process)) {
+                assert!(!users.contains(&users_of(process)), "process {process} has the user of a block");
+            }
+        } else {
+            assert!(users.iter().flatten().all(|id| *id == own.as_raw()), "{users:?}");
+        }
+        for block in &blocks {
+            let preference = std::fs::read_to_string(format!("/proc/{block}/oom_score_adj")).expect("a process");
+            assert_eq!(preference.trim(), "1000");
+        }
+        drop((first, second));
+        guarded.wait_until_gone("two dropped blocks");
+    }
+}
+
+#[tokio::test]
+async fn workers_join_the_cgroup_or_run_nothing() {
+    // A folder that looks like a cgroup: who writes 0 is the one who joins.
+    let folder = tempfile::tempdir().expect("a folder");
+    let members = folder.path().join("cgroup.procs");
+    std::fs::write(&members, "").expect("a file");
+    let python = PythonLimits { warm: 0, ..PythonLimits::default() };
+    let config = SandboxConfig { python, cgroup: Some(folder.path().to_owned()), ..test_config() };
+    let sandbox = Sandbox::new(config.clone());
+    run_block(&sandbox, &execute_body("return {}")).await.expect("an ordinary block");
+    assert_eq!(std::fs::read_to_string(&members).expect("a file"), "0");
+    std::fs::write(&members, "").expect("a file");
+    support::evaluate_source(&sandbox, "1").await.expect("an ordinary expression");
+    assert_eq!(std::fs::read_to_string(&members).expect("a file"), "0");
+
+    let missing = Sandbox::new(SandboxConfig { cgroup: Some(folder.path().join("none")), ..config });
+    for error in [
+        run_block(&missing, &execute_body("return {}")).await.unwrap_err(),
+        support::evaluate_source(&missing, "1").await.unwrap_err(),
+    ] {
+        assert_eq!(error.code, Code::NoSandbox);
+        assert!(error.message.contains("joining the cgroup") && error.message.contains("none"), "{}", error.message);
+    }
+}
+
 const CHILD_VARIABLE: &str = "SANDBOX_TEST_CHILD";
 
 /// Not a test by itself: the process that the next test kills.

@@ -25,6 +25,9 @@ pub(crate) enum LockError {
     LandlockRule { path: PathBuf, source: RulesetError },
     #[error("Landlock (Linux 5.13, and `landlock` among the kernel's security modules)")]
     LandlockNotEnforced,
+    /// The configuration permits no Landlock.
+    #[error("Landlock, which is switched off")]
+    LandlockOff,
     /// Neither way to hide the machine's files works.
     #[error("namespaces ({namespaces}), and instead of them {landlock}")]
     NotIsolated { namespaces: Box<LockError>, landlock: Box<LockError> },
@@ -33,6 +36,7 @@ pub(crate) enum LockError {
 /// A step of the lock-down that is a call of the kernel.
 #[derive(Clone, Debug)]
 pub(crate) enum LockStep {
+    JoinCgroup(PathBuf),
     SocketPair,
     Fork,
     RedirectStreams,
@@ -77,6 +81,7 @@ impl fmt::Display for LockStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             LockStep::SetLimit(name) => return write!(f, "the limit {name}"),
+            LockStep::JoinCgroup(path) => return write!(f, "joining the cgroup {}", path.display()),
             LockStep::Hide(path) => return write!(f, "hiding {}", path.display()),
             LockStep::Show(path) => return write!(f, "showing {}", path.display()),
             LockStep::ShowReadOnly(path) => return write!(f, "showing {} read only", path.display()),

@@ -1,4 +1,7 @@
 //! The system call filter (seccomp). Every call that is not listed is refused, including calls of future kernels.
+//!
+//! Calls with several operations are listed with the operations that are allowed (`fcntl`) or with the bits that are not
+//! (`mmap`). `prctl`, `ioctl` and `clone` are not allowed with any argument.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,6 +19,13 @@ const AUDIT_ARCHITECTURE: u32 = 0xc000_00b7;
 const CALL_OFFSET: u32 = 0;
 const ARCH_OFFSET: u32 = 4;
 const FIRST_ARGUMENT_OFFSET: u32 = 16;
+const ARGUMENT_BYTES: u32 = 8;
+
+/// Position of the command of `fcntl` among its arguments, and of the command's own argument.
+const FCNTL_COMMAND: u32 = 1;
+const FCNTL_VALUE: u32 = 2;
+/// Position of the protection of `mmap` and `mprotect`.
+const MEMORY_PROTECTION: u32 = 2;
 
 /// Result of calls that are not listed.
 const REFUSED_ACTION: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
@@ -26,9 +36,7 @@ const UNKNOWN_ACTION: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 const COMPUTE_CALLS: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_write,
-    libc::SYS_mmap,
     libc::SYS_munmap,
-    libc::SYS_mprotect,
     libc::SYS_mremap,
     libc::SYS_brk,
     libc::SYS_madvise,
@@ -65,7 +73,6 @@ const INTERPRETER_CALLS: &[c_long] = &[
     libc::SYS_getcwd,
     libc::SYS_dup,
     libc::SYS_dup3,
-    libc::SYS_fcntl,
     libc::SYS_ppoll,
     libc::SYS_pselect6,
     libc::SYS_nanosleep,
@@ -89,6 +96,10 @@ const INTERPRETER_CALLS: &[c_long] = &[
     libc::SYS_membarrier,
 ];
 
+/// The operation of `arch_prctl` with which libc sets up the memory of a thread.
+#[cfg(target_arch = "x86_64")]
+const ARCH_SET_FS: libc::c_int = 0x1002;
+
 /// Older equivalents of these calls, which aarch64 never had.
 #[cfg(target_arch = "x86_64")]
 const LEGACY_CALLS: &[c_long] = &[
@@ -102,10 +113,26 @@ const LEGACY_CALLS: &[c_long] = &[
     libc::SYS_poll,
     libc::SYS_select,
     libc::SYS_time,
-    libc::SYS_arch_prctl,
 ];
 #[cfg(target_arch = "aarch64")]
 const LEGACY_CALLS: &[c_long] = &[];
+
+/// Commands of `fcntl` that copy a descriptor or describe it. The others reach further: a signal to another process
+/// (`F_SETOWN` with `F_SETSIG`), the size of a pipe, leases, notifications.
+const DESCRIPTOR_COMMANDS: &[libc::c_int] =
+    &[libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
+
+/// The call with which the runner tells the launcher that untrusted code comes next. The launcher never performs it.
+pub(crate) const END_OF_START_CALL: c_long = libc::SYS_sync;
+
+/// The answer to a request for executable memory. Memory that is also writable is refused in each case.
+#[derive(Clone, Copy)]
+enum ExecutableMemory {
+    /// Never: the program is complete.
+    Refused,
+    /// The launcher decides, which permits it until untrusted code runs: an interpreter loads libraries.
+    Reported,
+}
 
 /// A filter under construction.
 pub(crate) struct SyscallFilter {
@@ -126,22 +153,29 @@ impl SyscallFilter {
     pub(crate) fn for_expressions() -> SyscallFilter {
         let mut filter = SyscallFilter::new();
         filter.allow_calls(COMPUTE_CALLS);
+        filter.add_memory_rules(ExecutableMemory::Refused);
         filter.allow_calls(&[libc::SYS_setitimer]);
         filter.return_action(REFUSED_ACTION);
         filter
     }
 
     /// Filter of an interpreter. Every exec is reported to the launcher, which permits the one that starts the
-    /// interpreter.
+    /// interpreter. So is executable memory, which the launcher permits until the runner ends the start.
     pub(crate) fn for_interpreter() -> SyscallFilter {
         let mut filter = SyscallFilter::new();
         filter.allow_calls(COMPUTE_CALLS);
         filter.allow_calls(INTERPRETER_CALLS);
         filter.allow_calls(LEGACY_CALLS);
+        filter.add_memory_rules(ExecutableMemory::Reported);
+        filter.add_descriptor_rule();
         filter.add_rule(libc::SYS_execve, libc::SECCOMP_RET_USER_NOTIF);
+        filter.add_rule(END_OF_START_CALL, libc::SECCOMP_RET_USER_NOTIF);
         // There is no socket to send on, except the one that transfers the listener and is closed by exec.
         filter.add_rule(libc::SYS_sendmsg, libc::SECCOMP_RET_ALLOW);
-        filter.allow_on_self(libc::SYS_prlimit64);
+        // On the process itself.
+        filter.allow_with_argument(libc::SYS_prlimit64, 0, &[0]);
+        #[cfg(target_arch = "x86_64")]
+        filter.allow_with_argument(libc::SYS_arch_prctl, 0, &[ARCH_SET_FS]);
         // Interpreters and libc probe these calls and continue without them.
         filter.add_rule(libc::SYS_ioctl, libc::SECCOMP_RET_ERRNO | libc::ENOTTY as u32);
         filter.add_rule(libc::SYS_clone3, UNKNOWN_ACTION);
@@ -171,13 +205,72 @@ impl SyscallFilter {
         self.return_action(answer);
     }
 
-    /// Permits a call on the process itself, which is when its first argument is 0.
-    fn allow_on_self(&mut self, call: c_long) {
-        self.jump_if_equal(call as u32, 0, 4);
-        self.load_word(FIRST_ARGUMENT_OFFSET);
-        self.jump_if_equal(0, 0, 1);
-        self.return_action(libc::SECCOMP_RET_ALLOW);
-        self.return_action(REFUSED_ACTION);
+    /// Adds a rule whose result depends on arguments: `decide` adds instructions that return a result in each case.
+    fn add_rule_with_arguments(&mut self, call: c_long, decide: impl FnOnce(&mut SyscallFilter)) {
+        let jump = self.program.len();
+        self.jump_if_equal(call as u32, 0, 0);
+        decide(self);
+        let length = self.program.len() - jump - 1;
+        debug_assert!(length <= usize::from(u8::MAX), "a jump over {length} instructions");
+        self.program[jump].jf = length as u8;
+    }
+
+    /// Loads the lower half of an argument. Each argument that a rule looks at is an `int` in the kernel, or has no
+    /// meaning in its upper half, so the upper half changes nothing.
+    fn load_argument(&mut self, position: u32) {
+        self.load_word(FIRST_ARGUMENT_OFFSET + position * ARGUMENT_BYTES);
+    }
+
+    /// Permits a call if an argument has one of these values.
+    fn allow_with_argument(&mut self, call: c_long, position: u32, values: &[libc::c_int]) {
+        self.add_rule_with_arguments(call, |filter| {
+            filter.load_argument(position);
+            filter.allow_loaded(values);
+            filter.return_action(REFUSED_ACTION);
+        });
+    }
+
+    /// Permits the call if the loaded argument has one of these values.
+    fn allow_loaded(&mut self, values: &[libc::c_int]) {
+        for value in values {
+            self.jump_if_equal(*value as u32, 0, 1);
+            self.return_action(libc::SECCOMP_RET_ALLOW);
+        }
+    }
+
+    /// Returns a result if the loaded argument has one of these bits.
+    fn return_if_any_bit(&mut self, bits: libc::c_int, answer: u32) {
+        self.push_instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, bits as u32);
+        self.return_action(answer);
+    }
+
+    /// Permits the harmless commands of `fcntl`. Status flags may be set, except for `O_ASYNC`, which sends signals.
+    fn add_descriptor_rule(&mut self) {
+        self.add_rule_with_arguments(libc::SYS_fcntl, |filter| {
+            filter.load_argument(FCNTL_COMMAND);
+            filter.allow_loaded(DESCRIPTOR_COMMANDS);
+            filter.jump_if_equal(libc::F_SETFL as u32, 1, 0);
+            filter.return_action(REFUSED_ACTION);
+            filter.load_argument(FCNTL_VALUE);
+            filter.return_if_any_bit(libc::O_ASYNC, REFUSED_ACTION);
+            filter.return_action(libc::SECCOMP_RET_ALLOW);
+        });
+    }
+
+    /// Permits memory that is not executable. Memory is never both writable and executable.
+    fn add_memory_rules(&mut self, executable: ExecutableMemory) {
+        for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+            self.add_rule_with_arguments(call, |filter| {
+                filter.load_argument(MEMORY_PROTECTION);
+                filter.push_instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 1, 0, libc::PROT_EXEC as u32);
+                filter.return_action(libc::SECCOMP_RET_ALLOW);
+                filter.return_if_any_bit(libc::PROT_WRITE, REFUSED_ACTION);
+                filter.return_action(match executable {
+                    ExecutableMemory::Refused => REFUSED_ACTION,
+                    ExecutableMemory::Reported => libc::SECCOMP_RET_USER_NOTIF,
+                });
+            });
+        }
     }
 
     fn allow_calls(&mut self, calls: &[c_long]) {
@@ -199,84 +292,5 @@ impl SyscallFilter {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Result of a filter for a call, computed by running its program as the kernel would.
-    fn run_filter(filter: &SyscallFilter, architecture: u32, call: c_long, first: u32) -> u32 {
-        let (mut at, mut loaded) = (0, 0);
-        loop {
-            let sock_filter { code, jt, jf, k } = filter.program[at];
-            at += 1;
-            match u32::from(code) {
-                code if code == libc::BPF_RET | libc::BPF_K => return k,
-                code if code == libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K => {
-                    at += usize::from(if loaded == k { jt } else { jf });
-                }
-                _ => {
-                    loaded = [(CALL_OFFSET, call as u32), (ARCH_OFFSET, architecture), (FIRST_ARGUMENT_OFFSET, first)]
-                        .iter()
-                        .find(|(offset, _)| *offset == k)
-                        .expect("a known offset")
-                        .1
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_not_named_is_refused() {
-        let filter = SyscallFilter::for_interpreter();
-        let dangerous = [
-            libc::SYS_socket,
-            libc::SYS_connect,
-            libc::SYS_clone,
-            libc::SYS_ptrace,
-            libc::SYS_mount,
-            libc::SYS_unshare,
-            libc::SYS_setns,
-            libc::SYS_bpf,
-            libc::SYS_io_uring_setup,
-            libc::SYS_keyctl,
-            libc::SYS_process_vm_readv,
-            libc::SYS_memfd_create,
-            libc::SYS_execveat,
-            libc::SYS_kill,
-            libc::SYS_tgkill,
-            libc::SYS_prctl,
-            libc::SYS_userfaultfd,
-            libc::SYS_perf_event_open,
-            libc::SYS_pidfd_open,
-            // A call of a future kernel, and one of the x32 interface.
-            9999,
-            0x4000_0000,
-        ];
-        for call in dangerous {
-            assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, call, 0), REFUSED_ACTION, "{call}");
-            assert_eq!(
-                run_filter(&SyscallFilter::for_expressions(), AUDIT_ARCHITECTURE, call, 0),
-                REFUSED_ACTION,
-                "{call}"
-            );
-        }
-        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, libc::SYS_clone3, 0), UNKNOWN_ACTION);
-        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, libc::SYS_execve, 0), libc::SECCOMP_RET_USER_NOTIF);
-        assert_eq!(
-            run_filter(&SyscallFilter::for_expressions(), AUDIT_ARCHITECTURE, libc::SYS_execve, 0),
-            REFUSED_ACTION
-        );
-        assert_eq!(
-            run_filter(&SyscallFilter::for_expressions(), AUDIT_ARCHITECTURE, libc::SYS_openat, 0),
-            REFUSED_ACTION
-        );
-        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE ^ 1, libc::SYS_read, 0), libc::SECCOMP_RET_KILL_PROCESS);
-    }
-
-    #[test]
-    fn limits_are_asked_of_the_process_itself_only() {
-        let filter = SyscallFilter::for_interpreter();
-        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, libc::SYS_prlimit64, 0), libc::SECCOMP_RET_ALLOW);
-        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, libc::SYS_prlimit64, 1), REFUSED_ACTION);
-        assert_eq!(run_filter(&filter, AUDIT_ARCHITECTURE, libc::SYS_read, 7), libc::SECCOMP_RET_ALLOW);
-    }
-}
+#[path = "filter_tests.rs"]
+mod tests;

@@ -1,6 +1,7 @@
 //! Resource limits of a worker, and the user it runs as.
 
 use std::io;
+use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
@@ -10,16 +11,45 @@ use super::error::{LockError, LockStep};
 /// Id of the unprivileged user `nobody`.
 pub(crate) const NOBODY_ID: u32 = 65534;
 
-/// Changes to `nobody` if the process is root. This drops all capabilities.
-pub(crate) fn leave_root() -> io::Result<()> {
+/// The first of the user ids of workers. They are above the ranges that systemd, containers and directory services
+/// allocate, and below 2^31.
+const FIRST_WORKER_ID: u32 = 2_100_000_000;
+
+/// The user id of the worker with a process id, which no other process has: process ids of the machine are unique, and
+/// at most 2^22.
+pub(crate) fn worker_id(process: u32) -> u32 {
+    FIRST_WORKER_ID + process
+}
+
+/// Becomes the user `id` if the process is root, which drops all capabilities. Where this id does not exist, as in some
+/// containers, the user is `nobody`. Returns whether the process has its own user.
+pub(crate) fn leave_root(id: u32) -> io::Result<bool> {
     if !geteuid().is_root() {
-        return Ok(());
+        return Ok(false);
     }
-    let (uid, gid) = (rustix::fs::Uid::from_raw(NOBODY_ID), rustix::fs::Gid::from_raw(NOBODY_ID));
+    if become_user(id).is_ok() {
+        return Ok(true);
+    }
+    become_user(NOBODY_ID).map(|()| false)
+}
+
+fn become_user(id: u32) -> io::Result<()> {
+    let (uid, gid) = (rustix::fs::Uid::from_raw(id), rustix::fs::Gid::from_raw(id));
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
     Ok(())
+}
+
+/// Makes the kernel end this process, and those that it starts, before others when memory runs out.
+pub(crate) fn prefer_as_victim() -> io::Result<()> {
+    std::fs::write("/proc/self/oom_score_adj", "1000")
+}
+
+/// Moves the process, and those that it will start, into a cgroup.
+pub(crate) fn join_cgroup(folder: &Path) -> Result<(), LockError> {
+    // 0 means the process that writes.
+    LockStep::JoinCgroup(folder.to_owned()).check(std::fs::write(folder.join("cgroup.procs"), "0"))
 }
 
 fn set_limit(resource: Resource, name: &'static str, value: u64) -> Result<(), LockError> {

@@ -45,13 +45,31 @@ pub(crate) fn set_no_new_privileges() -> io::Result<()> {
     Ok(())
 }
 
+/// The signal that ends a process at [`exit_after_cpu_time`].
+pub(crate) const CPU_TIME_SIGNAL: libc::c_int = libc::SIGPROF;
+
 /// Ends the process after `after` of real time, whatever it is doing; zero cancels the timer.
 pub(crate) fn exit_after(after: Duration) -> io::Result<()> {
+    set_timer(libc::ITIMER_REAL, after)
+}
+
+/// Ends the process after `after` of its CPU time, in user mode and in the kernel; zero cancels the timer.
+pub(crate) fn exit_after_cpu_time(after: Duration) -> io::Result<()> {
+    set_timer(libc::ITIMER_PROF, after)
+}
+
+/// Makes the signal of [`exit_after_cpu_time`] end the process, whatever it inherited.
+pub(crate) fn reset_cpu_time_signal() {
+    // SAFETY: the default action runs no code of this program.
+    unsafe { libc::signal(CPU_TIME_SIGNAL, libc::SIG_DFL) };
+}
+
+fn set_timer(which: libc::c_int, after: Duration) -> io::Result<()> {
     let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let once = libc::timeval { tv_sec: after.as_secs() as i64, tv_usec: i64::from(after.subsec_micros()) };
     let timer = libc::itimerval { it_interval: none, it_value: once };
     // SAFETY: `timer` outlives the call, and the old value is not asked for.
-    check_result(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) }.into())?;
+    check_result(unsafe { libc::setitimer(which as _, &timer, std::ptr::null_mut()) }.into())?;
     Ok(())
 }
 

@@ -91,6 +91,9 @@ pub enum MessageError {
     /// The result of a block has another shape.
     #[error("it is not a result")]
     NotAResult,
+    /// Only the start of a process sends this message, before there is a block.
+    #[error("it does not belong to a block")]
+    NotFromBlock,
     /// The message is of no known kind.
     #[error("it is not a known message")]
     Unknown,

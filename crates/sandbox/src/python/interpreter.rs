@@ -16,6 +16,7 @@ use super::process::BlockProcess;
 use crate::config::SandboxConfig;
 use crate::error::UnavailableError;
 use crate::lock::jail::JailView;
+use crate::lock::report::LockReport;
 
 /// Timeout of the probe; the interpreter may be a wrapper script that searches for one.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -24,8 +25,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) struct PythonInterpreter {
     pub(super) version: String,
     pub(super) view: JailView,
-    /// Description of its isolation.
-    pub(super) isolation: String,
+    /// The protections of its processes.
+    pub(super) lock_report: LockReport,
     /// The runner, compiled for it.
     pub(super) codes: Vec<u8>,
 }
@@ -81,11 +82,11 @@ impl InterpreterPool {
 
     /// Tries one interpreter by starting it in the sandbox. The process is kept for the first block.
     async fn try_interpreter(&self, path: &Path) -> Result<Arc<PythonInterpreter>, InterpreterError> {
-        let mut interpreter = probe_interpreter(path).await?;
+        let mut interpreter = probe_interpreter(path, &self.config).await?;
         let mut process =
             BlockProcess::start_interpreter(&self.config, &interpreter).await.map_err(InterpreterError::Io)?;
         process.wait_until_ready().await?;
-        interpreter.isolation.clone_from(&process.isolation);
+        interpreter.lock_report.clone_from(&process.lock_report);
         lock_idle(&self.idle).waiting.push(process);
         Ok(Arc::new(interpreter))
     }
@@ -132,13 +133,14 @@ impl InterpreterPool {
 }
 
 /// Queries the files and folders that an interpreter consists of. Only our own code runs here.
-async fn probe_interpreter(path: &Path) -> Result<PythonInterpreter, InterpreterError> {
+async fn probe_interpreter(path: &Path, config: &SandboxConfig) -> Result<PythonInterpreter, InterpreterError> {
     let mut command = Command::new(path);
     command.args(["-I", "-S", "-B", "-c", include_str!("probe.py")]).kill_on_drop(true).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(InterpreterError::Io)?;
     let sources = serde_json::json!({
         "runner": include_str!("runner.py"), "aio": include_str!("aio.py"), "web": include_str!("web.py"),
+        "extra": config.extra_modules.join(" "),
     });
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(sources.to_string().as_bytes()).await;
@@ -152,7 +154,7 @@ async fn probe_interpreter(path: &Path) -> Result<PythonInterpreter, Interpreter
         return Err(InterpreterError::TooOld { version: probed.version });
     }
     let codes = decode_hex(&probed.codes).ok_or(InterpreterError::InvalidReport)?;
-    Ok(PythonInterpreter { version: probed.version, view: probed.view, isolation: String::new(), codes })
+    Ok(PythonInterpreter { version: probed.version, view: probed.view, lock_report: LockReport::default(), codes })
 }
 
 /// Decodes hexadecimal text.

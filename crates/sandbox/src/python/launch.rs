@@ -21,11 +21,12 @@ use rustix::process::{
     setsid, waitpid,
 };
 
-use super::wire::LaunchMessage;
+use super::wire::{HeldMessage, LaunchMessage};
 use crate::frame::{self, PLAIN_MARK};
 use crate::lock::error::{LockError, LockStep};
-use crate::lock::filter::SyscallFilter;
+use crate::lock::filter::{END_OF_START_CALL, SyscallFilter};
 use crate::lock::raw::{self, ForkSide};
+use crate::lock::report::LockReport;
 use crate::lock::{files, jail, limits};
 
 /// The exit code of an interpreter that was ended by a signal is this plus the signal's number.
@@ -74,22 +75,27 @@ impl io::Write for PlainWriter<'_> {
 
 /// Reports on the channel what is missing.
 fn report_missing(launch: &LaunchMessage, channel: BorrowedFd<'_>, missing: &LockError) {
-    send_message(launch, channel, "missing", &missing.to_string());
-}
-
-fn send_message(launch: &LaunchMessage, channel: BorrowedFd<'_>, what: &str, text: &str) {
-    let report = serde_json::json!({ what: text }).to_string();
+    let report = serde_json::json!({ "missing": missing.to_string() }).to_string();
     let _ = frame::write_frame(PlainWriter(channel), &launch.mark, report.as_bytes());
 }
 
 /// Locks down and forks. Does not return in the child.
 fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), LockError> {
+    launch.cgroup.as_deref().map_or(Ok(()), limits::join_cgroup)?;
+    let mut report = LockReport {
+        cgroup: launch.cgroup.as_ref().map(|folder| folder.display().to_string()),
+        kill_preference_missing: limits::prefer_as_victim().err().map(|error| error.to_string()),
+        // The interpreter's id in its own namespace is another one.
+        user_id: limits::worker_id(std::process::id()),
+        ..LockReport::default()
+    };
     let _ = setsid();
     // Isolated by namespaces, or by Landlock if those are not permitted: one of them must work.
-    let namespaces = match launch.namespaces {
+    let namespaces = match launch.kernel.namespaces {
         true => jail::leave_namespaces().and_then(|()| jail::enter_jail(&launch.view)),
         false => Err(LockError::NamespacesOff),
     };
+    report.namespaces_missing = namespaces.as_ref().err().map(ToString::to_string);
     let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let (ours, theirs) = LockStep::SocketPair.check(pair)?;
     // A number above those that the interpreter uses.
@@ -98,12 +104,8 @@ fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), LockError
         ForkSide::Parent(child) => {
             drop(theirs);
             match receive_listener(&ours) {
-                Some(listener) => {
-                    let held = match namespaces {
-                        Ok(()) => "namespaces".to_owned(),
-                        Err(missing) => format!("Landlock; namespaces: {missing}"),
-                    };
-                    send_message(launch, rustix::stdio::stdout(), "held", &held);
+                Some((listener, report)) => {
+                    let _ = frame::write_frame(PlainWriter(rustix::stdio::stdout()), &launch.mark, &report);
                     Ok((child, listener))
                 }
                 // The child has reported the reason on the channel.
@@ -112,7 +114,7 @@ fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), LockError
         }
         ForkSide::Child => {
             drop(ours);
-            let error = become_interpreter(launch, namespaces, &theirs);
+            let error = become_interpreter(launch, Lockdown { namespaces, report }, &theirs);
             // The standard streams still belong to the channel; nothing was executed.
             report_missing(launch, CHANNEL_OUT.get().map_or(rustix::stdio::stdout(), AsFd::as_fd), &error);
             std::process::exit(1)
@@ -123,24 +125,24 @@ fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), LockError
 /// Write end of the channel, once the standard streams are redirected.
 static CHANNEL_OUT: std::sync::OnceLock<OwnedFd> = std::sync::OnceLock::new();
 
+/// What the launcher has set up for the interpreter.
+struct Lockdown {
+    namespaces: Result<(), LockError>,
+    report: LockReport,
+}
+
 /// Drops all privileges and executes the interpreter. Returns what is missing if that fails.
-fn become_interpreter(launch: &LaunchMessage, namespaces: Result<(), LockError>, listener_to: &OwnedFd) -> LockError {
-    if let Err(error) = lock_down(launch, namespaces, listener_to) {
+fn become_interpreter(launch: &LaunchMessage, lockdown: Lockdown, listener_to: &OwnedFd) -> LockError {
+    if let Err(error) = lock_down(launch, lockdown, listener_to) {
         return error;
     }
     LockStep::Start(launch.view.interpreter.clone()).into_error(interpreter_command(launch).exec())
 }
 
-fn lock_down(
-    launch: &LaunchMessage,
-    namespaces: Result<(), LockError>,
-    listener_to: &OwnedFd,
-) -> Result<(), LockError> {
+fn lock_down(launch: &LaunchMessage, lockdown: Lockdown, listener_to: &OwnedFd) -> Result<(), LockError> {
+    let Lockdown { namespaces, mut report } = lockdown;
     LockStep::RedirectStreams.check(redirect_streams())?;
-    LockStep::LeaveRoot.check(limits::leave_root())?;
-    if geteuid().is_root() {
-        return Err(LockError::StillRoot);
-    }
+    leave_root(&mut report)?;
     let _ = rustix::thread::set_capabilities(
         None,
         rustix::thread::CapabilitySets {
@@ -153,21 +155,32 @@ fn lock_down(
     // nothing permits the exec below.
     LockStep::SetDeathSignal.check(set_parent_process_death_signal(Some(Signal::KILL)))?;
     LockStep::SetNoNewPrivileges.check(raw::set_no_new_privileges())?;
-    restrict_files(&launch.view, namespaces)?;
+    report.landlock_abi = restrict_files(launch, namespaces)?;
     limits::set_interpreter_limits(launch.memory_bytes, launch.cpu_seconds)?;
     let installed = SyscallFilter::for_interpreter().install_with_listener();
     let listener = LockStep::InstallFilterWithListener.check(installed)?;
-    LockStep::SendListener.check(send_listener(listener_to, &listener))
+    LockStep::SendListener.check(send_listener(listener_to, &listener, report))
 }
 
-/// Restricts the visible files with Landlock, which may fail only if the process is in namespaces of its own.
-fn restrict_files(view: &jail::JailView, namespaces: Result<(), LockError>) -> Result<(), LockError> {
+/// Becomes an unprivileged user, if possible one of its own.
+fn leave_root(report: &mut LockReport) -> Result<(), LockError> {
+    report.has_own_user = LockStep::LeaveRoot.check(limits::leave_root(report.user_id))?;
+    if !report.has_own_user {
+        report.user_id = geteuid().as_raw();
+    }
+    if geteuid().is_root() { Err(LockError::StillRoot) } else { Ok(()) }
+}
+
+/// Restricts the visible files with Landlock, which may fail only if the process is in namespaces of its own. Returns
+/// the version of Landlock.
+fn restrict_files(launch: &LaunchMessage, namespaces: Result<(), LockError>) -> Result<u32, LockError> {
+    let (view, newest) = (&launch.view, launch.kernel.landlock_abi);
     let Err(namespaces) = namespaces else {
-        let _ = files::allow_only([std::path::Path::new("/")].into_iter(), executable_paths(view));
-        return Ok(());
+        let root = [std::path::Path::new("/")].into_iter();
+        return Ok(files::allow_only(newest, root, executable_paths(view)).unwrap_or(0));
     };
     let read = view.files.iter().chain(&view.folders).map(std::path::PathBuf::as_path);
-    files::allow_only(read, executable_paths(view))
+    files::allow_only(newest, read, executable_paths(view))
         .map_err(|landlock| LockError::NotIsolated { namespaces: Box::new(namespaces), landlock: Box::new(landlock) })
 }
 
@@ -202,27 +215,57 @@ fn redirect_streams() -> io::Result<()> {
     raw::duplicate_descriptor(nothing.as_fd(), 0)
 }
 
-fn send_listener(over: &OwnedFd, listener: &OwnedFd) -> io::Result<()> {
+/// Maximum size of a report of the lock-down, in bytes.
+const MAX_REPORT_BYTES: usize = 4 << 10;
+
+/// Hands over the listener, with the report as the interpreter's first frame.
+fn send_listener(over: &OwnedFd, listener: &OwnedFd, held: LockReport) -> io::Result<()> {
+    let report = serde_json::to_vec(&HeldMessage { held })?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let descriptors = [listener.as_fd()];
     ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-    sendmsg(over, &[IoSlice::new(b"l")], &mut ancillary, SendFlags::empty())?;
+    sendmsg(over, &[IoSlice::new(&report)], &mut ancillary, SendFlags::empty())?;
     Ok(())
 }
 
-fn receive_listener(from: &OwnedFd) -> Option<OwnedFd> {
+fn receive_listener(from: &OwnedFd) -> Option<(OwnedFd, Vec<u8>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    recvmsg(from, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
-    ancillary.drain().find_map(|message| match message {
+    let mut report = vec![0; MAX_REPORT_BYTES];
+    let received = recvmsg(from, &mut [IoSliceMut::new(&mut report)], &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
+    report.truncate(received.bytes);
+    let listener = ancillary.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
-    })
+    })?;
+    Some((listener, report))
 }
 
-/// Permits the first exec, refuses all others, and waits until either side ends.
+/// Decides about the calls that the filter reports.
+#[derive(Default)]
+struct CallDecisions {
+    has_started: bool,
+    runs_untrusted_code: bool,
+}
+
+impl CallDecisions {
+    /// Permits the first exec, and executable memory until the runner ends the start.
+    fn is_allowed(&mut self, call: libc::c_long) -> bool {
+        match call {
+            libc::SYS_execve => !std::mem::replace(&mut self.has_started, true),
+            libc::SYS_mmap | libc::SYS_mprotect => !self.runs_untrusted_code,
+            // The runner's message, which is not performed.
+            END_OF_START_CALL => {
+                self.runs_untrusted_code = true;
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Decides about reported calls, and waits until either side ends.
 fn supervise_child(child: Pid, listener: &OwnedFd) -> ExitCode {
     let Ok(process) = pidfd_open(child, PidfdFlags::empty()) else { return ExitCode::FAILURE };
     let channel = rustix::stdio::stdin();
@@ -233,7 +276,7 @@ fn supervise_child(child: Pid, listener: &OwnedFd) -> ExitCode {
     };
     let _ = raw::duplicate_descriptor(nothing.as_fd(), 1);
     let _ = raw::duplicate_descriptor(nothing.as_fd(), 2);
-    let mut execs = 0;
+    let mut decisions = CallDecisions::default();
     loop {
         let mut polled = [
             PollFd::from_borrowed_fd(channel, PollFlags::empty()),
@@ -250,8 +293,7 @@ fn supervise_child(child: Pid, listener: &OwnedFd) -> ExitCode {
         }
         if asks.contains(PollFlags::IN) {
             if let Ok(call) = raw::receive_call(listener.as_fd()) {
-                execs += 1;
-                let _ = raw::decide_call(listener.as_fd(), &call, execs == 1 && call.call == libc::SYS_execve);
+                let _ = raw::decide_call(listener.as_fd(), &call, decisions.is_allowed(call.call));
             }
         } else if ended.contains(PollFlags::IN) {
             return exit_code_of(child);

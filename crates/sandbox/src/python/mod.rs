@@ -12,6 +12,7 @@ mod requests;
 mod wire;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flowloom_core::effect::{PythonReply, PythonRequest};
 use flowloom_runtime::effects::{EffectContext, SandboxHost};
@@ -19,8 +20,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::config::SandboxConfig;
+use crate::config::{Protection, SandboxConfig};
 use crate::error::{SandboxError, UnavailableError};
+use error::MessageError;
 use interpreter::InterpreterPool;
 pub(crate) use launch::run_launcher;
 use process::{BlockProcess, ProcessMessage};
@@ -47,16 +49,26 @@ impl BlockRunner {
         let found = self.interpreters.get_interpreter().await.map_err(|error| error.to_string())?;
         let bounds = &self.config.python;
         let (seconds, mebibytes) = (bounds.timeout.as_secs_f64(), bounds.memory_bytes >> 20);
-        let (version, path, held) = (&found.version, found.view.interpreter.display(), &found.isolation);
+        let (version, path) = (&found.version, found.view.interpreter.display());
+        let held = found.lock_report.describe_isolation();
         Ok(format!("works: Python {version} at {path}, {seconds} s, {mebibytes} MiB, seccomp, {held}"))
     }
 
-    /// Runs a block.
+    /// The protections of blocks on this machine; empty if none can run.
+    pub(crate) async fn list_protections(&self) -> Vec<Protection> {
+        match self.interpreters.get_interpreter().await {
+            Ok(found) => found.lock_report.list_protections(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Runs a block for at most `limit`, not counting the time that it waits for its run.
     pub(crate) async fn run_block(
         &self,
         request: &PythonRequest,
         host: &dyn SandboxHost,
         context: &EffectContext,
+        limit: Duration,
     ) -> Result<PythonReply, SandboxError> {
         let _turn = self.turns.acquire().await.map_err(|_| UnavailableError::Closed)?;
         let (mut process, is_ready) = self.interpreters.take_process().await?;
@@ -68,7 +80,7 @@ impl BlockRunner {
             // Starting up does not count as the block's time. The block is in the pipe already, so it starts at once.
             process.wait_until_ready().await.map_err(UnavailableError::from)?;
         }
-        let done = self.serve_block(&mut process, host).await;
+        let done = self.serve_block(&mut process, host, limit).await;
         // The next interpreter is started only after this one ends, because this may be the last block.
         drop(process);
         self.interpreters.refill_idle();
@@ -80,9 +92,10 @@ impl BlockRunner {
         &self,
         process: &mut BlockProcess,
         host: &dyn SandboxHost,
+        limit: Duration,
     ) -> Result<PythonReply, SandboxError> {
         let bounds = &self.config.python;
-        let mut left = bounds.timeout;
+        let mut left = limit;
         let mut count = 0;
         let mut requests = FuturesUnordered::new();
         loop {
@@ -96,14 +109,14 @@ impl BlockRunner {
                 }
                 came = process.next_message(), if requests.len() < MAX_CONCURRENT_REQUESTS => Some(came),
                 () = tokio::time::sleep(left), if waits_for_itself => {
-                    return Err(SandboxError::BlockTimeExceeded { limit_ms: bounds.timeout.as_millis() });
+                    return Err(SandboxError::BlockTimeExceeded { limit_ms: limit.as_millis() });
                 }
             };
             if waits_for_itself {
                 left = left.saturating_sub(since.elapsed());
             }
             match came {
-                None | Some(ProcessMessage::Message(InterpreterMessage::Ready | InterpreterMessage::Isolation(_))) => {}
+                None => {}
                 Some(ProcessMessage::Message(InterpreterMessage::Done(reply))) => return Ok(reply),
                 Some(ProcessMessage::Message(InterpreterMessage::Failed(why, message))) => {
                     return Err(self.block_failure(why, message));
@@ -115,9 +128,10 @@ impl BlockRunner {
                     }
                     requests.push(requests::perform_request(host, id, question));
                 }
-                Some(ProcessMessage::Message(InterpreterMessage::Missing(missing))) => {
-                    return Err(UnavailableError::NotLockedDown { missing }.into());
-                }
+                // The process has started long ago, so this is the block's own text.
+                Some(ProcessMessage::Message(
+                    InterpreterMessage::Ready | InterpreterMessage::LockedDown(_) | InterpreterMessage::Missing(_),
+                )) => return Err(SandboxError::InvalidMessage(MessageError::NotFromBlock)),
                 Some(ProcessMessage::Invalid(error)) => return Err(SandboxError::InvalidMessage(error)),
                 Some(ProcessMessage::End) => return Err(SandboxError::BlockEnded(process.find_end().await)),
             }

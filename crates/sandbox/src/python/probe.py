@@ -3,14 +3,20 @@
 import importlib, json, marshal, os, struct, sys
 
 sources = json.load(sys.stdin)
-# Modules with shared libraries of their own; missing ones are ignored.
-for name in ("_hashlib", "_decimal", "_uuid", "_json", "_struct", "_datetime", "_random", "_statistics", "_zoneinfo",
-             "_bisect", "_heapq", "_csv", "_asyncio", "_contextvars", "_pickle", "math", "cmath", "zlib", "select",
-             "unicodedata", "binascii", "array", "_blake2", "_sha2", "_md5", "_sha1", "_sha3", "_sha256", "_sha512"):
+# Modules with shared libraries of their own that blocks may need; missing ones are ignored. The runner imports them
+# before it runs a block, because no library can be loaded after that. `extra` is for tests.
+extensions = ("_bisect _blake2 _codecs_cn _codecs_hk _codecs_iso2022 _codecs_jp _codecs_kr _codecs_tw _contextvars _csv "
+              "_datetime _decimal _hashlib _heapq _json _md5 _multibytecodec _opcode _pickle _posixsubprocess _queue "
+              "_random _sha1 _sha2 _sha256 _sha3 _sha512 _statistics _struct _typing _uuid _zoneinfo array binascii cmath "
+              "fcntl grp math select unicodedata zlib").split()
+libraries = []
+for name in extensions + sources.pop("extra").split():
     try:
-        importlib.import_module(name)
+        module = importlib.import_module(name)
     except ImportError:
-        pass
+        continue
+    if (getattr(module, "__file__", None) or "").endswith(".so"):
+        libraries.append(name)
 
 with open("/proc/self/maps") as maps:
     files = {line.split(None, 5)[5].strip() for line in maps if "/" in line and "x" in line.split(None, 2)[1]}
@@ -54,6 +60,7 @@ if os.path.isdir(zones):
     folders.append(os.path.realpath(zones))
 masked = [os.path.join(stdlib, name) for name in ("site-packages", "dist-packages", "test")]
 codes = {name: compile(text, "<" + name + ">", "exec", dont_inherit=True) for name, text in sources.items()}
+codes["libraries"] = libraries
 
 json.dump({
     "version": sys.version.split()[0],

@@ -19,8 +19,9 @@ use super::error::{InterpreterError, MessageError, ProcessEnd};
 use super::interpreter::PythonInterpreter;
 use super::wire::{BlockMessage, HelloMessage, InterpreterMessage, LaunchMessage};
 use crate::PYTHON_WORKER;
-use crate::config::{Isolation, SandboxConfig};
+use crate::config::SandboxConfig;
 use crate::frame::{self, FrameMark, FrameReader, PLAIN_MARK};
+use crate::lock::report::LockReport;
 
 /// Timeout for starting an interpreter, on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,8 +39,8 @@ pub(super) struct BlockProcess {
     from: FrameReader<ChildStdout>,
     log: JoinHandle<Vec<u8>>,
     mark: FrameMark,
-    /// Description of its isolation, once it has started.
-    pub(super) isolation: String,
+    /// Its protections, once it has started.
+    pub(super) lock_report: LockReport,
     /// Data still to be written. It is written while frames are read, so that neither side blocks forever.
     out: VecDeque<u8>,
 }
@@ -68,7 +69,8 @@ impl BlockProcess {
             mark,
             memory_bytes: bounds.memory_bytes,
             cpu_seconds: bounds.timeout.as_secs() + SPARE_CPU_SECONDS,
-            namespaces: config.isolation == Isolation::Best,
+            kernel: config.kernel,
+            cgroup: config.cgroup.clone(),
         };
         let mut command = Command::new(&config.worker);
         command.arg(PYTHON_WORKER).env_clear().current_dir("/").process_group(0);
@@ -81,7 +83,8 @@ impl BlockProcess {
         let from = FrameReader::new(from, mark, bounds.output_bytes + (64 << 10));
         let log = tokio::spawn(collect_log(log, bounds.log_bytes));
         let to = Some(to);
-        let mut process = BlockProcess { child, to, from, log, mark, isolation: String::new(), out: VecDeque::new() };
+        let lock_report = LockReport::default();
+        let mut process = BlockProcess { child, to, from, log, mark, lock_report, out: VecDeque::new() };
         process.push_marked_frame(&PLAIN_MARK, &serde_json::to_vec(&launch)?);
         process.push_frame(&interpreter.codes);
         process.push_frame(&serde_json::to_vec(&HelloMessage { mark, output_bytes: bounds.output_bytes })?);
@@ -112,7 +115,6 @@ impl BlockProcess {
             let pending = self.out.as_slices().0;
             tokio::select! {
                 frame = self.from.next_frame() => match frame.map(|frame| frame.as_deref().map(InterpreterMessage::parse_frame)) {
-                    Ok(Some(Ok(InterpreterMessage::Isolation(held)))) => self.isolation = held,
                     Ok(Some(Ok(said))) => return ProcessMessage::Message(said),
                     Ok(Some(Err(error))) => return ProcessMessage::Invalid(error),
                     Ok(None) => return ProcessMessage::End,
@@ -129,15 +131,25 @@ impl BlockProcess {
 
     /// Waits until it has imported everything and waits for a block.
     pub(super) async fn wait_until_ready(&mut self) -> Result<(), InterpreterError> {
-        match timeout(START_TIMEOUT, self.next_message()).await {
-            Ok(ProcessMessage::Message(InterpreterMessage::Ready)) => Ok(()),
-            Ok(ProcessMessage::Message(InterpreterMessage::Missing(missing))) => {
-                Err(InterpreterError::NotLockedDown { missing })
-            }
-            Ok(ProcessMessage::Message(_)) => Err(InterpreterError::UnexpectedMessage),
-            Ok(ProcessMessage::Invalid(error)) => Err(InterpreterError::InvalidMessage(error)),
-            Ok(ProcessMessage::End) => Err(InterpreterError::Ended(self.find_end().await)),
-            Err(_) => Err(InterpreterError::ReadyTimeout),
+        timeout(START_TIMEOUT, self.read_start()).await.unwrap_or(Err(InterpreterError::ReadyTimeout))
+    }
+
+    /// Reads the messages that a process sends before it runs a block.
+    async fn read_start(&mut self) -> Result<(), InterpreterError> {
+        loop {
+            return match self.next_message().await {
+                ProcessMessage::Message(InterpreterMessage::LockedDown(report)) => {
+                    self.lock_report = report;
+                    continue;
+                }
+                ProcessMessage::Message(InterpreterMessage::Ready) => Ok(()),
+                ProcessMessage::Message(InterpreterMessage::Missing(missing)) => {
+                    Err(InterpreterError::NotLockedDown { missing })
+                }
+                ProcessMessage::Message(_) => Err(InterpreterError::UnexpectedMessage),
+                ProcessMessage::Invalid(error) => Err(InterpreterError::InvalidMessage(error)),
+                ProcessMessage::End => Err(InterpreterError::Ended(self.find_end().await)),
+            };
         }
     }
 

@@ -13,6 +13,10 @@ ALLOWED = frozenset(PRELOADED) | frozenset((
     "textwrap", "time", "traceback", "types", "typing", "unicodedata", "urllib", "uuid", "warnings", "weakref", "zlib",
     "zoneinfo"))
 
+# Libraries that load slowly, and the words of a block that needs them. Python has a slower version of each.
+SLOW_LIBRARIES = {"_decimal": ("decimal", "fractions", "statistics"), "_hashlib": ("hash", "hmac", "secrets", "uuid"),
+                  "_zoneinfo": ("zoneinfo",)}
+
 
 class Channel:
     """Frames to and from the run."""
@@ -276,6 +280,17 @@ def module(name, source):
     return made
 
 
+def load_libraries(source=None):
+    """Loads shared libraries while that is possible: all, or those that a source may need."""
+    for name in codes["libraries"]:
+        words = SLOW_LIBRARIES.get(name)
+        if source is None or words is None or any(word in source for word in words):
+            try:
+                __import__(name)
+            except ImportError:
+                pass
+
+
 def main():
     global MARK, aio, web, channel
     os.environ.clear()
@@ -286,12 +301,18 @@ def main():
     aio.channel = channel
     web = module("httpx", "web")
     # A block that is waiting already should not have to wait for modules that it may not use.
-    if not channel.poll.poll(0):
+    is_expected = bool(channel.poll.poll(0))
+    if not is_expected:
+        load_libraries()
         for name in PRELOADED + ("dataclasses", "typing", "enum", "decimal", "hashlib", "base64", "urllib.parse"):
             if name not in ("os", "httpx"):
                 __import__(name)
     channel.write({"ready": True})
     job = channel.read()
+    if is_expected:
+        load_libraries(job["source"])
+    # Tells the launcher that untrusted code comes next: from here on no memory can be made executable.
+    os.sync()
     report = run(job)
     try:
         sys.stdout.flush()

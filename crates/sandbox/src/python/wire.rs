@@ -1,5 +1,7 @@
 //! Messages between this process, the launcher and an interpreter.
 
+use std::path::PathBuf;
+
 use flowloom_core::chat::{Message, Role};
 use flowloom_core::effect::PythonReply;
 use flowloom_core::json;
@@ -7,8 +9,10 @@ use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
 use super::error::MessageError;
+use crate::config::KernelFeatures;
 use crate::frame::FrameMark;
 use crate::lock::jail::JailView;
+use crate::lock::report::LockReport;
 
 /// The launcher's frame: what to start, and its limits.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,7 +22,14 @@ pub(super) struct LaunchMessage {
     pub(super) mark: FrameMark,
     pub(super) memory_bytes: u64,
     pub(super) cpu_seconds: u64,
-    pub(super) namespaces: bool,
+    pub(super) kernel: KernelFeatures,
+    pub(super) cgroup: Option<PathBuf>,
+}
+
+/// The launcher's frame once the interpreter is locked down.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct HeldMessage {
+    pub(super) held: LockReport,
 }
 
 /// The interpreter's first frame: the mark of its frames, and their maximum size.
@@ -46,8 +57,8 @@ pub(super) enum InterpreterMessage {
     Ready,
     /// The lock-down or the start failed; the text describes what is missing.
     Missing(String),
-    /// Description of its isolation.
-    Isolation(String),
+    /// Its protections.
+    LockedDown(LockReport),
     /// The block returned.
     Done(PythonReply),
     /// The block failed.
@@ -82,8 +93,9 @@ impl InterpreterMessage {
         if let Some(missing) = message.get("missing").and_then(Value::as_str) {
             return Ok(InterpreterMessage::Missing(missing.to_owned()));
         }
-        if let Some(held) = message.get("held").and_then(Value::as_str) {
-            return Ok(InterpreterMessage::Isolation(held.to_owned()));
+        if message.get("held").is_some() {
+            let held = serde_json::from_str::<HeldMessage>(text).map_err(|_| MessageError::Unknown)?;
+            return Ok(InterpreterMessage::LockedDown(held.held));
         }
         if let Some(failure) = message.get("failed").and_then(Value::as_str) {
             let why = match message.get("kind").and_then(Value::as_str) {

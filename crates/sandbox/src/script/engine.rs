@@ -1,7 +1,7 @@
 //! One evaluation in a fresh QuickJS engine: no host objects, limited memory and stack, and a time limit.
 //!
 //! The engine's own limits give good error messages and spare the worker. Loops inside its built-in functions do not
-//! check the clock (reference: quickjs-ng 1672), so the reliable limit is that the worker is killed.
+//! check the clock (reference: quickjs-ng 1672), so the reliable limit is a timer of the kernel (`worker`).
 
 use std::cell::Cell;
 use std::rc::Rc;

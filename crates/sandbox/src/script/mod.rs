@@ -9,6 +9,7 @@ mod wire;
 mod worker;
 
 use std::future::ready;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,12 +27,16 @@ use crate::SCRIPT_WORKER;
 use crate::config::{REAL_TIME_FACTOR, SandboxConfig};
 use crate::error::{SandboxError, UnavailableError};
 use crate::frame::{self, FrameReader, PLAIN_MARK};
+use crate::lock::raw::CPU_TIME_SIGNAL;
 use error::{ExceededLimit, WorkerError};
 use wire::{ScriptAnswer, ScriptSetup, SentExpression};
 pub(crate) use worker::run_worker;
 
 /// Timeout for starting a worker, on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Timeout for the end of a worker that has closed its channel.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Length of an expression in an error message, in characters.
 const MAX_SHOWN_CHARS: usize = 80;
@@ -48,7 +53,7 @@ struct ScriptWorker {
     user: Arc<str>,
     to: ChildStdin,
     from: FrameReader<ChildStdout>,
-    _child: Child,
+    child: Child,
 }
 
 impl WorkerPool {
@@ -80,13 +85,7 @@ impl WorkerPool {
             Some(worker) => worker,
             None => self.start_worker(user.clone()).await?,
         };
-        let within = self.config.script.timeout;
-        let answer = match timeout(within * REAL_TIME_FACTOR, worker.send_expression(&question)).await {
-            Ok(answer) => answer,
-            // Dropping the worker kills it, whatever it is doing.
-            Err(_) => Some(ScriptAnswer::Limit(ExceededLimit::from_timeout(within))),
-        };
-        match answer {
+        match self.answer_in_time(&mut worker, &question).await {
             Some(ScriptAnswer::Value(text)) => {
                 self.return_worker(worker);
                 json::parse_value(&text).map(Some).map_err(SandboxError::ValueNotJson)
@@ -104,6 +103,18 @@ impl WorkerPool {
                 Err(SandboxError::ExpressionStopped { limit, expression })
             }
             None => Err(SandboxError::WorkerDied),
+        }
+    }
+
+    /// The answer of a worker to an expression; `None` if the worker died for a reason that is not a limit.
+    async fn answer_in_time(&self, worker: &mut ScriptWorker, question: &[u8]) -> Option<ScriptAnswer> {
+        let within = self.config.script.timeout;
+        let timed_out = ScriptAnswer::Limit(ExceededLimit::from_timeout(within));
+        match timeout(within * REAL_TIME_FACTOR, worker.send_expression(question)).await {
+            Ok(Some(answer)) => Some(answer),
+            Ok(None) => worker.used_up_cpu_time().await.then_some(timed_out),
+            // Dropping the worker kills it, whatever it is doing.
+            Err(_) => Some(timed_out),
         }
     }
 
@@ -131,6 +142,7 @@ impl WorkerPool {
             timeout_ms: bounds.timeout.as_millis() as u64,
             memory_bytes: bounds.memory_bytes,
             output_bytes: bounds.output_bytes,
+            cgroup: self.config.cgroup.clone(),
         };
         let mut command = Command::new(&self.config.worker);
         command.arg(SCRIPT_WORKER).env_clear().current_dir("/").process_group(0).kill_on_drop(true);
@@ -150,7 +162,7 @@ impl WorkerPool {
             from.next_frame().await
         });
         match ready.await {
-            Ok(Ok(Some(missing))) if missing.is_empty() => Ok(ScriptWorker { user, to, from, _child: child }),
+            Ok(Ok(Some(missing))) if missing.is_empty() => Ok(ScriptWorker { user, to, from, child }),
             Ok(Ok(Some(missing))) => {
                 Err(UnavailableError::NotLockedDown { missing: String::from_utf8_lossy(&missing).into_owned() })
             }
@@ -169,6 +181,14 @@ impl ScriptWorker {
         self.to.write_all(&out).await.ok()?;
         ScriptAnswer::from_frame(self.from.next_frame().await.ok()??)
     }
+
+    /// Whether the kernel ended the worker, because its expression used too much CPU time.
+    async fn used_up_cpu_time(&mut self) -> bool {
+        match timeout(END_TIMEOUT, self.child.wait()).await {
+            Ok(Ok(status)) => status.signal() == Some(CPU_TIME_SIGNAL),
+            _ => false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -180,7 +200,7 @@ mod tests {
         let mut child =
             Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        ScriptWorker { user: user.into(), to, from: FrameReader::new(from, PLAIN_MARK, 100), _child: child }
+        ScriptWorker { user: user.into(), to, from: FrameReader::new(from, PLAIN_MARK, 100), child }
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! Messages between this process and a worker for expressions.
 
+use std::path::PathBuf;
+
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,6 +14,7 @@ pub(super) struct ScriptSetup {
     pub(super) timeout_ms: u64,
     pub(super) memory_bytes: usize,
     pub(super) output_bytes: usize,
+    pub(super) cgroup: Option<PathBuf>,
 }
 
 /// An expression to evaluate, as it is sent.

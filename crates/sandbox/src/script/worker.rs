@@ -26,7 +26,7 @@ fn serve_expressions() -> io::Result<()> {
     let Some(setup) = frame::read_frame(&mut from, &PLAIN_MARK, MAX_QUESTION_BYTES)? else { return Ok(()) };
     let setup: ScriptSetup = serde_json::from_slice(&setup)?;
     // An expression of any size must fit in memory in addition to the engine's limit.
-    let locked = lock::lock_down_expressions(setup.memory_bytes);
+    let locked = lock::lock_down_expressions(setup.memory_bytes, setup.cgroup.as_deref());
     frame::write_frame(
         &mut to,
         &PLAIN_MARK,
@@ -40,6 +40,7 @@ fn serve_expressions() -> io::Result<()> {
 
 fn answer_all(setup: &ScriptSetup, from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let within = Duration::from_millis(setup.timeout_ms);
+    lock::raw::reset_cpu_time_signal();
     loop {
         // Created while no expression is waiting.
         let engine = ScriptEngine::new(setup).map_err(io::Error::other)?;
@@ -47,7 +48,13 @@ fn answer_all(setup: &ScriptSetup, from: &mut impl Read, to: &mut impl Write) ->
         // If the process that sent the expression is gone, nothing else kills this worker.
         lock::raw::exit_after(within * REAL_TIME_FACTOR * 2)?;
         let answer = match serde_json::from_slice::<ReceivedExpression<'_>>(&question) {
-            Ok(asked) => engine.evaluate_expression(&asked, within),
+            Ok(asked) => {
+                // The engine stops itself at the limit, except for a loop within a built-in function.
+                lock::raw::exit_after_cpu_time(within + within / 2)?;
+                let answer = engine.evaluate_expression(&asked, within);
+                lock::raw::exit_after_cpu_time(Duration::ZERO)?;
+                answer
+            }
             Err(error) => ScriptAnswer::Threw(format!("cannot parse the expression: {error}")),
         };
         frame::write_frame(&mut *to, &PLAIN_MARK, &answer.to_frame())?;

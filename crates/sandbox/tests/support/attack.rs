@@ -8,14 +8,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_core::error::StepFailure;
 use flowloom_core::json;
 use flowloom_runtime::effects::CodeRunner as _;
-use flowloom_sandbox::{Isolation, Sandbox, SandboxConfig};
+use flowloom_sandbox::{KernelFeatures, Sandbox, SandboxConfig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -31,7 +32,47 @@ pub struct GuardedSandbox {
     folder: tempfile::TempDir,
     listener: TcpListener,
     unix: UnixListener,
+    /// A process of the user that runs the tests, which ends when its input does.
+    victim: Mutex<Child>,
     memory_bytes: u64,
+}
+
+/// A machine that blocks are tested on, made from this one by leaving features of its kernel out.
+struct Environment {
+    name: &'static str,
+    kernel: KernelFeatures,
+}
+
+/// The machines, from the strongest to the weakest. Landlock has ABI 1 since Linux 5.13, 3 since 6.2, 5 since 6.10 and 6
+/// since 6.12.
+const ENVIRONMENTS: [Environment; 6] = [
+    environment("namespaces and Landlock", true, 6),
+    environment("namespaces", true, 0),
+    environment("Landlock ABI 6", false, 6),
+    environment("Landlock ABI 5", false, 5),
+    environment("Landlock ABI 3", false, 3),
+    environment("Landlock ABI 1", false, 1),
+];
+
+const fn environment(name: &'static str, namespaces: bool, landlock_abi: u32) -> Environment {
+    Environment { name, kernel: KernelFeatures { namespaces, landlock_abi } }
+}
+
+impl Environment {
+    /// Why this machine cannot be one like this; `None` if it can.
+    async fn find_obstacle(&self, sandbox: &Sandbox) -> Option<String> {
+        let available = sandbox.check_availability().await;
+        if let Err(missing) = available.python {
+            return Some(missing);
+        }
+        let listed = |name: &str| available.protections.iter().find(|it| it.name == name).expect("a protection");
+        let has_landlock = |abi: u32| match abi {
+            0 => !listed("Landlock").is_active,
+            abi => listed("Landlock").detail == format!("ABI {abi}"),
+        };
+        let is_there = listed("namespaces").is_active == self.kernel.namespaces;
+        (!is_there || !has_landlock(self.kernel.landlock_abi)).then(|| format!("{:?}", available.protections))
+    }
 }
 
 /// Content of the file, which an attack must not learn.
@@ -39,12 +80,13 @@ const FILE_CONTENT: &str = "canary-of-the-file-5Jq";
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
-/// Every isolation that works on this machine; each must hold alone.
+/// A sandbox for each environment; each must hold alone.
 pub async fn guarded_sandboxes(change: impl Fn(&mut SandboxConfig)) -> Vec<GuardedSandbox> {
     let mut all = Vec::new();
-    for (name, isolation) in [("namespaces", Isolation::Best), ("Landlock", Isolation::Landlock)] {
+    for environment in &ENVIRONMENTS {
+        let name = environment.name;
         let mut config = test_config();
-        config.isolation = isolation;
+        config.kernel = environment.kernel;
         // No other process has this limit: it marks ours, and whatever they start.
         let unique = u64::from(std::process::id()) * 64 + NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         config.python.memory_bytes += (unique & 0xffff) << 12;
@@ -52,15 +94,13 @@ pub async fn guarded_sandboxes(change: impl Fn(&mut SandboxConfig)) -> Vec<Guard
         change(&mut config);
         let memory_bytes = config.python.memory_bytes;
         let sandbox = Sandbox::new(config);
-        match sandbox.check_availability().await.python {
-            Ok(how) if how.contains(&format!("seccomp, {name}")) => {
-                // The first interpreter was started by the probe and is waiting.
-                super::run_block(&sandbox, &execute_body("return {}")).await.expect("an ordinary block");
-                all.push(GuardedSandbox::with_canaries(sandbox, name, memory_bytes));
-            }
-            Ok(how) => skip_test(&format!("{name} cannot be tested here: {how}")),
-            Err(missing) => skip_test(&format!("{name}: {missing}")),
+        if let Some(obstacle) = environment.find_obstacle(&sandbox).await {
+            skip_test(&format!("{name} cannot be tested here: {obstacle}"));
+            continue;
         }
+        // The first interpreter was started by the probe and is waiting.
+        super::run_block(&sandbox, &execute_body("return {}")).await.expect("an ordinary block");
+        all.push(GuardedSandbox::with_canaries(sandbox, name, memory_bytes));
     }
     all
 }
@@ -80,16 +120,19 @@ impl GuardedSandbox {
         let unix = UnixListener::bind_addr(&address).expect("a socket");
         unix.set_nonblocking(true).expect("a listener");
         let port = listener.local_addr().expect("a port").port();
-        GuardedSandbox { sandbox, file, port, socket, name, folder, listener, unix, memory_bytes }
+        let victim = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a process");
+        let victim = Mutex::new(victim);
+        GuardedSandbox { sandbox, file, port, socket, name, folder, listener, unix, victim, memory_bytes }
     }
 
     /// Runs an attack with the names of its targets, and checks that it reached none of them.
     pub async fn run_attack(&self, source: &str) -> Result<String, StepFailure> {
         let inputs = format!(
-            "{{\"file\":{},\"port\":{},\"socket\":{}}}",
+            "{{\"file\":{},\"port\":{},\"socket\":{},\"victim\":{}}}",
             json::write_json(&self.file.display().to_string().into()),
             self.port,
             json::write_json(&self.socket.as_str().into()),
+            self.victim.lock().expect("a lock").id(),
         );
         let request = python_request(source, &inputs);
         let reply = self.sandbox.run_python(&request, &AnsweringRun::default(), &context_of("local")).await;
@@ -115,6 +158,8 @@ impl GuardedSandbox {
         assert_eq!(reached, Err(ErrorKind::WouldBlock), "{name}: the port was reached: {source}");
         let reached = self.unix.accept().map(|_| ()).map_err(|error| error.kind());
         assert_eq!(reached, Err(ErrorKind::WouldBlock), "{name}: the socket was reached: {source}");
+        let ended = self.victim.lock().expect("a lock").try_wait().expect("a child");
+        assert_eq!(ended, None, "{name}: another process was ended: {source}");
         self.wait_until_gone(source);
     }
 
@@ -128,6 +173,10 @@ impl GuardedSandbox {
     /// Waits until no process of this sandbox's blocks exists.
     pub fn wait_until_gone(&self, source: &str) {
         wait_for_none(self.memory_bytes, &format!("{}: {source}", self.name));
+    }
+
+    pub fn has_namespaces(&self) -> bool {
+        self.name.starts_with("namespaces")
     }
 
     pub fn memory_bytes(&self) -> u64 {
