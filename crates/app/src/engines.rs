@@ -36,7 +36,7 @@ use crate::secrets::{EnvironmentSecrets, build_redactor};
 use crate::tools::mcp::McpServers;
 use crate::tools::memory_keys::scope_to_bundle;
 use crate::tools::workflows::{self, WorkflowHost};
-use crate::wiring::{build_egress_policy, build_mcp_servers, build_models, build_sandbox};
+use crate::wiring::{build_egress_policy, build_mcp_servers, build_models, build_sandbox, limit_trials};
 
 /// The parts of the program that a run needs.
 pub struct App {
@@ -127,7 +127,7 @@ impl App {
         AuthoringEnv {
             store: self.store.clone(),
             models: models.clone(),
-            code: self.sandbox.clone(),
+            code: Arc::new(limit_trials(&self.sandbox, &self.config)),
             blocks: self.blocks.clone(),
             sources: bundle.to_sources_without_files().with_files(BTreeMap::new()),
         }

@@ -60,7 +60,16 @@ pub fn build_sandbox(config: &Config) -> Sandbox {
     if let Some(bound) = settings.python_memory_mb {
         sandbox.python.memory_bytes = u64::from(bound.max(64)) << 20;
     }
+    sandbox.cgroup.clone_from(&settings.cgroup);
     Sandbox::new(sandbox)
+}
+
+/// Time limit of a generated block in a trial, unless the configuration has another.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The sandbox in which generated blocks are tried: the same workers, with a shorter time limit.
+pub(crate) fn limit_trials(sandbox: &Sandbox, config: &Config) -> Sandbox {
+    sandbox.limit_block_time(config.sandbox.trial_timeout_ms.map_or(TRIAL_TIMEOUT, Duration::from_millis))
 }
 
 /// Every `python3` on the search path, in `/usr/bin` and in `/usr/local/bin`.

@@ -1,18 +1,19 @@
 //! Stage 3: missing blocks are written, tried, and rewritten if they fail.
 
+use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::MAX_REPAIRS;
 use crate::answer::{Dialogue, ask_once};
 use crate::block;
-use crate::env::{ModelQuestion, PlannerEnv};
+use crate::env::{ModelQuestion, PlannerEnv, TrialOutcome};
 use crate::event::{PlannerEvent, names_value};
 use crate::fence::fence_text;
 use crate::required::RequiredBlock;
 use crate::trial::{Verdict, judge_trial, trial_cases};
+use crate::{MAX_REPAIRS, MAX_TRIAL_TIMEOUTS};
 
 /// The name of the stage.
 pub const STAGE_NAME: &str = "create";
@@ -80,16 +81,39 @@ pub fn numbered_ids(id: &str) -> impl Iterator<Item = String> {
     std::iter::once(id.to_owned()).chain((2u32..).map(move |number| format!("{id}_{number}")))
 }
 
+/// How many trials may still run into the time limit. A model that writes endless loops would otherwise keep the sandbox
+/// busy with every block and every repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeoutAllowance(usize);
+
+impl Default for TimeoutAllowance {
+    fn default() -> TimeoutAllowance {
+        TimeoutAllowance(MAX_TRIAL_TIMEOUTS)
+    }
+}
+
+impl TimeoutAllowance {
+    /// Whether no further trial is worth its time.
+    pub fn is_used_up(self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// Writes a block. Each answer is checked and then tried. If it fails, the model receives all errors so far, and its
-/// next answer is tried from the beginning. Fails only if the environment fails (no provider, no sandbox).
-pub async fn create_block(world: &dyn PlannerEnv, order: &BlockOrder) -> Result<CreateOutcome, StepFailure> {
+/// next answer is tried from the beginning, unless too many trials have run into the time limit. Fails only if the
+/// environment fails (no provider, no sandbox).
+pub async fn create_block(
+    world: &dyn PlannerEnv,
+    order: &BlockOrder,
+    timeouts: &mut TimeoutAllowance,
+) -> Result<CreateOutcome, StepFailure> {
     let BlockOrder { wanted, id, index, total, .. } = order;
     let (suggested_id, description) = (wanted.suggested_id.clone(), wanted.description.clone());
     world.emit_event(PlannerEvent::CreatingBlock { index: *index, total: *total, suggested_id, description });
     let mut dialogue = Dialogue::new(build_question(order));
     let mut errors = Vec::new();
     loop {
-        let (reply, tested) = match attempt_block(world, order, &dialogue.question).await {
+        let (reply, tested) = match attempt_block(world, order, &dialogue.question, timeouts).await {
             Ok(attempted) => attempted,
             Err(error) => {
                 world
@@ -104,7 +128,8 @@ pub async fn create_block(world: &dyn PlannerEnv, order: &BlockOrder) -> Result<
             }
             Err(problems) => problems,
         };
-        let (error, retry) = (problems.join("; "), dialogue.failure_count() < MAX_REPAIRS);
+        let retry = dialogue.failure_count() < MAX_REPAIRS && !timeouts.is_used_up();
+        let error = problems.join("; ");
         errors.push(error.clone());
         world.emit_event(PlannerEvent::BlockTestFailed { block_id: id.clone(), error: error.clone(), retry });
         if !retry {
@@ -129,6 +154,7 @@ async fn attempt_block(
     world: &dyn PlannerEnv,
     order: &BlockOrder,
     question: &ModelQuestion,
+    timeouts: &mut TimeoutAllowance,
 ) -> Result<AttemptResult, StepFailure> {
     let text = match ask_once(world, question).await? {
         Ok(text) => text,
@@ -137,7 +163,7 @@ async fn attempt_block(
     let tested = match block::read(&text, &order.wanted, &order.id) {
         Ok(block) => {
             world.emit_event(PlannerEvent::BlockCreated(block.clone()));
-            let problems = test_block(world, &block).await?;
+            let problems = test_block(world, &block, timeouts).await?;
             if problems.is_empty() { Ok(block) } else { Err(problems) }
         }
         Err(problems) => Err(problems),
@@ -145,8 +171,12 @@ async fn attempt_block(
     Ok((Some(text), tested))
 }
 
-/// The errors that the trials of a block reveal.
-async fn test_block(world: &dyn PlannerEnv, block: &Value) -> Result<Vec<String>, StepFailure> {
+/// The errors that the trials of a block reveal. A trial that runs into a limit is the last one: the others would, too.
+async fn test_block(
+    world: &dyn PlannerEnv,
+    block: &Value,
+    timeouts: &mut TimeoutAllowance,
+) -> Result<Vec<String>, StepFailure> {
     let mut problems = Vec::new();
     let mut has_passed = false;
     for case in trial_cases(block) {
@@ -155,6 +185,10 @@ async fn test_block(world: &dyn PlannerEnv, block: &Value) -> Result<Vec<String>
             Verdict::Passed => has_passed = true,
             Verdict::Refused => {}
             Verdict::Failed(why) => problems.push(why),
+        }
+        if matches!(&trial, TrialOutcome::Failed(error) if error.code == Code::BlockLimit) {
+            timeouts.0 = timeouts.0.saturating_sub(1);
+            break;
         }
     }
     if problems.is_empty() && !has_passed {

@@ -6,7 +6,8 @@ use flowloom_core::value::Value;
 use flowloom_formats::pipeline::built_in_blocks;
 use serde::{Deserialize, Serialize};
 
-use crate::create::{self, BlockOrder, CreateOutcome, create_block, free_id};
+use crate::MAX_TRIAL_TIMEOUTS;
+use crate::create::{self, BlockOrder, CreateOutcome, TimeoutAllowance, create_block, free_id};
 use crate::decompose::{self, decompose_goal};
 use crate::dry_run::DryRun;
 use crate::env::{PlannerEnv, PlannerSettings};
@@ -212,8 +213,9 @@ async fn write_missing_blocks(
     if is_new {
         create::emit_begin(world, searched.missing.len() - draft.made.len());
     }
-    while let Some(order) = draft.next_order(searched) {
-        let made = create_block(world, &order).await?;
+    let mut timeouts = TimeoutAllowance::default();
+    while let Some(order) = draft.next_order(searched).filter(|_| !timeouts.is_used_up()) {
+        let made = create_block(world, &order, &mut timeouts).await?;
         draft.made.push(made);
     }
     if is_new {
@@ -224,9 +226,15 @@ async fn write_missing_blocks(
         CreateOutcome::Created { .. } => None,
     });
     let failed: Vec<String> = failed.collect();
-    if failed.is_empty() {
+    let untried = searched.missing.len().saturating_sub(draft.made.len());
+    if failed.is_empty() && untried == 0 {
         return Ok(());
     }
-    let message = format!("these blocks could not be written: {}", failed.join(", "));
+    let mut message = format!("these blocks could not be written: {}", failed.join(", "));
+    if untried > 0 {
+        message.push_str(&format!(
+            "; {untried} more were not tried, because trials ran into the limits of a block {MAX_TRIAL_TIMEOUTS} times"
+        ));
+    }
     Err(StepFailure::new(Code::AuthoringFailed, message))
 }

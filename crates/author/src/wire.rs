@@ -1,5 +1,6 @@
 //! Stage 4: connects the blocks to a pipeline that passes its check and its dry run.
 
+use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
@@ -53,6 +54,12 @@ pub async fn wire_blocks(
         let faults = tried.list_faults();
         if faults.is_empty() {
             break WiredPipeline { pipeline, dry_run: tried };
+        }
+        // Other connections do not make a block end that runs into its limits.
+        if let Some(node) = tried.find_exceeded_limit() {
+            let message = format!("{STAGE_NAME}: the dry run failed: {}", faults.join("; "));
+            world.emit_event(PlannerEvent::Validation { stage: STAGE_NAME, error: Some(message.clone()) });
+            return Err(StepFailure::new(Code::AuthoringFailed, format!("{message} (block {})", node.block_id)));
         }
         dialogue.reject_answer(world, STAGE_NAME, Some(&reply), faults)?;
     };

@@ -2,10 +2,15 @@
 
 mod support;
 
-use flowloom_author::create::{CreateOutcome, create_block, free_id};
+use flowloom_author::create::{CreateOutcome, TimeoutAllowance, create_block, free_id};
 use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use support::{Scripted, block_answer, parse_json, shout_order};
+
+async fn create_shout(world: &Scripted) -> Result<CreateOutcome, StepFailure> {
+    create_block(world, &shout_order(), &mut TimeoutAllowance::default()).await
+}
 
 fn retry_flags(world: &Scripted) -> Vec<Option<bool>> {
     world.event_payloads("block_test_failed").iter().map(|event| event.get("retry").and_then(Value::as_bool)).collect()
@@ -14,7 +19,7 @@ fn retry_flags(world: &Scripted) -> Vec<Option<bool>> {
 #[tokio::test]
 async fn a_block_is_tried_with_its_examples_and_with_made_inputs() {
     let world = Scripted::with_answers([block_answer("upper")]);
-    let made = create_block(&world, &shout_order()).await.expect("made");
+    let made = create_shout(&world).await.expect("made");
     let CreateOutcome::Created { block, answers: 1 } = made else { panic!("{made:?}") };
     assert_eq!(block.get("id"), Some(&"shout".into()));
     assert_eq!(world.tried_sources(), [r#"upper {"text":"abc"}"#, r#"upper {"text":"some text"}"#]);
@@ -28,7 +33,7 @@ async fn a_block_is_tried_with_its_examples_and_with_made_inputs() {
 async fn a_repaired_block_is_run_again_and_the_model_knows_every_earlier_error() {
     let world =
         Scripted::with_answers([block_answer("first"), "sorry".into(), block_answer("nothing"), block_answer("upper")]);
-    let made = create_block(&world, &shout_order()).await.expect("made");
+    let made = create_shout(&world).await.expect("made");
     assert!(matches!(made, CreateOutcome::Created { answers: 4, .. }), "{made:?}");
     let tried = world.tried_sources();
     assert_eq!(tried.len(), 6, "{tried:?}");
@@ -43,6 +48,16 @@ async fn a_repaired_block_is_run_again_and_the_model_knows_every_earlier_error()
 }
 
 #[tokio::test]
+async fn a_trial_that_runs_into_the_time_limit_is_the_last_of_its_block() {
+    let world = Scripted::with_answers([block_answer("loop"), block_answer("upper")]);
+    let made = create_shout(&world).await.expect("made");
+    assert!(matches!(made, CreateOutcome::Created { answers: 2, .. }), "{made:?}");
+    let tried = world.tried_sources();
+    assert_eq!(tried, [r#"loop {"text":"abc"}"#, r#"upper {"text":"abc"}"#, r#"upper {"text":"some text"}"#]);
+    assert!(world.last_messages()[1].contains("it ran longer than 5000 ms"));
+}
+
+#[tokio::test]
 async fn what_still_fails_is_given_up() {
     let world = Scripted::with_answers([
         block_answer("a"),
@@ -51,7 +66,7 @@ async fn what_still_fails_is_given_up() {
         block_answer("b"),
         block_answer("upper"),
     ]);
-    let made = create_block(&world, &shout_order()).await.expect("told");
+    let made = create_shout(&world).await.expect("told");
     let CreateOutcome::Failed { block_id, errors } = made else { panic!("{made:?}") };
     assert_eq!((block_id.as_str(), errors.len()), ("shout", 4));
     assert_eq!(retry_flags(&world), [Some(true), Some(true), Some(true), Some(false)]);
@@ -66,12 +81,12 @@ async fn a_stub_never_passes() {
     for source in ["nothing", "refuse", "number"] {
         let answer = without_example.replace("SOURCE", source);
         let world = Scripted::with_answers(vec![answer; 4]);
-        let made = create_block(&world, &shout_order()).await.expect("told");
+        let made = create_shout(&world).await.expect("told");
         assert!(made.block().is_none(), "{source}");
     }
     let outputs = block_answer("upper").replace("ABC", "AB");
     let world = Scripted::with_answers(vec![outputs; 4]);
-    let made = create_block(&world, &shout_order()).await.expect("told");
+    let made = create_shout(&world).await.expect("told");
     let CreateOutcome::Failed { errors, .. } = made else { panic!("{made:?}") };
     assert!(errors[0].contains("the example says {\"text\":\"AB\"}"), "{errors:?}");
 }
@@ -79,7 +94,7 @@ async fn a_stub_never_passes() {
 #[tokio::test]
 async fn a_prompt_is_tried_with_a_real_call() {
     let world = Scripted::with_answers([r#"{"prompt_template":"Shout {text}"}"#]);
-    let made = create_block(&world, &shout_order()).await.expect("made");
+    let made = create_shout(&world).await.expect("made");
     assert_eq!(made.block().and_then(|block| block.get("execution_type")), Some(&"llm".into()));
     assert_eq!(world.tried_sources(), [r#"Shout {text} {"text":"some text"}"#]);
     let created = &world.event_payloads("block_created")[0];
@@ -89,18 +104,18 @@ async fn a_prompt_is_tried_with_a_real_call() {
 #[tokio::test]
 async fn an_answer_that_the_provider_refuses_is_one_that_cannot_be_used() {
     let world = Scripted::with_answers(["!FL1015".to_owned(), block_answer("upper")]);
-    assert!(matches!(create_block(&world, &shout_order()).await, Ok(CreateOutcome::Created { answers: 2, .. })));
+    assert!(matches!(create_shout(&world).await, Ok(CreateOutcome::Created { answers: 2, .. })));
     assert_eq!(world.asked_questions()[1].messages[1].content, "(nothing)");
 }
 
 #[tokio::test]
 async fn a_failing_world_is_nobodys_fault() {
     let no_sandbox = Scripted { has_no_sandbox: true, ..Scripted::with_answers([block_answer("upper")]) };
-    let error = create_block(&no_sandbox, &shout_order()).await.expect_err("no sandbox");
+    let error = create_shout(&no_sandbox).await.expect_err("no sandbox");
     assert_eq!((error.code, no_sandbox.asked_questions().len()), (Code::NoSandbox, 1), "it is not asked to repair");
     assert_eq!(no_sandbox.event_names().last(), Some(&"block_create_failed"));
     let no_model = Scripted::with_answers(["!FL1010"]);
-    assert_eq!(create_block(&no_model, &shout_order()).await.expect_err("no model").code, Code::ModelFailed);
+    assert_eq!(create_shout(&no_model).await.expect_err("no model").code, Code::ModelFailed);
 }
 
 #[test]

@@ -51,6 +51,42 @@ async fn an_unusable_list_is_an_error_and_no_empty_success() {
 }
 
 #[tokio::test]
+async fn endless_loops_end_the_authoring() {
+    let mut answers = vec![decomposition_answer(&["a", "b", "c"])];
+    answers.extend(vec![block_answer("loop"); 12]);
+    let world = Scripted::with_answers(answers);
+    let mut draft = Draft::new("wish", "u");
+    let error = run_planner(&world, &PlannerSettings::default(), &mut draft).await.expect_err("endless");
+    assert_eq!(error.code, Code::AuthoringFailed);
+    // Four trials of 5 s each: all repairs of the first block.
+    assert_eq!(world.tried_sources().len(), 4);
+    assert!(
+        error.message.contains("a (with the inputs") && error.message.contains("2 more were not tried"),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_endless_dry_run_is_not_repaired() {
+    let looping = DryRun {
+        nodes: vec![
+            serde_json::from_value(serde_json::json!({
+                "node_id": "n1", "block_id": "a", "status": "failed",
+                "error": StepFailure::new(Code::BlockLimit, "the block was stopped: it ran longer than 5000 ms"),
+            }))
+            .expect("a node"),
+        ],
+        ..DryRun::default()
+    };
+    let world = Scripted::with_answers(vec![pipeline_answer(&["a"]); 2]);
+    world.dry_runs.lock().expect("lock").push_back(Ok(looping));
+    let block = registry_block("a", TEXT_SCHEMA, 1.0).block;
+    let error = wire_blocks(&world, "wish", &[block], &Default::default()).await.expect_err("endless");
+    assert_eq!((error.code, world.asked_questions().len()), (Code::AuthoringFailed, 1), "{error:?}");
+    assert!(error.message.contains("longer than 5000 ms") && error.message.contains("(block a)"), "{error:?}");
+}
+
+#[tokio::test]
 async fn the_registry_is_asked_for_each_block() {
     let registry = vec![registry_block("good", TEXT_SCHEMA, 0.9), registry_block("bad", NUMBER_SCHEMA, 1.0)];
     let wanted = decompose_goal(&Scripted::with_answers([decomposition_answer(&["a"])]), "wish").await.expect("a list");

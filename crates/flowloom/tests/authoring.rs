@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::author::create_workspace;
+use support::author::{create_looping_workspace, create_workspace};
 use support::http::RunningServer;
 
 /// Reads the events of a stream as id, name and data.
@@ -101,6 +101,19 @@ fn what_cannot_be_made_is_an_error_and_nothing_is_kept() {
     assert_eq!(server.get("/api/pipelines").json(), json!([]));
     assert_eq!(server.post("/api/create-agent", &json!({"intent": " "})).status, 400);
     assert_eq!(server.post("/api/create-agent", &json!({"intent": "x", "user_id": "somebody"})).status, 200);
+}
+
+#[test]
+fn endless_loops_of_a_model_end_soon() {
+    // The limit of a trial is 5 s if it is not set: 20 s in total.
+    let place = create_looping_workspace("[sandbox]\ntrial_timeout_ms = 300\n");
+    let server = RunningServer::start(&place, &[]);
+    let since = std::time::Instant::now();
+    let agent = server.post("/api/create-agent", &json!({"intent": "Loop for ever"})).json();
+    assert!(since.elapsed() < std::time::Duration::from_secs(30), "{:?}: {agent}", since.elapsed());
+    assert_eq!((&agent["status"], &agent["code"]), (&json!("failed"), &json!("FL1060")), "{agent}");
+    let said = agent.to_string();
+    assert!(said.contains("it ran longer than 300 ms") && said.contains("2 more were not tried"), "{said}");
 }
 
 #[test]

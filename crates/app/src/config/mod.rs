@@ -93,6 +93,10 @@ pub struct SandboxSettings {
     pub(crate) script_memory_mb: Option<u32>,
     pub(crate) python_timeout_ms: Option<u64>,
     pub(crate) python_memory_mb: Option<u32>,
+    /// Time limit of a block in a trial or a dry run, in milliseconds.
+    pub(crate) trial_timeout_ms: Option<u64>,
+    /// The cgroup that workers join: a folder with a file `cgroup.procs`.
+    pub(crate) cgroup: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -110,6 +110,12 @@ impl DryRun {
         faulty.map(NodeReport::describe_fault).collect()
     }
 
+    /// A node whose block exceeded its time, its memory or its number of requests.
+    pub fn find_exceeded_limit(&self) -> Option<&NodeReport> {
+        let exceeded = |node: &&NodeReport| node.error.as_ref().is_some_and(|error| error.code == Code::BlockLimit);
+        self.nodes.iter().find(exceeded)
+    }
+
     /// The outcome of a block's trial.
     pub fn into_trial(self) -> TrialOutcome {
         match self.nodes.into_iter().next() {

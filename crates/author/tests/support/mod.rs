@@ -95,6 +95,10 @@ impl PlannerEnv for Scripted {
             "nothing" => TrialOutcome::Returned(parse_json("{}")),
             "number" => TrialOutcome::Returned(parse_json(r#"{"text": 1}"#)),
             "refuse" => TrialOutcome::Returned(parse_json(r#"{"error": "no"}"#)),
+            "loop" => TrialOutcome::Failed(StepFailure::new(
+                Code::BlockLimit,
+                "the block was stopped: it ran longer than 5000 ms",
+            )),
             other => TrialOutcome::Failed(StepFailure::new(Code::BlockFailed, format!("NameError: {other}"))),
         };
         Box::pin(async move {
