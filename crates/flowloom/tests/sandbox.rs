@@ -21,6 +21,37 @@ fn doctor_tries_the_sandbox() {
 }
 
 #[test]
+fn doctor_lists_the_protections_and_what_to_do_about_missing_ones() {
+    let place = Workspace::new("");
+    let (_, findings) = place.run_json(&["doctor"]);
+    let rows: Vec<_> = findings.as_array().expect("rows").iter().filter(|row| !row["active"].is_null()).collect();
+    if !findings.to_string().contains("works: Python") {
+        return assert!(rows.is_empty(), "{rows:?}");
+    }
+    let names: Vec<_> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+    let expected = [
+        "namespaces",
+        "seccomp",
+        "Landlock",
+        "signal scope",
+        "own user",
+        "no new privileges",
+        "limits",
+        "memory shortage",
+        "cgroup",
+    ];
+    assert_eq!(names, expected);
+    for row in rows {
+        let is_missing = row["value"].as_str().is_some_and(|value| value.starts_with("missing: "));
+        assert_eq!(row["active"], !is_missing, "{row}");
+        assert_eq!(row["ok"], true, "{row}");
+    }
+    let text = String::from_utf8_lossy(&place.run(&["doctor"]).stdout).into_owned();
+    assert!(text.contains("! cgroup             missing: none is configured\n"), "{text}");
+    assert!(text.contains("set cgroup in [sandbox]"), "{text}");
+}
+
+#[test]
 fn doctor_says_what_is_missing() {
     let place = Workspace::new("[sandbox]\npython = \"/nowhere/python3\"\n");
     let (exit, findings) = place.run_json(&["doctor"]);

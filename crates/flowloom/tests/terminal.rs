@@ -57,6 +57,10 @@ fn check_output(name: &str, place: &Workspace, arguments: &[&str]) {
     let folder = folder.to_str().expect("UTF-8").trim_end_matches('/');
     // The details of the sandbox depend on the machine.
     settings.add_filter(r"((?:javascript|python) sandbox +works: ).*", "${1}[HOW]");
+    settings.add_filter(
+        r"[✓!] (namespaces|Landlock|signal scope|own user|memory shortage)( +)(?:missing: .*\n +)?.*",
+        "? ${1}${2}[HOW]",
+    );
     settings.add_filter(folder, "[folder]");
     settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "[run]");
     settings.add_filter(r" +\d+(\.\d)?m?s\b", " [time]");

@@ -5,6 +5,7 @@ mod stored_data;
 use flowloom_app::config::Config;
 use flowloom_app::wiring;
 use flowloom_models_local::{check_processor, processor_hint};
+use flowloom_sandbox::Protection;
 use flowloom_store::Store;
 
 use crate::cli::Global;
@@ -20,6 +21,8 @@ struct DoctorCheck {
     name: String,
     value: String,
     origin: String,
+    /// Whether a protection is active; `None` for other checks.
+    is_active: Option<bool>,
 }
 
 pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResult {
@@ -41,13 +44,18 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
             .map(|finding| {
                 serde_json::json!({
                     "name": finding.name, "value": finding.value.replace('\n', " "), "origin": finding.origin, "ok": finding.is_fine,
+                    "active": finding.is_active,
                 })
             })
             .collect();
         println!("{:#}", serde_json::Value::from(list));
     } else {
         for finding in &findings {
-            let sign = if finding.is_fine { "✓" } else { "✗" };
+            let sign = match (finding.is_fine, finding.is_active) {
+                (false, _) => "✗",
+                (true, Some(false)) => "!",
+                (true, _) => "✓",
+            };
             let origin = if finding.origin.is_empty() { String::new() } else { format!("  ({})", finding.origin) };
             println!("{sign} {:<18} {}{origin}", finding.name, finding.value.replace('\n', LINE_BREAK));
         }
@@ -56,7 +64,13 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
 }
 
 fn passed_check(name: &str, value: impl Into<String>, origin: &str) -> DoctorCheck {
-    DoctorCheck { is_fine: true, name: name.to_owned(), value: value.into(), origin: origin.to_owned() }
+    DoctorCheck {
+        is_fine: true,
+        name: name.to_owned(),
+        value: value.into(),
+        origin: origin.to_owned(),
+        is_active: None,
+    }
 }
 
 fn check_settings(config: &Config) -> Vec<DoctorCheck> {
@@ -97,7 +111,19 @@ async fn check_sandbox(config: &Config) -> Vec<DoctorCheck> {
         Ok(how) => passed_check(name, how, ""),
         Err(missing) => DoctorCheck { is_fine: false, ..passed_check(name, missing, "") },
     };
-    vec![row("javascript sandbox", available.script), row("python sandbox", available.python)]
+    let mut rows = vec![row("javascript sandbox", available.script), row("python sandbox", available.python)];
+    rows.extend(available.protections.iter().map(protection_check));
+    rows
+}
+
+/// A protection of Python blocks. Code runs only with those that it needs, so a missing one is not an error.
+fn protection_check(protection: &Protection) -> DoctorCheck {
+    let Protection { name, is_active, detail, advice } = protection;
+    let value = match advice {
+        None => detail.clone(),
+        Some(advice) => format!("missing: {detail}\n{advice}"),
+    };
+    DoctorCheck { is_active: Some(*is_active), ..passed_check(name, value, "") }
 }
 
 /// Checks that the MCP servers can be used, by starting them.
