@@ -4,7 +4,7 @@ mod support;
 
 use flowloom_core::{Code, json};
 use flowloom_runtime::effects::CodeRunner as _;
-use flowloom_sandbox::{Sandbox, SandboxConfig};
+use flowloom_sandbox::{PythonLimits, Sandbox, SandboxConfig};
 use support::{AnsweringRun, context_of, execute_body, python_request, run_block, test_config};
 
 #[tokio::test]
@@ -17,6 +17,28 @@ async fn a_block_returns_a_dict() {
     let reply = sandbox.run_python(&request, &AnsweringRun::default(), &context_of("local")).await.unwrap();
     assert_eq!(json::write_json(&reply.output), "{\"sum\":3,\"text\":\"é\\u0000\"}");
     assert_eq!(reply.memory, []);
+}
+
+#[tokio::test]
+async fn every_listed_module_can_be_imported() {
+    let python = PythonLimits { warm: 0, ..PythonLimits::default() };
+    let sandbox = Sandbox::new(SandboxConfig { python, ..test_config() });
+    // The list is in the error for another module. No library can be loaded while a block runs, so all are there before.
+    let source = execute_body(
+        "try:\n\
+         \x20   __import__('nothing')\n\
+         except ImportError as error:\n\
+         \x20   names = str(error).partition('Available: ')[2].split(', ')\n\
+         modules = [__import__(name) for name in names]\n\
+         for name in ('shift_jis', 'euc_kr', 'gb18030', 'big5', 'big5hkscs', 'iso2022_jp'):\n\
+         \x20   'a'.encode(name)\n\
+         import hashlib, zoneinfo\n\
+         return {'all': len(modules) > 50, 'hash': hashlib.pbkdf2_hmac('sha256', b'a', b'b', 1).hex()[:4]}",
+    );
+    // The first block gets the interpreter that is waiting, the second one that starts for it.
+    for _ in 0..2 {
+        assert_eq!(run_block(&sandbox, &source).await.as_deref(), Ok("{\"all\":true,\"hash\":\"ee21\"}"));
+    }
 }
 
 #[tokio::test]

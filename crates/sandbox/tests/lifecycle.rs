@@ -11,7 +11,7 @@ use flowloom_core::effect::{GenerateReply, HttpReply, HttpRequest};
 use flowloom_core::{Code, json};
 use flowloom_runtime::effects::{CodeRunner as _, EffectFuture, SandboxHost};
 use flowloom_sandbox::{PythonLimits, Sandbox, SandboxConfig};
-use support::attack::{guarded_sandboxes, processes_with, wait_for_none};
+use support::attack::{again_as_an_ordinary_user, guarded_sandboxes, processes_with, wait_for_none};
 use support::{AnsweringRun, context_of, execute_body, python_request, run_block, test_config};
 
 /// A run that never answers, and notifies when it receives a request.
@@ -26,6 +26,11 @@ impl SandboxHost for SilentRun {
     fn generate_reply<'a>(&'a self, _messages: Vec<Message>) -> EffectFuture<'a, GenerateReply> {
         Box::pin(std::future::pending())
     }
+}
+
+#[test]
+fn as_an_ordinary_user() {
+    again_as_an_ordinary_user();
 }
 
 #[tokio::test]
@@ -47,7 +52,7 @@ async fn a_dropped_block_is_killed() {
 
 #[tokio::test]
 async fn waiting_for_the_run_is_not_the_blocks_time() {
-    let python = PythonLimits { timeout: Duration::from_millis(100), warm: 0, ..PythonLimits::default() };
+    let python = PythonLimits { timeout: Duration::from_millis(200), warm: 0, ..PythonLimits::default() };
     let sandbox = Sandbox::new(SandboxConfig { python, ..test_config() });
     // Fifty answers of 5 ms each, one after another, take longer than the block may run.
     let source = execute_body("for i in range(50): httpx.get(f'http://a.test/{i}')\nreturn {'done': True}");
@@ -143,6 +148,39 @@ async fn each_block_has_its_own_user_and_is_the_first_victim() {
         }
         drop((first, second));
         guarded.wait_until_gone("two dropped blocks");
+    }
+}
+
+/// The workers of this process for expressions.
+fn script_workers() -> Vec<u32> {
+    let own = format!("PPid:\t{}\n", std::process::id());
+    let is_worker = |id: &u32| {
+        let read = |file: &str| std::fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
+        read("cmdline").contains("__worker-js") && read("status").contains(&own)
+    };
+    all_processes().into_iter().filter(is_worker).collect()
+}
+
+#[tokio::test]
+async fn each_worker_for_expressions_has_its_own_user_and_is_the_first_victim() {
+    let sandbox = Sandbox::new(test_config());
+    for user in ["ada", "bob"] {
+        let request = support::script_request("1", &[]);
+        sandbox.evaluate_script(&request, &context_of(user)).await.expect("an ordinary expression");
+    }
+    let workers = script_workers();
+    assert!(workers.len() >= 2, "{workers:?}");
+    let own = rustix::process::geteuid();
+    let mut users: Vec<_> = workers.iter().flat_map(|worker| users_of(*worker)).collect();
+    users.dedup();
+    if own.is_root() {
+        assert!(users.len() == workers.len() && users.iter().all(|id| *id >= 2_100_000_000), "{users:?}");
+    } else {
+        assert_eq!(users, [own.as_raw()]);
+    }
+    for worker in workers {
+        let preference = std::fs::read_to_string(format!("/proc/{worker}/oom_score_adj")).expect("a process");
+        assert_eq!(preference.trim(), "1000");
     }
 }
 

@@ -85,10 +85,11 @@ fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), LockError
     let mut report = LockReport {
         cgroup: launch.cgroup.as_ref().map(|folder| folder.display().to_string()),
         kill_preference_missing: limits::prefer_as_victim().err().map(|error| error.to_string()),
-        // The interpreter's id in its own namespace is another one.
-        user_id: limits::worker_id(std::process::id()),
+        // As seen from outside, which is not how the interpreter sees it in its own namespaces.
+        user_id: geteuid().as_raw(),
         ..LockReport::default()
     };
+    let launcher = std::process::id();
     let _ = setsid();
     // Isolated by namespaces, or by Landlock if those are not permitted: one of them must work.
     let namespaces = match launch.kernel.namespaces {
@@ -114,7 +115,7 @@ fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), LockError
         }
         ForkSide::Child => {
             drop(ours);
-            let error = become_interpreter(launch, Lockdown { namespaces, report }, &theirs);
+            let error = become_interpreter(launch, Lockdown { launcher, namespaces, report }, &theirs);
             // The standard streams still belong to the channel; nothing was executed.
             report_missing(launch, CHANNEL_OUT.get().map_or(rustix::stdio::stdout(), AsFd::as_fd), &error);
             std::process::exit(1)
@@ -127,6 +128,8 @@ static CHANNEL_OUT: std::sync::OnceLock<OwnedFd> = std::sync::OnceLock::new();
 
 /// What the launcher has set up for the interpreter.
 struct Lockdown {
+    /// The id of the launcher, which is another one in the interpreter's namespace.
+    launcher: u32,
     namespaces: Result<(), LockError>,
     report: LockReport,
 }
@@ -140,9 +143,9 @@ fn become_interpreter(launch: &LaunchMessage, lockdown: Lockdown, listener_to: &
 }
 
 fn lock_down(launch: &LaunchMessage, lockdown: Lockdown, listener_to: &OwnedFd) -> Result<(), LockError> {
-    let Lockdown { namespaces, mut report } = lockdown;
+    let Lockdown { launcher, namespaces, mut report } = lockdown;
     LockStep::RedirectStreams.check(redirect_streams())?;
-    leave_root(&mut report)?;
+    leave_root(launcher, &mut report)?;
     let _ = rustix::thread::set_capabilities(
         None,
         rustix::thread::CapabilitySets {
@@ -162,12 +165,13 @@ fn lock_down(launch: &LaunchMessage, lockdown: Lockdown, listener_to: &OwnedFd) 
     LockStep::SendListener.check(send_listener(listener_to, &listener, report))
 }
 
-/// Becomes an unprivileged user, if possible one of its own.
-fn leave_root(report: &mut LockReport) -> Result<(), LockError> {
-    report.has_own_user = LockStep::LeaveRoot.check(limits::leave_root(report.user_id))?;
-    if !report.has_own_user {
-        report.user_id = geteuid().as_raw();
+/// Becomes an unprivileged user if the process is root, if possible a user of its own.
+fn leave_root(launcher: u32, report: &mut LockReport) -> Result<(), LockError> {
+    if !geteuid().is_root() {
+        return Ok(());
     }
+    report.has_own_user = LockStep::LeaveRoot.check(limits::leave_root(limits::worker_id(launcher)))?;
+    report.user_id = geteuid().as_raw();
     if geteuid().is_root() { Err(LockError::StillRoot) } else { Ok(()) }
 }
 

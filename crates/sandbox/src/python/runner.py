@@ -301,16 +301,16 @@ def main():
     aio.channel = channel
     web = module("httpx", "web")
     # A block that is waiting already should not have to wait for modules that it may not use.
-    is_expected = bool(channel.poll.poll(0))
-    if not is_expected:
+    job = channel.read() if channel.poll.poll(0) else None
+    if job:
+        load_libraries(job["source"])
+    else:
         load_libraries()
         for name in PRELOADED + ("dataclasses", "typing", "enum", "decimal", "hashlib", "base64", "urllib.parse"):
             if name not in ("os", "httpx"):
                 __import__(name)
     channel.write({"ready": True})
-    job = channel.read()
-    if is_expected:
-        load_libraries(job["source"])
+    job = job or channel.read()
     # Tells the launcher that untrusted code comes next: from here on no memory can be made executable.
     os.sync()
     report = run(job)
