@@ -7,7 +7,7 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change, mount_remount, unmount,
 };
-use rustix::process::{getegid, geteuid, pivot_root};
+use rustix::process::{DumpableBehavior, getegid, geteuid, pivot_root, set_dumpable_behavior};
 use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
 
@@ -34,16 +34,22 @@ pub(crate) struct JailView {
 /// Mount point of the minimal file system: a folder that every Linux has, and that contains nothing of the view.
 const MOUNT_POINT: &str = "/proc";
 
-/// Leaves every namespace that can be left. Child processes get their own process namespace.
+/// The namespaces to leave. Child processes get their own process namespace.
+fn own_namespaces() -> UnshareFlags {
+    UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS
+}
+
+/// Leaves the namespaces of the machine, as root.
 pub(crate) fn leave_namespaces() -> Result<(), LockError> {
-    let own =
-        UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
+    LockStep::LeaveNamespaces.check(raw::unshare_namespaces(own_namespaces()))
+}
+
+/// Leaves the namespaces of the machine and that of its users, which an ordinary user can do.
+pub(crate) fn leave_user_namespace() -> Result<(), LockError> {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    // Root needs no user namespace, and keeps its right to read the interpreter's folder until it drops the privilege.
-    if uid == 0 && raw::unshare_namespaces(own).is_ok() {
-        return Ok(());
-    }
-    LockStep::LeaveNamespaces.check(raw::unshare_namespaces(own | UnshareFlags::NEWUSER))?;
+    // The files in /proc belong to root after a change of the user.
+    let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
+    LockStep::LeaveNamespaces.check(raw::unshare_namespaces(own_namespaces() | UnshareFlags::NEWUSER))?;
     let _ = fs::write("/proc/self/setgroups", "deny");
     LockStep::MapUser.check(fs::write("/proc/self/uid_map", id_mapping(uid)))?;
     LockStep::MapGroup.check(fs::write("/proc/self/gid_map", id_mapping(gid)))

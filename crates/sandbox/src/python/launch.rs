@@ -93,7 +93,7 @@ fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), LockError
     let _ = setsid();
     // Isolated by namespaces, or by Landlock if those are not permitted: one of them must work.
     let namespaces = match launch.kernel.namespaces {
-        true => jail::leave_namespaces().and_then(|()| jail::enter_jail(&launch.view)),
+        true => enter_namespaces(launch, launcher, &mut report),
         false => Err(LockError::NamespacesOff),
     };
     report.namespaces_missing = namespaces.as_ref().err().map(ToString::to_string);
@@ -121,6 +121,17 @@ fn start_interpreter(launch: &LaunchMessage) -> Result<(Pid, OwnedFd), LockError
             std::process::exit(1)
         }
     }
+}
+
+/// Moves the launcher into namespaces of its own, with the minimal file system.
+fn enter_namespaces(launch: &LaunchMessage, launcher: u32, report: &mut LockReport) -> Result<(), LockError> {
+    // Root keeps its right to read the interpreter's folder until it drops the privilege.
+    if !geteuid().is_root() || jail::leave_namespaces().is_err() {
+        // Within a user namespace, root would remain root outside.
+        leave_root(launcher, report)?;
+        jail::leave_user_namespace()?;
+    }
+    jail::enter_jail(&launch.view)
 }
 
 /// Write end of the channel, once the standard streams are redirected.
