@@ -13,6 +13,7 @@ pub mod effects;
 pub mod engine;
 pub mod error;
 pub mod failpoint;
+pub mod fair;
 pub mod inbox;
 mod interpret;
 pub mod journal;

@@ -84,9 +84,6 @@ pub enum SandboxError {
 /// Why untrusted code cannot run here.
 #[derive(Debug, thiserror::Error)]
 pub enum UnavailableError {
-    /// The sandbox is being dropped.
-    #[error("the sandbox is closed")]
-    Closed,
     /// The worker cannot lock itself down; the text is from the worker.
     #[error("{missing}")]
     NotLockedDown {

@@ -13,21 +13,7 @@ use flowloom_runtime::effects::{CodeRunner as _, EffectFuture, SandboxHost};
 use flowloom_sandbox::{PythonLimits, Sandbox, SandboxConfig};
 use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 use support::attack::{again_as_an_ordinary_user, guarded_sandboxes, processes_with, wait_for_none};
-use support::{AnsweringRun, context_of, execute_body, python_request, run_block, test_config};
-
-/// A run that never answers, and notifies when it receives a request.
-struct SilentRun(tokio::sync::Notify);
-
-impl SandboxHost for SilentRun {
-    fn send_http<'a>(&'a self, _request: HttpRequest) -> EffectFuture<'a, HttpReply> {
-        self.0.notify_one();
-        Box::pin(std::future::pending())
-    }
-
-    fn generate_reply<'a>(&'a self, _messages: Vec<Message>) -> EffectFuture<'a, GenerateReply> {
-        Box::pin(std::future::pending())
-    }
-}
+use support::{AnsweringRun, SilentRun, context_of, execute_body, python_request, run_block, test_config};
 
 #[test]
 fn as_an_ordinary_user() {
@@ -54,13 +40,13 @@ fn as_root_with_user_namespaces() {
 #[tokio::test]
 async fn a_dropped_block_is_killed() {
     for guarded in guarded_sandboxes(|_| ()).await {
-        let silent = SilentRun(tokio::sync::Notify::new());
+        let silent = SilentRun::default();
         let request = python_request(&execute_body("httpx.get('http://a.test')\nreturn {}"), "{}");
         let context = context_of("local");
         let mut running = guarded.sandbox.run_python(&request, &silent, &context);
         tokio::select! {
             done = &mut running => panic!("it waits for ever: {done:?}"),
-            () = silent.0.notified() => {}
+            () = silent.asked.notified() => {}
         }
         assert_eq!(processes_with(guarded.memory_bytes()).len(), 1);
         drop(running);
@@ -160,7 +146,7 @@ fn all_processes() -> Vec<u32> {
 #[tokio::test]
 async fn each_block_has_its_own_user_and_is_the_first_victim() {
     for guarded in guarded_sandboxes(|_| ()).await {
-        let silent = SilentRun(tokio::sync::Notify::new());
+        let silent = SilentRun::default();
         let request = python_request(&execute_body("httpx.get('http://a.test')\nreturn {}"), "{}");
         let context = context_of("local");
         let mut first = guarded.sandbox.run_python(&request, &silent, &context);
@@ -169,7 +155,7 @@ async fn each_block_has_its_own_user_and_is_the_first_victim() {
             tokio::select! {
                 _ = &mut first => panic!("it waits for ever"),
                 _ = &mut second => panic!("it waits for ever"),
-                () = silent.0.notified() => {}
+                () = silent.asked.notified() => {}
             }
         }
         let blocks = processes_with(guarded.memory_bytes());
@@ -263,14 +249,14 @@ async fn a_process_that_waits_for_ever() {
     let python = PythonLimits { memory_bytes: bytes, warm: 2, ..PythonLimits::default() };
     let sandbox = Sandbox::new(SandboxConfig { python, ..test_config() });
     run_block(&sandbox, &execute_body("return {}")).await.expect("an ordinary block");
-    let silent = SilentRun(tokio::sync::Notify::new());
+    let silent = SilentRun::default();
     let request = python_request(&execute_body("httpx.get('http://a.test')\nreturn {}"), "{}");
     let context = context_of("local");
     let running = sandbox.run_python(&request, &silent, &context);
     tokio::pin!(running);
     tokio::select! {
         _ = &mut running => {}
-        () = silent.0.notified() => println!("\nit waits"),
+        () = silent.asked.notified() => println!("\nit waits"),
     }
     let _ = running.await;
 }

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use flowloom_core::effect::{PythonReply, PythonRequest};
 use flowloom_runtime::effects::{EffectContext, SandboxHost};
+use flowloom_runtime::fair::{FairPermit, FairSemaphore};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::config::{Protection, SandboxConfig};
@@ -31,17 +31,54 @@ use wire::{BlockFailure, BlockMessage, InterpreterMessage};
 /// Maximum number of requests of one block that are performed concurrently; further ones are read when one is done.
 const MAX_CONCURRENT_REQUESTS: usize = 64;
 
+/// Number of interpreters for each block that may compute; the others wait for their runs.
+const PROCESSES_PER_TURN: usize = 4;
+
+/// The number of permits that one user may hold: a quarter is left for others.
+fn user_share(permits: usize) -> usize {
+    permits - permits / 4
+}
+
+/// The turn of a block, which it gives up while it waits for its run.
+struct BlockTurn<'a> {
+    turns: &'a FairSemaphore,
+    user: &'a Arc<str>,
+    permit: Option<FairPermit>,
+}
+
+impl<'a> BlockTurn<'a> {
+    async fn start(turns: &'a FairSemaphore, user: &'a Arc<str>) -> BlockTurn<'a> {
+        BlockTurn { turns, user, permit: Some(turns.acquire_permit(user).await) }
+    }
+
+    fn pause(&mut self) {
+        self.permit = None;
+    }
+
+    async fn resume(&mut self) {
+        if self.permit.is_none() {
+            self.permit = Some(self.turns.acquire_permit(self.user).await);
+        }
+    }
+}
+
 /// Runs blocks.
 pub(crate) struct BlockRunner {
     config: Arc<SandboxConfig>,
-    turns: Semaphore,
+    /// One for each interpreter, whatever its block does.
+    processes: FairSemaphore,
+    /// One for each block that computes. A block that waits for its run has none.
+    turns: FairSemaphore,
     interpreters: InterpreterPool,
 }
 
 impl BlockRunner {
     pub(crate) fn new(config: Arc<SandboxConfig>) -> BlockRunner {
-        let turns = Semaphore::new(config.python.blocks.max(1));
-        BlockRunner { turns, interpreters: InterpreterPool::new(config.clone()), config }
+        let blocks = config.python.blocks.max(1);
+        let turns = FairSemaphore::new(blocks, user_share(blocks));
+        let processes = blocks * PROCESSES_PER_TURN;
+        let processes = FairSemaphore::new(processes, user_share(processes));
+        BlockRunner { processes, turns, interpreters: InterpreterPool::new(config.clone()), config }
     }
 
     /// Describes how blocks run on this machine, or what is missing.
@@ -70,7 +107,8 @@ impl BlockRunner {
         context: &EffectContext,
         limit: Duration,
     ) -> Result<PythonReply, SandboxError> {
-        let _turn = self.turns.acquire().await.map_err(|_| UnavailableError::Closed)?;
+        let _process = self.processes.acquire_permit(&context.user).await;
+        let turn = BlockTurn::start(&self.turns, &context.user).await;
         let (mut process, is_ready) = self.interpreters.take_process().await?;
         let job = BlockMessage::from_request(request, &context.user, &self.config);
         process.send_block(&job).map_err(SandboxError::InputsNotSerialized)?;
@@ -80,7 +118,7 @@ impl BlockRunner {
             // Starting up does not count as the block's time. The block is in the pipe already, so it starts at once.
             process.wait_until_ready().await.map_err(UnavailableError::from)?;
         }
-        let done = self.serve_block(&mut process, host, limit).await;
+        let done = self.serve_block(&mut process, host, limit, turn).await;
         // The next interpreter is started only after this one ends, because this may be the last block.
         drop(process);
         self.interpreters.refill_idle();
@@ -93,6 +131,7 @@ impl BlockRunner {
         process: &mut BlockProcess,
         host: &dyn SandboxHost,
         limit: Duration,
+        mut turn: BlockTurn<'_>,
     ) -> Result<PythonReply, SandboxError> {
         let bounds = &self.config.python;
         let mut left = limit;
@@ -104,6 +143,7 @@ impl BlockRunner {
             let came = tokio::select! {
                 Some(answer) = requests.next(), if !waits_for_itself => {
                     let answer: Vec<u8> = answer;
+                    turn.resume().await;
                     process.push_frame(&answer);
                     None
                 }
@@ -127,6 +167,7 @@ impl BlockRunner {
                         return Err(SandboxError::BlockRequestsExceeded { limit: bounds.requests });
                     }
                     requests.push(requests::perform_request(host, id, question));
+                    turn.pause();
                 }
                 // The process has started long ago, so this is the block's own text.
                 Some(ProcessMessage::Message(

@@ -18,9 +18,9 @@ use flowloom_core::effect::ScriptRequest;
 use flowloom_core::json;
 use flowloom_core::value::Value;
 use flowloom_runtime::descriptors::retry_without_descriptors;
+use flowloom_runtime::fair::FairSemaphore;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::SCRIPT_WORKER;
@@ -44,7 +44,7 @@ const MAX_SHOWN_CHARS: usize = 80;
 /// The pool of workers.
 pub(crate) struct WorkerPool {
     config: Arc<SandboxConfig>,
-    turns: Semaphore,
+    turns: FairSemaphore,
     idle: Mutex<Vec<ScriptWorker>>,
 }
 
@@ -59,7 +59,7 @@ struct ScriptWorker {
 impl WorkerPool {
     pub(crate) fn new(config: Arc<SandboxConfig>) -> WorkerPool {
         let workers = config.script.workers.max(1);
-        WorkerPool { config, turns: Semaphore::new(workers), idle: Mutex::default() }
+        WorkerPool { config, turns: FairSemaphore::new(workers, workers), idle: Mutex::default() }
     }
 
     /// Describes how expressions are evaluated on this machine, or what is missing.
@@ -80,7 +80,7 @@ impl WorkerPool {
         let names = request.names.iter().map(|(name, value)| (&**name, value.iter().collect())).collect();
         let ask = SentExpression { source: &request.source, names, now_ms: request.now_ms, seed: request.seed };
         let question = serde_json::to_vec(&ask).map_err(SandboxError::ExpressionNotSerialized)?;
-        let _turn = self.turns.acquire().await.map_err(|_| UnavailableError::Closed)?;
+        let _turn = self.turns.acquire_permit(user).await;
         let mut worker = match self.take_worker(user) {
             Some(worker) => worker,
             None => self.start_worker(user.clone()).await?,

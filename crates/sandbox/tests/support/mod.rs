@@ -87,6 +87,23 @@ pub async fn evaluate_with(
     Ok(value.map_or_else(|| "undefined".to_owned(), |value| json::write_json(&value)))
 }
 
+/// A run that never answers, and notifies when it receives a request.
+#[derive(Default)]
+pub struct SilentRun {
+    pub asked: tokio::sync::Notify,
+}
+
+impl SandboxHost for SilentRun {
+    fn send_http<'a>(&'a self, _request: HttpRequest) -> EffectFuture<'a, HttpReply> {
+        self.asked.notify_one();
+        Box::pin(std::future::pending())
+    }
+
+    fn generate_reply<'a>(&'a self, _messages: Vec<Message>) -> EffectFuture<'a, GenerateReply> {
+        Box::pin(std::future::pending())
+    }
+}
+
 /// A run that answers: an echo of each HTTP request, and the model's answers in order. Records the requests.
 #[derive(Default)]
 pub struct AnsweringRun {

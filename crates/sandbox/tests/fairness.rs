@@ -1,0 +1,68 @@
+//! One user's code does not keep another user's code from running.
+
+mod support;
+
+use std::time::Duration;
+
+use flowloom_core::effect::PythonRequest;
+use flowloom_runtime::effects::CodeRunner as _;
+use flowloom_sandbox::{PythonLimits, Sandbox, SandboxConfig, ScriptLimits};
+use futures_util::future::join_all;
+use support::{AnsweringRun, context_of, execute_body, python_request, script_request, test_config};
+
+/// How often the busy user's code is queued.
+const QUEUED: usize = 200;
+
+/// How long the busy user's code runs before it is stopped; far longer than the other user's code needs.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+fn request(body: &str) -> PythonRequest {
+    python_request(&execute_body(body), "{}")
+}
+
+#[tokio::test]
+async fn a_block_does_not_wait_for_the_queue_of_another_user() {
+    let python = PythonLimits { timeout: BUSY_TIMEOUT, blocks: 4, warm: 0, ..PythonLimits::default() };
+    let sandbox = Sandbox::new(SandboxConfig { python, ..test_config() });
+    let (endless, trivial) = (request("while True: pass"), request("return {'done': True}"));
+    let (run, ann, bob) = (AnsweringRun::default(), context_of("ann"), context_of("bob"));
+    let queue = join_all((0..QUEUED).map(|_| sandbox.run_python(&endless, &run, &ann)));
+    tokio::select! {
+        // In the order of the text: ann's blocks are queued first.
+        biased;
+        _ = queue => panic!("bob's block waits for all of ann's"),
+        reply = sandbox.run_python(&trivial, &run, &bob) => assert!(reply.is_ok(), "{reply:?}"),
+        () = tokio::time::sleep(BUSY_TIMEOUT * 5) => panic!("bob's block waits for many of ann's"),
+    }
+}
+
+#[tokio::test]
+async fn an_expression_does_not_wait_for_the_queue_of_another_user() {
+    let script = ScriptLimits { workers: 1, ..test_config().script };
+    let sandbox = Sandbox::new(SandboxConfig { script, ..test_config() });
+    let (endless, trivial) = (script_request("(() => { while (true) {} })()", &[]), script_request("1 + 1", &[]));
+    let (ann, bob) = (context_of("ann"), context_of("bob"));
+    let queue = join_all((0..QUEUED).map(|_| sandbox.evaluate_script(&endless, &ann)));
+    tokio::select! {
+        biased;
+        _ = queue => panic!("bob's expression waits for all of ann's"),
+        value = sandbox.evaluate_script(&trivial, &bob) => assert!(value.is_ok(), "{value:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_block_that_waits_for_its_run_leaves_its_turn_to_others() {
+    let python = PythonLimits { blocks: 1, warm: 0, ..PythonLimits::default() };
+    let sandbox = Sandbox::new(SandboxConfig { python, ..test_config() });
+    let (waiting, trivial) = (request("httpx.get('http://a.test')\nreturn {}"), request("return {'done': True}"));
+    let (silent, run, ann) = (support::SilentRun::default(), AnsweringRun::default(), context_of("ann"));
+    let mut first = sandbox.run_python(&waiting, &silent, &ann);
+    tokio::select! {
+        done = &mut first => panic!("it waits for ever: {done:?}"),
+        () = silent.asked.notified() => {}
+    }
+    tokio::select! {
+        done = first => panic!("it waits for ever: {done:?}"),
+        reply = sandbox.run_python(&trivial, &run, &ann) => assert!(reply.is_ok(), "{reply:?}"),
+    }
+}
