@@ -191,7 +191,7 @@ impl App {
     /// Reads the files of a workflow named in the configuration, by their paths relative to the configuration's folder.
     fn read_workflow_files(&self, file: &str) -> Result<BTreeMap<String, String>, AppError> {
         let base = self.config.base_folder();
-        let loader = Loader { config: &self.config, format: None, lenient: false };
+        let loader = Loader::new(&self.config);
         let source = loader.compile(&base.join(file));
         if source.files().is_empty() {
             let why = source.compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();

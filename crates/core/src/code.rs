@@ -47,6 +47,9 @@ codes! {
     LiteralSecret = 114 "a secret is written in the file";
     SecretPlace = 115 "a secret is used where it cannot be";
     DuplicateName = 116 "a name is given twice";
+    MoreProblems = 117 "there are more problems than are shown";
+    CompileStopped = 118 "checking the definition took too long";
+    TooLarge = 119 "the definition would become too large";
     UnknownBlock = 201 "unknown block type";
     UnknownVariable = 202 "a reference names a variable that nothing sets";
     LateVariable = 203 "a variable is used before it is set";
@@ -175,6 +178,7 @@ codes! {
     StoreNewer = 1305 "the database is from a newer version";
     StoreLocked = 1306 "the database is locked";
     StoreUnreachable = 1307 "the database cannot be reached";
+    DataReadable = 1308 "others can read the data folder";
     ConfigInvalid = 1401 "the configuration is not valid";
     UsageInvalid = 1402 "the command line is not valid";
     ModelFetchFailed = 1403 "the model could not be fetched";
@@ -191,6 +195,7 @@ codes! {
     NotMine = 1510 "the definition cannot be changed here";
     ScheduleInvalid = 1512 "the schedule cannot be read";
     TooManyCalls = 1513 "there are too many calls";
+    PeerRefused = 1514 "the call comes from another user of this machine";
 }
 
 impl Code {

@@ -110,18 +110,52 @@ impl Diagnostic {
     }
 }
 
-/// The position of a byte offset.
+/// Bytes between two marks of a [`LineTable`].
+const MARK_DISTANCE_BYTES: usize = 512;
+
+/// Finds lines and columns of one text. The text is read once; finding a position takes constant time.
+#[derive(Clone, Debug)]
+pub struct LineTable {
+    /// The position at every [`MARK_DISTANCE_BYTES`] bytes.
+    marks: Vec<Position>,
+}
+
+impl LineTable {
+    /// The table of a text.
+    pub fn new(text: &str) -> LineTable {
+        let mut at = Position::START;
+        let mut marks = Vec::with_capacity(text.len() / MARK_DISTANCE_BYTES + 1);
+        for piece in text.as_bytes().chunks(MARK_DISTANCE_BYTES) {
+            marks.push(at);
+            at = piece.iter().fold(at, |at, byte| advance_position(at, *byte));
+        }
+        LineTable { marks }
+    }
+
+    /// The position of a byte offset in `text`, the text that the table was made of.
+    pub fn find_position(&self, text: &str, offset: usize) -> Position {
+        let offset = text.floor_char_boundary(offset);
+        let mark = (offset / MARK_DISTANCE_BYTES).min(self.marks.len().saturating_sub(1));
+        let start = self.marks.get(mark).copied().unwrap_or(Position::START);
+        let bytes = text.as_bytes().get(mark * MARK_DISTANCE_BYTES..offset).unwrap_or_default();
+        bytes.iter().fold(start, |at, byte| advance_position(at, *byte))
+    }
+}
+
+/// The position after a byte.
+fn advance_position(position: Position, byte: u8) -> Position {
+    match byte {
+        b'\n' => Position { line: position.line + 1, column: 1 },
+        // Continuation bytes of a character take no column.
+        0x80..=0xbf => position,
+        _ => Position { column: position.column + 1, ..position },
+    }
+}
+
+/// The position of one byte offset. Reads the text up to there; for several offsets use a [`LineTable`].
 pub fn find_position(source: &str, offset: usize) -> Position {
-    let mut end = offset.min(source.len());
-    while !source.is_char_boundary(end) {
-        end -= 1;
-    }
-    let before = &source[..end];
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    Position {
-        line: before.bytes().filter(|b| *b == b'\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
-    }
+    let end = source.floor_char_boundary(offset);
+    source.as_bytes()[..end].iter().fold(Position::START, |at, byte| advance_position(at, *byte))
 }
 
 /// Applies the fixes of `diagnostics` to `source` and skips those that overlap an earlier one. Returns the new source
@@ -151,29 +185,56 @@ pub fn apply_fixes(source: &str, diagnostics: &[Diagnostic]) -> (String, usize) 
     (out, applied)
 }
 
+/// Characters of a name that are compared.
+const COMPARED_CHARS: usize = 128;
+
 /// The candidate that `name` is probably a misspelling of: at most two edits away, or a third of its length if it is
 /// long.
 pub fn find_similar_name<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let wanted = name.to_lowercase();
-    candidates
-        .into_iter()
-        .map(|candidate| (edit_distance(&wanted, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| {
-            let length = candidate.chars().count();
-            *distance <= if length < 4 { 1 } else { (length / 3).max(2) }
-        })
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
+    let mut unlimited = usize::MAX;
+    find_similar_within(name, candidates, &mut unlimited)
 }
 
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(128).collect();
+/// Like [`find_similar_name`], with a budget: `budget` is reduced by the number of pairs of characters that are
+/// compared, and no further candidate is looked at once it is used up.
+pub fn find_similar_within<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    budget: &mut usize,
+) -> Option<&'a str> {
+    let wanted = to_compared_chars(name);
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in candidates {
+        if *budget == 0 {
+            break;
+        }
+        let chars = to_compared_chars(candidate);
+        let limit = if chars.len() < 4 { 1 } else { (chars.len() / 3).max(2) };
+        if chars.len().abs_diff(wanted.len()) > limit {
+            *budget = budget.saturating_sub(chars.len() + 1);
+            continue;
+        }
+        *budget = budget.saturating_sub((chars.len() + 1) * (wanted.len() + 1));
+        let distance = edit_distance(&wanted, &chars);
+        if distance <= limit && best.is_none_or(|(smallest, _)| distance < smallest) {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// The beginning of a name in lower case.
+fn to_compared_chars(name: &str) -> Vec<char> {
+    name.chars().flat_map(char::to_lowercase).take(COMPARED_CHARS).collect()
+}
+
+fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().take(128).enumerate() {
+    for (i, ca) in a.iter().enumerate() {
         let mut diagonal = row[0];
         row[0] = i + 1;
         for (j, cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != *cb);
+            let substituted = diagonal + usize::from(ca != cb);
             diagonal = row[j + 1];
             row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
         }
@@ -195,5 +256,24 @@ mod tests {
     #[test]
     fn places() {
         assert_eq!(find_position("a\nbé\nc", 5), Position { line: 2, column: 3 });
+    }
+
+    #[test]
+    fn a_table_finds_every_position() {
+        let text = "ab\n\u{e9}\u{1f600} c\r\n\n".repeat(200) + &"x\u{e9}".repeat(400);
+        let table = LineTable::new(&text);
+        for offset in 0..text.len() + 2 {
+            assert_eq!(table.find_position(&text, offset), find_position(&text, offset), "{offset}");
+        }
+        assert_eq!(LineTable::new("").find_position("", 3), Position::START);
+    }
+
+    #[test]
+    fn suggestions_end_with_their_budget() {
+        let names: Vec<String> = (0..100).map(|number| format!("name{number:03}")).collect();
+        let mut budget = 1000;
+        assert_eq!(find_similar_within("nameX00", names.iter().map(String::as_str), &mut budget), Some("name000"));
+        assert_eq!(budget, 0);
+        assert_eq!(find_similar_within("name001", names.iter().map(String::as_str), &mut budget), None);
     }
 }

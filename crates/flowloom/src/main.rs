@@ -3,6 +3,9 @@
 //! The only crate that knows flags and prints. Data goes to stdout, everything else to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+#[macro_use]
+mod print;
+
 mod cli;
 mod commands;
 mod failure;
@@ -13,16 +16,23 @@ mod terminal;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
+use rustix::fs::Mode;
+use rustix::process::umask;
+
 use crate::cli::Cli;
 
 /// Exit code for writing to a closed pipe, as shells report it (128 + SIGPIPE).
 const CLOSED_PIPE_EXIT_CODE: i32 = 141;
 
 fn main() -> ExitCode {
-    // The program is also the worker of its own sandbox. This must come first, while the process has one thread.
+    // The program is also the worker of its own sandbox. This must come first, while the process has one thread. The
+    // worker builds folders for another user, so it does not inherit the mask below.
+    umask(Mode::WGRP | Mode::WOTH);
     if let Some(code) = flowloom_sandbox::worker_main(std::env::args_os()) {
         return code;
     }
+    // Other users have no rights at anything that the program creates.
+    umask(Mode::RWXG | Mode::RWXO);
     std::panic::set_hook(ignore_closed_pipes(std::panic::take_hook()));
     let cli = match Cli::parse_arguments() {
         Ok(cli) => cli,

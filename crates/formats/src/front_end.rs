@@ -82,12 +82,30 @@ pub struct Compiled {
     pub plan: Option<Plan>,
     /// The format, if it was detected.
     pub format: Option<Format>,
-    /// All problems.
+    /// The problems, at most [`MAX_PROBLEMS`](crate::MAX_PROBLEMS).
     pub diagnostics: Vec<Diagnostic>,
+    /// The number of further problems.
+    pub omitted: OmittedProblems,
     /// Files that the definition refers to and `Sources` lacks.
     pub missing_files: Vec<String>,
     /// MCP servers whose tool lists are needed before the definition can run.
     pub required_servers: Vec<String>,
+}
+
+/// The number of problems that are not reported one by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OmittedProblems {
+    /// Errors.
+    pub errors: usize,
+    /// Warnings.
+    pub warnings: usize,
+}
+
+impl OmittedProblems {
+    /// All of them.
+    pub fn total(self) -> usize {
+        self.errors + self.warnings
+    }
 }
 
 /// The result of a run in the form of its format.

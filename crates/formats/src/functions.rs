@@ -2,7 +2,7 @@
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, find_similar_name};
+use flowloom_core::diagnostic::Span;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::{AgentTool, ToolEffect};
 use flowloom_core::value::Value;
@@ -57,13 +57,14 @@ impl Sources {
             _ => None,
         };
         if let Some(why) = refused {
-            let message = format!("{function} {why}");
+            let message = format_args!("{function} {why}");
             problems.add_error(Code::UnknownTool, span, message);
             return;
         }
         let known = self.functions.iter().map(String::as_str).chain(BUILT_IN_FUNCTIONS.iter().copied());
-        let message = format!("there is no function {function}");
-        problems.add_error(Code::UnknownTool, span, message).help = Some(match find_similar_name(function, known) {
+        let meant = problems.find_similar(function, known);
+        let message = format_args!("there is no function {function}");
+        problems.add_error(Code::UnknownTool, span, message).help = Some(match meant {
             Some(near) => format!("did you mean {near}?"),
             None => format!("declare it in flowloom.toml: [functions.\"{function}\"] with a url or a workflow"),
         });

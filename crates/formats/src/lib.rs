@@ -23,12 +23,14 @@ mod servers;
 mod shape;
 mod sources;
 pub mod steps;
+mod stop;
 
 pub use answer_source::AnswerSource;
-pub use front_end::{Compiled, DefinitionSource, FrontEnd, RenderedResult};
-pub use problems::Problems;
+pub use front_end::{Compiled, DefinitionSource, FrontEnd, OmittedProblems, RenderedResult};
+pub use problems::{MAX_PROBLEMS, Problems};
 pub use registry::{
     Registry, compile, find_answer_source, find_format, format_schema, formats, related_file_patterns, render_result,
 };
 pub use shape::Shape;
 pub use sources::{Approval, FunctionDeclaration, Sources, ToolHost, ToolServer};
+pub use stop::StopFlag;

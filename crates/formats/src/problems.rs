@@ -1,24 +1,58 @@
-//! Collects the problems of a definition, so that all are reported at once.
+//! Collects the problems of a definition, so that they are reported together. The work for a definition is bounded
+//! however many problems it has: only the first ones are kept, and the others are counted.
+
+use std::fmt::{self, Write as _};
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, Fix, Severity, Span};
+use flowloom_core::diagnostic::{Diagnostic, Fix, Severity, Span, find_similar_within};
+
+use crate::front_end::OmittedProblems;
+use crate::stop::StopFlag;
+
+/// Maximum number of problems of a definition that are reported one by one.
+pub const MAX_PROBLEMS: usize = 200;
+
+/// Maximum length of each text of a problem, in bytes. A message may quote a name of any length.
+const MAX_TEXT_BYTES: usize = 2000;
+
+/// Budget for suggestions in one definition, in compared pairs of characters.
+const SUGGESTION_BUDGET: usize = 4_000_000;
 
 /// The problems of one definition.
 #[derive(Debug)]
 pub struct Problems {
     file: String,
+    /// The first problems of each severity, in the order in which they were found.
     list: Vec<Diagnostic>,
+    found: ProblemCount,
+    /// The place of problems that are only counted, for their finders to write to.
+    unreported: Diagnostic,
+    /// The remaining budget for suggestions.
+    suggestion_budget: usize,
+    stop: StopFlag,
     /// The JSON string that contains the text, if the text is embedded in the file (a flow inside a hub item).
     inside: Option<EmbeddedText>,
     /// The start offsets of further files, if the text is a concatenation of several files.
     further: Vec<(usize, String)>,
 }
 
+/// How many problems there are.
+#[derive(Clone, Copy, Debug, Default)]
+struct ProblemCount {
+    errors: usize,
+    warnings: usize,
+}
+
 #[derive(Debug)]
 struct EmbeddedText {
     start: usize,
     written: String,
+    /// Offsets in the string literal and in its text, in order, at regular distances.
+    marks: Vec<(usize, usize)>,
 }
+
+/// Bytes of a string literal between two marks.
+const MARK_DISTANCE_BYTES: usize = 1024;
 
 impl EmbeddedText {
     /// The span in the file of a span in the string's text.
@@ -29,7 +63,8 @@ impl EmbeddedText {
 
     /// The offset in the string literal (including quotes and escapes) of byte `wanted` of its text.
     fn map_offset(&self, wanted: usize) -> usize {
-        let (mut at, mut read) = (1, 0);
+        let mark = self.marks.partition_point(|(_, read)| *read <= wanted).saturating_sub(1);
+        let (mut at, mut read) = self.marks.get(mark).copied().unwrap_or((1, 0));
         while read < wanted && at + 1 < self.written.len() {
             let (written, text) = next_character_len(&self.written[at..]);
             at += written;
@@ -37,6 +72,21 @@ impl EmbeddedText {
         }
         at
     }
+}
+
+/// The marks of a string literal.
+fn mark_offsets(written: &str) -> Vec<(usize, usize)> {
+    let (mut at, mut read) = (1, 0);
+    let mut marks: Vec<(usize, usize)> = Vec::new();
+    while at + 1 < written.len() {
+        if marks.last().is_none_or(|(last, _)| at - last >= MARK_DISTANCE_BYTES) {
+            marks.push((at, read));
+        }
+        let (written, text) = next_character_len(&written[at..]);
+        at += written;
+        read += text;
+    }
+    marks
 }
 
 /// The length in bytes of the next character of a JSON string, as (source, text).
@@ -55,13 +105,32 @@ fn next_character_len(rest: &str) -> (usize, usize) {
 impl Problems {
     /// An empty list of problems.
     pub fn new(file: &str) -> Problems {
-        Problems { file: file.to_owned(), list: Vec::new(), inside: None, further: Vec::new() }
+        Problems {
+            file: file.to_owned(),
+            list: Vec::new(),
+            found: ProblemCount::default(),
+            unreported: Diagnostic::new_warning(Code::MoreProblems, file, Span::default(), ""),
+            suggestion_budget: SUGGESTION_BUDGET,
+            stop: StopFlag::default(),
+            inside: None,
+            further: Vec::new(),
+        }
+    }
+
+    /// The same list, for a compilation that this flag stops.
+    pub(crate) fn with_stop(self, stop: StopFlag) -> Problems {
+        Problems { stop, ..self }
+    }
+
+    /// Whether the rest of the definition need not be looked at.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_stopped()
     }
 
     /// From now on, all spans refer to the text of the JSON string literal `written` that starts at `start`. Fixes are
     /// dropped, because their text would have to be escaped.
     pub(crate) fn enter_string(&mut self, start: usize, written: &str) {
-        self.inside = Some(EmbeddedText { start, written: written.to_owned() });
+        self.inside = Some(EmbeddedText { start, written: written.to_owned(), marks: mark_offsets(written) });
     }
 
     /// From now on, spans from `start` on belong to the file `name`.
@@ -70,18 +139,25 @@ impl Problems {
     }
 
     /// Adds an error.
-    pub fn add_error(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Diagnostic {
-        let diagnostic = Diagnostic::new_error(code, &self.file, span, message);
-        self.add_diagnostic(diagnostic)
+    pub fn add_error(&mut self, code: Code, span: Span, message: impl fmt::Display) -> &mut Diagnostic {
+        self.found.errors += 1;
+        let is_room = self.found.errors <= MAX_PROBLEMS;
+        self.add_diagnostic(is_room, |file| Diagnostic::new_error(code, file, span, limit_text(message)))
     }
 
     /// Adds a warning.
-    pub fn add_warning(&mut self, code: Code, span: Span, message: impl Into<String>) -> &mut Diagnostic {
-        let diagnostic = Diagnostic::new_warning(code, &self.file, span, message);
-        self.add_diagnostic(diagnostic)
+    pub fn add_warning(&mut self, code: Code, span: Span, message: impl fmt::Display) -> &mut Diagnostic {
+        self.found.warnings += 1;
+        let is_room = self.found.warnings <= MAX_PROBLEMS;
+        self.add_diagnostic(is_room, |file| Diagnostic::new_warning(code, file, span, limit_text(message)))
     }
 
-    fn add_diagnostic(&mut self, mut diagnostic: Diagnostic) -> &mut Diagnostic {
+    /// Adds what `make` makes if there is room for it.
+    fn add_diagnostic(&mut self, is_room: bool, make: impl FnOnce(&str) -> Diagnostic) -> &mut Diagnostic {
+        if !is_room {
+            return &mut self.unreported;
+        }
+        let mut diagnostic = make(&self.file);
         if let Some(inside) = &self.inside {
             diagnostic.span = inside.map_span(diagnostic.span);
         }
@@ -92,6 +168,26 @@ impl Problems {
         self.list.push(diagnostic);
         let last = self.list.len() - 1;
         &mut self.list[last]
+    }
+
+    /// Whether a further error is reported, and not only counted. Helps to leave out work on its text.
+    pub(crate) fn has_room_for_error(&self) -> bool {
+        self.found.errors < MAX_PROBLEMS
+    }
+
+    /// Whether a further warning is reported, and not only counted. Helps to leave out work on its text.
+    pub(crate) fn has_room_for_warning(&self) -> bool {
+        self.found.warnings < MAX_PROBLEMS
+    }
+
+    /// The candidate that `name` is probably a misspelling of. Finds nothing any more when a definition has used up its
+    /// budget for suggestions.
+    pub(crate) fn find_similar<'c>(
+        &mut self,
+        name: &str,
+        candidates: impl IntoIterator<Item = &'c str>,
+    ) -> Option<&'c str> {
+        find_similar_within(name, candidates, &mut self.suggestion_budget)
     }
 
     /// Adds a fix to the first problem with this code whose message starts with `message`.
@@ -105,16 +201,103 @@ impl Problems {
 
     /// Whether the definition is rejected.
     pub fn has_errors(&self) -> bool {
-        self.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+        self.found.errors > 0
     }
 
-    /// All problems, in source order.
-    pub fn into_list(mut self) -> Vec<Diagnostic> {
-        if self.inside.is_some() {
-            self.list.iter_mut().for_each(|diagnostic| diagnostic.fix = None);
+    /// The problems in source order, at most [`MAX_PROBLEMS`] of them and errors rather than warnings, and the number
+    /// of the others.
+    pub fn into_list(mut self) -> (Vec<Diagnostic>, OmittedProblems) {
+        let reported_errors = self.found.errors.min(MAX_PROBLEMS);
+        let mut room = MAX_PROBLEMS - reported_errors;
+        let reported_warnings = self.found.warnings.min(room);
+        self.list.retain(|diagnostic| {
+            let is_kept = diagnostic.severity == Severity::Error || room > 0;
+            room -= usize::from(is_kept && diagnostic.severity == Severity::Warning);
+            is_kept
+        });
+        for diagnostic in &mut self.list {
+            diagnostic.help = diagnostic.help.take().map(limit_text);
+            diagnostic.fix = diagnostic.fix.take().filter(|_| self.inside.is_none());
+            if let Some(fix) = &mut diagnostic.fix {
+                fix.title = limit_text(&fix.title);
+            }
         }
         let own = self.file;
-        self.list.sort_by_key(|found| (found.file != own, found.file.clone(), found.span.start));
-        self.list
+        self.list.sort_by(|a, b| {
+            let key = |found: &Diagnostic| (found.file != own, found.span.start);
+            (key(a).0, &a.file, key(a).1).cmp(&(key(b).0, &b.file, key(b).1))
+        });
+        let omitted = OmittedProblems {
+            errors: self.found.errors - reported_errors,
+            warnings: self.found.warnings - reported_warnings,
+        };
+        (self.list, omitted)
+    }
+}
+
+/// The text, cut off after [`MAX_TEXT_BYTES`].
+fn limit_text(text: impl fmt::Display) -> String {
+    let mut limited = LimitedText { text: String::new() };
+    if write!(limited, "{text}").is_err() {
+        limited.text.push('…');
+    }
+    limited.text
+}
+
+/// Takes the beginning of a text and then refuses the rest, so that it is not even formatted.
+struct LimitedText {
+    text: String,
+}
+
+impl fmt::Write for LimitedText {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        let room = MAX_TEXT_BYTES - self.text.len();
+        self.text.push_str(&piece[..piece.floor_char_boundary(room)]);
+        if piece.len() > room { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_take_the_place_of_warnings() {
+        let mut problems = Problems::new("a.json");
+        for start in 0..1000 {
+            problems.add_warning(Code::UnknownKey, Span { start, length: 1 }, "odd");
+        }
+        for start in 0..250 {
+            problems.add_error(Code::WrongKind, Span { start, length: 1 }, "wrong");
+        }
+        let (list, omitted) = problems.into_list();
+        assert_eq!(list.len(), MAX_PROBLEMS);
+        assert!(list.iter().all(Diagnostic::is_error));
+        assert_eq!((omitted.errors, omitted.warnings), (50, 1000));
+    }
+
+    #[test]
+    fn warnings_fill_what_errors_leave() {
+        let mut problems = Problems::new("a.json");
+        for start in 0..300 {
+            problems.add_warning(Code::UnknownKey, Span { start, length: 1 }, "odd").help = Some("x".repeat(5000));
+        }
+        problems.add_error(Code::WrongKind, Span { start: 7, length: 1 }, "y".repeat(5000));
+        let (list, omitted) = problems.into_list();
+        assert_eq!((list.len(), omitted.errors, omitted.warnings), (MAX_PROBLEMS, 0, 101));
+        assert!(list.iter().any(Diagnostic::is_error));
+        assert!(list.iter().all(|found| found.message.len() <= MAX_TEXT_BYTES + 3));
+        assert!(list.iter().flat_map(|found| &found.help).all(|help| help.len() <= MAX_TEXT_BYTES + 3));
+    }
+
+    #[test]
+    fn offsets_in_a_string_literal_are_found() {
+        let written = format!("\"{}\"", "\\u00e9a\\n".repeat(1000));
+        let text = EmbeddedText { start: 10, marks: mark_offsets(&written), written };
+        // "é", "a" and a line break are 4 bytes of text and 9 bytes of the literal.
+        for index in 0..1000 {
+            assert_eq!(text.map_offset(4 * index), 1 + 9 * index);
+            assert_eq!(text.map_offset(4 * index + 2), 1 + 9 * index + 6);
+        }
     }
 }

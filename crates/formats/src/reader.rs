@@ -1,7 +1,7 @@
 //! Reads definition files and their fields, and turns everything unexpected into a diagnostic with a position.
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span, find_similar_name};
+use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind};
 use flowloom_core::value::Value;
 
@@ -15,7 +15,7 @@ pub(crate) fn related_path(file: &str, place: &str) -> String {
 /// The text of a source file; `None`, with an error, if it is too large, not UTF-8 or empty.
 pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems) -> Option<&'a str> {
     if bytes.len() as u64 > limit {
-        let message = format!("the file has {} bytes, and the limit is {limit}", bytes.len());
+        let message = format_args!("the file has {} bytes, and the limit is {limit}", bytes.len());
         problems.add_error(Code::SourceTooLarge, Span::default(), message).help =
             Some("raise limits.source_bytes if the file is meant to be this large".into());
         return None;
@@ -45,7 +45,7 @@ pub(crate) fn read_json(
     match parsed {
         Ok((node, duplicates)) => {
             for Duplicate { key, span } in duplicates {
-                let message = format!("the key {key:?} is given again; only this last value counts");
+                let message = format_args!("the key {key:?} is given again; only this last value counts");
                 problems.add_warning(Code::DuplicateKey, span, message);
             }
             Some(node)
@@ -112,8 +112,12 @@ pub(crate) struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// The fields of `node`; `None`, with an error, if it is not an object. `what` names it in messages.
     pub(crate) fn read_object(node: &'a Node, what: &'a str, problems: &mut Problems) -> Option<Fields<'a>> {
+        // Every part of a definition is an object, so this is where a compilation stops.
+        if problems.is_stopped() {
+            return None;
+        }
         if !matches!(node.kind, NodeKind::Map(_)) {
-            let message = format!("{what} must be an object, not {}", node.kind_name());
+            let message = format_args!("{what} must be an object, not {}", node.kind_name());
             problems.add_error(Code::WrongKind, node.span, message);
             return None;
         }
@@ -126,9 +130,11 @@ impl<'a> Fields<'a> {
             if known.contains(&key.as_str()) {
                 continue;
             }
-            let diagnostic = problems.add_warning(Code::UnknownKey, *span, format!("{} has no key {key:?}", self.what));
+            let meant = problems.find_similar(key, known.iter().copied());
+            let message = format_args!("{} has no key {key:?}", self.what);
+            let diagnostic = problems.add_warning(Code::UnknownKey, *span, message);
             diagnostic.help = Some(format!("the keys are {}", known.join(", ")));
-            if let Some(meant) = find_similar_name(key, known.iter().copied()) {
+            if let Some(meant) = meant {
                 diagnostic.help = Some(format!("did you mean {meant:?}?"));
                 let title = format!("rename {key:?} to {meant:?}");
                 diagnostic.fix = Some(Fix { title, edits: vec![(*span, format!("{meant:?}"))] });
@@ -171,7 +177,7 @@ impl<'a> Fields<'a> {
         }
         let (text, span) = self.read_text(key, problems)?;
         if text.is_empty() {
-            problems.add_error(Code::MissingKey, span, format!("{key:?} of {} is empty", self.what));
+            problems.add_error(Code::MissingKey, span, format_args!("{key:?} of {} is empty", self.what));
             return None;
         }
         Some((text, span))
@@ -199,7 +205,7 @@ impl<'a> Fields<'a> {
             return None;
         }
         if number < 0.0 || number.fract() != 0.0 || number > 9e15 {
-            let message = format!("{key:?} of {} must be a whole number from 0 to 9000000000000000", self.what);
+            let message = format_args!("{key:?} of {} must be a whole number from 0 to 9000000000000000", self.what);
             problems.add_error(Code::OddNumber, node.span, message);
             return None;
         }
@@ -208,11 +214,11 @@ impl<'a> Fields<'a> {
 
     /// Reports a missing field.
     pub(crate) fn report_missing(&self, key: &str, problems: &mut Problems) {
-        problems.add_error(Code::MissingKey, self.start_span(), format!("{} has no {key:?}", self.what));
+        problems.add_error(Code::MissingKey, self.start_span(), format_args!("{} has no {key:?}", self.what));
     }
 
     pub(crate) fn report_wrong_kind(&self, key: &str, node: &Node, expected: &str, problems: &mut Problems) {
-        let message = format!("{key:?} of {} must be {expected}, not {}", self.what, node.kind_name());
+        let message = format_args!("{key:?} of {} must be {expected}, not {}", self.what, node.kind_name());
         problems.add_error(Code::WrongKind, node.span, message);
     }
 }

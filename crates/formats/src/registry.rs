@@ -55,37 +55,48 @@ impl Registry {
 
     /// Compiles the file `entry` of `sources` in the given format; `None` detects the format.
     pub fn compile(&self, entry: &str, sources: &Sources, format: Option<Format>) -> Compiled {
-        let mut problems = Problems::new(entry);
+        let mut problems = Problems::new(entry).with_stop(sources.stop.clone());
+        let mut compiled = self.compile_with(entry, sources, format, &mut problems);
+        if problems.is_stopped() {
+            let message = "checking this definition took too long and was stopped";
+            problems.add_error(Code::CompileStopped, Span::default(), message).help =
+                Some("split it into smaller definitions".into());
+            compiled.plan = None;
+        }
+        (compiled.diagnostics, compiled.omitted) = problems.into_list();
+        compiled
+    }
+
+    /// Compiles the file `entry`. The problems are left in the list.
+    fn compile_with(
+        &self,
+        entry: &str,
+        sources: &Sources,
+        format: Option<Format>,
+        problems: &mut Problems,
+    ) -> Compiled {
+        let without_plan = Compiled { format, ..Compiled::default() };
         let Some(bytes) = sources.files.get(entry) else {
-            problems.add_error(Code::Unreadable, Span::default(), format!("{entry} is not there"));
-            return Compiled {
-                diagnostics: problems.into_list(),
-                missing_files: vec![entry.to_owned()],
-                ..Compiled::default()
-            };
+            problems.add_error(Code::Unreadable, Span::default(), format_args!("{entry} is not there"));
+            return Compiled { missing_files: vec![entry.to_owned()], ..Compiled::default() };
         };
-        let Some(text) = read_text(bytes, sources.source_bytes, &mut problems) else {
-            return Compiled { diagnostics: problems.into_list(), format, ..Compiled::default() };
-        };
+        let Some(text) = read_text(bytes, sources.source_bytes, problems) else { return without_plan };
         let detected = match format {
             Some(format) => self.find(format).map(|front_end| Detected { front_end, tree: None }).or_else(|| {
-                let message = format!("there is no format {format}");
+                let message = format_args!("there is no format {format}");
                 problems.add_error(Code::UnknownFormat, Span::default(), message);
                 None
             }),
-            None => detect_format(&self.front_ends, entry, text, &mut problems),
+            None => detect_format(&self.front_ends, entry, text, problems),
         };
-        let Some(Detected { front_end, tree }) = detected else {
-            return Compiled { diagnostics: problems.into_list(), format, ..Compiled::default() };
-        };
+        let Some(Detected { front_end, tree }) = detected else { return without_plan };
         let source = DefinitionSource { file: entry, text, tree };
-        let mut needs = Vec::new();
-        let plan = (front_end.compile)(source, sources, &mut problems, &mut needs);
+        let mut missing_files = Vec::new();
+        let plan = (front_end.compile)(source, sources, problems, &mut missing_files);
         let plan = plan.filter(|_| !problems.has_errors());
-        let asks =
+        let required_servers =
             plan.as_ref().map(|plan| sources.required_servers((front_end.offered_functions)(plan))).unwrap_or_default();
-        let format = Some(front_end.format);
-        Compiled { plan, format, diagnostics: problems.into_list(), missing_files: needs, required_servers: asks }
+        Compiled { plan, format: Some(front_end.format), missing_files, required_servers, ..Compiled::default() }
     }
 
     /// The result of a run of `plan` that left `env` behind; empty for a format that is not there.

@@ -3,7 +3,7 @@
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, Span, find_similar_name};
+use flowloom_core::diagnostic::{Diagnostic, Span};
 
 use crate::problems::Problems;
 use crate::sources::{Approval, Sources, ToolServer};
@@ -35,10 +35,11 @@ impl ToolServer {
             return None;
         }
         let name = &self.name;
-        let diagnostic =
-            problems.add_error(Code::UnknownTool, span, format!("the MCP server {name} has no tool {tool}"));
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-        diagnostic.help = Some(match find_similar_name(tool, names.iter().copied()) {
+        let meant = problems.find_similar(tool, names.iter().copied());
+        let diagnostic =
+            problems.add_error(Code::UnknownTool, span, format_args!("the MCP server {name} has no tool {tool}"));
+        diagnostic.help = Some(match meant {
             Some(meant) => format!("did you mean {name}::{meant}?"),
             None => format!("it has {}", names.join(", ")),
         });

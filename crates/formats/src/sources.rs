@@ -6,6 +6,8 @@ use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::expr::Template;
 use flowloom_core::value::Value;
 
+use crate::stop::StopFlag;
+
 /// Files by the paths that definitions use, and everything else that a definition may refer to.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
@@ -31,6 +33,8 @@ pub struct Sources {
     pub agent_folders: BTreeMap<String, String>,
     /// Maximum size of a file, in bytes.
     pub source_bytes: u64,
+    /// Stops compiling.
+    pub stop: StopFlag,
 }
 
 /// The server of the HTTP tools of a graph's agents.

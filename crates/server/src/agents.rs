@@ -102,5 +102,7 @@ async fn find_agent(call: &StartContext<'_>, name: &str) -> ApiResult<Arc<Catalo
     let content = DefinitionContent::agent(text);
     // A workflow may have the same id, and conversations are stored under it.
     let (server, user, id) = (call.server.clone(), call.user().to_owned(), format!("agent:{name}"));
-    Ok(Arc::new(crate::blocking::run_blocking(move || server.catalog.compile_unstored(&user, &id, content)).await??))
+    let compiled =
+        crate::blocking::compile_blocking(move |stop| server.catalog.compile_unstored(&user, &id, content, stop));
+    Ok(Arc::new(compiled.await??))
 }

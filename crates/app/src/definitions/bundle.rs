@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::agent::AvailableFlow;
-use flowloom_formats::{Sources, compile};
+use flowloom_formats::{Sources, StopFlag, compile};
 use flowloom_runtime::effects::DefinitionIdentity;
 use serde::{Deserialize, Serialize};
 
@@ -115,6 +115,7 @@ impl Bundle {
             agent_folders: self.agent_folders.clone(),
             is_lenient: self.lenient,
             source_bytes: u64::MAX,
+            stop: StopFlag::default(),
         }
     }
 }

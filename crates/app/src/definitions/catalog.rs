@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flowloom_core::plan::{Format, Plan};
-use flowloom_formats::compile;
+use flowloom_formats::{StopFlag, compile};
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin};
 use tokio::sync::OnceCell;
 
 use super::error::DefinitionError;
 use super::folder::{self, ModificationTimes, read_modification_times};
 use crate::definitions::bundle::{AvailableTools, Bundle};
-use crate::definitions::source::{LoadedDefinition, Loader};
+use crate::definitions::source::{LoadedDefinition, Loader, read_inside};
 use crate::definitions::stored::{self, DefinitionContent, Dependency};
 use crate::engines::App;
 use crate::error::AppError;
@@ -236,9 +236,11 @@ impl Catalog {
 
     /// Reads the files of a definition in the folder.
     fn read_files(&self, entry: &str, files: &ModificationTimes) -> DefinitionContent {
+        // A file may have been replaced by a link since it was listed.
+        let (inside, limit) = (self.root.canonicalize().unwrap_or_default(), self.app.config.limits.source_bytes);
         let read = |path: &PathBuf| {
             let below = path.strip_prefix(&self.root).ok()?.display().to_string();
-            Some((below, String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned()))
+            Some((below, String::from_utf8_lossy(&read_inside(&inside, path, limit)?).into_owned()))
         };
         let files = files.iter().filter_map(|(path, _)| read(path)).collect();
         DefinitionContent { entry: entry.to_owned(), files, format: None }
@@ -309,7 +311,7 @@ impl Catalog {
         {
             return Ok(Some(known));
         }
-        let compiled = self.compile_stored(&row)?;
+        let compiled = self.compile_stored(&row, None)?;
         let (id, parts, changed) =
             (row.key.id.clone(), compiled.dependencies, source_modification_times(&compiled.source));
         let Some(definition) =
@@ -327,7 +329,13 @@ impl Catalog {
     }
 
     /// Compiles a definition that is run without being stored.
-    pub fn compile_unstored(&self, user: &str, id: &str, content: DefinitionContent) -> Result<CatalogEntry, AppError> {
+    pub fn compile_unstored(
+        &self,
+        user: &str,
+        id: &str,
+        content: DefinitionContent,
+        stop: &StopFlag,
+    ) -> Result<CatalogEntry, AppError> {
         let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
         let row = DefinitionRow {
             key,
@@ -339,19 +347,24 @@ impl Catalog {
             created_at: 0,
             updated_at: 0,
         };
-        let compiled = self.compile_stored(&row)?;
+        let compiled = self.compile_stored(&row, Some(stop))?;
         let changed = source_modification_times(&compiled.source);
         let place = DefinitionLocation::Stored { row, parts: compiled.dependencies, changed };
         self.build_entry(compiled.source, id.to_owned(), place).ok_or_else(|| DefinitionError::UnknownContent.into())
     }
 
-    fn compile_stored(&self, row: &DefinitionRow) -> Result<stored::CompiledDefinition, AppError> {
+    fn compile_stored(
+        &self,
+        row: &DefinitionRow,
+        stop: Option<&StopFlag>,
+    ) -> Result<stored::CompiledDefinition, AppError> {
         let content = DefinitionContent::parse(&row.content)?;
-        stored::compile_for_user(&self.app.store, &self.loader(), &row.key.user, &content)
+        let loader = Loader { stop, ..self.loader() };
+        stored::compile_for_user(&self.app.store, &loader, &row.key.user, &content)
     }
 
     fn loader(&self) -> Loader<'_> {
-        Loader { config: &self.app.config, format: None, lenient: false }
+        Loader::new(&self.app.config)
     }
 
     /// Builds a definition from a compiled source; `None` if its format is unknown. A file uses its own id, if it has

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, find_position};
+use flowloom_core::diagnostic::{Diagnostic, LineTable, Severity, Span};
 use flowloom_core::plan::Format;
-use flowloom_formats::{Compiled, Sources, compile};
+use flowloom_formats::{Compiled, OmittedProblems, Sources, StopFlag, compile};
 use serde_json::json;
 
 use super::bundle::to_compiler_input;
@@ -70,15 +70,26 @@ impl LoadedDefinition {
         self.compiled.diagnostics.iter().any(Diagnostic::is_error)
     }
 
-    /// All diagnostics as JSON.
+    /// The problems as JSON. If there are more than are reported one by one, the last one counts the others.
     pub fn problems(&self) -> Vec<serde_json::Value> {
-        diagnostics_to_json(self).collect()
+        let mut texts = SourceTexts::new(self);
+        let rest = self.rest_problem();
+        let all = self.compiled.diagnostics.iter().chain(&rest);
+        all.map(|diagnostic| diagnostic_to_json(diagnostic, texts.find(diagnostic))).collect()
     }
 
-    /// The text of the file that a diagnostic refers to.
-    pub fn source_text(&self, diagnostic: &Diagnostic) -> Cow<'_, str> {
-        let bytes = self.files().get(&diagnostic.file).map_or(self.bytes(), Vec::as_slice);
-        String::from_utf8_lossy(bytes)
+    /// A problem that counts the problems that are not reported one by one; `None` if there are none.
+    pub fn rest_problem(&self) -> Option<Diagnostic> {
+        let OmittedProblems { errors, warnings } = self.compiled.omitted;
+        let message = match (errors, warnings) {
+            (0, 0) => return None,
+            (_, 0) => format!("and {errors} more errors"),
+            (0, _) => format!("and {warnings} more warnings"),
+            (_, _) => format!("and {} more problems: {errors} errors, {warnings} warnings", errors + warnings),
+        };
+        let severity = if errors > 0 { Severity::Error } else { Severity::Warning };
+        let rest = Diagnostic::new_error(Code::MoreProblems, self.name(), Span::default(), message);
+        Some(Diagnostic { severity, ..rest.with_help("solve the problems that are shown, and check again") })
     }
 }
 
@@ -91,6 +102,15 @@ pub struct Loader<'a> {
     pub format: Option<Format>,
     /// Whether dangling edges of a graph are ignored instead of rejected.
     pub lenient: bool,
+    /// Stops compiling; `None` to let it take its time.
+    pub stop: Option<&'a StopFlag>,
+}
+
+impl<'a> Loader<'a> {
+    /// A loader that recognises formats and reports dangling edges.
+    pub fn new(config: &'a Config) -> Loader<'a> {
+        Loader { config, format: None, lenient: false, stop: None }
+    }
 }
 
 impl Loader<'_> {
@@ -106,6 +126,7 @@ impl Loader<'_> {
             agent_folders: AgentSettings::resolve_folders(&config.agents, &config.base_folder()),
             is_lenient: self.lenient,
             source_bytes: config.limits.source_bytes,
+            stop: self.stop.cloned().unwrap_or_default(),
         }
     }
 
@@ -170,7 +191,7 @@ impl Loaded {
     pub fn compile(mut self, loader: &Loader<'_>) -> LoadedDefinition {
         let (format, limit) = (loader.format, loader.config.limits.source_bytes);
         if let Some(message) = &self.unreadable {
-            let span = flowloom_core::Span::default();
+            let span = Span::default();
             let diagnostic = Diagnostic::new_error(Code::Unreadable, &self.name, span, message.clone());
             let compiled = Compiled { diagnostics: vec![diagnostic], format, ..Compiled::default() };
             return LoadedDefinition { loaded: self, compiled };
@@ -207,6 +228,7 @@ fn resolve_entry(path: &Path) -> PathBuf {
 fn read_adjacent_files(path: &Path, patterns: &[&str], limit: u64, files: &mut BTreeMap<String, Vec<u8>>) -> bool {
     let before = files.len();
     let folder = path.parent().unwrap_or(Path::new(""));
+    let Some(inside) = resolve_folder(path) else { return false };
     for pattern in patterns {
         let mut places = vec![folder.to_owned()];
         for part in pattern.split('/') {
@@ -217,7 +239,7 @@ fn read_adjacent_files(path: &Path, patterns: &[&str], limit: u64, files: &mut B
                 continue;
             }
             // A missing file is reported by the definition that needs it.
-            if let Ok(bytes) = read_limited(&file, limit) {
+            if let Some(bytes) = read_inside(&inside, &file, limit) {
                 files.insert(file.display().to_string(), bytes);
             }
         }
@@ -252,21 +274,28 @@ fn match_pattern(folder: &Path, part: &str) -> Vec<PathBuf> {
 /// files.
 fn read_missing_files(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) -> bool {
     let before = sources.files.len();
-    let folder = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned()));
+    let Some(inside) = resolve_folder(path) else { return false };
     for need in needs {
         if sources.files.contains_key(need) {
             continue;
         }
-        // A symbolic link may point anywhere, so the resolved path is checked.
-        let place = Path::new(need).canonicalize().ok();
-        let Some(place) = place.filter(|place| folder.as_ref().is_some_and(|folder| place.starts_with(folder))) else {
-            continue;
-        };
-        if let Ok(bytes) = read_limited(&place, limit) {
+        if let Some(bytes) = read_inside(&inside, Path::new(need), limit) {
             sources.files.insert(need.clone(), bytes);
         }
     }
     sources.files.len() > before
+}
+
+/// The folder of a definition, without symbolic links.
+fn resolve_folder(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()?.parent().map(Path::to_owned)
+}
+
+/// Reads a file in a resolved folder or below; `None` if it is elsewhere. A symbolic link may point anywhere, so the
+/// resolved path is checked.
+pub(super) fn read_inside(folder: &Path, path: &Path, limit: u64) -> Option<Vec<u8>> {
+    let resolved = path.canonicalize().ok().filter(|resolved| resolved.starts_with(folder))?;
+    read_limited(&resolved, limit).ok()
 }
 
 /// Reads a file; of a larger file only one byte more than the limit.
@@ -289,20 +318,50 @@ pub fn parse_format(name: Option<&str>) -> Result<Option<Format>, DefinitionErro
     }
 }
 
-fn diagnostics_to_json(source: &LoadedDefinition) -> impl Iterator<Item = serde_json::Value> {
-    source.compiled.diagnostics.iter().map(|diagnostic| {
-        let position = find_position(&source.source_text(diagnostic), diagnostic.span.start);
-        json!({
-            "code": diagnostic.code,
-            "severity": diagnostic.severity,
-            "file": diagnostic.file,
-            "line": position.line,
-            "column": position.column,
-            "start": diagnostic.span.start,
-            "length": diagnostic.span.length,
-            "message": diagnostic.message,
-            "help": diagnostic.help,
-            "fix": diagnostic.fix.as_ref().map(|fix| fix.title.clone()),
+/// The files of a definition as texts, each of which is converted and indexed once.
+pub struct SourceTexts<'a> {
+    source: &'a LoadedDefinition,
+    texts: BTreeMap<&'a str, SourceText<'a>>,
+}
+
+/// The text of a file.
+#[derive(Debug)]
+pub struct SourceText<'a> {
+    /// The text.
+    pub text: Cow<'a, str>,
+    /// Its lines.
+    pub lines: LineTable,
+}
+
+impl<'a> SourceTexts<'a> {
+    /// The files of a definition.
+    pub fn new(source: &'a LoadedDefinition) -> SourceTexts<'a> {
+        SourceTexts { source, texts: BTreeMap::new() }
+    }
+
+    /// The text of the file that a diagnostic refers to.
+    pub fn find(&mut self, diagnostic: &Diagnostic) -> &SourceText<'a> {
+        let named = self.source.files().get_key_value(&diagnostic.file);
+        let (name, bytes) = named.map_or((self.source.name(), self.source.bytes()), |(name, bytes)| (name, bytes));
+        self.texts.entry(name).or_insert_with(|| {
+            let text = String::from_utf8_lossy(bytes);
+            SourceText { lines: LineTable::new(&text), text }
         })
+    }
+}
+
+fn diagnostic_to_json(diagnostic: &Diagnostic, source: &SourceText<'_>) -> serde_json::Value {
+    let position = source.lines.find_position(&source.text, diagnostic.span.start);
+    json!({
+        "code": diagnostic.code,
+        "severity": diagnostic.severity,
+        "file": diagnostic.file,
+        "line": position.line,
+        "column": position.column,
+        "start": diagnostic.span.start,
+        "length": diagnostic.span.length,
+        "message": diagnostic.message,
+        "help": diagnostic.help,
+        "fix": diagnostic.fix.as_ref().map(|fix| fix.title.clone()),
     })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_formats::agent::AvailableFlow;
-use flowloom_formats::{Approval, Sources, ToolServer};
+use flowloom_formats::{Approval, Sources, StopFlag, ToolServer};
 
 use crate::config::mcp::{McpSettings, NeedsApproval};
 use crate::config::{FunctionSettings, ToolSettings};
@@ -31,6 +31,8 @@ pub(crate) struct Surroundings<'a> {
     pub is_lenient: bool,
     /// Bytes of one file at most.
     pub source_bytes: u64,
+    /// Stops compiling.
+    pub stop: StopFlag,
 }
 
 impl Surroundings<'_> {
@@ -50,6 +52,7 @@ impl Surroundings<'_> {
             tools: self.tools.to_tool_host(),
             agent_folders: self.agent_folders,
             source_bytes: self.source_bytes,
+            stop: self.stop,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Stored definitions, for the server and for `sync`: parses uploads, compiles them with the stored blocks, agents and
 //! tools, and writes them to the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::Format;
@@ -113,6 +113,7 @@ pub fn compile_for_user(
     sources.files = content.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
     let format = loader.format.or(content.format);
     let mut parts: Vec<Dependency> = Vec::new();
+    let mut looked_up = HashSet::new();
     let mut compiled = compile(&content.entry, &sources, format);
     let limit = loader.config.limits.source_bytes;
     if compiled.format == Some(graph::FORMAT) && read_agents(limit, &mut sources) {
@@ -122,7 +123,8 @@ pub fn compile_for_user(
         let before = sources.files.len();
         for path in &compiled.missing_files {
             let Some((kind, id)) = parse_dependency(path) else { continue };
-            if parts.iter().any(|part| part.kind == kind && part.id == id) {
+            // A definition with more parts than that is reported with the parts that were not looked up.
+            if parts.len() >= MAX_DEFINITION_FILES || !looked_up.insert((kind, id.clone())) {
                 continue;
             }
             let row = find_definition(store, user, kind, &id)?;

@@ -61,7 +61,7 @@ pub async fn attach_workflows(
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let catalog = Arc::new(Catalog::new(folder.to_owned(), app.clone()));
     let flows = Some(load_available(&catalog, user).await?);
-    let loader = Loader { config: &app.config, format: Some(flowloom_formats::agent::FORMAT), lenient };
+    let loader = Loader { format: Some(flowloom_formats::agent::FORMAT), lenient, ..Loader::new(&app.config) };
     let offered = AvailableTools { flows, ..source.available_tools().clone() };
     Ok(source.with_tools(offered).compile(&loader))
 }

@@ -141,6 +141,9 @@ impl Build for NodeBuilder {
     }
 
     fn build_map(&mut self, span: Span, entries: Vec<(String, Span, Node)>) -> Node {
+        if entries.len() <= SMALL_OBJECT && has_distinct_keys(&entries) {
+            return Node { span, kind: NodeKind::Map(entries) };
+        }
         let mut index = indexmap::IndexMap::with_capacity(entries.len());
         for (key, at, node) in entries {
             if index.insert(key.clone(), (at, node)).is_some() {
@@ -150,6 +153,13 @@ impl Build for NodeBuilder {
         let entries = index.into_iter().map(|(key, (at, node))| (key, at, node)).collect();
         Node { span, kind: NodeKind::Map(entries) }
     }
+}
+
+/// Number of keys up to which comparing them with each other is faster than hashing them.
+const SMALL_OBJECT: usize = 8;
+
+fn has_distinct_keys(entries: &[(String, Span, Node)]) -> bool {
+    entries.iter().enumerate().all(|(index, (key, _, _))| entries[..index].iter().all(|(earlier, _, _)| earlier != key))
 }
 
 /// Parses the JavaScript object literal (bare keys, single quotes, trailing commas, comments) that starts at byte

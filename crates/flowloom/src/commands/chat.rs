@@ -18,7 +18,7 @@ use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_formats::{agent, render_result};
+use flowloom_formats::{StopFlag, agent, render_result};
 use flowloom_runtime::RunOutcome;
 use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::journal::{Journal as _, thread_namespace};
@@ -44,10 +44,10 @@ pub(crate) async fn chat_with_graph(global: &Global, arguments: ChatArgs) -> Com
     let ChatArgs { file, talk, lenient } = arguments;
     let mut config = global.load_config()?;
     choose_models(&mut config, &talk.model);
-    let loader = Loader { config: &config, format: None, lenient };
+    let loader = Loader { lenient, ..Loader::new(&config) };
     let servers = wiring::build_mcp_servers(&config)?;
     let source = loader.compile_to_run(&file, &servers).await?;
-    eprint!("{}", diagnostics::render_diagnostics(&source));
+    diagnostics::print_diagnostics(&source);
     let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };
     if plan.thread.is_none() {
         let message = format!("{} is not a conversation; run it with flowloom run", file.display());
@@ -56,7 +56,7 @@ pub(crate) async fn chat_with_graph(global: &Global, arguments: ChatArgs) -> Com
     let app = Arc::new(App::open_with(config, servers)?);
     let source = agents::attach_workflows(&app, &file, lenient, source, &talk.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
-        eprint!("{}", diagnostics::render_diagnostics(&source));
+        diagnostics::print_diagnostics(&source);
         return Ok(report_refused(global, &source));
     };
     let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
@@ -83,7 +83,7 @@ pub(crate) async fn chat_with_agent(global: &Global, arguments: AgentArgs) -> Co
     let app = Arc::new(App::open(config)?);
     let catalog = Arc::new(Catalog::new(path, app.clone()));
     let content = DefinitionContent::agent(agent::DEFAULT_DEFINITION.to_owned());
-    let definition = catalog.compile_unstored(&talk.user, "agent:default", content)?;
+    let definition = catalog.compile_unstored(&talk.user, "agent:default", content, &StopFlag::default())?;
     let refused = || CommandError::usage("the agent cannot be compiled");
     let prepared = definition.prepare_for_run(&catalog, &talk.user).await?.ok_or_else(refused)?;
     let thread = definition.id.clone();

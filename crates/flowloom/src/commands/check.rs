@@ -13,7 +13,7 @@ const MAX_FIX_ROUNDS: u32 = 10;
 pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> CommandResult {
     let config = global.load_config()?;
     let format = source::parse_format(arguments.format.as_deref())?;
-    let loader = Loader { config: &config, format, lenient: arguments.lenient };
+    let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) };
     let load = |path: &std::path::PathBuf| loader.compile(path);
     let mut sources: Vec<LoadedDefinition> = arguments.files.iter().map(load).collect();
     if arguments.fix {
@@ -47,7 +47,10 @@ fn apply_source_fixes(path: &std::path::Path, source: &LoadedDefinition) -> Resu
     }
     // Written to a temporary file and renamed, so that an interruption never leaves half a file.
     let temporary = path.with_extension("flowloom-fix");
-    let written = std::fs::write(&temporary, repaired).and_then(|()| std::fs::rename(&temporary, path));
+    let written = std::fs::write(&temporary, repaired)
+        // Whoever could read the definition still can.
+        .and_then(|()| std::fs::set_permissions(&temporary, std::fs::metadata(path)?.permissions()))
+        .and_then(|()| std::fs::rename(&temporary, path));
     written.map_err(|error| CommandError::usage(format!("{} cannot be written: {error}", path.display())))?;
     eprintln!("{}: {count} fixed", path.display());
     Ok(true)
@@ -55,9 +58,11 @@ fn apply_source_fixes(path: &std::path::Path, source: &LoadedDefinition) -> Resu
 
 fn print_report(sources: &[LoadedDefinition]) {
     for source in sources {
-        eprint!("{}", diagnostics::render_diagnostics(source));
+        diagnostics::print_diagnostics(source);
         let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).count();
-        let warnings = source.compiled.diagnostics.len() - errors;
+        let omitted = source.compiled.omitted;
+        let warnings = source.compiled.diagnostics.len() - errors + omitted.warnings;
+        let errors = errors + omitted.errors;
         let verdict = match (errors, warnings) {
             (0, 0) => "ok".to_owned(),
             _ => format!("{}, {}", format_count(errors, "error"), format_count(warnings, "warning")),

@@ -10,9 +10,9 @@ use crate::terminal::draw::draw_plan;
 pub(crate) fn draw_definition(global: &Global, arguments: &GraphArgs) -> CommandResult {
     let config = global.load_config()?;
     let format = source::parse_format(arguments.definition.as_deref())?;
-    let source = Loader { config: &config, format, lenient: arguments.lenient }.compile(&arguments.file);
+    let source = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) }.compile(&arguments.file);
     let Some(plan) = &source.compiled.plan else {
-        eprint!("{}", diagnostics::render_diagnostics(&source));
+        diagnostics::print_diagnostics(&source);
         return Ok(2);
     };
     let drawing = draw_plan(plan, arguments.format)

@@ -30,10 +30,10 @@ pub(crate) async fn run_definition(global: &Global, arguments: RunArgs) -> Comma
     let mut config = global.load_config()?;
     choose_models(&mut config, &arguments.model);
     let format = source::parse_format(arguments.format.as_deref())?;
-    let loader = Loader { config: &config, format, lenient: arguments.lenient };
+    let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) };
     let servers = wiring::build_mcp_servers(&config)?;
     let source = loader.compile_to_run(&arguments.file, &servers).await?;
-    eprint!("{}", diagnostics::render_diagnostics(&source));
+    diagnostics::print_diagnostics(&source);
     let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };
     let mut limits = config.limits.narrow_to(&plan.limits);
     if let Some(budget) = &arguments.budget {
@@ -50,7 +50,7 @@ pub(crate) async fn run_definition(global: &Global, arguments: RunArgs) -> Comma
     let app = Arc::new(App::open_with(config, servers)?);
     let source = agents::attach_workflows(&app, &arguments.file, arguments.lenient, source, &arguments.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
-        eprint!("{}", diagnostics::render_diagnostics(&source));
+        diagnostics::print_diagnostics(&source);
         return Ok(report_refused(global, &source));
     };
     let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;

@@ -18,10 +18,9 @@ pub(crate) async fn sync_folder(global: &Global, arguments: SyncArgs) -> Command
     if !arguments.folder.is_dir() {
         return Err(CommandError::usage(format!("{} is not a folder", arguments.folder.display())));
     }
-    let (items, refused) =
-        sync::read_folder(&arguments.folder, &Loader { config: &config, format: None, lenient: false });
+    let (items, refused) = sync::read_folder(&arguments.folder, &Loader::new(&config));
     if !refused.is_empty() {
-        refused.iter().for_each(|source| eprint!("{}", diagnostics::render_diagnostics(source)));
+        refused.iter().for_each(diagnostics::print_diagnostics);
         eprintln!("Nothing was changed: {} of {} have errors", refused.len(), refused.len() + items.len());
         return Ok(2);
     }
@@ -43,7 +42,7 @@ async fn sync_to_store(
     items: Vec<SyncItem>,
 ) -> Result<SyncOutcome, CommandError> {
     let app = App::open(config)?;
-    let loader = Loader { config: &app.config, format: None, lenient: false };
+    let loader = Loader::new(&app.config);
     let planned =
         sync::plan_sync(&app.store, &loader, &arguments.user, items, arguments.prune)?.map_err(|problems| {
             let messages: Vec<&str> = problems.iter().filter_map(|problem| problem["message"].as_str()).collect();

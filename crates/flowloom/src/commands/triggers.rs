@@ -29,9 +29,9 @@ async fn resolve_workflow(app: &App, user: &str, named: &str) -> Result<String, 
             }
         };
     }
-    let loader = Loader { config: &app.config, format: None, lenient: false };
+    let loader = Loader::new(&app.config);
     sync::store_file(&app.store, &loader, user, file).await?.map_err(|source| {
-        eprint!("{}", diagnostics::render_diagnostics(&source));
+        diagnostics::print_diagnostics(&source);
         CommandError::usage(format!("{named} has errors"))
     })
 }

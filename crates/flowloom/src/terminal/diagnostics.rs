@@ -1,23 +1,51 @@
 //! Problems of definitions as they are written: for people, as JSON, as annotations of GitHub Actions, and as SARIF.
 
-use flowloom_app::definitions::source::LoadedDefinition;
+use flowloom_app::definitions::source::{LoadedDefinition, SourceText, SourceTexts};
 use flowloom_core::diagnostic::{Diagnostic, Severity};
-use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
+use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan};
 use serde_json::json;
 
-/// Renders diagnostics for people, with the affected source lines.
-pub(crate) fn render_diagnostics(source: &LoadedDefinition) -> String {
+use super::excerpt::{Excerpt, MAX_EXCERPT_BYTES};
+use crate::print::replace_controls;
+
+/// Prints diagnostics for people to stderr, with the affected source lines.
+pub(crate) fn print_diagnostics(source: &LoadedDefinition) {
+    // The texts have no control characters any more; those that are left are colours.
+    std::eprint!("{}", render_diagnostics(source));
+}
+
+fn render_diagnostics(source: &LoadedDefinition) -> String {
     let theme = if supports_colour() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler = GraphicalReportHandler::new_themed(theme).with_width(110);
     let mut out = String::new();
+    let mut texts = SourceTexts::new(source);
     for diagnostic in &source.compiled.diagnostics {
-        let text = source.source_text(diagnostic).into_owned();
-        let rendered = RenderedDiagnostic { diagnostic, source: NamedSource::new(&diagnostic.file, text) };
+        let (shown, text) = (without_controls(diagnostic), texts.find(diagnostic));
+        let rendered = RenderedDiagnostic::new(&shown, text);
         // Writing to a string cannot fail.
         let _ = handler.render_report(&mut out, &rendered);
         out.push('\n');
     }
+    if let Some(rest) = source.rest_problem() {
+        out.push_str(&format!(
+            "{}: {}\n\n",
+            replace_controls(source.name()),
+            message_with_hint(&rest.message, rest.help.as_deref())
+        ));
+    }
     out
+}
+
+/// A diagnostic whose texts cannot control the terminal.
+fn without_controls(diagnostic: &Diagnostic) -> Diagnostic {
+    let clean = |text: &str| replace_controls(text).into_owned();
+    let mut shown = diagnostic.clone();
+    (shown.file, shown.message) = (clean(&shown.file), clean(&shown.message));
+    shown.help = shown.help.as_deref().map(clean);
+    if let Some(fix) = &mut shown.fix {
+        fix.title = clean(&fix.title);
+    }
+    shown
 }
 
 /// Whether stderr supports colours: it is a terminal and `NO_COLOR` is unset.
@@ -29,7 +57,14 @@ pub(crate) fn supports_colour() -> bool {
 #[derive(Debug)]
 struct RenderedDiagnostic<'a> {
     diagnostic: &'a Diagnostic,
-    source: NamedSource<String>,
+    excerpt: Excerpt<'a>,
+}
+
+impl<'a> RenderedDiagnostic<'a> {
+    fn new(diagnostic: &'a Diagnostic, source: &'a SourceText<'a>) -> RenderedDiagnostic<'a> {
+        let excerpt = Excerpt::new(&diagnostic.file, source, diagnostic.span.start);
+        RenderedDiagnostic { diagnostic, excerpt }
+    }
 }
 
 impl std::fmt::Display for RenderedDiagnostic<'_> {
@@ -64,15 +99,16 @@ impl miette::Diagnostic for RenderedDiagnostic<'_> {
     }
 
     fn source_code(&self) -> Option<&dyn miette::SourceCode> {
-        (!self.source.inner().is_empty()).then_some(&self.source as &dyn miette::SourceCode)
+        (!self.excerpt.source.text.is_empty()).then_some(&self.excerpt as &dyn miette::SourceCode)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let span = self.diagnostic.span;
         // A span over a whole object would frame half the file; its first line is enough.
-        let source = self.source.inner();
-        let text = source.get(span.start..span.end()).unwrap_or_default();
-        let length = text.find('\n').unwrap_or(span.length);
+        let source = &*self.excerpt.source.text;
+        let end = source.floor_char_boundary(span.end().min(span.start.saturating_add(MAX_EXCERPT_BYTES)));
+        let text = source.get(span.start..end).unwrap_or_default();
+        let length = text.find('\n').unwrap_or(span.length.min(MAX_EXCERPT_BYTES));
         // The end of the file has no character of its own to mark, so the last one is marked.
         let last = source.trim_end().char_indices().next_back().map_or(0, |(at, _)| at);
         let marked = if span.start > last { (last, 1) } else { (span.start, length) };
@@ -106,10 +142,11 @@ pub(crate) fn to_github(sources: &[LoadedDefinition]) -> String {
 
 /// Message and hint of a diagnostic as one text.
 fn message_with_help(problem: &serde_json::Value) -> String {
-    match (problem["message"].as_str(), problem["help"].as_str()) {
-        (Some(message), Some(help)) => format!("{message} ({help})"),
-        (message, _) => message.unwrap_or_default().to_owned(),
-    }
+    message_with_hint(problem["message"].as_str().unwrap_or_default(), problem["help"].as_str())
+}
+
+fn message_with_hint(message: &str, help: Option<&str>) -> String {
+    help.map_or_else(|| message.to_owned(), |help| format!("{message} ({help})"))
 }
 
 /// Diagnostics as SARIF 2.1.0.

@@ -3,6 +3,7 @@
 pub(crate) mod ask;
 pub(crate) mod diagnostics;
 pub(crate) mod draw;
+mod excerpt;
 pub(crate) mod log;
 pub(crate) mod report;
 pub(crate) mod screen;

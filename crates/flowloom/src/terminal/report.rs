@@ -6,6 +6,8 @@ use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::{Phase, RunState, StepState};
 
+use crate::print::is_control;
+
 /// Formats a duration in milliseconds for people.
 pub(crate) fn format_duration(ms: u64) -> String {
     match ms {
@@ -114,7 +116,7 @@ fn render_detail(step: &StepState) -> String {
 
 /// Truncates a text to `width` characters, on one line and without control characters.
 pub(crate) fn truncate_line(text: &str, width: usize) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean: String = text.chars().map(|c| if c.is_control() || is_control(c) { ' ' } else { c }).collect();
     match clean.char_indices().nth(width) {
         Some((end, _)) => format!("{}…", &clean[..end]),
         None => clean,

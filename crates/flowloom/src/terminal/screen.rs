@@ -12,6 +12,7 @@ use flowloom_core::state::Phase;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::cli::OutputArgs;
+use crate::print::is_control;
 use crate::terminal::report::{format_duration, phase_symbol, truncate_line};
 
 /// Number of columns of streamed text that a line displays.
@@ -98,7 +99,7 @@ impl Watcher for ProgressScreen {
             return;
         }
         let Some(line) = self.lines.get_mut(path) else { return };
-        line.tail.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
+        line.tail.extend(text.chars().map(|c| if c.is_control() || is_control(c) { ' ' } else { c }));
         let length = line.tail.chars().count();
         if length > STREAM_TAIL_COLUMNS {
             line.tail = line.tail.chars().skip(length - STREAM_TAIL_COLUMNS).collect();

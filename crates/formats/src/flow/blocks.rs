@@ -1,8 +1,10 @@
 //! The block types of a flow (docs/formats/flow.md), each compiled into a step.
 
+use std::collections::HashSet;
+
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span, find_similar_name};
+use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Data, Template};
 use flowloom_core::json::{Node, NodeKind};
 use flowloom_core::path::Key;
@@ -64,7 +66,8 @@ impl FlowCompiler<'_> {
         config.warn_unknown_keys(&["variables", "resultVariable", "responseVariable", "directOutput"], self.problems);
         for name in ["resultVariable", "responseVariable"] {
             if let Some(node) = config.get_non_null(name).filter(|node| node.as_str() != Some("")) {
-                let message = format!("a start block cannot have {name:?}: it would store the variables in themselves");
+                let message =
+                    format_args!("a start block cannot have {name:?}: it would store the variables in themselves");
                 self.problems.add_error(Code::StartResult, node.span, message).help = Some(format!("remove {name:?}"));
             }
         }
@@ -80,7 +83,7 @@ impl FlowCompiler<'_> {
             return None;
         };
         let mut assignments = Vec::new();
-        let mut names: Vec<String> = Vec::new();
+        let mut names = HashSet::new();
         for row in items {
             let Some(fields) = Fields::read_object(row, "a variable", self.problems) else { continue };
             fields.warn_unknown_keys(&["name", "value", "description"], self.problems);
@@ -91,16 +94,15 @@ impl FlowCompiler<'_> {
                     Some("give it a name, or remove the row".into());
                 continue;
             }
-            if names.contains(&name) {
+            if !names.insert(name.clone()) {
                 let message =
-                    format!("the variable {name:?} is declared twice; the last value counts, unless it is empty");
+                    format_args!("the variable {name:?} is declared twice; the last value counts, unless it is empty");
                 self.problems.add_warning(Code::DuplicateName, row.span, message);
             }
             // Defaults are literal: text that looks like a reference stays text.
             let value = fields.get("value").map(Node::to_value).filter(Value::is_truthy);
             let value = Data::Constant(value.unwrap_or_else(|| "".into()));
             assignments.push(Assignment { name: self.parse_template(&name), value, only_if_falsy: true });
-            names.push(name);
         }
         Some(Step::new(key, Composite::Assign(assignments)))
     }
@@ -112,7 +114,7 @@ impl FlowCompiler<'_> {
         }
         if let Some((kind, span)) = config.read_text("bodyType", self.problems).filter(|(kind, _)| kind.contains("${"))
         {
-            let message = format!("\"bodyType\" is read as it is written; {kind:?} sends the body as it is");
+            let message = format_args!("\"bodyType\" is read as it is written; {kind:?} sends the body as it is");
             self.problems.add_warning(Code::WrongKind, span, message);
         }
         if config.get_non_null("url").is_none() {
@@ -127,7 +129,7 @@ impl FlowCompiler<'_> {
         let has_body = config.get("body").and_then(Node::as_str).is_some_and(|body| !body.is_empty());
         if has_body && !written && !method.is_empty() && method.to_uppercase() != "GET" {
             let message =
-                format!("the body is not sent: only POST, PUT and PATCH, in capitals, carry one, not {method:?}");
+                format_args!("the body is not sent: only POST, PUT and PATCH, in capitals, carry one, not {method:?}");
             let node = config.get("method");
             let upper = method.to_uppercase();
             let diagnostic =
@@ -161,8 +163,9 @@ impl FlowCompiler<'_> {
                 NodeKind::Null => "headers is null (Cannot read properties of null (reading 'reduce'))",
                 _ => "headers must be a list of {key, value} (headers.reduce is not a function)",
             };
-            self.problems.add_warning(Code::WrongKind, node.span, format!("this step will fail: {message}")).help =
-                Some("write \"headers\": [{\"key\": \"…\", \"value\": \"…\"}]".into());
+            self.problems
+                .add_warning(Code::WrongKind, node.span, format_args!("this step will fail: {message}"))
+                .help = Some("write \"headers\": [{\"key\": \"…\", \"value\": \"…\"}]".into());
             return (Vec::new(), Some(message.to_owned()));
         };
         (items.iter().filter_map(|row| self.compile_header(row)).collect(), None)
@@ -199,7 +202,7 @@ impl FlowCompiler<'_> {
         let (Some(name), Some(value)) = (name.as_literal(), value.as_literal()) else { return };
         let lower = name.to_lowercase();
         if SECRET.iter().any(|word| lower.contains(word)) && value.len() >= 12 {
-            let message = format!("the value of header {name} looks like a secret written in the file");
+            let message = format_args!("the value of header {name} looks like a secret written in the file");
             self.problems.add_warning(Code::LiteralSecret, span, message).help =
                 Some("write ${secret.NAME} and set FLOWLOOM_SECRET_NAME in the environment".into());
         }
@@ -229,7 +232,7 @@ impl FlowCompiler<'_> {
         let Some(items) = config.get("formData").and_then(Node::items) else {
             let message = "bodyType form needs \"formData\" (Cannot read properties of undefined (reading 'forEach'))";
             let span = config.get("bodyType").map(|node| node.span).unwrap_or_default();
-            self.problems.add_warning(Code::MissingKey, span, format!("this step will fail: {message}")).help =
+            self.problems.add_warning(Code::MissingKey, span, format_args!("this step will fail: {message}")).help =
                 Some("add \"formData\": [{\"key\": \"…\", \"value\": \"…\"}]".into());
             return Err(message.to_owned());
         };
@@ -277,8 +280,8 @@ impl FlowCompiler<'_> {
             "querySelector" => (Capture::Html, true),
             "text" | "json" | "" => (Capture::Text, false),
             other => {
-                let meant = find_similar_name(other, CAPTURES).map(|meant| format!("did you mean {meant:?}?"));
-                let message = format!("captureAs cannot be {other:?}");
+                let meant = self.problems.find_similar(other, CAPTURES).map(|meant| format!("did you mean {meant:?}?"));
+                let message = format_args!("captureAs cannot be {other:?}");
                 self.problems.add_error(Code::WrongKind, span, message).help =
                     meant.or_else(|| Some(format!("it is one of {}", CAPTURES.join(", "))));
                 return None;
@@ -310,7 +313,7 @@ impl FlowCompiler<'_> {
             Some(Node { kind: NodeKind::Bool(direct), .. }) => *direct,
             Some(node) => {
                 let meant = node.as_str().is_some_and(|text| text == "true");
-                let message = format!("\"directOutput\" must be true or false, not {}", node.kind_name());
+                let message = format_args!("\"directOutput\" must be true or false, not {}", node.kind_name());
                 let diagnostic = self.problems.add_error(Code::WrongKind, node.span, message);
                 diagnostic.fix =
                     Some(Fix { title: format!("write {meant}"), edits: vec![(node.span, meant.to_string())] });

@@ -2,10 +2,10 @@
 //! wrong place. Most findings are warnings, because AnythingLLM accepts any argument and leaves unknown references as
 //! text.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span, find_similar_name};
+use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Data, Ref, Template, TemplatePart};
 use flowloom_core::plan::{BodySpec, Composite, Inputs, Leaf, Plan, Step, StepKind};
 
@@ -42,7 +42,7 @@ impl StepSource<'_> {
 pub(super) fn check_references(plan: &Plan, source: &str, problems: &mut Problems) {
     let StepKind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return };
     let Inputs::Named { declared, defaults } = &plan.inputs else { return };
-    let mut known: HashSet<String> = declared.iter().map(|input| input.name.clone()).collect();
+    let mut known: BTreeSet<String> = declared.iter().map(|input| input.name.clone()).collect();
     known.extend(defaults.keys().map(|name| name.to_string()));
     let later: HashSet<String> = steps.iter().flat_map(assigned_names).collect();
     for step in steps {
@@ -112,21 +112,24 @@ fn visit_templates(step: &Step, see: &mut dyn FnMut(&Template, TemplatePosition)
 fn check_reference(
     reference: &Ref,
     written: &StepSource<'_>,
-    known: &HashSet<String>,
+    known: &BTreeSet<String>,
     later: &HashSet<String>,
     problems: &mut Problems,
 ) {
+    if !problems.has_room_for_warning() {
+        problems.add_warning(Code::UnknownVariable, written.step, "");
+        return;
+    }
     let at = written.find_reference(&reference.source);
     if later.contains(&*reference.name) {
-        let message = format!("{} is used before the step that sets it; it stays as text here", reference.source);
+        let message = format_args!("{} is used before the step that sets it; it stays as text here", reference.source);
         problems.add_warning(Code::LateVariable, at, message).help =
             Some("move the step that sets it before this one".into());
         return;
     }
-    let message = format!("nothing in the flow sets {}; unless an argument does, it stays as text", reference.source);
-    let mut candidates: Vec<&str> = known.iter().map(String::as_str).collect();
-    candidates.sort_unstable();
-    let help = match find_similar_name(&reference.name, candidates) {
+    let message =
+        format_args!("nothing in the flow sets {}; unless an argument does, it stays as text", reference.source);
+    let help = match problems.find_similar(&reference.name, known.iter().map(String::as_str)) {
         Some(meant) => format!("did you mean {}?", reference.source.replacen(&*reference.name, meant, 1)),
         None => format!("if it is a parameter, declare {:?} in the start block", reference.name),
     };
@@ -159,6 +162,10 @@ fn check_secrets(template: &Template, place: TemplatePosition, written: &StepSou
                 "secrets can be in the query of a URL, in header values and in bodies",
             ),
         };
+        if !problems.has_room_for_error() {
+            problems.add_error(code, written.step, "");
+            continue;
+        }
         problems.add_error(code, written.find_reference(&format!("${{secret.{name}}}")), message).help =
             Some(help.into());
     }
@@ -179,7 +186,7 @@ pub(super) fn double_braces(source: &str, span: Span, problems: &mut Problems) {
             !path.is_empty() && path.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '[' | ']'));
         if is_path {
             let span = Span { start: span.start + start, length: end - start };
-            let message = format!("{{{{{name}}}}} is not a reference in a flow and stays as text");
+            let message = format_args!("{{{{{name}}}}} is not a reference in a flow and stays as text");
             let diagnostic = problems.add_warning(Code::DoubleBraces, span, message);
             diagnostic.help = Some(format!("write ${{{path}}}"));
             diagnostic.fix =

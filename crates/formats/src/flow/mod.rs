@@ -10,7 +10,7 @@ mod template;
 mod tool;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span, find_similar_name};
+use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
@@ -170,7 +170,7 @@ impl FlowCompiler<'_> {
             return None;
         }
         let Some(config) = fields.get_non_null("config") else {
-            let message = format!("this {kind} step has no \"config\"");
+            let message = format_args!("this {kind} step has no \"config\"");
             self.problems.add_error(Code::MissingConfig, start_span(item), message);
             return None;
         };
@@ -187,16 +187,18 @@ impl FlowCompiler<'_> {
     }
 
     fn report_unknown_block(&mut self, kind: &str, span: Span) {
+        let meant = self.problems.find_similar(kind, BLOCK_TYPES);
         let help = match REMOVED_BLOCK_TYPES.iter().find(|(name, _)| *name == kind) {
             Some((_, instead)) => (*instead).to_owned(),
-            None => match find_similar_name(kind, BLOCK_TYPES) {
+            None => match meant {
                 Some(meant) => format!("did you mean {meant:?}?"),
                 None => format!("the types are {}", BLOCK_TYPES.join(", ")),
             },
         };
-        let fix = find_similar_name(kind, BLOCK_TYPES)
+        let fix = meant
             .map(|meant| Fix { title: format!("change it to {meant:?}"), edits: vec![(span, format!("{meant:?}"))] });
-        let diagnostic = self.problems.add_error(Code::UnknownBlock, span, format!("there is no block type {kind:?}"));
+        let diagnostic =
+            self.problems.add_error(Code::UnknownBlock, span, format_args!("there is no block type {kind:?}"));
         diagnostic.help = Some(help);
         diagnostic.fix = fix;
     }

@@ -1,6 +1,7 @@
 //! The agents of a graph: from the file itself, from folders `agents/NAME/` with `systemPrompt.md` and
 //! `jsonSchema.json`, or from folders of the same shape named in the configuration.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
@@ -20,11 +21,15 @@ pub(super) struct AgentRecord {
     pub(super) prompt: String,
     pub(super) model: Option<String>,
     pub(super) tools: Vec<AgentTool>,
+    /// Size of its texts and tools in the definition, in bytes.
+    pub(super) size_bytes: usize,
 }
 
 /// All known agents.
 pub(super) struct AgentCatalog<'a> {
     list: Vec<AgentRecord>,
+    /// The first agent with an id, as an index of the list.
+    by_id: HashMap<String, usize>,
     records: ToolRecordReader<'a>,
 }
 
@@ -36,7 +41,8 @@ impl<'s> AgentCatalog<'s> {
         problems: &mut Problems,
         needs: &mut Vec<String>,
     ) -> AgentCatalog<'s> {
-        let mut agents = AgentCatalog { list: Vec::new(), records: ToolRecordReader::new(file, sources) };
+        let mut agents =
+            AgentCatalog { list: Vec::new(), by_id: HashMap::new(), records: ToolRecordReader::new(file, sources) };
         let embedded = root.get("agents").or_else(|| root.get("workflow")?.get("agents"));
         for node in embedded.and_then(Node::items).unwrap_or_default() {
             agents.add_agent(&node.to_value(), None, None, node.span, problems);
@@ -75,21 +81,27 @@ impl<'s> AgentCatalog<'s> {
             problems.add_error(Code::MissingKey, span, "an agent has no \"id\"");
             return;
         };
+        let size_bytes = prompt.as_ref().map_or(0, String::len) + flowloom_core::render::to_json(value).len();
         let tools = value.get("tools").and_then(Value::as_list).unwrap_or_default();
         let prompt = prompt.or_else(|| text(&["systemPrompt", "system_prompt"])).unwrap_or_default();
         let model = text(&["model", "llmModelId", "llm_model_id"]);
         let tools = tools.iter().filter_map(|tool| self.records.read(tool, span, problems)).collect();
         if let Some(name) = name.filter(|name| *name != id) {
-            let alias = AgentRecord { id: name, prompt: prompt.clone(), model: model.clone(), tools };
-            self.list.push(AgentRecord { id, ..alias.clone() });
-            self.list.push(alias);
+            let alias = AgentRecord { id: name, prompt: prompt.clone(), model: model.clone(), tools, size_bytes };
+            self.push_record(AgentRecord { id, ..alias.clone() });
+            self.push_record(alias);
             return;
         }
-        self.list.push(AgentRecord { id, prompt, model, tools });
+        self.push_record(AgentRecord { id, prompt, model, tools, size_bytes });
+    }
+
+    fn push_record(&mut self, agent: AgentRecord) {
+        self.by_id.entry(agent.id.clone()).or_insert(self.list.len());
+        self.list.push(agent);
     }
 
     pub(super) fn get(&self, id: &str) -> Option<&AgentRecord> {
-        self.list.iter().find(|agent| agent.id == id)
+        self.by_id.get(id).and_then(|index| self.list.get(*index))
     }
 
     pub(super) fn agent_ids(&self) -> impl Iterator<Item = &str> {
@@ -101,15 +113,16 @@ impl<'s> AgentCatalog<'s> {
         self.list.is_empty()
     }
 
+    /// Size of the texts and tools of all agents, in bytes.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.list.iter().map(|agent| agent.size_bytes).sum()
+    }
+
     /// All tools of the agents, without duplicates.
     pub(super) fn collect_tools<'a>(&'a self, agents: impl Iterator<Item = &'a str>) -> Vec<AgentTool> {
-        let mut all: Vec<AgentTool> = Vec::new();
-        for tool in agents.filter_map(|id| self.get(id)).flat_map(|agent| &agent.tools) {
-            if !all.iter().any(|known| known.declaration.name == tool.declaration.name) {
-                all.push(tool.clone());
-            }
-        }
-        all
+        let mut names = HashSet::new();
+        let tools = agents.filter_map(|id| self.get(id)).flat_map(|agent| &agent.tools);
+        tools.filter(|tool| names.insert(&tool.declaration.name)).cloned().collect()
     }
 }
 

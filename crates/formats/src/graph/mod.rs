@@ -12,8 +12,11 @@ mod steps;
 mod tables;
 mod tools;
 
+use std::collections::HashMap;
+use std::fmt;
+
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, find_similar_name};
+use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
@@ -100,8 +103,34 @@ impl GraphEdge<'_> {
 struct Graph<'a> {
     nodes: Vec<GraphNode<'a>>,
     edges: Vec<GraphEdge<'a>>,
+    /// The edges that leave each node, as indexes.
+    outgoing: Vec<Vec<usize>>,
     entry: usize,
     is_conversational: bool,
+}
+
+impl<'a> Graph<'a> {
+    /// The edges that leave a node, in file order.
+    fn edges_from(&self, node: usize) -> impl Iterator<Item = &GraphEdge<'a>> {
+        self.outgoing.get(node).into_iter().flatten().map(|edge| &self.edges[*edge])
+    }
+}
+
+/// The nodes of the source, and where each id is.
+struct NodeList<'a> {
+    nodes: Vec<GraphNode<'a>>,
+    /// The first node with an id.
+    by_id: HashMap<&'a str, usize>,
+}
+
+impl<'a> NodeList<'a> {
+    fn new(nodes: Vec<GraphNode<'a>>) -> NodeList<'a> {
+        let mut by_id = HashMap::new();
+        nodes.iter().enumerate().for_each(|(index, node)| {
+            by_id.entry(node.id).or_insert(index);
+        });
+        NodeList { nodes, by_id }
+    }
 }
 
 /// The id of the format.
@@ -147,10 +176,13 @@ impl GraphCompiler<'_> {
         let conversational = either_key(&fields, "isConversational", "is_conversational");
         let is_conversational = matches!(conversational.map(|node| &node.kind), Some(NodeKind::Bool(true)));
         let (items, span) = fields.read_required_list("nodes", self.problems)?;
-        let nodes: Vec<GraphNode<'_>> = items.iter().filter_map(|item| self.read_node(item)).collect();
+        let nodes = NodeList::new(items.iter().filter_map(|item| self.read_node(item)).collect());
         let edges = self.read_edges(&fields, &nodes);
         let entry = self.read_entry(&fields, &nodes, span);
-        let graph = Graph { nodes, edges, entry: entry.unwrap_or_default(), is_conversational };
+        let mut outgoing = vec![Vec::new(); nodes.nodes.len()];
+        edges.iter().enumerate().for_each(|(index, edge)| outgoing[edge.from].push(index));
+        let entry = entry.unwrap_or_default();
+        let graph = Graph { nodes: nodes.nodes, edges, outgoing, entry, is_conversational };
         check::check_graph(&graph, &self.agents, self.problems);
         let missing = graph.nodes.iter().filter_map(|node| check::missing_agent(node, &self.agents));
         let place = |agent: &str| related_path(file, &format!("{AGENTS_FOLDER}{agent}/jsonSchema.json"));
@@ -185,13 +217,13 @@ impl GraphCompiler<'_> {
             Some("HUMAN_HANDOFF") => NodeType::Person,
             Some(other) => {
                 let span = written.map_or(span, |node| node.span);
-                let message = format!("there is no node type {other:?}");
+                let message = format_args!("there is no node type {other:?}");
                 let known = ["AGENT", "TOOL_EXECUTOR", "HUMAN_HANDOFF"];
-                self.problems.add_error(Code::UnknownNodeType, span, message).help =
-                    Some(match find_similar_name(other, known) {
-                        Some(meant) => format!("did you mean {meant:?}?"),
-                        None => format!("it is one of {}", known.join(", ")),
-                    });
+                let meant = self.problems.find_similar(other, known);
+                self.problems.add_error(Code::UnknownNodeType, span, message).help = Some(match meant {
+                    Some(meant) => format!("did you mean {meant:?}?"),
+                    None => format!("it is one of {}", known.join(", ")),
+                });
                 NodeType::Agent
             }
         };
@@ -199,7 +231,7 @@ impl GraphCompiler<'_> {
         Some(GraphNode { id, name, span, kind, agent })
     }
 
-    fn read_entry(&mut self, fields: &Fields<'_>, nodes: &[GraphNode<'_>], span: Span) -> Option<usize> {
+    fn read_entry(&mut self, fields: &Fields<'_>, nodes: &NodeList<'_>, span: Span) -> Option<usize> {
         let entry = either_key(fields, "entrypointNodeId", "entrypoint_node_id");
         let Some((id, span)) = entry.and_then(|node| Some((node.as_str()?, node.span))) else {
             let at = Span { start: span.start, length: 1 };
@@ -207,15 +239,15 @@ impl GraphCompiler<'_> {
                 Some("name the id of the node that the conversation starts with".into());
             return None;
         };
-        let found = nodes.iter().position(|node| node.id == id);
+        let found = nodes.by_id.get(id).copied();
         if found.is_none() {
-            let message = format!("the entry node {id} does not exist");
+            let message = format_args!("the entry node {id} does not exist");
             self.report_unknown_node(Code::NoEntry, span, message, id, nodes);
         }
         found
     }
 
-    fn read_edges<'a>(&mut self, fields: &Fields<'a>, nodes: &[GraphNode<'_>]) -> Vec<GraphEdge<'a>> {
+    fn read_edges<'a>(&mut self, fields: &Fields<'a>, nodes: &NodeList<'_>) -> Vec<GraphEdge<'a>> {
         let Some(list) = fields.get_non_null("edges") else { return Vec::new() };
         let Some(items) = list.items() else {
             fields.report_wrong_kind("edges", list, "a list", self.problems);
@@ -224,7 +256,7 @@ impl GraphCompiler<'_> {
         items.iter().filter_map(|item| self.read_edge(item, nodes)).collect()
     }
 
-    fn read_edge<'a>(&mut self, node: &'a Node, nodes: &[GraphNode<'_>]) -> Option<GraphEdge<'a>> {
+    fn read_edge<'a>(&mut self, node: &'a Node, nodes: &NodeList<'_>) -> Option<GraphEdge<'a>> {
         let fields = Fields::read_object(node, "an edge", self.problems)?;
         let id = fields.get("id").and_then(Node::as_str).unwrap_or("an edge");
         let source = either_key(&fields, "sourceNodeId", "source_node_id");
@@ -244,7 +276,7 @@ impl GraphCompiler<'_> {
             }
             (Some(other), _) => {
                 let span = written.map_or(node.span, |node| node.span);
-                let message = format!("there is no condition type {other:?}; there are CONDITIONAL and ALWAYS");
+                let message = format_args!("there is no condition type {other:?}; there are CONDITIONAL and ALWAYS");
                 self.problems.add_error(Code::UnknownNodeType, span, message);
                 return None;
             }
@@ -260,25 +292,32 @@ impl GraphCompiler<'_> {
     }
 
     /// The node that an edge names.
-    fn find_edge_node(&mut self, edge: &str, direction: &str, node: &Node, nodes: &[GraphNode<'_>]) -> Option<usize> {
+    fn find_edge_node(&mut self, edge: &str, direction: &str, node: &Node, nodes: &NodeList<'_>) -> Option<usize> {
         let id = node.as_str().unwrap_or_default();
-        let found = nodes.iter().position(|node| node.id == id);
+        let found = nodes.by_id.get(id).copied();
         if found.is_none() {
-            let message = format!("{edge} leads {direction} the node {id}, which does not exist");
+            let message = format_args!("{edge} leads {direction} the node {id}, which does not exist");
             self.report_unknown_node(Code::DanglingEdge, node.span, message, id, nodes);
         }
         found
     }
 
-    fn report_unknown_node(&mut self, code: Code, span: Span, message: String, id: &str, nodes: &[GraphNode<'_>]) {
-        let meant = find_similar_name(id, nodes.iter().map(|node| node.id));
+    fn report_unknown_node(
+        &mut self,
+        code: Code,
+        span: Span,
+        message: fmt::Arguments<'_>,
+        id: &str,
+        nodes: &NodeList<'_>,
+    ) {
+        let meant = self.problems.find_similar(id, nodes.nodes.iter().map(|node| node.id));
         let help = match meant {
             Some(meant) => format!("did you mean {meant:?}? or add a node with this id"),
             None => "add a node with this id, or remove the edge".to_owned(),
         };
         let diagnostic = match code {
             Code::DanglingEdge if self.is_lenient => {
-                self.problems.add_warning(code, span, message + "; it is left out")
+                self.problems.add_warning(code, span, format_args!("{message}; it is left out"))
             }
             _ => self.problems.add_error(code, span, message),
         };

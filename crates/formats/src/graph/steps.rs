@@ -66,9 +66,7 @@ fn build_turn(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>) -> Ste
     let node = &graph.nodes[index];
     let agent = node.agent.and_then(|(id, _)| agents.get(id));
     let destinations: Vec<Arc<str>> = graph
-        .edges
-        .iter()
-        .filter(|edge| edge.from == index)
+        .edges_from(index)
         .filter(|edge| edge.to.is_none_or(|to| graph.nodes[to].kind != NodeType::Executor))
         .filter_map(|edge| if let Condition::Value(value) = edge.condition { Some(to_shared(value)) } else { None })
         .collect();
@@ -94,7 +92,7 @@ fn build_turn(graph: &Graph<'_>, index: usize, agents: &AgentCatalog<'_>) -> Ste
         computed: None,
     };
     let has_routes = !routing.is_empty();
-    let has_executor = graph.edges.iter().filter(|edge| edge.from == index).any(|edge| edge.leads_to_executor(graph));
+    let has_executor = graph.edges_from(index).any(|edge| edge.leads_to_executor(graph));
     let why = || format!("no edge leads from {} to an executor of tools", node.name).into();
     StepKind::Composite(Composite::Turn(Turn {
         name: node.name.into(),
@@ -152,7 +150,7 @@ fn build_person() -> StepKind {
 
 /// The edges of a node in the order in which they are tried.
 fn build_edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
-    let own: Vec<_> = graph.edges.iter().filter(|edge| edge.from == index).collect();
+    let own: Vec<_> = graph.edges_from(index).collect();
     let edge = |to, condition| Edge { from: index, to, condition };
     let output = |field: &str| Expr::Field(Box::new(Expr::Output), field.into());
     let is = |left: Expr, right: &str| Expr::Equals(Box::new(left), Box::new(Expr::Constant(right.into())));

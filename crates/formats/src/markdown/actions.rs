@@ -254,7 +254,7 @@ impl MarkdownCompiler<'_> {
                 continue;
             }
             let message = format!("the attribute {} of <{}> has no effect", attribute.name, action.written);
-            let meant = find_similar_name(&attribute.name, known.iter().copied());
+            let meant = self.problems.find_similar(&attribute.name, known.iter().copied());
             let span: Span = text.file_span(attribute.start, attribute.end);
             let diagnostic = self.problems.add_warning(Code::IgnoredKey, span, message);
             diagnostic.help = Some(match meant {

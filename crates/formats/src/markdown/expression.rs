@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flowloom_core::chat::{Content, content};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, find_similar_name};
+use flowloom_core::diagnostic::Span;
 use flowloom_core::error::StepFailure;
 use flowloom_core::expr::js::{Compute, Computed, ExpressionPlace, Js};
 use flowloom_core::expr::{Expr, Lookup, Script, Template, TemplatePart};
@@ -267,7 +267,7 @@ impl MarkdownCompiler<'_> {
     }
 
     fn report_unknown_name(&mut self, text: &TextPiece<'_>, name: &str, range: Range<usize>, names: &ScopeNames) {
-        let meant = find_similar_name(name, names.all_names()).map(str::to_owned);
+        let meant = self.problems.find_similar(name, names.all_names()).map(str::to_owned);
         let use_ = text.text.get(range.end..).unwrap_or_default();
         let is_list =
             use_.starts_with('[') || [".length", ".map", ".join", ".filter"].iter().any(|m| use_.starts_with(m));

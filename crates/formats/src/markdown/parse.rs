@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Position, Span};
+use flowloom_core::diagnostic::{Fix, LineTable, Position, Span};
 use markdown::mdast::Node;
 use markdown::message::Place;
 use markdown::{Constructs, MdxSignal, ParseOptions, to_mdast};
@@ -53,48 +53,21 @@ impl<'a> TextPiece<'a> {
     }
 }
 
-/// Finds lines and columns of a file in constant time.
+/// Finds lines and columns of the file that was used last in constant time.
 #[derive(Default)]
 pub(super) struct Lines {
     file: String,
-    /// The position at every [`MARK_DISTANCE_BYTES`] bytes.
-    marks: Vec<Position>,
+    table: Option<LineTable>,
 }
-
-/// Bytes between two marks.
-const MARK_DISTANCE_BYTES: usize = 512;
 
 impl Lines {
     /// The position of a byte offset.
     pub(super) fn find_position(&mut self, text: &TextPiece<'_>, offset: usize) -> Position {
-        let bytes = text.whole.as_bytes();
-        if self.file != text.file || self.marks.is_empty() {
+        if self.file != text.file {
             self.file = text.file.to_owned();
-            self.marks.clear();
-            let mut at = Position::START;
-            for (index, byte) in bytes.iter().enumerate() {
-                if index % MARK_DISTANCE_BYTES == 0 {
-                    self.marks.push(at);
-                }
-                at = advance_position(at, *byte);
-            }
-            self.marks.push(at);
+            self.table = None;
         }
-        let offset = offset.min(bytes.len());
-        let mark = (offset / MARK_DISTANCE_BYTES).min(self.marks.len().saturating_sub(1));
-        let from = (mark * MARK_DISTANCE_BYTES).min(offset);
-        let start = self.marks.get(mark).copied().unwrap_or(Position::START);
-        bytes[from..offset].iter().fold(start, |at, byte| advance_position(at, *byte))
-    }
-}
-
-/// The position after a byte.
-fn advance_position(position: Position, byte: u8) -> Position {
-    match byte {
-        b'\n' => Position { line: position.line + 1, column: 1 },
-        // Continuation bytes of a character take no column.
-        0x80..=0xbf => position,
-        _ => Position { column: position.column + 1, ..position },
+        self.table.get_or_insert_with(|| LineTable::new(text.whole)).find_position(text.whole, offset)
     }
 }
 

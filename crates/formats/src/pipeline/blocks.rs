@@ -1,7 +1,7 @@
 //! Block definitions: from the file of the pipeline, from files below `blocks/`, and built-in ones.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
@@ -10,7 +10,7 @@ use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::json::{Node, parse_node, parse_value};
 use flowloom_core::plan::{Block, BlockCode, EffectClass, Generate};
 use flowloom_core::render::{self, TextStyle};
-use flowloom_core::value::Value;
+use flowloom_core::value::{Map, Value};
 
 use super::{BLOCKS_FOLDER, template};
 use crate::problems::Problems;
@@ -37,7 +37,7 @@ pub fn built_in_blocks() -> &'static [Value] {
 pub fn check_block(block: &Value) -> Vec<Diagnostic> {
     let mut problems = Problems::new("block");
     report_missing_parts(block, Span::default(), &mut problems);
-    problems.into_list()
+    problems.into_list().0
 }
 
 /// The known blocks, by id.
@@ -52,6 +52,9 @@ pub(super) struct BlockDefinition {
     content: Value,
     /// Whether it is a built-in block, which another block with the same id overrides.
     pub(super) is_built_in: bool,
+    /// Size of the definition as JSON, in bytes.
+    pub(super) size_bytes: usize,
+    required: Arc<Vec<String>>,
 }
 
 impl BlockCatalog {
@@ -78,7 +81,7 @@ impl BlockCatalog {
             Err(error) => {
                 // The position is in another file, so the message contains it.
                 let position = find_position(text, error.span.start);
-                let message = format!("{path}:{position}: {}", error.message);
+                let message = format_args!("{path}:{position}: {}", error.message);
                 problems.add_error(crate::reader::json_code(error.kind), Span::default(), message);
                 return;
             }
@@ -93,7 +96,9 @@ impl BlockCatalog {
     fn add_block(&mut self, content: Value, is_built_in: bool) {
         if let Some(id) = content.get("id").and_then(Value::as_str) {
             let id = id.to_owned();
-            self.map.insert(id.clone(), BlockDefinition { id, content, is_built_in });
+            let size_bytes = render::to_json(&content).len();
+            let required = required_inputs(&content).into();
+            self.map.insert(id.clone(), BlockDefinition { id, content, is_built_in, size_bytes, required });
         }
     }
 
@@ -129,7 +134,7 @@ fn report_missing_parts(block: &Value, span: Span, problems: &mut Problems) {
         "llm" => text("prompt_template").is_none().then_some("prompt_template"),
         "function" => text("function_id").is_none().then_some("function_id"),
         other => {
-            let message = format!(
+            let message = format_args!(
                 "the block {id} has the execution_type {other:?}; there are \"python\", \"llm\" and \"function\""
             );
             problems.add_error(Code::BlockIncomplete, span, message).help =
@@ -138,10 +143,18 @@ fn report_missing_parts(block: &Value, span: Span, problems: &mut Problems) {
         }
     };
     if let Some(key) = lacks {
-        let message = format!("the block {id} is {kind} and has no {key:?}");
+        let message = format_args!("the block {id} is {kind} and has no {key:?}");
         problems.add_error(Code::BlockIncomplete, span, message).help =
             Some(format!("put it into the block's definition, in the file or in {BLOCKS_FOLDER}{id}.json"));
     }
+}
+
+/// Names of the inputs of a block that are required and have no default.
+fn required_inputs(block: &Value) -> Vec<String> {
+    let Some(schema) = block.get("input_schema") else { return Vec::new() };
+    let has_default = |name: &str| schema.get("properties").and_then(|all| all.get(name)?.get("default")).is_some();
+    let required = schema.get("required").and_then(Value::as_list).unwrap_or_default();
+    required.iter().filter_map(Value::as_str).filter(|name| !has_default(name)).map(str::to_owned).collect()
 }
 
 impl BlockDefinition {
@@ -164,18 +177,13 @@ impl BlockDefinition {
     }
 
     /// Names of the inputs that a node must supply.
-    pub(super) fn required_inputs(&self) -> Vec<String> {
-        let Some(schema) = self.schema_field("input_schema") else { return Vec::new() };
-        let has_default = |name: &str| schema.get("properties").and_then(|all| all.get(name)?.get("default")).is_some();
-        let required = schema.get("required").and_then(Value::as_list).unwrap_or_default();
-        required.iter().filter_map(Value::as_str).filter(|name| !has_default(name)).map(str::to_owned).collect()
+    pub(super) fn required_inputs(&self) -> &[String] {
+        &self.required
     }
 
-    /// Declared output fields; empty if none are declared.
-    pub(super) fn output_fields(&self) -> Vec<String> {
-        let Some(schema) = self.schema_field("output_schema") else { return Vec::new() };
-        let properties = schema.get("properties").and_then(Value::as_map);
-        properties.map(|map| map.keys().map(|key| key.to_string()).collect()).unwrap_or_default()
+    /// Declared output fields, if there are any.
+    pub(super) fn output_fields(&self) -> Option<&Map> {
+        self.content.get("output_schema")?.get("properties")?.as_map()
     }
 
     /// The block as a step with these inputs.

@@ -1,7 +1,9 @@
 //! `memory_keys`: the keys of the user's memory that a pipeline uses. If it declares none, it may use all.
 
+use std::collections::BTreeSet;
+
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, find_similar_name};
+use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, Ref, Segment, Template, TemplatePart};
 use flowloom_core::json::{Node, parse_node};
 
@@ -23,20 +25,20 @@ pub fn memory_keys(text: &str) -> Vec<String> {
 }
 
 /// The declared keys; reports an error unless they are a list of strings.
-pub(super) fn read_declared_keys(fields: &Fields<'_>, problems: &mut Problems) -> Vec<String> {
-    let Some(node) = fields.get_non_null("memory_keys") else { return Vec::new() };
+pub(super) fn read_declared_keys(fields: &Fields<'_>, problems: &mut Problems) -> BTreeSet<String> {
+    let Some(node) = fields.get_non_null("memory_keys") else { return BTreeSet::new() };
     let keys = node.items().map(|items| items.iter().map(Node::as_str).collect::<Option<Vec<_>>>());
     match keys.flatten() {
         Some(keys) => keys.into_iter().map(str::to_owned).collect(),
         None => {
             fields.report_wrong_kind("memory_keys", node, "a list of texts", problems);
-            Vec::new()
+            BTreeSet::new()
         }
     }
 }
 
 /// Parses a template in which references to undeclared keys have no value.
-pub(super) fn parse(text: &str, keys: &[String]) -> Template {
+pub(super) fn parse(text: &str, keys: &BTreeSet<String>) -> Template {
     let mut parsed = template::parse(text);
     for part in &mut parsed.parts {
         if let TemplatePart::Ref(reference) = part
@@ -60,8 +62,8 @@ fn memory_key(reference: &Ref) -> Option<&str> {
     }
 }
 
-fn is_declared(key: &str, keys: &[String]) -> bool {
-    keys.is_empty() || keys.iter().any(|declared| declared == key)
+fn is_declared(key: &str, keys: &BTreeSet<String>) -> bool {
+    keys.is_empty() || keys.contains(key)
 }
 
 /// Warns about uses of undeclared keys in a node.
@@ -69,16 +71,16 @@ pub(super) fn check_keys(
     node: &str,
     block: &str,
     inputs: &[(String, Data, Span)],
-    keys: &[String],
+    keys: &BTreeSet<String>,
     problems: &mut Problems,
 ) {
     let mut say = |key: &str, span: Span, what: &str| {
-        let message = format!("the node {node} {what} {key:?} of the memory, which memory_keys does not name");
-        problems.add_warning(Code::MemoryKey, span, message).help =
-            Some(match find_similar_name(key, keys.iter().map(String::as_str)) {
-                Some(meant) => format!("did you mean {meant:?}? else add {key:?} to memory_keys"),
-                None => format!("add {key:?} to memory_keys"),
-            });
+        let message = format_args!("the node {node} {what} {key:?} of the memory, which memory_keys does not name");
+        let meant = problems.find_similar(key, keys.iter().map(String::as_str));
+        problems.add_warning(Code::MemoryKey, span, message).help = Some(match meant {
+            Some(meant) => format!("did you mean {meant:?}? else add {key:?} to memory_keys"),
+            None => format!("add {key:?} to memory_keys"),
+        });
     };
     for (name, data, span) in inputs {
         data.visit(&mut |template| {
@@ -110,12 +112,12 @@ mod tests {
 
     #[test]
     fn only_declared_keys_are_read_and_all_if_there_are_none() {
-        let keys = ["a".to_owned()];
-        let names = |text: &str, keys: &[String]| -> Vec<bool> {
+        let keys = BTreeSet::from(["a".to_owned()]);
+        let names = |text: &str, keys: &BTreeSet<String>| -> Vec<bool> {
             parse(text, keys).iter_refs().map(|reference| !is_undeclared(reference)).collect()
         };
         assert_eq!(names("{{memory.a.x}} {{memory.b}} {{user.b}} {{n.b}}", &keys), [true, false, true, true]);
-        assert_eq!(names("{{memory.b}}", &[]), [true]);
+        assert_eq!(names("{{memory.b}}", &BTreeSet::new()), [true]);
         assert_eq!(memory_keys(r#"{"pipeline": {"memory_keys": ["a", "b"]}}"#), ["a", "b"]);
         assert_eq!(memory_keys(r#"{"memory_keys": []}"#), Vec::<String>::new());
         assert_eq!(memory_keys("no JSON"), Vec::<String>::new());

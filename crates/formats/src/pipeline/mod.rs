@@ -10,8 +10,10 @@ mod order;
 mod present;
 pub mod template;
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, find_similar_name};
+use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, Missing, Ref, Template, TextRules};
 use flowloom_core::json::{Node, parse_node};
 use flowloom_core::limits::Limits;
@@ -43,6 +45,9 @@ const SKIP_REASON: &str = "upstream node(s) {} failed";
 
 /// Reference names that are not nodes.
 const RESERVED_NAMES: [&str; 2] = ["memory", "user"];
+
+/// Maximum size of the blocks of all nodes together, in bytes.
+const MAX_PLAN_BYTES: usize = 64 << 20;
 
 /// The file of a pipeline that is a folder.
 pub const PIPELINE_FILE: &str = "pipeline.json";
@@ -80,7 +85,16 @@ fn compile(
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let inner = unwrap_pipeline(&node);
     let blocks = BlockCatalog::load_blocks(file, &node, sources, problems);
-    PipelineCompiler { problems, blocks, sources, file, missing_files: needs, keys: Vec::new() }.compile_pipeline(inner)
+    PipelineCompiler {
+        problems,
+        blocks,
+        sources,
+        file,
+        missing_files: needs,
+        missing_blocks: HashSet::new(),
+        keys: BTreeSet::new(),
+    }
+    .compile_pipeline(inner)
 }
 
 /// The pipeline object of a file, with or without a wrapper.
@@ -95,8 +109,10 @@ struct PipelineCompiler<'a> {
     file: &'a str,
     /// Files of unknown blocks, and of blocks that could override built-in ones.
     missing_files: &'a mut Vec<String>,
+    /// Ids of those blocks.
+    missing_blocks: HashSet<String>,
     /// The declared memory keys.
-    keys: Vec<String>,
+    keys: BTreeSet<String>,
 }
 
 /// A node of the source.
@@ -105,6 +121,32 @@ struct PipelineNode<'a> {
     span: Span,
     block: Option<BlockDefinition>,
     inputs: Vec<(String, Data, Span)>,
+}
+
+/// The nodes of the source, and where each id is.
+struct NodeRows<'a> {
+    nodes: Vec<PipelineNode<'a>>,
+    /// The first node with an id.
+    by_id: HashMap<&'a str, usize>,
+}
+
+impl<'a> NodeRows<'a> {
+    fn new(nodes: Vec<PipelineNode<'a>>) -> NodeRows<'a> {
+        let mut by_id = HashMap::new();
+        nodes.iter().enumerate().for_each(|(index, node)| {
+            by_id.entry(node.id).or_insert(index);
+        });
+        NodeRows { nodes, by_id }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &PipelineNode<'a>> {
+        self.nodes.iter()
+    }
+
+    /// The index of the first node with this id.
+    fn find(&self, id: &str) -> Option<usize> {
+        self.by_id.get(id).copied()
+    }
 }
 
 impl PipelineCompiler<'_> {
@@ -116,15 +158,16 @@ impl PipelineCompiler<'_> {
         let prompt = fields.read_text("user_prompt", self.problems).map(|(text, _)| text.to_owned());
         self.keys = memory::read_declared_keys(&fields, self.problems);
         let (items, span) = fields.read_required_list("nodes", self.problems)?;
-        let rows: Vec<PipelineNode<'_>> = items.iter().filter_map(|item| self.read_node(item)).collect();
+        let rows = NodeRows::new(items.iter().filter_map(|item| self.read_node(item)).collect());
         self.check_unique_ids(&rows);
+        self.check_size(&rows, span);
         let edges = self.read_edges(&fields, &rows);
         self.check_references(&rows);
         let needs = order::node_dependencies(&rows, &edges);
         if let Some(cycle) = order::find_cycle(&needs) {
-            let names: Vec<&str> = cycle.iter().map(|index| rows[*index].id).collect();
-            let message = format!("these nodes wait for each other: {}", names.join(" → "));
-            self.problems.add_error(Code::Cycle, rows[cycle[0]].span, message).help =
+            let names = order::cycle_names(&rows, &cycle);
+            let message = format_args!("these nodes wait for each other: {names}");
+            self.problems.add_error(Code::Cycle, rows.nodes[cycle[0]].span, message).help =
                 Some("remove an edge or a reference from this cycle".into());
         }
         if self.problems.has_errors() {
@@ -178,7 +221,7 @@ impl PipelineCompiler<'_> {
         let block = fields.read_required_text("block_id", self.problems);
         let (id, span) = id?;
         if RESERVED_NAMES.contains(&id) {
-            let message = format!("a node cannot be called {id:?}: references of that name mean the {id}");
+            let message = format_args!("a node cannot be called {id:?}: references of that name mean the {id}");
             self.problems.add_error(Code::DuplicateName, span, message);
         }
         let block = block.and_then(|(block, span)| self.find_block(block, span));
@@ -206,12 +249,14 @@ impl PipelineCompiler<'_> {
     /// The block that a node names.
     fn find_block(&mut self, id: &str, span: Span) -> Option<BlockDefinition> {
         let found = self.blocks.get(id).cloned();
-        if found.as_ref().is_none_or(|block| block.is_built_in) {
+        if found.as_ref().is_none_or(|block| block.is_built_in) && self.missing_blocks.insert(id.to_owned()) {
             self.missing_files.push(related_path(self.file, &format!("{BLOCKS_FOLDER}{id}.json")));
         }
         if found.is_none() {
-            let diagnostic = self.problems.add_error(Code::UnknownBlockId, span, format!("there is no block {id:?}"));
-            diagnostic.help = Some(match find_similar_name(id, self.blocks.block_ids()) {
+            let meant = self.problems.find_similar(id, self.blocks.block_ids());
+            let message = format_args!("there is no block {id:?}");
+            let diagnostic = self.problems.add_error(Code::UnknownBlockId, span, message);
+            diagnostic.help = Some(match meant {
                 Some(meant) => format!("did you mean {meant:?}?"),
                 None => format!("put its definition into {BLOCKS_FOLDER}{id}.json next to this file"),
             });
@@ -226,8 +271,9 @@ impl PipelineCompiler<'_> {
         if known.contains(&id) || self.sources.server_of(id).is_some() {
             return;
         }
-        let message = format!("there is no function {id:?} that a block can call");
-        self.problems.add_error(Code::UnknownFunction, span, message).help = Some(match find_similar_name(id, known) {
+        let message = format_args!("there is no function {id:?} that a block can call");
+        let meant = self.problems.find_similar(id, known);
+        self.problems.add_error(Code::UnknownFunction, span, message).help = Some(match meant {
             Some(meant) => format!("did you mean {meant:?}?"),
             None => format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow"),
         });
@@ -248,31 +294,45 @@ impl PipelineCompiler<'_> {
 
     /// Reports required inputs of the block that are missing and have no default.
     fn check_inputs(&mut self, block: &BlockDefinition, inputs: &[(String, Data, Span)], node: &str, span: Span) {
+        let given: HashSet<&str> = inputs.iter().map(|(given, _, _)| given.as_str()).collect();
         for name in block.required_inputs() {
-            if !inputs.iter().any(|(given, _, _)| *given == name) {
+            if !given.contains(name.as_str()) {
                 let at = Span { start: span.start, length: 1 };
-                let message = format!("the node {node} gives no {name:?}, which the block {} requires", block.id);
+                let message = format_args!("the node {node} gives no {name:?}, which the block {} requires", block.id);
                 let names = inputs.iter().map(|(given, _, _)| given.as_str());
-                self.problems.add_error(Code::InputNotGiven, at, message).help =
-                    Some(match find_similar_name(&name, names) {
-                        Some(meant) => format!("is {meant:?} meant to be it? rename it"),
-                        None => format!("add {name:?} to its inputs"),
-                    });
+                let meant = self.problems.find_similar(name, names);
+                self.problems.add_error(Code::InputNotGiven, at, message).help = Some(match meant {
+                    Some(meant) => format!("is {meant:?} meant to be it? rename it"),
+                    None => format!("add {name:?} to its inputs"),
+                });
             }
         }
     }
 
-    fn check_unique_ids(&mut self, rows: &[PipelineNode<'_>]) {
+    fn check_unique_ids(&mut self, rows: &NodeRows<'_>) {
         for (index, row) in rows.iter().enumerate() {
-            if rows[..index].iter().any(|other| other.id == row.id) {
-                let message = format!("there are several nodes {:?}", row.id);
+            if rows.find(row.id) != Some(index) {
+                let message = format_args!("there are several nodes {:?}", row.id);
                 self.problems.add_error(Code::DuplicateName, row.span, message);
             }
         }
     }
 
+    /// Each node gets a copy of its block. Together they must not become much larger than the file.
+    fn check_size(&mut self, rows: &NodeRows<'_>, span: Span) {
+        let size: usize = rows.iter().filter_map(|row| Some(row.block.as_ref()?.size_bytes)).sum();
+        if size > MAX_PLAN_BYTES {
+            let at = Span { start: span.start, length: 1 };
+            let message = format_args!(
+                "the blocks of these nodes have {size} bytes together; at most {MAX_PLAN_BYTES} are allowed"
+            );
+            self.problems.add_error(Code::TooLarge, at, message).help =
+                Some("use fewer nodes with the same large block, or a smaller block".into());
+        }
+    }
+
     /// The edges as pairs of node indexes.
-    fn read_edges(&mut self, fields: &Fields<'_>, rows: &[PipelineNode<'_>]) -> Vec<(usize, usize)> {
+    fn read_edges(&mut self, fields: &Fields<'_>, rows: &NodeRows<'_>) -> Vec<(usize, usize)> {
         let Some(list) = fields.get_non_null("edges") else { return Vec::new() };
         let Some(items) = list.items() else {
             fields.report_wrong_kind("edges", list, "a list", self.problems);
@@ -292,11 +352,13 @@ impl PipelineCompiler<'_> {
         edges
     }
 
-    fn find_node(&mut self, id: &str, span: Span, rows: &[PipelineNode<'_>]) -> Option<usize> {
-        let found = rows.iter().position(|row| row.id == id);
+    fn find_node(&mut self, id: &str, span: Span, rows: &NodeRows<'_>) -> Option<usize> {
+        let found = rows.find(id);
         if found.is_none() {
-            let diagnostic = self.problems.add_error(Code::UnknownNode, span, format!("there is no node {id:?}"));
-            if let Some(meant) = find_similar_name(id, rows.iter().map(|row| row.id)) {
+            let meant = self.problems.find_similar(id, rows.iter().map(|row| row.id));
+            let message = format_args!("there is no node {id:?}");
+            let diagnostic = self.problems.add_error(Code::UnknownNode, span, message);
+            if let Some(meant) = meant {
                 diagnostic.help = Some(format!("did you mean {meant:?}?"));
             }
         }
@@ -304,15 +366,15 @@ impl PipelineCompiler<'_> {
     }
 
     /// Checks that every reference names a node and an output field of its block.
-    fn check_references(&mut self, rows: &[PipelineNode<'_>]) {
-        for row in rows {
+    fn check_references(&mut self, rows: &NodeRows<'_>) {
+        for row in rows.iter() {
             for (_, data, span) in &row.inputs {
                 data.visit(&mut |template| {
                     let is_of_node = |reference: &&Ref| {
                         !RESERVED_NAMES.contains(&&*reference.name) && !memory::is_undeclared(reference)
                     };
                     for reference in template.iter_refs().filter(is_of_node) {
-                        let target = rows.iter().find(|row| row.id == &*reference.name);
+                        let target = rows.find(&reference.name).map(|index| &rows.nodes[index]);
                         self.check_reference(reference, target, *span, rows);
                     }
                 });
@@ -320,18 +382,13 @@ impl PipelineCompiler<'_> {
         }
     }
 
-    fn check_reference(
-        &mut self,
-        reference: &Ref,
-        target: Option<&PipelineNode<'_>>,
-        span: Span,
-        rows: &[PipelineNode<'_>],
-    ) {
+    fn check_reference(&mut self, reference: &Ref, target: Option<&PipelineNode<'_>>, span: Span, rows: &NodeRows<'_>) {
         let Some(target) = target else {
-            let message = format!("{} names no node; there is none called {:?}", reference.source, reference.name);
-            let diagnostic = self.problems.add_error(Code::UnknownNode, span, message);
+            let message = format_args!("{} names no node; there is none called {:?}", reference.source, reference.name);
             let names = rows.iter().map(|row| row.id).chain(RESERVED_NAMES);
-            diagnostic.help = match find_similar_name(&reference.name, names) {
+            let meant = self.problems.find_similar(&reference.name, names);
+            let diagnostic = self.problems.add_error(Code::UnknownNode, span, message);
+            diagnostic.help = match meant {
                 Some(meant) => Some(format!("did you mean {meant:?}?")),
                 // The name in run reports, which people also write in references.
                 None if &*reference.name == "results" => {
@@ -345,17 +402,25 @@ impl PipelineCompiler<'_> {
             flowloom_core::expr::Segment::Field(field) | flowloom_core::expr::Segment::Key(field) => Some(field),
             flowloom_core::expr::Segment::Index(_) => None,
         });
-        let given = target.block.as_ref().map(BlockDefinition::output_fields).unwrap_or_default();
+        let Some(given) = target.block.as_ref().and_then(BlockDefinition::output_fields) else { return };
         if let Some(field) = field
             && !given.is_empty()
-            && !given.iter().any(|name| **name == **field)
+            && !given.contains_key(&**field)
         {
+            if !self.problems.has_room_for_warning() {
+                self.problems.add_warning(Code::UnknownField, span, "");
+                return;
+            }
             let message =
-                format!("{}: the block of {} does not say that it gives {field:?}", reference.source, target.id);
+                format_args!("{}: the block of {} does not say that it gives {field:?}", reference.source, target.id);
+            let meant = self.problems.find_similar(field, given.keys().map(|name| &**name));
             let diagnostic = self.problems.add_warning(Code::UnknownField, span, message);
-            diagnostic.help = Some(match find_similar_name(field, given.iter().map(String::as_str)) {
+            diagnostic.help = Some(match meant {
                 Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("it gives {}", given.join(", ")),
+                None => {
+                    let names: Vec<&str> = given.keys().map(|name| &**name).collect();
+                    format!("it gives {}", names.join(", "))
+                }
             });
         }
     }

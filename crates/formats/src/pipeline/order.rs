@@ -1,17 +1,20 @@
 //! Dependencies between nodes: both an edge and a reference make one node depend on another.
 
-use super::PipelineNode;
+use super::NodeRows;
+
+/// Maximum number of nodes of a cycle that are named.
+const MAX_CYCLE_NAMES: usize = 20;
 
 /// The dependencies of each node, without duplicates, in file order.
-pub(super) fn node_dependencies(rows: &[PipelineNode<'_>], edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
-    let mut needs: Vec<Vec<usize>> = vec![Vec::new(); rows.len()];
+pub(super) fn node_dependencies(rows: &NodeRows<'_>, edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
+    let mut needs: Vec<Vec<usize>> = vec![Vec::new(); rows.nodes.len()];
     for (from, to) in edges {
         needs[*to].push(*from);
     }
     for (index, row) in rows.iter().enumerate() {
         for (_, data, _) in &row.inputs {
             data.visit(&mut |template| {
-                let named = template.iter_refs().filter_map(|found| rows.iter().position(|row| row.id == &*found.name));
+                let named = template.iter_refs().filter_map(|found| rows.find(&found.name));
                 needs[index].extend(named);
             });
         }
@@ -21,6 +24,15 @@ pub(super) fn node_dependencies(rows: &[PipelineNode<'_>], edges: &[(usize, usiz
         list.dedup();
     }
     needs
+}
+
+/// The names of the nodes of a cycle; of a long one only the first.
+pub(super) fn cycle_names(rows: &NodeRows<'_>, cycle: &[usize]) -> String {
+    let mut names: Vec<&str> = cycle.iter().take(MAX_CYCLE_NAMES).map(|index| rows.nodes[*index].id).collect();
+    if cycle.len() > MAX_CYCLE_NAMES {
+        names.push("…");
+    }
+    names.join(" → ")
 }
 
 /// The nodes of a dependency cycle; the first one is repeated at the end.

@@ -2,7 +2,7 @@
 
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span, find_similar_name};
+use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Data, Template};
 use flowloom_core::plan::{FunctionCall, Generate, Leaf, MemoryOperation, MemoryStep, StepKind};
 
@@ -73,8 +73,9 @@ impl StepsCompiler<'_> {
     fn report_unknown_function(&mut self, id: &str, span: Span) {
         let built_in = STEP_KIND_FUNCTIONS.iter().chain(BUILT_IN_FUNCTIONS).copied();
         let known = built_in.chain(self.sources.functions.iter().map(String::as_str));
-        let meant = find_similar_name(id, known);
-        let diagnostic = self.problems.add_error(Code::UnknownFunction, span, format!("there is no function {id:?}"));
+        let meant = self.problems.find_similar(id, known);
+        let diagnostic =
+            self.problems.add_error(Code::UnknownFunction, span, format_args!("there is no function {id:?}"));
         diagnostic.help = Some(match meant {
             Some(meant) => format!("did you mean {meant:?}?"),
             None => format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow"),

@@ -9,10 +9,11 @@ mod present;
 pub mod runs;
 mod template;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span, find_similar_name};
+use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Expr, Missing, Ref, Template, TextRules};
 use flowloom_core::json::{Node, parse_literal, parse_node};
 use flowloom_core::limits::Limits;
@@ -84,7 +85,8 @@ fn compile(source: DefinitionSource<'_>, sources: &Sources, problems: &mut Probl
         read_json(text, parsed, problems)
     })?;
     let node = ["workflow", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
-    let known = vec!["input".to_owned()];
+    let mut known = KnownNames::default();
+    known.insert("input");
     StepsCompiler { text, sources, problems, functions: Vec::new(), known }.compile_workflow(node, file)
 }
 
@@ -95,8 +97,30 @@ struct StepsCompiler<'a> {
     problems: &'a mut Problems,
     functions: Vec<(Arc<str>, Span)>,
     /// Variables that the steps so far have set.
-    known: Vec<String>,
+    known: KnownNames,
 }
+
+/// Names in the order in which they became known.
+#[derive(Default)]
+struct KnownNames {
+    names: HashSet<String>,
+    order: Vec<String>,
+}
+
+impl KnownNames {
+    fn insert(&mut self, name: &str) {
+        if self.names.insert(name.to_owned()) {
+            self.order.push(name.to_owned());
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        self.order.iter().map(String::as_str)
+    }
+}
+
+/// Maximum number of names that help lists.
+const MAX_LISTED_NAMES: usize = 20;
 
 /// A step of the list with its mode.
 struct StepRow<'a> {
@@ -117,7 +141,7 @@ impl StepsCompiler<'_> {
         let description = fields.read_text("description", self.problems).map(|(text, _)| text.to_owned());
         let id = fields.read_text("id", self.problems);
         if let Some((id, span)) = id.filter(|(id, _)| !is_id(id)) {
-            let message = format!("{id:?} is not an id: letters, digits and _ - : . only, at most 256 of them");
+            let message = format_args!("{id:?} is not an id: letters, digits and _ - : . only, at most 256 of them");
             self.problems.add_error(Code::WrongKind, span, message);
         }
         let (items, span) = fields.read_required_list("steps", self.problems)?;
@@ -146,8 +170,9 @@ impl StepsCompiler<'_> {
         let name = fields.read_required_text("name", self.problems).map(|(name, _)| name.to_owned());
         let (mode, span) = fields.read_required_text("mode", self.problems)?;
         if !STEP_MODES.contains(&mode) {
-            let message = format!("there is no mode {mode:?}");
-            add_suggestion(self.problems.add_error(Code::UnknownMode, span, message), mode, span, &STEP_MODES);
+            let message = format_args!("there is no mode {mode:?}");
+            let meant = self.problems.find_similar(mode, STEP_MODES);
+            add_suggestion(self.problems.add_error(Code::UnknownMode, span, message), meant, span, &STEP_MODES);
             return None;
         }
         let unused: &[&str] = match mode {
@@ -156,7 +181,7 @@ impl StepsCompiler<'_> {
             _ => &["maxIterations", "until", "condition"],
         };
         for (key, span, _) in node.entries().iter().filter(|(key, _, _)| unused.contains(&key.as_str())) {
-            let message = format!("{key:?} does nothing in mode {mode:?}");
+            let message = format_args!("{key:?} does nothing in mode {mode:?}");
             self.problems.add_warning(Code::UnusedField, *span, message);
         }
         Some(StepRow { fields, node, name: name.unwrap_or_default(), mode })
@@ -164,10 +189,11 @@ impl StepsCompiler<'_> {
 
     /// Warns about steps with the same name, and about fan-out members that overwrite each other's results.
     fn check_names(&mut self, rows: &[StepRow<'_>]) {
-        for (index, row) in rows.iter().enumerate().filter(|(_, row)| !row.name.is_empty()) {
-            if rows[..index].iter().any(|other| other.name == row.name) {
+        let mut names = HashSet::new();
+        for row in rows.iter().filter(|row| !row.name.is_empty()) {
+            if !names.insert(row.name.as_str()) {
                 let message =
-                    format!("another step is called {:?} too; results tell them apart by order only", row.name);
+                    format_args!("another step is called {:?} too; results tell them apart by order only", row.name);
                 let span = row.fields.get("name").map_or(start_span(row.node), |name| name.span);
                 self.problems.add_warning(Code::DuplicateName, span, message).help =
                     Some("give each its own name".into());
@@ -175,13 +201,12 @@ impl StepsCompiler<'_> {
         }
         for batch in rows.chunk_by(|a, b| a.mode == "fanout" && b.mode == "fanout") {
             let outputs: Vec<_> = batch.iter().filter_map(|row| row.fields.get_non_null("outputVar")).collect();
-            for (index, output) in outputs.iter().enumerate() {
-                let name = output.as_str().filter(|name| !name.is_empty());
-                if name.is_some() && outputs[..index].iter().any(|other| other.as_str() == name) {
-                    let message = format!(
-                        "{:?} is set by another step of this fan-out too; one result is lost",
-                        name.unwrap_or_default()
-                    );
+            let mut names = HashSet::new();
+            for output in outputs {
+                let Some(name) = output.as_str().filter(|name| !name.is_empty()) else { continue };
+                if !names.insert(name) {
+                    let message =
+                        format_args!("{name:?} is set by another step of this fan-out too; one result is lost");
                     self.problems.add_warning(Code::DuplicateName, output.span, message).help =
                         Some("give each its own variable".into());
                 }
@@ -200,7 +225,7 @@ impl StepsCompiler<'_> {
                 let key = siblings.next_key(None, "fanout");
                 let mut inner = Siblings::default();
                 let members: Vec<_> = batch.iter().filter_map(|row| self.compile_step(row, &mut inner)).collect();
-                self.known.push("__fanout".to_owned());
+                self.known.insert("__fanout");
                 batch.iter().for_each(|row| self.note_variable(row));
                 let mut step = Step {
                     span: batch[0].node.span,
@@ -236,7 +261,7 @@ impl StepsCompiler<'_> {
         if let (Some(name), Some((_, prompt)), false) = (secret, written, matches!(kind, StepKind::Leaf(Leaf::Call(_))))
         {
             let at = find_span(self.text, prompt, &format!("{{{{secret.{name}}}}}"));
-            let message = format!("the secret {name} would reach a model, a person or the memory");
+            let message = format_args!("the secret {name} would reach a model, a person or the memory");
             self.problems.add_error(Code::SecretInPrompt, at, message).help =
                 Some("secrets can be in the arguments of functions that are called, such as tool::http_request".into());
         }
@@ -260,7 +285,7 @@ impl StepsCompiler<'_> {
     /// Notes the variable that a step sets.
     fn note_variable(&mut self, row: &StepRow<'_>) {
         let output = row.fields.get("outputVar").and_then(Node::as_str).filter(|name| !name.is_empty());
-        self.known.extend(output.map(str::to_owned));
+        output.into_iter().for_each(|name| self.known.insert(name));
     }
 
     /// Warns about references that no earlier step sets; they stay as text.
@@ -269,13 +294,21 @@ impl StepsCompiler<'_> {
             let is_counter = row.mode == "loop" && &*reference.name == "iteration";
             let is_own =
                 row.mode == "loop" && row.fields.get("outputVar").and_then(Node::as_str) == Some(&*reference.name);
-            if is_counter || is_own || self.known.iter().any(|name| *name == *reference.name) {
+            if is_counter || is_own || self.known.names.contains(&*reference.name) {
                 continue;
             }
-            let message = format!("no step before this one sets {}; it stays as text", reference.source);
-            let help = match find_similar_name(&reference.name, self.known.iter().map(String::as_str)) {
+            if !self.problems.has_room_for_warning() {
+                self.problems.add_warning(Code::UnknownVariable, span, "");
+                continue;
+            }
+            let message = format_args!("no step before this one sets {}; it stays as text", reference.source);
+            let help = match self.problems.find_similar(&reference.name, self.known.iter()) {
                 Some(meant) => format!("did you mean {}?", reference.source.replacen(&*reference.name, meant, 1)),
-                None => format!("variables so far: {}", self.known.join(", ")),
+                None => {
+                    let names: Vec<&str> = self.known.iter().take(MAX_LISTED_NAMES).collect();
+                    let more = if self.known.order.len() > MAX_LISTED_NAMES { ", …" } else { "" };
+                    format!("variables so far: {}{more}", names.join(", "))
+                }
             };
             let at = find_span(self.text, span, &reference.source);
             self.problems.add_warning(Code::UnknownVariable, at, message).help = Some(help);
@@ -287,8 +320,9 @@ impl StepsCompiler<'_> {
         let retries = row.fields.read_whole_number("maxRetries", self.problems).map(|(number, _)| number);
         let mode = row.fields.read_text("errorMode", self.problems);
         if let Some((mode, span)) = mode.filter(|(mode, _)| !ERROR_MODES.contains(mode)) {
-            let message = format!("there is no error mode {mode:?}; the step fails the run like \"fail\"");
-            add_suggestion(self.problems.add_warning(Code::UnknownErrorMode, span, message), mode, span, &ERROR_MODES);
+            let message = format_args!("there is no error mode {mode:?}; the step fails the run like \"fail\"");
+            let meant = self.problems.find_similar(mode, ERROR_MODES);
+            add_suggestion(self.problems.add_warning(Code::UnknownErrorMode, span, message), meant, span, &ERROR_MODES);
         }
         let mode = mode.map_or("fail", |(mode, _)| mode);
         // AgentOS computes `maxRetries || 3`, so 0 means 3 as well.
@@ -338,9 +372,9 @@ impl StepsCompiler<'_> {
     }
 }
 
-fn add_suggestion(diagnostic: &mut flowloom_core::Diagnostic, found: &str, span: Span, known: &[&str]) {
+fn add_suggestion(diagnostic: &mut flowloom_core::Diagnostic, meant: Option<&str>, span: Span, known: &[&str]) {
     diagnostic.help = Some(format!("it is one of {}", known.join(", ")));
-    if let Some(meant) = find_similar_name(found, known.iter().copied()) {
+    if let Some(meant) = meant {
         diagnostic.help = Some(format!("did you mean {meant:?}?"));
         diagnostic.fix = Some(Fix { title: format!("write {meant:?}"), edits: vec![(span, format!("{meant:?}"))] });
     }

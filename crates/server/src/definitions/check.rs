@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored;
+use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -25,7 +26,7 @@ pub(crate) struct CheckResult {
     format: Option<String>,
     /// Whether it has an error and therefore cannot be run.
     is_refused: bool,
-    /// All diagnostics, as reported by `flowloom check --json`.
+    /// The diagnostics, as reported by `flowloom check --json`: at most 200, and then one that counts the others.
     #[schema(value_type = Vec<Object>)]
     problems: Vec<serde_json::Value>,
 }
@@ -43,14 +44,14 @@ pub(crate) async fn check_definition(
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
     let content = upload::read_definition(request, &server, "definition").await?;
-    let checked = crate::blocking::run_blocking(move || {
-        let loader = Loader { config: &server.app.config, format: None, lenient: false };
-        stored::compile_for_user(&server.app.store, &loader, &user, &content)
+    let checked = crate::blocking::compile_blocking(move |stop| {
+        let loader = Loader { stop: Some(stop), ..Loader::new(&server.app.config) };
+        let checked = stored::compile_for_user(&server.app.store, &loader, &user, &content)?;
+        Ok::<_, AppError>(CheckResult {
+            format: checked.source.compiled.format.map(|format| format.to_string()),
+            is_refused: checked.source.is_refused(),
+            problems: checked.source.problems(),
+        })
     });
-    let checked = checked.await??;
-    Ok(Json(CheckResult {
-        format: checked.source.compiled.format.map(|format| format.to_string()),
-        is_refused: checked.source.is_refused(),
-        problems: checked.source.problems(),
-    }))
+    Ok(Json(checked.await??))
 }

@@ -79,7 +79,11 @@ pub(crate) async fn store_workflow(
 ) -> ApiResult<(ChangeResult, WorkflowInfo)> {
     reject_folder_file(&server.catalog, &key.id).await?;
     let (shared, whose) = (server.clone(), key.clone());
-    let new = crate::blocking::run_blocking(move || compile_checked(&shared, whose, &content, is_draft)).await??;
+    let new = crate::blocking::compile_blocking(move |stop| {
+        let loader = Loader { stop: Some(stop), ..Loader::new(&shared.app.config) };
+        compile_checked(&shared, &loader, whose, &content, is_draft)
+    });
+    let new = new.await??;
     let changed = apply_change(&server.app.store, DefinitionChange::Put(new)).await?;
     let shared = server.clone();
     let found = crate::blocking::run_blocking(move || shared.catalog.find_definition(&key.user, &key.id)).await??;
@@ -89,12 +93,12 @@ pub(crate) async fn store_workflow(
 
 fn compile_checked(
     server: &Server,
+    loader: &Loader<'_>,
     key: DefinitionKey,
     content: &DefinitionContent,
     is_draft: bool,
 ) -> ApiResult<NewDefinition> {
-    let loader = Loader { config: &server.app.config, format: None, lenient: false };
-    let compiled = stored::compile_for_user(&server.app.store, &loader, &key.user, content)?;
+    let compiled = stored::compile_for_user(&server.app.store, loader, &key.user, content)?;
     let plan = compiled.source.compiled.plan.as_ref();
     if let Some(own) = plan.and_then(|plan| plan.id.as_ref()).filter(|own| **own != key.id) {
         let message = format!("the definition has the id {own:?}; expected the id of the URL");

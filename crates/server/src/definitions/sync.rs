@@ -16,7 +16,7 @@ use flowloom_core::code::Code;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::blocking::run_blocking;
+use crate::blocking::compile_blocking;
 use crate::body::JsonBody;
 use crate::caller::Caller;
 use crate::definitions::change::reject_folder_file;
@@ -73,8 +73,8 @@ pub(crate) async fn sync_workflows(
         reject_folder_file(&catalog, &item.id).await?;
     }
     let shared = app.clone();
-    let planned = run_blocking(move || {
-        let loader = Loader { config: &shared.config, format: None, lenient: false };
+    let planned = compile_blocking(move |stop| {
+        let loader = Loader { stop: Some(stop), ..Loader::new(&shared.config) };
         sync::plan_sync(&shared.store, &loader, &user, folder.items, how.prune)
     })
     .await??;

@@ -65,8 +65,8 @@ async fn run_pipeline(
     app: &App,
     folder: &OutputFolder,
 ) -> Result<(&'static str, usize), CommandError> {
-    let source = Loader { config: &app.config, format: None, lenient: false }.compile(folder.path());
-    eprint!("{}", diagnostics::render_diagnostics(&source));
+    let source = Loader::new(&app.config).compile(folder.path());
+    diagnostics::print_diagnostics(&source);
     let refused = || CommandError::usage(format!("{} cannot be run", folder.path().display()));
     let plan = Arc::new(source.compiled.plan.clone().ok_or_else(refused)?);
     let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;

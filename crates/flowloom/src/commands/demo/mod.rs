@@ -159,7 +159,7 @@ async fn run_example(global: &Global, app: &App, example: &Example, base: &str) 
     let all = example.extra_files.iter().copied().chain([(example.file, example.text)]);
     let files: BTreeMap<String, Vec<u8>> =
         all.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect();
-    let loader = Loader { config: &app.config, format: None, lenient: example.is_lenient };
+    let loader = Loader { lenient: example.is_lenient, ..Loader::new(&app.config) };
     let compiled = loader.compile_files(example.file, files.clone()).compiled;
     let Some(plan) = compiled.plan.map(Arc::new) else {
         let why = compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();

@@ -249,8 +249,9 @@ pub(crate) fn authoring_response(ended: &CompatRun) -> Map {
 /// Compiles a built-in workflow for the caller.
 async fn compile_built_in(call: &StartContext<'_>, which: BuiltInWorkflow) -> ApiResult<CatalogEntry> {
     let (server, user) = (call.server.clone(), call.user().to_owned());
-    let found =
-        crate::blocking::run_blocking(move || server.catalog.compile_unstored(&user, which.id(), which.load_content()));
+    let found = crate::blocking::compile_blocking(move |stop| {
+        server.catalog.compile_unstored(&user, which.id(), which.load_content(), stop)
+    });
     Ok(found.await??)
 }
 

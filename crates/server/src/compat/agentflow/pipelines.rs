@@ -218,8 +218,8 @@ pub(crate) async fn compile_unstored(
     let id = ensure_id(&mut pipeline);
     let given = Value::map(wanted.blocks.map(|blocks| ("blocks", blocks)));
     let (shared, user) = (call.server.clone(), call.user().to_owned());
-    let found = crate::blocking::run_blocking(move || {
-        shared.catalog.compile_unstored(&user, &id, build_content(&id, &given, pipeline))
+    let found = crate::blocking::compile_blocking(move |stop| {
+        shared.catalog.compile_unstored(&user, &id, build_content(&id, &given, pipeline), stop)
     });
     Ok(found.await??)
 }

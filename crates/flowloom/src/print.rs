@@ -1,0 +1,75 @@
+//! Printing. Texts of models, servers and definitions must not control the terminal: neither with control characters nor
+//! with characters that change the direction of text and so its order on the screen.
+//!
+//! The macros replace those of the standard library in this crate.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::IsTerminal as _;
+
+/// Whether a terminal does something else with a character than showing it.
+pub(crate) fn is_control(c: char) -> bool {
+    let is_bidirectional =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    is_bidirectional || (c.is_control() && !matches!(c, '\n' | '\t'))
+}
+
+/// The text with a replacement of the same length in bytes for each control character.
+pub(crate) fn replace_controls(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return text.into();
+    }
+    let replace = |c: char| match (is_control(c), c.len_utf8()) {
+        (false, _) => c,
+        (true, 1) => ' ',
+        (true, 2) => '\u{b7}',
+        (true, _) => '\u{fffd}',
+    };
+    text.chars().map(replace).collect()
+}
+
+/// Prints to stdout. Data for another program stays as it is.
+pub(crate) fn write_stdout(text: fmt::Arguments<'_>) {
+    if std::io::stdout().is_terminal() {
+        std::print!("{}", replace_controls(&text.to_string()));
+    } else {
+        std::print!("{text}");
+    }
+}
+
+/// Prints to stderr, which is for people.
+pub(crate) fn write_stderr(text: fmt::Arguments<'_>) {
+    std::eprint!("{}", replace_controls(&text.to_string()));
+}
+
+macro_rules! print {
+    ($($text:tt)*) => { $crate::print::write_stdout(format_args!($($text)*)) };
+}
+
+macro_rules! println {
+    () => { $crate::print::write_stdout(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::print::write_stdout(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+macro_rules! eprint {
+    ($($text:tt)*) => { $crate::print::write_stderr(format_args!($($text)*)) };
+}
+
+macro_rules! eprintln {
+    () => { $crate::print::write_stderr(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::print::write_stderr(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_cannot_control_the_terminal() {
+        let hostile = "a\x1b[31mb\u{202e}c\u{2066}d\u{200f}e\u{61c}f\u{9b}g\rh\n\ti\u{e9}";
+        let shown = replace_controls(hostile);
+        assert_eq!(shown, "a [31mb\u{fffd}c\u{fffd}d\u{fffd}e\u{b7}f\u{b7}g h\n\ti\u{e9}");
+        assert_eq!(shown.len(), hostile.len());
+        assert!(matches!(replace_controls("plain \u{1f600}"), Cow::Borrowed(_)));
+    }
+}
