@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::db::DbConnection;
 use crate::db::sqlite::Sqlite;
 use crate::error::{BackupError, StoreError};
+use crate::private;
 use crate::settings::DATABASE_FILE;
 use crate::store::Store;
 use crate::worker::locks;
@@ -17,7 +18,11 @@ impl Store {
             return Err(BackupError::Exists(file.to_owned()).into());
         }
         self.read_with(|connection| match connection {
-            DbConnection::Sqlite(sqlite) => sqlite.copy_to(file),
+            DbConnection::Sqlite(sqlite) => {
+                // SQLite accepts an empty file, and keeps its mode.
+                private::create_file(file).map_err(BackupError::Unwritable)?;
+                sqlite.copy_to(file)
+            }
             DbConnection::Postgres(_) => Err(BackupError::Postgres.into()),
         })
     }
@@ -38,10 +43,12 @@ pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<(), 
     if locks::is_in_use(folder) {
         return Err(BackupError::InUse(folder.to_owned()).into());
     }
-    std::fs::create_dir_all(folder).map_err(failed)?;
+    private::create_folder(folder).map_err(failed)?;
     // Copy next to the database, then rename: after an interruption either the old or the new database is there.
     let restored = folder.join("flowloom.db.restored");
     std::fs::copy(file, &restored).map_err(failed)?;
+    // The copy has the mode of the backup.
+    private::restrict_file(&restored).map_err(failed)?;
     let checked = Sqlite::open(&restored).and_then(|sqlite| sqlite.check_integrity());
     if let Err(error) = checked {
         let _ = std::fs::remove_file(&restored);

@@ -82,6 +82,17 @@ pub enum StoreError {
     /// The URL has an unknown `sslmode`.
     #[error("invalid sslmode in the database URL; expected disable, require or verify-full")]
     InvalidSslMode,
+    /// Others than its owner have rights at the data folder.
+    #[error(
+        "other users can read the data folder {folder} (mode {mode:03o}); run: chmod -R go= {folder}  (--allow-readable \
+         uses it as it is)", folder = folder.display()
+    )]
+    ReadableByOthers {
+        /// The folder.
+        folder: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// A newer program migrated the database.
     #[error(
         "{database} has schema version {found}, but this program supports at most {supported}; use a newer flowloom or \
@@ -245,6 +256,9 @@ pub enum BackupError {
     /// A process uses the data folder.
     #[error("{} is in use; stop the server and the runs first", .0.display())]
     InUse(PathBuf),
+    /// The backup cannot be written.
+    #[error("cannot write the backup: {0}")]
+    Unwritable(#[source] std::io::Error),
     /// A file cannot be copied or renamed.
     #[error("cannot restore the backup: {0}")]
     Io(#[from] std::io::Error),
@@ -266,8 +280,9 @@ impl StoreError {
             | StoreError::Unserializable(_)
             | StoreError::NoPageLimit
             | StoreError::EventExists { .. }
-            | StoreError::Backup(BackupError::Io(_)) => Code::StoreFailed,
+            | StoreError::Backup(BackupError::Io(_) | BackupError::Unwritable(_)) => Code::StoreFailed,
             StoreError::NotCreated { .. } => Code::StoreReadOnly,
+            StoreError::ReadableByOthers { .. } => Code::DataReadable,
             StoreError::InvalidUrl | StoreError::InvalidSslMode => Code::ConfigInvalid,
             StoreError::Newer { .. } => Code::StoreNewer,
             StoreError::Corrupt(_) => Code::StoreCorrupt,

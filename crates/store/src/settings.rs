@@ -51,12 +51,20 @@ pub struct StoreSettings {
     pub database: Option<Database>,
     /// How long a process that shares a Postgres database may be silent before others reclaim its runs.
     pub lease: Duration,
+    /// Whether a data folder is used that others than its owner can read.
+    pub allow_readable: bool,
 }
 
 impl StoreSettings {
     /// Settings for SQLite in a data folder.
     pub fn for_folder(folder: &Path, durability: Durability) -> StoreSettings {
-        StoreSettings { folder: folder.to_owned(), durability, database: None, lease: DEFAULT_LEASE }
+        StoreSettings {
+            folder: folder.to_owned(),
+            durability,
+            database: None,
+            lease: DEFAULT_LEASE,
+            allow_readable: false,
+        }
     }
 }
 

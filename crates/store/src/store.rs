@@ -14,6 +14,7 @@ use crate::db::sqlite::Sqlite;
 use crate::db::{DbConnection, DbSource, params};
 use crate::error::StoreError;
 use crate::memory_runs::MemoryRuns;
+use crate::private;
 use crate::readers::Readers;
 use crate::search;
 use crate::settings::{DATABASE_FILE, Durability, StoreSettings};
@@ -53,11 +54,15 @@ impl Store {
         Store::open_with(&StoreSettings::for_folder(folder, durability))
     }
 
-    /// Opens the configured database and migrates its schema. Fails with `StoreReadOnly`, `StoreNewer` or
+    /// Opens the configured database and migrates its schema. Fails with `StoreReadOnly`, `DataReadable`, `StoreNewer` or
     /// `StoreFailed`.
     pub fn open_with(settings: &StoreSettings) -> Result<Arc<Store>, StoreError> {
         let folder = &settings.folder;
-        let made = std::fs::create_dir_all(folder);
+        let made = private::create_folder(folder);
+        // With Postgres the folder holds no data of users.
+        if settings.database.is_none() && !settings.allow_readable {
+            private::check_private(folder)?;
+        }
         match (&settings.database, made) {
             // Postgres does not need the data folder.
             (Some(database), _) => Store::open_postgres(folder, database, settings.lease),
@@ -70,6 +75,9 @@ impl Store {
 
     fn open_sqlite(folder: &Path, durability: Durability) -> Result<Arc<Store>, StoreError> {
         let file = folder.join(DATABASE_FILE);
+        // SQLite gives its other files the mode of this one.
+        let created = private::create_file(&file);
+        created.map_err(|source| StoreError::NotCreated { what: "the database", path: file.clone(), source })?;
         let connection = Sqlite::open(&file)?;
         connection.migrate_schema(&file)?;
         connection.set_durability(durability)?;

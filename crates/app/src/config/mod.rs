@@ -49,6 +49,7 @@ const MIN_LEASE_MS: u64 = 100;
 struct ConfigFile {
     default_model: Option<String>,
     data_dir: Option<PathBuf>,
+    allow_readable: Option<bool>,
     durability: Option<String>,
     database: Option<String>,
     lease_ms: Option<u64>,
@@ -181,6 +182,8 @@ pub struct Overrides {
     pub data_dir: Option<Setting<PathBuf>>,
     /// The address of a Postgres.
     pub database: Option<Setting<String>>,
+    /// Whether a data folder is used that others can read.
+    pub allow_readable: Option<Setting<bool>>,
 }
 
 /// The validated configuration.
@@ -190,6 +193,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// The folder of the database.
     pub data_dir: Setting<PathBuf>,
+    /// Whether a data folder is used that others than its owner can read.
+    pub allow_readable: Setting<bool>,
     /// The durability of commits.
     pub durability: Setting<flowloom_store::Durability>,
     /// The Postgres database to use instead of SQLite.
@@ -253,6 +258,13 @@ impl Config {
             Setting::from_file(file.data_dir, &origin),
             default_data_dir,
         )?;
+        let allow_readable = pick_setting(
+            overrides.allow_readable,
+            "FLOWLOOM_ALLOW_READABLE",
+            |text| text.parse().ok(),
+            Setting::from_file(file.allow_readable, &origin),
+            || false,
+        )?;
         let durability = pick_setting(
             None,
             "FLOWLOOM_DURABILITY",
@@ -278,6 +290,7 @@ impl Config {
         mcp::validate(&file.mcp)?;
         Ok(Config {
             data_dir,
+            allow_readable,
             durability: Setting { value: parsed, origin: durability.origin },
             database,
             lease: file.lease_ms.map_or(DEFAULT_LEASE, |ms| Duration::from_millis(ms.max(MIN_LEASE_MS))),
@@ -314,7 +327,8 @@ impl Config {
     /// The settings for opening the store.
     pub fn store_settings(&self) -> StoreSettings {
         let (durability, database) = (self.durability.value, self.database.value.clone());
-        StoreSettings { folder: self.data_dir.value.clone(), durability, database, lease: self.lease }
+        let allow_readable = self.allow_readable.value;
+        StoreSettings { folder: self.data_dir.value.clone(), durability, database, lease: self.lease, allow_readable }
     }
 
     /// The folder against which relative paths in the configuration are resolved.

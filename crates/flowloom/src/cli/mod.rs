@@ -62,6 +62,9 @@ pub(crate) struct Global {
     /// Configuration file [default: flowloom.toml in the current folder]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) config: Option<PathBuf>,
+    /// Use the data folder even if other users can read it
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) allow_readable: bool,
 }
 
 impl Global {
@@ -69,7 +72,9 @@ impl Global {
     pub(crate) fn load_config(&self) -> Result<Config, ConfigError> {
         let data_dir = self.data_dir.clone().map(|value| Setting { value, origin: "--data-dir".to_owned() });
         let database = self.database.clone().map(|value| Setting { value, origin: "--database".to_owned() });
-        let config = Config::load(Overrides { file: self.config.clone(), data_dir, database })?;
+        let allow_readable =
+            self.allow_readable.then(|| Setting { value: true, origin: "--allow-readable".to_owned() });
+        let config = Config::load(Overrides { file: self.config.clone(), data_dir, database, allow_readable })?;
         config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         Ok(config)
     }

@@ -1,6 +1,7 @@
 //! Liveness of processes on one machine: each holds a lock file as long as it lives.
 
 use crate::error::StoreError;
+use crate::private;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -38,8 +39,8 @@ impl LockFiles {
     }
 
     fn create_lock(&self) -> std::io::Result<File> {
-        std::fs::create_dir_all(&self.folder)?;
-        let file = File::create(&self.own_file)?;
+        private::create_folder(&self.folder)?;
+        let file = private::create_file(&self.own_file)?;
         file.try_lock().map_err(std::io::Error::from)?;
         Ok(file)
     }
@@ -78,7 +79,7 @@ impl ServerLock {
     pub(crate) fn acquire_in(folder: &Path) -> Result<ServerLock, StoreError> {
         let path = lock_path(folder, SERVER_LOCK);
         let made = |source| StoreError::NotCreated { what: "the lock file", path: path.clone(), source };
-        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(made)?;
+        let lock = private::create_file(&path).map_err(made)?;
         match lock.try_lock() {
             Ok(()) => Ok(ServerLock { _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(StoreError::FolderInUse(folder.to_owned())),

@@ -79,7 +79,7 @@ fn check_settings(config: &Config) -> Vec<DoctorCheck> {
     vec![
         passed_check("version", env!("CARGO_PKG_VERSION"), ""),
         passed_check("configuration", file, ""),
-        passed_check("data folder", config.data_dir.value.display().to_string(), &config.data_dir.origin),
+        check_data_folder(config),
         passed_check("durability", format!("{:?}", config.durability.value).to_lowercase(), &config.durability.origin),
         passed_check("default model", model, &config.default_model.origin),
         passed_check("egress.allow", join_items(&config.egress.allow), ""),
@@ -87,6 +87,15 @@ fn check_settings(config: &Config) -> Vec<DoctorCheck> {
         passed_check("functions", join_items(config.functions.keys()), ""),
         passed_check("agents", join_items(config.agents.keys()), ""),
     ]
+}
+
+/// Reports the data folder, and whether other users can read it.
+fn check_data_folder(config: &Config) -> DoctorCheck {
+    let folder = &config.data_dir;
+    match flowloom_store::check_private(&folder.value) {
+        Err(error) => DoctorCheck { is_fine: false, ..passed_check("data folder", error.to_string(), &folder.origin) },
+        Ok(()) => passed_check("data folder", folder.value.display().to_string(), &folder.origin),
+    }
 }
 
 fn join_items(items: impl IntoIterator<Item = impl ToString>) -> String {
