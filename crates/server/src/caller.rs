@@ -9,9 +9,13 @@ use axum::http::request::Parts;
 use flowloom_app::keys::{PREFIX, Scope, hash_secret};
 use flowloom_core::code::Code;
 
+use crate::peer::PeerOwner;
 use crate::problem::Problem;
 use crate::rate::RateKey;
 use crate::state::Server;
+
+/// Headers that a proxy adds. Who made the request that it forwards is not known.
+const PROXY_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 
 /// The authenticated caller of a request.
 #[derive(Clone, Debug)]
@@ -32,6 +36,21 @@ impl Caller {
     /// The caller of a server that requires no key.
     fn anonymous() -> Caller {
         Caller { user: None, key: None, scopes: vec![Scope::Admin] }
+    }
+
+    /// The caller of a server without keys. Fails with `PeerRefused` unless it is the server's user or root, on this
+    /// machine and not through a proxy.
+    fn without_key(parts: &Parts) -> Result<Caller, Problem> {
+        let forwards = PROXY_HEADERS.iter().find(|name| parts.headers.contains_key(**name));
+        let is_trusted = parts.extensions.get::<PeerOwner>().is_some_and(|owner| owner.is_trusted());
+        let why = match (forwards, is_trusted) {
+            (None, true) => return Ok(Caller::anonymous()),
+            (Some(name), _) => format!("the header {name} shows that a proxy forwards this request"),
+            (None, false) => "this request does not come from the server's user or from root".to_owned(),
+        };
+        let fix = "create a key with flowloom keys create --name NAME, restart the server, and send the key as \
+                   Authorization: Bearer fl_…";
+        Err(Problem::new(Code::PeerRefused, format!("{why}, and the server has no API keys; {fix}")))
     }
 
     /// Fails with `ScopeMissing` if the caller lacks a scope.
@@ -92,7 +111,7 @@ impl FromRequestParts<Server> for Caller {
                     peer.map_or(Ok(()), |peer| server.rates.take_token(peer))?;
                     // Clients of other systems always send some key. A key with our prefix was meant to be valid.
                     if server.is_open && !secret.starts_with(PREFIX) {
-                        return Ok(Caller::anonymous());
+                        return Caller::without_key(parts);
                     }
                     Err(Problem::new(Code::KeyUnknown, "the API key is unknown or revoked"))
                 }
@@ -100,7 +119,7 @@ impl FromRequestParts<Server> for Caller {
             None => {
                 peer.map_or(Ok(()), |peer| server.rates.take_token(peer))?;
                 match server.is_open {
-                    true => Ok(Caller::anonymous()),
+                    true => Caller::without_key(parts),
                     false => Err(Problem::new(Code::KeyMissing, "an API key is required: Authorization: Bearer fl_…")),
                 }
             }

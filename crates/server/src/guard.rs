@@ -85,6 +85,7 @@ fn add_security_headers(answer: &mut HeaderMap) {
 
 fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<(), Problem> {
     let headers = &request.headers;
+    reject_repeated_headers(headers)?;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     // An authority in the request line takes precedence over the Host header.
     let host = request.uri.authority().map(|host| host.as_str()).or_else(|| text(header::HOST)).unwrap_or_default();
@@ -92,8 +93,11 @@ fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<()
         let message = format!("unknown host {host:?}; accept it with --host");
         return Err(Problem::new(Code::OriginRefused, message));
     }
-    // The own origin includes the port: another port of this machine is another site.
-    let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host));
+    // The own origin includes the scheme and the port: another port of this machine is another site. Behind a proxy that
+    // encrypts, `cors` names the origin.
+    let is_own = |origin: &str| {
+        origin.split_once("://").is_some_and(|(scheme, own)| scheme == "http" && own.eq_ignore_ascii_case(host))
+    };
     if headers.contains_key(header::ORIGIN) && !is_listed && !text(header::ORIGIN).is_some_and(is_own) {
         let message = format!(
             "requests from pages of {} are not allowed; see [server] cors",
@@ -102,6 +106,17 @@ fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<()
         return Err(Problem::new(Code::OriginRefused, message));
     }
     check_content(request)
+}
+
+/// Rejects requests that say twice what counts once. Programs in front of the server may read the other one.
+fn reject_repeated_headers(headers: &HeaderMap) -> Result<(), Problem> {
+    let repeated =
+        [header::HOST, header::CONTENT_TYPE].into_iter().find(|name| headers.get_all(name).iter().nth(1).is_some());
+    match repeated {
+        Some(name) => Err(Problem::new(Code::RequestInvalid, format!("the header {name} is given more than once"))
+            .with_status(StatusCode::BAD_REQUEST)),
+        None => Ok(()),
+    }
 }
 
 /// Rejects requests that a page of another site made a browser send. A cross-site GET is only recognisable by this

@@ -19,6 +19,7 @@ mod mcp;
 mod models;
 mod openai;
 mod params;
+mod peer;
 mod problem;
 mod rate;
 mod revoked;

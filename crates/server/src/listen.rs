@@ -24,17 +24,21 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service as _;
 
+use crate::peer::PeerOwner;
+
 /// Maximum size of a request head, and of buffered output per connection, in bytes.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Delay before accepting again after a failure, for example when no file descriptors are left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Serves connections until the server is stopped, then until pending responses are sent.
+/// Serves connections until the server is stopped, then until pending responses are sent. `finds_owner` notes for each
+/// connection which user of this machine made it.
 pub(crate) async fn serve_connections(
     listener: TcpListener,
     router: Router,
     settings: &ServerSettings,
+    finds_owner: bool,
     shutdown: CancellationToken,
 ) {
     let mut http = http1::Builder::new();
@@ -49,7 +53,9 @@ pub(crate) async fn serve_connections(
     while let Some((stream, peer, seat)) = accept_next(&listener, &seats, &shutdown).await {
         let (http, router, shutdown) = (http.clone(), router.clone(), shutdown.clone());
         connections.spawn(async move {
-            serve_connection(&http, TimeoutStream { stream, timeout, write_timer: None }, peer, router, shutdown).await;
+            let connected = Connected { peer, owner: finds_owner.then(|| find_owner(&stream, peer)).flatten() };
+            let stream = TimeoutStream { stream, timeout, write_timer: None };
+            serve_connection(&http, stream, connected, router, shutdown).await;
             drop(seat);
         });
     }
@@ -80,17 +86,29 @@ async fn accept_next(
     }
 }
 
+/// The other end of a connection.
+#[derive(Clone, Copy)]
+struct Connected {
+    peer: SocketAddr,
+    owner: Option<PeerOwner>,
+}
+
+fn find_owner(stream: &TcpStream, peer: SocketAddr) -> Option<PeerOwner> {
+    Some(PeerOwner::find(stream.local_addr().ok()?, peer))
+}
+
 async fn serve_connection(
     http: &http1::Builder,
     stream: TimeoutStream,
-    peer: SocketAddr,
+    connected: Connected,
     router: Router,
     shutdown: CancellationToken,
 ) {
     // Events are small and should be sent immediately; without TCP_NODELAY they are sent a little later.
     let _ = stream.stream.set_nodelay(true);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(ConnectInfo(connected.peer));
+        connected.owner.and_then(|owner| request.extensions_mut().insert(owner));
         router.clone().call(request)
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));

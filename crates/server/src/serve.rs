@@ -76,8 +76,10 @@ impl RunningServer {
         let RunningServer { listener, server, router, signals, shutdown, tasks, _alone, .. } = self;
         let settings = server.app.config.server.clone();
         let (live, store) = (server.supervisor.clone(), server.app.store.clone());
+        let is_open = server.is_open;
         let router = complete_document(router, server);
-        let mut serving = std::pin::pin!(listen::serve_connections(listener, router, &settings, shutdown.clone()));
+        let serving = listen::serve_connections(listener, router, &settings, is_open, shutdown.clone());
+        let mut serving = std::pin::pin!(serving);
         let mut stopping = std::pin::pin!(wait_for_shutdown(&live, signals, shutdown));
         tokio::select! {
             // All connections are closed; live runs still get their time.
