@@ -111,3 +111,33 @@ fn a_hook_takes_calls_that_are_signed() {
     assert_eq!(call("é"), 401);
     assert_eq!(call(right), 202);
 }
+
+#[test]
+fn users_do_not_learn_which_hooks_others_have() {
+    let world = TestServer::start();
+    let place = create_workspace(&world);
+    let key_of = |user: &str| {
+        let made = place.run(&["keys", "create", "--name", user, "--scopes", "read,write,run", "--user", user]);
+        format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim())
+    };
+    let (ann, bob) = (key_of("ann"), key_of("bob"));
+    let server = RunningServer::start(&place, &[]);
+    let json_type = "Content-Type: application/json";
+    let workflow = json!({"workflow": "beats"}).to_string();
+    let put = |key: &str| server.send_and_read("PUT", "/api/v1/hooks/push", &[json_type, key], &workflow);
+    let (of_ann, of_bob) = (put(&ann), put(&bob));
+    assert_eq!((of_ann.status, of_bob.status), (200, 200), "{of_bob:?}");
+    assert_eq!(of_bob.json()["path"], "/hooks/push?user=bob");
+    // Replacing one's own hook makes its old secret worthless and leaves that of others.
+    let again = put(&bob).json();
+    let call = |path: &str, secret: &Value| {
+        let secret = format!("X-Hook-Secret: {}", secret.as_str().expect("a secret"));
+        server.send_and_read("POST", path, &[json_type, &secret], "{}").status
+    };
+    let (first, second) = (&of_ann.json()["secret"], &again["secret"]);
+    assert_eq!((call("/hooks/push", first), call("/hooks/push?user=ann", first)), (202, 202));
+    assert_eq!((call("/hooks/push", second), call("/hooks/push?user=bob", second)), (202, 202));
+    assert_eq!((call("/hooks/push?user=bob", first), call("/hooks/push", &of_bob.json()["secret"])), (401, 401));
+    let delete = |key: &str| server.send_and_read("DELETE", "/api/v1/hooks/push", &[key], "").status;
+    assert_eq!((delete(&bob), delete(&bob), delete(&ann)), (204, 404, 204));
+}

@@ -20,7 +20,7 @@ use flowloom_store::{HookRow, Store};
 use hmac::{Hmac, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -64,7 +64,7 @@ pub struct HookInfo {
     id: String,
     user: String,
     workflow: String,
-    /// URL path of the webhook on this server.
+    /// URL path of the webhook on this server, with the user in the query unless it is `local`.
     path: String,
     /// Name of the secret with which callers sign the body; null if callers send a generated secret.
     secret_name: Option<String>,
@@ -76,7 +76,7 @@ pub struct HookInfo {
 impl HookInfo {
     /// The hook of a row; `secret` if it was made just now.
     pub fn from_row(row: HookRow, secret: Option<String>) -> HookInfo {
-        let path = format!("/hooks/{}", row.id);
+        let path = row.address();
         HookInfo { id: row.id, user: row.user, workflow: row.workflow, path, secret_name: row.secret_name, secret }
     }
 }
@@ -133,9 +133,18 @@ pub(crate) struct HookRun {
     run_id: String,
 }
 
+/// Query parameters of calling a webhook.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct HookQuery {
+    /// User who owns the webhook. Without it, the secret decides which of several webhooks with this id is meant.
+    #[serde(default)]
+    user: Option<String>,
+}
+
 /// Starts a run with the request body as its input. Requires the hook's secret instead of an API key: either in
 /// `X-Hook-Secret`, or as the signature of the body in `X-Hub-Signature-256`.
-#[utoipa::path(post, path = "/hooks/{id}", operation_id = "call_hook", tag = "hooks", params(("id" = String, Path),
+#[utoipa::path(post, path = "/hooks/{id}", operation_id = "call_hook", tag = "hooks", params(("id" = String, Path), HookQuery,
     ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run; `Webhook-Id` and `X-GitHub-Delivery` work, too")),
     request_body = Object,
     responses((status = 202, description = "The run was started", body = HookRun), (status = 400, body = ProblemDocument), (status = 401, description = "The secret is missing or wrong, or the webhook does not exist", body = ProblemDocument),
@@ -143,14 +152,16 @@ pub(crate) struct HookRun {
 pub(crate) async fn call_hook(
     State(server): State<Server>,
     PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<HookQuery>,
     headers: HeaderMap,
     request: axum::extract::Request,
 ) -> ApiResult<(StatusCode, Json<HookRun>)> {
     let body = read_text(&server, request).await?;
     let shared = server.clone();
-    let found = crate::blocking::run_blocking(move || shared.app.store.get_hook(&id)).await??;
+    let found =
+        crate::blocking::run_blocking(move || shared.app.store.find_hooks(&id, whose.user.as_deref())).await??;
     let refused = || Problem::new(Code::KeyUnknown, "the webhook does not exist, or its secret is missing or wrong");
-    let hook = found.filter(|hook| is_authenticated(hook, &server.app.config, &headers, &body)).ok_or_else(refused)?;
+    let hook = found.into_iter().find(|hook| is_authenticated(hook, &server.app.config, &headers, &body)).ok_or_else(refused)?;
     server.supervisor.check_capacity()?;
     let inputs = match body.trim() {
         "" => Map::new().into(),

@@ -23,19 +23,57 @@ pub struct HookRow {
 
 const HOOK_COLUMNS: &str = "id, user_id, workflow, secret_hash, secret_name, created_at";
 
+impl HookRow {
+    /// The path and query of its address on a server. The secret does not tell two hooks apart whose callers sign with
+    /// the same one, so the user is named.
+    pub fn address(&self) -> String {
+        match self.user.as_str() {
+            FIRST_USER => format!("/hooks/{}", self.id),
+            user => format!("/hooks/{}?user={}", self.id, encode_query(user)),
+        }
+    }
+}
+
+/// The text as a value in a query.
+fn encode_query(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+/// The end of a hook's id in the table, where the name of its user follows. Ids themselves cannot contain it.
+///
+/// Every user has ids of their own, so that nobody learns which ids others use. Hooks from before that have keys without
+/// a user; they keep them.
+const USER_SEPARATOR: char = '/';
+
+/// The user whose hooks go first where an address names no user.
+const FIRST_USER: &str = "local";
+
+fn table_key(user: &str, id: &str) -> String {
+    format!("{id}{USER_SEPARATOR}{user}")
+}
+
 impl Store {
-    /// Creates or replaces the hook with this id. Fails with `NotThere` if the id belongs to another user.
+    /// Creates or replaces a user's hook with this id.
     pub async fn put_hook(&self, new: HookRow) -> Result<(), StoreError> {
         let put = move |connection: &DbConnection| {
             let HookRow { id, user, workflow, secret_hash, secret_name, created_at } = &new;
+            let replaced = connection.execute_sql(
+                "update hook set workflow = $1, secret_hash = $2, secret_name = $3 where id = $4 and user_id = $5",
+                params![workflow, secret_hash, secret_name, id, user],
+            )?;
+            if replaced > 0 {
+                return Ok(());
+            }
             let sql = "insert into hook values ($1, $2, $3, $4, $5, $6) on conflict (id) do update set \
                        workflow = excluded.workflow, secret_hash = excluded.secret_hash, \
-                       secret_name = excluded.secret_name where hook.user_id = excluded.user_id";
-            connection.execute_required(
-                sql,
-                params![id, user, workflow, secret_hash, secret_name, *created_at],
-                hook_not_found(id),
-            )
+                       secret_name = excluded.secret_name";
+            let key = table_key(user, id);
+            connection.execute_sql(sql, params![&key, user, workflow, secret_hash, secret_name, *created_at])?;
+            Ok(())
         };
         self.writer.submit_job(Box::new(put)).await
     }
@@ -46,18 +84,24 @@ impl Store {
         self.read_with(|db| db.query_rows(&sql, params![user], parse_hook_row))
     }
 
-    /// The hook with this id, if it exists.
-    pub fn get_hook(&self, id: &str) -> Result<Option<HookRow>, StoreError> {
-        let sql = format!("select {HOOK_COLUMNS} from hook where id = $1");
-        self.read_with(|db| db.query_first(&sql, params![id], parse_hook_row))
+    /// The hooks with this id, of one user or of all users. Those of the user `local` come first, then older ones.
+    pub fn find_hooks(&self, id: &str, user: Option<&str>) -> Result<Vec<HookRow>, StoreError> {
+        let sql = format!(
+            "select {HOOK_COLUMNS} from hook where (id = $1 or id = $1 || '{USER_SEPARATOR}' || user_id) \
+             and (user_id = $2 or $2 is null)"
+        );
+        let mut found = self.read_with(|db| db.query_rows(&sql, params![id, user], parse_hook_row))?;
+        found.sort_by_key(|hook| (hook.user != FIRST_USER, hook.created_at));
+        Ok(found)
     }
 
     /// Deletes a hook. Fails with `NotThere` if the user has no hook with this id.
     pub async fn delete_hook(&self, user: &str, id: &str) -> Result<(), StoreError> {
         let (user, id) = (user.to_owned(), id.to_owned());
-        let delete = move |connection: &DbConnection| match connection
-            .execute_sql("delete from hook where user_id = $1 and id = $2", params![&user, &id])?
-        {
+        let delete = move |connection: &DbConnection| match connection.execute_sql(
+            "delete from hook where user_id = $1 and (id = $2 or id = $3)",
+            params![&user, &id, &table_key(&user, &id)],
+        )? {
             0 => Err(hook_not_found(&id)),
             _ => Ok(()),
         };
@@ -66,8 +110,9 @@ impl Store {
 }
 
 fn parse_hook_row(row: &DbRow<'_>) -> Result<HookRow, StoreError> {
+    let key: String = row.get(0)?;
     Ok(HookRow {
-        id: row.get(0)?,
+        id: key.split(USER_SEPARATOR).next().unwrap_or_default().to_owned(),
         user: row.get(1)?,
         workflow: row.get(2)?,
         secret_hash: row.get(3)?,

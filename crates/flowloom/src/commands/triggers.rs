@@ -97,7 +97,7 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
                     let hooks: Vec<_> = rows.into_iter().map(|row| HookInfo::from_row(row, None)).collect();
                     println!("{:#}", json!(hooks));
                 }
-                false => rows.iter().for_each(|row| println!("/hooks/{:<24} {}", row.id, row.workflow)),
+                false => rows.iter().for_each(|row| println!("{:<31} {}", row.address(), row.workflow)),
             }
         }
         HooksCommand::Remove { id, user } => {
@@ -112,7 +112,7 @@ fn print_hook(global: &Global, row: HookRow, secret: Option<String>) {
     if global.json {
         return println!("{:#}", json!(HookInfo::from_row(row, secret)));
     }
-    eprintln!("POST /hooks/{} starts {}", row.id, row.workflow);
+    eprintln!("POST {} starts {}", row.address(), row.workflow);
     match secret {
         Some(secret) => {
             eprintln!("Callers send this secret as X-Hook-Secret; it is shown only once:");
