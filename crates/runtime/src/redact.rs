@@ -1,7 +1,7 @@
 //! Removes secrets from what a run records and shows.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::path::Path;
@@ -56,7 +56,7 @@ pub(crate) fn redact_deltas(redactor: Option<&Arc<dyn Redactor>>, inner: Arc<dyn
 struct RedactedDeltas {
     redactor: Arc<dyn Redactor>,
     inner: Arc<dyn Deltas>,
-    streams: Mutex<HashMap<(Path, u32), Box<dyn RedactedStream>>>,
+    streams: Mutex<BTreeMap<(Path, u32), Box<dyn RedactedStream>>>,
 }
 
 impl Deltas for RedactedDeltas {

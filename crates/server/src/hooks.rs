@@ -161,7 +161,10 @@ pub(crate) async fn call_hook(
     let found =
         crate::blocking::run_blocking(move || shared.app.store.find_hooks(&id, whose.user.as_deref())).await??;
     let refused = || Problem::new(Code::KeyUnknown, "the webhook does not exist, or its secret is missing or wrong");
-    let hook = found.into_iter().find(|hook| is_authenticated(hook, &server.app.config, &headers, &body)).ok_or_else(refused)?;
+    let hook = found
+        .into_iter()
+        .find(|hook| is_authenticated(hook, &server.app.config, &headers, &body))
+        .ok_or_else(refused)?;
     server.supervisor.check_capacity()?;
     let inputs = match body.trim() {
         "" => Map::new().into(),

@@ -265,19 +265,7 @@ impl Config {
             Setting::from_file(file.allow_readable, &origin),
             || false,
         )?;
-        let durability = pick_setting(
-            None,
-            "FLOWLOOM_DURABILITY",
-            |text| Some(text.to_owned()),
-            Setting::from_file(file.durability, &origin),
-            || "normal".to_owned(),
-        )?;
-        let parsed = flowloom_store::Durability::parse(&durability.value).ok_or_else(|| ConfigError::Value {
-            setting: "durability",
-            expected: "full, normal, off or memory".to_owned(),
-            value: durability.value.clone(),
-            origin: durability.origin.clone(),
-        })?;
+        let durability = parse_durability(Setting::from_file(file.durability, &origin))?;
         let database = parse_database(overrides.database, Setting::from_file(file.database, &origin))?;
         let default_model = pick_setting(
             None,
@@ -291,7 +279,7 @@ impl Config {
         Ok(Config {
             data_dir,
             allow_readable,
-            durability: Setting { value: parsed, origin: durability.origin },
+            durability,
             database,
             lease: file.lease_ms.map_or(DEFAULT_LEASE, |ms| Duration::from_millis(ms.max(MIN_LEASE_MS))),
             recovery_interval: Duration::from_millis(file.recovery_interval_ms.unwrap_or(RECOVERY_INTERVAL_MS).max(1)),
@@ -310,11 +298,7 @@ impl Config {
             agents: file.agents,
             functions: file.functions,
             mcp: file.mcp,
-            secrets: file
-                .secrets
-                .into_iter()
-                .map(|(name, secret)| secret.validate(&name).map(|secret| (name, secret)))
-                .collect::<Result<_, _>>()?,
+            secrets: secrets::validate(file.secrets)?,
             sandbox: file.sandbox,
             retention: Retention::parse(&file.retention)?,
             server: file.server,
@@ -334,6 +318,19 @@ impl Config {
     /// The folder against which relative paths in the configuration are resolved.
     pub fn base_folder(&self) -> PathBuf {
         self.file.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
+    }
+}
+
+/// Parses the durability of commits.
+fn parse_durability(file: Option<Setting<String>>) -> Result<Setting<flowloom_store::Durability>, ConfigError> {
+    let parse = |text: &str| Some(text.to_owned());
+    let Setting { value, origin } = pick_setting(None, "FLOWLOOM_DURABILITY", parse, file, || "normal".to_owned())?;
+    match flowloom_store::Durability::parse(&value) {
+        Some(value) => Ok(Setting { value, origin }),
+        None => {
+            let expected = "full, normal, off or memory".to_owned();
+            Err(ConfigError::Value { setting: "durability", expected, value, origin })
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The tables `[secrets.NAME]` of the configuration: what a secret may be used for.
 
+use std::collections::BTreeMap;
+
 use flowloom_tools::egress::HostPort;
 use serde::Deserialize;
 
@@ -32,7 +34,7 @@ impl SecretSettings {
     }
 
     /// Fails with `ConfigInvalid` if an entry of `hosts` is not a host.
-    pub(super) fn validate(self, name: &str) -> Result<SecretSettings, ConfigError> {
+    fn validate(self, name: &str) -> Result<SecretSettings, ConfigError> {
         let hosts: Result<Vec<String>, ConfigError> = self
             .hosts
             .iter()
@@ -44,6 +46,13 @@ impl SecretSettings {
             .collect();
         Ok(SecretSettings { hosts: hosts?, ..self })
     }
+}
+
+/// Fails with `ConfigInvalid` if the settings of a secret are wrong.
+pub(super) fn validate(
+    settings: BTreeMap<String, SecretSettings>,
+) -> Result<BTreeMap<String, SecretSettings>, ConfigError> {
+    settings.into_iter().map(|(name, secret)| secret.validate(&name).map(|secret| (name, secret))).collect()
 }
 
 /// An entry of `hosts` as URLs spell it; `None` if it is not a host.
