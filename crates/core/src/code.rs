@@ -50,6 +50,7 @@ codes! {
     MoreProblems = 117 "there are more problems than are shown";
     CompileStopped = 118 "checking the definition took too long";
     TooLarge = 119 "the definition would become too large";
+    SecretUnbound = 120 "a secret is bound to no host";
     UnknownBlock = 201 "unknown block type";
     UnknownVariable = 202 "a reference names a variable that nothing sets";
     LateVariable = 203 "a variable is used before it is set";

@@ -4,6 +4,7 @@ pub mod bundle;
 pub mod catalog;
 pub mod error;
 pub mod folder;
+mod secret_check;
 pub mod source;
 pub mod sources;
 pub mod stored;

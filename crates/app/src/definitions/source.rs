@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::bundle::to_compiler_input;
 use super::error::DefinitionError;
+use super::secret_check::check_secrets;
 use super::sources::Surroundings;
 use crate::config::{AgentSettings, Config};
 use crate::definitions::bundle::AvailableTools;
@@ -63,6 +64,13 @@ impl LoadedDefinition {
     /// The same files, to be compiled with other tools.
     pub(crate) fn with_tools(self, available_tools: AvailableTools) -> Loaded {
         Loaded { available_tools, ..self.loaded }
+    }
+
+    /// Adds warnings about the secrets that it names. `tenant` is the user whose definition it is; `None` if it is the
+    /// operator's own.
+    pub fn add_secret_warnings(&mut self, config: &Config, tenant: Option<&str>) {
+        let warnings = check_secrets(config, self, tenant);
+        self.compiled.diagnostics.extend(warnings);
     }
 
     /// Whether it has an error and therefore cannot be run.

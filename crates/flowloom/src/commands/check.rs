@@ -27,6 +27,7 @@ pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> Comman
             }
         }
     }
+    sources.iter_mut().for_each(|source| source.add_secret_warnings(&config, None));
     let style = if global.json { ReportStyle::Json } else { arguments.report };
     match style {
         ReportStyle::Human => print_report(&sources),

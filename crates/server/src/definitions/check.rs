@@ -9,6 +9,7 @@ use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
+use flowloom_store::SHARED_USER;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -46,7 +47,9 @@ pub(crate) async fn check_definition(
     let content = upload::read_definition(request, &server, "definition").await?;
     let checked = crate::blocking::compile_blocking(move |stop| {
         let loader = Loader { stop: Some(stop), ..Loader::new(&server.app.config) };
-        let checked = stored::compile_for_user(&server.app.store, &loader, &user, &content)?;
+        let mut checked = stored::compile_for_user(&server.app.store, &loader, &user, &content)?;
+        let tenant = Some(user.as_str()).filter(|user| *user != SHARED_USER);
+        checked.source.add_secret_warnings(&server.app.config, tenant);
         Ok::<_, AppError>(CheckResult {
             format: checked.source.compiled.format.map(|format| format.to_string()),
             is_refused: checked.source.is_refused(),

@@ -3,6 +3,7 @@
 mod stored_data;
 
 use flowloom_app::config::Config;
+use flowloom_app::secrets::list_secret_names;
 use flowloom_app::wiring;
 use flowloom_models_local::{check_processor, processor_hint};
 use flowloom_sandbox::Protection;
@@ -31,6 +32,7 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
         check_settings(&config),
         check_machine(),
         check_parts(&config),
+        check_secrets(&config),
         check_sandbox(&config).await,
         check_servers(&config).await,
     ]
@@ -111,6 +113,20 @@ fn check_machine() -> Vec<DoctorCheck> {
         Err(problem) => DoctorCheck { is_fine: false, ..passed_check("processor", problem, "") },
     };
     vec![processor]
+}
+
+/// The secrets that are set, and those that are bound to no host.
+fn check_secrets(config: &Config) -> Vec<DoctorCheck> {
+    let names = list_secret_names();
+    let is_bound = |name: &&String| config.secrets.get(*name).is_some_and(|secret| !secret.hosts.is_empty());
+    let unbound: Vec<&String> = names.iter().filter(|name| !is_bound(name)).collect();
+    let mut rows = vec![passed_check("secrets", join_items(&names), "")];
+    if !unbound.is_empty() {
+        let advice = "set `hosts` in [secrets.NAME]; without it, a definition can send the secret anywhere";
+        let value = format!("bound to no host: {}\n{advice}", join_items(unbound));
+        rows.push(DoctorCheck { is_active: Some(false), ..passed_check("unbound secrets", value, "") });
+    }
+    rows
 }
 
 /// Checks that untrusted code can run here, by starting some.

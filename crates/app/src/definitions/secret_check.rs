@@ -1,0 +1,102 @@
+//! Warnings about the secrets that a definition names: what the configuration does not bind, or does not permit.
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Diagnostic, Span};
+
+use super::source::LoadedDefinition;
+use crate::config::Config;
+
+/// How definitions write a secret: the text before the name, and the text after it.
+const NOTATIONS: [(&str, &str); 2] = [("${secret.", "}"), ("{{secret.", "}}")];
+
+/// In a flow, this text means that `secret` is the name of a variable.
+const VARIABLE_MARK: &str = "\"secret\"";
+
+/// Warnings about the secrets of a definition, the first use of each: `tenant` is the user whose definition it is,
+/// `None` if it is the operator's own.
+pub fn check_secrets(config: &Config, source: &LoadedDefinition, tenant: Option<&str>) -> Vec<Diagnostic> {
+    let mut found: Vec<Diagnostic> = Vec::new();
+    let mut known: Vec<String> = Vec::new();
+    for (file, bytes) in source.files() {
+        let Ok(text) = std::str::from_utf8(bytes) else { continue };
+        if text.contains(VARIABLE_MARK) {
+            continue;
+        }
+        for (start, name) in find_secrets(text) {
+            if known.iter().any(|other| other == name) {
+                continue;
+            }
+            known.push(name.to_owned());
+            let span = Span { start, length: name.len() };
+            found.extend(check_secret(config, name, tenant).map(|problem| problem.to_diagnostic(file, span)));
+        }
+    }
+    found
+}
+
+/// What is wrong with the use of a secret.
+struct SecretProblem {
+    code: Code,
+    message: String,
+    help: String,
+}
+
+impl SecretProblem {
+    fn to_diagnostic(&self, file: &str, span: Span) -> Diagnostic {
+        Diagnostic::new_warning(self.code, file, span, self.message.clone()).with_help(&self.help)
+    }
+}
+
+fn check_secret(config: &Config, name: &str, tenant: Option<&str>) -> Option<SecretProblem> {
+    let settings = config.secrets.get(name);
+    if let Some(user) = tenant
+        && !settings.is_some_and(|settings| settings.users.iter().any(|listed| listed == user))
+    {
+        return Some(SecretProblem {
+            code: Code::SecretDenied,
+            message: format!("the secret {name} is not available to definitions of the user {user}"),
+            help: format!("the operator can add the user to `users` of [secrets.{name}]"),
+        });
+    }
+    let is_bound = settings.is_some_and(|settings| !settings.hosts.is_empty());
+    (!is_bound).then(|| SecretProblem {
+        code: Code::SecretUnbound,
+        message: format!("the secret {name} is bound to no host, so this definition may send it anywhere"),
+        help: format!("list its hosts in the configuration: [secrets.{name}] hosts = [\"api.example\"]"),
+    })
+}
+
+/// The secrets in a text: the position and the name of each use.
+fn find_secrets(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    NOTATIONS.into_iter().flat_map(move |(before, after)| {
+        text.match_indices(before).filter_map(move |(at, _)| {
+            let start = at + before.len();
+            let name = text[start..].split(after).next()?;
+            let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            is_name.then_some((start, name))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_found_in_both_notations() {
+        let text = "a ${secret.SHOP} b {{secret.KEY_2}} c ${secret.} {{secret.a b}} ${secret.open";
+        assert_eq!(find_secrets(text).collect::<Vec<_>>(), [(11, "SHOP"), (28, "KEY_2")]);
+    }
+
+    #[test]
+    fn a_secret_without_hosts_is_a_warning() {
+        let config = Config::load(crate::config::Overrides::default()).expect("the defaults");
+        let bytes = b"{\"url\": \"${secret.SHOP} ${secret.SHOP}\"}".to_vec();
+        let files = [("flow.json".to_owned(), bytes)].into();
+        let source = crate::definitions::source::Loader::new(&config).compile_files("flow.json", files);
+        let warnings = check_secrets(&config, &source, None);
+        assert_eq!(warnings.iter().map(|warning| warning.code).collect::<Vec<_>>(), [Code::SecretUnbound]);
+        let denied = check_secrets(&config, &source, Some("ann"));
+        assert_eq!(denied.iter().map(|warning| warning.code).collect::<Vec<_>>(), [Code::SecretDenied]);
+    }
+}
