@@ -10,6 +10,7 @@ mod chats;
 mod client;
 mod definitions;
 mod durable;
+mod fairness;
 mod floor;
 mod hostile;
 mod measure;
@@ -30,9 +31,9 @@ use measure::ReportRow;
 /// Error of a measurement.
 pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOAD_NAMES: [&str; 17] = [
+const WORKLOAD_NAMES: [&str; 18] = [
     "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "crowds", "chats", "hostile",
-    "sandbox", "search",
+    "sandbox", "fairness", "search",
 ];
 
 /// Flag of a child process, which prints its rows as JSON.
@@ -120,6 +121,7 @@ fn run_child(workload: &str) -> Result<ExitCode, BenchError> {
             "chats" => chats::measure_chats().await,
             "hostile" => Ok(hostile::measure_hostile()),
             "sandbox" => sandbox::measure_sandbox().await,
+            "fairness" => fairness::measure_fairness().await,
             "search" => search::measure_search().await,
             other => Err(format!("unknown workload {other}").into()),
         }

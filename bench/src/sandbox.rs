@@ -59,7 +59,7 @@ pub(crate) async fn measure_sandbox() -> Result<Vec<ReportRow>, BenchError> {
     Ok(rows)
 }
 
-fn sandbox_config() -> SandboxConfig {
+pub(crate) fn sandbox_config() -> SandboxConfig {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let interpreters = std::env::split_paths(&path).map(|folder| folder.join("python3")).filter(|path| path.exists());
     SandboxConfig::new("/proc/self/exe", interpreters.collect::<Vec<PathBuf>>())
@@ -77,7 +77,7 @@ async fn time_scripts(sandbox: &Sandbox) -> Result<Vec<f64>, BenchError> {
     for _ in 0..SANDBOX_REPETITIONS {
         let since = Instant::now();
         for _ in 0..EVALUATIONS_PER_REPETITION {
-            sandbox.evaluate_script(&request, &bench_context()).await?;
+            sandbox.evaluate_script(&request, &context_of("local")).await?;
         }
         times.push(since.elapsed().as_secs_f64());
     }
@@ -94,17 +94,17 @@ async fn time_block(sandbox: &Sandbox) -> Result<f64, BenchError> {
         class: EffectClass::AtLeastOnce,
     };
     let since = Instant::now();
-    sandbox.run_python(&request, &NoEffects, &bench_context()).await?;
+    sandbox.run_python(&request, &NoEffects, &context_of("local")).await?;
     Ok(since.elapsed().as_secs_f64())
 }
 
-fn bench_context() -> EffectContext {
+pub(crate) fn context_of(user: &str) -> EffectContext {
     EffectContext {
         run: RunId::new(0, [0; 10]),
         path: Path::root(),
         attempt: 1,
         retried_attempt: 0,
-        user: "local".into(),
+        user: user.into(),
         agent: None,
         definition: Arc::default(),
         depth: 0,
@@ -114,7 +114,7 @@ fn bench_context() -> EffectContext {
 }
 
 /// No effects: these blocks make no requests.
-struct NoEffects;
+pub(crate) struct NoEffects;
 
 impl Deltas for NoEffects {
     fn push(&self, _path: &Path, _attempt: u32, _text: &str) {}
