@@ -214,7 +214,7 @@ impl SmallDisk {
     fn mount(folder: PathBuf) -> Result<Option<SmallDisk>, String> {
         fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=12m", "tmpfs"]).arg(&folder).stderr(Stdio::null());
+        mount.args(["-t", "tmpfs", "-o", "size=12m,mode=700", "tmpfs"]).arg(&folder).stderr(Stdio::null());
         let is_mounted = mount.status().is_ok_and(|status| status.success());
         Ok(is_mounted.then_some(SmallDisk { folder }))
     }
