@@ -4,6 +4,7 @@
 mod support;
 
 use std::io::Read as _;
+use std::os::unix::fs::DirBuilderExt as _;
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -21,7 +22,7 @@ fn unpack(packed: &[u8]) -> Vec<u8> {
 #[test]
 fn a_sqlite_database_of_schema_7_is_migrated() {
     let place = Workspace::new(CONFIG);
-    std::fs::create_dir(place.path("data")).expect("a folder");
+    std::fs::DirBuilder::new().mode(0o700).create(place.path("data")).expect("a folder");
     std::fs::write(place.path("data/flowloom.db"), unpack(include_bytes!("databases/sqlite-7.db.gz")))
         .expect("written");
     check_database(&place);
