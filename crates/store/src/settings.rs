@@ -56,14 +56,14 @@ pub struct StoreSettings {
 }
 
 impl StoreSettings {
-    /// Settings for SQLite in a data folder.
+    /// Settings for SQLite in a data folder that the caller has made. Who can read it is not checked.
     pub fn for_folder(folder: &Path, durability: Durability) -> StoreSettings {
         StoreSettings {
             folder: folder.to_owned(),
             durability,
             database: None,
             lease: DEFAULT_LEASE,
-            allow_readable: false,
+            allow_readable: true,
         }
     }
 }

@@ -14,14 +14,14 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use super::child_effects::ChildEffectRunner;
+use super::outcome::redact_result;
 use super::semaphore::LentPermit;
 use super::{Interpreter, Interrupt, StepContext};
 use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, BudgetAllowance, EffectContext};
 use crate::journal::profile_namespace;
 use crate::log::{ActivityPause, ActivityScope, Mode, RecordedOutcome, RunLog};
-use crate::memory_quota::MemoryUsage;
-use crate::redact::{Redactor, redact_deltas, redact_value};
+use crate::redact::redact_deltas;
 use crate::scope;
 
 /// The outcome of an effect.
@@ -29,29 +29,6 @@ pub(super) struct EffectOutcome {
     pub(super) output: Option<Value>,
     pub(super) usage: Option<Usage>,
     pub(super) memory: Vec<MemoryWrite>,
-}
-
-/// Removes secrets from the outcome of an effect, or from the message of its failure.
-fn redact_result(
-    redactor: &dyn Redactor,
-    result: Result<EffectOutcome, EffectFailure>,
-) -> Result<EffectOutcome, EffectFailure> {
-    match result {
-        Ok(outcome) => Ok(EffectOutcome {
-            output: outcome.output.map(|output| redact_value(redactor, output)),
-            usage: outcome.usage,
-            memory: outcome.memory.into_iter().map(|write| redact_memory_write(redactor, write)).collect(),
-        }),
-        Err(EffectFailure::Step(failure, recorded)) => {
-            let message = redactor.redact_text(&failure.message).into_owned();
-            Err(EffectFailure::Step(StepFailure { message, ..failure }, recorded))
-        }
-        Err(halt) => Err(halt),
-    }
-}
-
-fn redact_memory_write(redactor: &dyn Redactor, write: MemoryWrite) -> MemoryWrite {
-    MemoryWrite { value: write.value.map(|value| redact_value(redactor, value)), ..write }
 }
 
 /// The reason why an attempt has no outcome.
@@ -136,7 +113,6 @@ impl Interpreter {
             }
         };
         self.check_output_size(effect.request, &outcome)?;
-        self.check_memory_writes(&outcome.memory).await?;
         crate::failpoint::hit("effect_response_after");
         let EffectOutcome { output, usage, memory } = outcome;
         self.hold_memory_writes(effect.request, path, &memory);
@@ -144,32 +120,6 @@ impl Interpreter {
         self.log.emit_event(path, attempt, finished)?;
         crate::failpoint::hit("finish_append_after");
         Ok(output)
-    }
-
-    /// The memory has a limit of its own, which is checked when it is written.
-    fn check_output_size(&self, request: &Request, outcome: &EffectOutcome) -> Result<(), StepFailure> {
-        let limit = self.limits.output_bytes;
-        let is_memory = matches!(request, Request::Memories | Request::Profile | Request::MemoryGet { .. });
-        let is_too_large = |output: &Value| output.approximate_bytes() as u64 > limit;
-        match outcome.output.as_ref().is_some_and(is_too_large) && !is_memory {
-            true => Err(StepFailure::new(Code::LimitOutput, format!("the output is larger than {limit} bytes"))),
-            false => Ok(()),
-        }
-    }
-
-    /// Fails if writes exceed the size of the user's memory. Other runs may write at the same time, so the limit can be
-    /// exceeded by what runs write between their first and their last check.
-    async fn check_memory_writes(&self, writes: &[MemoryWrite]) -> Result<(), StepFailure> {
-        if writes.is_empty() {
-            return Ok(());
-        }
-        let mut usage = self.memory_usage.lock().await;
-        if usage.is_none() {
-            // The effect was performed. It does not fail because the database cannot be reached now.
-            let Ok(memories) = self.memory.read_memories(&self.user).await else { return Ok(()) };
-            *usage = Some(MemoryUsage::of_memories(&memories));
-        }
-        usage.get_or_insert_default().add_writes(writes, self.limits.memory_bytes)
     }
 
     /// What a crash during the effect means.
@@ -343,6 +293,11 @@ impl Interpreter {
             Request::Ask(_) | Request::Wait { .. } => Ok(plain_outcome(Value::Null)),
         };
         aborted.disarm();
+        // Still within the activity: a run that reads its memory does not only wait.
+        let outcome = match outcome {
+            Ok(outcome) => self.check_memory_writes(outcome).await,
+            failed => failed,
+        };
         match &self.redactor {
             Some(redactor) => redact_result(&**redactor, outcome),
             None => outcome,

@@ -10,6 +10,7 @@ mod child_effects;
 mod composite;
 mod effect;
 mod leaf;
+mod outcome;
 mod requests;
 mod scoped;
 mod script;
@@ -81,7 +82,7 @@ pub(crate) struct Interpreter {
     pub(crate) depth: u32,
     pub(crate) memory: Arc<dyn crate::journal::Journal>,
     /// The size of the user's memory; `None` before the first write.
-    pub(crate) memory_usage: tokio::sync::Mutex<Option<MemoryUsage>>,
+    pub(crate) memory_usage: Mutex<Option<MemoryUsage>>,
     pub(crate) ledger: budget::Budget,
     pub(crate) steps: AtomicU64,
     pub(crate) in_flight: semaphore::Semaphore,
@@ -120,7 +121,7 @@ impl Interpreter {
             effects,
             log,
             memory,
-            memory_usage: tokio::sync::Mutex::default(),
+            memory_usage: Mutex::default(),
             limits: created.limits.clone(),
             user: created.user.as_str().into(),
             agent: created.agent.as_deref().map(Into::into),

@@ -190,7 +190,8 @@ fn fill_url(url: &Rich, used: &mut UsedSecrets<'_>, requester: Requester<'_>) ->
     let invalid = || RequestError::InvalidUrl { url: url.to_redacted_text() };
     let mut parsed = Url::parse(&text).map_err(|_| invalid())?;
     // The secrets were read for the host of the URL without them.
-    if parsed.origin() != parse_named_url(url)?.origin() {
+    let named = parse_named_url(url)?;
+    if (parsed.scheme(), parsed.host(), parsed.port()) != (named.scheme(), named.host(), named.port()) {
         return Err(invalid().into());
     }
     parsed.set_fragment(None);

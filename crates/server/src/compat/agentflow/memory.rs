@@ -64,7 +64,7 @@ pub(crate) async fn get_native(
 
 /// Replaces a user's memory by an object. Keys that are missing from it are deleted.
 #[utoipa::path(put, path = "/api/memory/{user_id}", operation_id = "agentflow_replace_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 429, description = "The memory is full", body = ProblemDocument)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn replace_memory(
     State(server): State<Server>,
     caller: Caller,
@@ -76,7 +76,7 @@ pub(crate) async fn replace_memory(
 
 /// Same as `PUT /api/memory/{user_id}`.
 #[utoipa::path(put, path = "/api/v1/memory/{user}", operation_id = "replace_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 429, description = "The memory is full", body = ProblemDocument)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn replace_native(
     State(server): State<Server>,
     caller: Caller,
@@ -88,7 +88,7 @@ pub(crate) async fn replace_native(
 
 /// Same as `PUT /api/v1/memory/{user}/{key}`.
 #[utoipa::path(put, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_put_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 429, description = "The memory is full", body = ProblemDocument)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn put_one(
     State(server): State<Server>,
     caller: Caller,
@@ -111,7 +111,7 @@ pub(crate) async fn remove_one(
 
 /// Stores a value, any JSON, under a key.
 #[utoipa::path(put, path = "/api/v1/memory/{user}/{key}", operation_id = "put_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument), (status = 429, description = "The memory is full", body = ProblemDocument)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn put_native(
     State(server): State<Server>,
     caller: Caller,

@@ -1,0 +1,68 @@
+//! What is checked and changed in the outcome of an effect before it is recorded: its size, the size of the memory that it
+//! writes, and secrets.
+
+use std::sync::PoisonError;
+
+use flowloom_core::code::Code;
+use flowloom_core::effect::Request;
+use flowloom_core::error::StepFailure;
+use flowloom_core::event::MemoryWrite;
+use flowloom_core::value::Value;
+
+use super::Interpreter;
+use super::effect::{EffectFailure, EffectOutcome};
+use crate::memory_quota::MemoryUsage;
+use crate::redact::{Redactor, redact_value};
+
+impl Interpreter {
+    /// Fails if an output exceeds the limit. The memory has a limit of its own, which is checked when it is written.
+    pub(super) fn check_output_size(&self, request: &Request, outcome: &EffectOutcome) -> Result<(), StepFailure> {
+        let limit = self.limits.output_bytes;
+        let is_memory = matches!(request, Request::Memories | Request::Profile | Request::MemoryGet { .. });
+        let is_too_large = |output: &Value| output.approximate_bytes() as u64 > limit;
+        match outcome.output.as_ref().is_some_and(is_too_large) && !is_memory {
+            true => Err(StepFailure::new(Code::LimitOutput, format!("the output is larger than {limit} bytes"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if the writes of an outcome exceed the size of the user's memory. Other runs may write at the same time, so
+    /// the limit can be exceeded by what they write meanwhile.
+    pub(super) async fn check_memory_writes(&self, outcome: EffectOutcome) -> Result<EffectOutcome, EffectFailure> {
+        if outcome.memory.is_empty() {
+            return Ok(outcome);
+        }
+        let lock_usage = || self.memory_usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = lock_usage().is_some();
+        if !is_known {
+            // The effect was performed. It does not fail because the database cannot be reached now.
+            let Ok(memories) = self.memory.read_memories(&self.user).await else { return Ok(outcome) };
+            lock_usage().get_or_insert_with(|| MemoryUsage::of_memories(&memories));
+        }
+        lock_usage().get_or_insert_default().add_writes(&outcome.memory, self.limits.memory_bytes)?;
+        Ok(outcome)
+    }
+}
+
+/// Removes secrets from the outcome of an effect, or from the message of its failure.
+pub(super) fn redact_result(
+    redactor: &dyn Redactor,
+    result: Result<EffectOutcome, EffectFailure>,
+) -> Result<EffectOutcome, EffectFailure> {
+    match result {
+        Ok(outcome) => Ok(EffectOutcome {
+            output: outcome.output.map(|output| redact_value(redactor, output)),
+            usage: outcome.usage,
+            memory: outcome.memory.into_iter().map(|write| redact_memory_write(redactor, write)).collect(),
+        }),
+        Err(EffectFailure::Step(failure, recorded)) => {
+            let message = redactor.redact_text(&failure.message).into_owned();
+            Err(EffectFailure::Step(StepFailure { message, ..failure }, recorded))
+        }
+        Err(halt) => Err(halt),
+    }
+}
+
+fn redact_memory_write(redactor: &dyn Redactor, write: MemoryWrite) -> MemoryWrite {
+    MemoryWrite { value: write.value.map(|value| redact_value(redactor, value)), ..write }
+}
