@@ -14,7 +14,7 @@ const VARIABLE_MARK: &str = "\"secret\"";
 
 /// Warnings about the secrets of a definition, the first use of each: `tenant` is the user whose definition it is,
 /// `None` if it is the operator's own.
-pub fn check_secrets(config: &Config, source: &LoadedDefinition, tenant: Option<&str>) -> Vec<Diagnostic> {
+pub(super) fn check_secrets(config: &Config, source: &LoadedDefinition, tenant: Option<&str>) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
     let mut known: Vec<String> = Vec::new();
     for (file, bytes) in source.files() {
