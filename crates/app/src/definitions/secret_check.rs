@@ -1,5 +1,7 @@
 //! Warnings about the secrets that a definition names: what the configuration does not bind, or does not permit.
 
+use std::collections::BTreeSet;
+
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 
@@ -12,21 +14,23 @@ const NOTATIONS: [(&str, &str); 2] = [("${secret.", "}"), ("{{secret.", "}}")];
 /// In a flow, this text means that `secret` is the name of a variable.
 const VARIABLE_MARK: &str = "\"secret\"";
 
+/// Maximum number of secrets of a definition that are checked.
+const MAX_CHECKED_SECRETS: usize = 100;
+
 /// Warnings about the secrets of a definition, the first use of each: `tenant` is the user whose definition it is,
 /// `None` if it is the operator's own.
 pub(super) fn check_secrets(config: &Config, source: &LoadedDefinition, tenant: Option<&str>) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
-    let mut known: Vec<String> = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
     for (file, bytes) in source.files() {
         let Ok(text) = std::str::from_utf8(bytes) else { continue };
         if text.contains(VARIABLE_MARK) {
             continue;
         }
         for (start, name) in find_secrets(text) {
-            if known.iter().any(|other| other == name) {
+            if known.len() >= MAX_CHECKED_SECRETS || !known.insert(name) {
                 continue;
             }
-            known.push(name.to_owned());
             let span = Span { start, length: name.len() };
             found.extend(check_secret(config, name, tenant).map(|problem| problem.to_diagnostic(file, span)));
         }
@@ -71,9 +75,10 @@ fn find_secrets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     NOTATIONS.into_iter().flat_map(move |(before, after)| {
         text.match_indices(before).filter_map(move |(at, _)| {
             let start = at + before.len();
-            let name = text[start..].split(after).next()?;
-            let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            is_name.then_some((start, name))
+            let rest = &text[start..];
+            let name = &rest[..rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count()];
+            let is_closed = rest[name.len()..].starts_with(after);
+            (is_closed && !name.is_empty()).then_some((start, name))
         })
     })
 }
