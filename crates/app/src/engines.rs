@@ -103,7 +103,8 @@ impl App {
             let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
             let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
             let redactor = redactor.clone();
-            Engine::new(effects, store.clone()).with_definition(bundle.identity()).with_redactor(redactor)
+            let engine = Engine::new(effects, store.clone()).with_definition(bundle.identity());
+            if redactor.is_empty() { engine } else { engine.with_redactor(redactor) }
         };
         let engine = over(registry.clone(), bundle);
         // Functions that run workflows need the engine, which needs the functions: a weak reference avoids the cycle.

@@ -27,21 +27,35 @@ pub trait RedactedStream: Send {
     fn finish(&mut self) -> String;
 }
 
-/// Replaces the secrets in all texts of a value, including the keys of objects.
+/// Replaces the secrets in all texts of a value, including the keys of objects. A value without secrets is not copied.
 pub(crate) fn redact_value(redactor: &dyn Redactor, value: Value) -> Value {
-    match &value {
-        Value::String(text) => match redactor.redact_text(text) {
-            Cow::Borrowed(_) => value,
-            Cow::Owned(redacted) => redacted.into(),
-        },
-        Value::List(items) => Value::list(items.iter().map(|item| redact_value(redactor, item.clone())).collect()),
+    match is_free_of_secrets(redactor, &value) {
+        true => value,
+        false => copy_redacted(redactor, &value),
+    }
+}
+
+fn copy_redacted(redactor: &dyn Redactor, value: &Value) -> Value {
+    match value {
+        Value::String(text) => redactor.redact_text(text).as_ref().into(),
+        Value::List(items) => Value::list(items.iter().map(|item| copy_redacted(redactor, item)).collect()),
         Value::Map(map) => {
             let entry = |(key, value): (&Arc<str>, &Value)| {
-                (redactor.redact_text(key).as_ref().into(), redact_value(redactor, value.clone()))
+                (redactor.redact_text(key).as_ref().into(), copy_redacted(redactor, value))
             };
             map.iter().map(entry).collect::<Map>().into()
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Blob(_) => value,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Blob(_) => value.clone(),
+    }
+}
+
+fn is_free_of_secrets(redactor: &dyn Redactor, value: &Value) -> bool {
+    let is_free = |text: &str| matches!(redactor.redact_text(text), Cow::Borrowed(_));
+    match value {
+        Value::String(text) => is_free(text),
+        Value::List(items) => items.iter().all(|item| is_free_of_secrets(redactor, item)),
+        Value::Map(map) => map.iter().all(|(key, item)| is_free(key) && is_free_of_secrets(redactor, item)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Blob(_) => true,
     }
 }
 

@@ -50,6 +50,13 @@ impl SecretRedactor {
     }
 }
 
+impl SecretRedactor {
+    /// Whether there is nothing to redact.
+    pub fn is_empty(&self) -> bool {
+        self.search.is_none()
+    }
+}
+
 impl Redactor for SecretRedactor {
     fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.search.as_ref().map_or(Cow::Borrowed(text), |search| search.redact_text(text))
