@@ -79,6 +79,25 @@ fn a_user_cannot_send_a_secret_that_does_not_list_them() {
 }
 
 #[test]
+fn a_workflow_that_a_user_calls_as_a_function_has_no_more_rights() {
+    let receiver = TestServer::start();
+    let config = format!(
+        "[functions.\"my::send\"]\nworkflow = \"own.json\"\n[secrets.SHOP]\nhosts = [\"{}\"]\nusers = [\"ann\"]\n",
+        receiver.address
+    );
+    let place = create_workspace(&receiver, &config);
+    place.write("own.json", &sending_flow(&receiver, "SHOP", "/own").to_string());
+    assert_eq!(exit_code(&place.run(&["keys", "create", "--name", "first"])), 0);
+    let server = start_server(&place);
+    let steps = json!({"id": "mine", "name": "mine", "description": "d", "steps": [
+        {"name": "s", "functionId": "my::send", "mode": "sequential", "errorMode": "fail", "promptTemplate": "x"}]});
+    let refused = Tenant::new(&place, &server, "bob").run_flow(&steps);
+    assert_eq!((&refused["status"], receiver.request_count("/own")), (&json!("failed"), 0), "{refused}");
+    let listed = Tenant::new(&place, &server, "ann").run_flow(&steps);
+    assert_eq!((&listed["status"], receiver.request_count("/own")), (&json!("succeeded"), 1), "{listed}");
+}
+
+#[test]
 fn a_secret_is_not_sent_to_another_host() {
     let (receiver, other) = (TestServer::start(), TestServer::start());
     let config = format!(

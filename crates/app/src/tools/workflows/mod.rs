@@ -278,7 +278,10 @@ impl NativeFunction for FileFunction {
         effects: &'a dyn ChildEffects,
     ) -> EffectFuture<'a, Value> {
         Box::pin(async move {
+            // Its files are beside those of the calling definition, which may add some, so it has no more rights.
+            let tenant = self.host.bundle.tenant.clone();
             let bundle = self.host.build_bundle(&self.file, self.host.bundle.files.clone())?;
+            let bundle = Bundle { tenant, ..bundle };
             let inputs = workflow_input(&request.payload);
             let agent = context.agent.as_deref().map(str::to_owned);
             let child = ChildRun { bundle, workflow: None, inputs, agent };
