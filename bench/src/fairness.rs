@@ -37,7 +37,9 @@ pub(crate) async fn measure_fairness() -> Result<Vec<ReportRow>, BenchError> {
     if available.python.is_err() {
         return Ok(Vec::new());
     }
-    let (idle_block, idle_expression) = (time_blocks(&sandbox).await?, time_expressions(&sandbox).await?);
+    let block = async || run_block(&sandbox, TRIVIAL_BLOCK, "bob").await;
+    let expression = async || evaluate_expression(&sandbox, TRIVIAL_EXPRESSION, "bob").await;
+    let (idle_block, idle_expression) = (time_calls(block).await?, time_calls(expression).await?);
     let mut queue = JoinSet::new();
     for _ in 0..QUEUED {
         let (first, second) = (sandbox.clone(), sandbox.clone());
@@ -45,11 +47,11 @@ pub(crate) async fn measure_fairness() -> Result<Vec<ReportRow>, BenchError> {
             let _ = run_block(&first, SLEEPING_BLOCK, "ann").await;
         });
         queue.spawn(async move {
-            let _ = evaluate(&second, ENDLESS_EXPRESSION, "ann").await;
+            let _ = evaluate_expression(&second, ENDLESS_EXPRESSION, "ann").await;
         });
     }
     tokio::time::sleep(SLICE).await;
-    let (busy_block, busy_expression) = (time_blocks(&sandbox).await?, time_expressions(&sandbox).await?);
+    let (busy_block, busy_expression) = (time_calls(block).await?, time_calls(expression).await?);
     queue.shutdown().await;
     let row = |what: &str, idle: SampleStats, busy: SampleStats| {
         let bound_ms = (2.0 * idle.median + SLICE.as_secs_f64()) * 1e3;
@@ -62,21 +64,11 @@ pub(crate) async fn measure_fairness() -> Result<Vec<ReportRow>, BenchError> {
     ])
 }
 
-async fn time_blocks(sandbox: &Sandbox) -> Result<SampleStats, BenchError> {
+async fn time_calls(call: impl AsyncFn() -> Result<(), BenchError>) -> Result<SampleStats, BenchError> {
     let mut seconds = Vec::new();
     for _ in 0..REPETITIONS {
         let since = Instant::now();
-        run_block(sandbox, TRIVIAL_BLOCK, "bob").await?;
-        seconds.push(since.elapsed().as_secs_f64());
-    }
-    Ok(SampleStats::from_seconds(seconds))
-}
-
-async fn time_expressions(sandbox: &Sandbox) -> Result<SampleStats, BenchError> {
-    let mut seconds = Vec::new();
-    for _ in 0..REPETITIONS {
-        let since = Instant::now();
-        evaluate(sandbox, TRIVIAL_EXPRESSION, "bob").await?;
+        call().await?;
         seconds.push(since.elapsed().as_secs_f64());
     }
     Ok(SampleStats::from_seconds(seconds))
@@ -94,7 +86,7 @@ async fn run_block(sandbox: &Sandbox, source: &str, user: &str) -> Result<(), Be
     Ok(())
 }
 
-async fn evaluate(sandbox: &Sandbox, source: &str, user: &str) -> Result<(), BenchError> {
+async fn evaluate_expression(sandbox: &Sandbox, source: &str, user: &str) -> Result<(), BenchError> {
     let request = ScriptRequest { source: source.into(), names: Vec::new(), now_ms: 0, seed: 0 };
     sandbox.evaluate_script(&request, &context_of(user)).await?;
     Ok(())

@@ -49,7 +49,8 @@ pub struct App {
     /// The block registry.
     pub blocks: Arc<Blocks>,
     sandbox: Arc<Sandbox>,
-    redactor: Arc<SecretRedactor>,
+    /// Built with the first engine: commands that run nothing do not need it.
+    redactor: OnceLock<Arc<SecretRedactor>>,
     /// Loads each local model once for all runs.
     local_engine: Arc<LocalEngine>,
     /// Opened bundles by hash. A server opens the same ones repeatedly.
@@ -79,8 +80,7 @@ impl App {
         let store = Store::open_with(&config.store_settings())?;
         let sandbox = Arc::new(build_sandbox(&config));
         let blocks = Arc::new(Blocks::new(store.clone(), &config));
-        let redactor = Arc::new(build_redactor(&config));
-        let (local_engine, ready) = (Arc::default(), Mutex::default());
+        let (redactor, local_engine, ready) = (OnceLock::new(), Arc::default(), Mutex::default());
         Ok(App { config, store, servers, blocks, sandbox, redactor, local_engine, ready })
     }
 
@@ -97,13 +97,14 @@ impl App {
         let author = self.build_author(bundle, &models);
         let registry = Arc::new(self.build_registry(bundle, &client, &host, author)?);
         let (scraper, sandbox) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
-        let (store, clock, redactor) = (self.store.clone(), Arc::new(SystemClock), self.redactor.clone());
+        let (store, clock) = (self.store.clone(), Arc::new(SystemClock));
+        let redactor = self.redactor.get_or_init(|| Arc::new(build_redactor(&self.config))).clone();
         let over = move |functions: Arc<FunctionRegistry>, bundle: &Bundle| {
             let code = scope_to_bundle(sandbox.clone(), bundle);
             let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
             let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
             let redactor = redactor.clone();
-            let engine = Engine::new(effects, store.clone()).with_definition(bundle.identity());
+            let engine = Engine::new(effects, store.clone()).with_definition(bundle.definition_identity());
             if redactor.is_empty() { engine } else { engine.with_redactor(redactor) }
         };
         let engine = over(registry.clone(), bundle);

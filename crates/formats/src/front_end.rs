@@ -101,13 +101,6 @@ pub struct OmittedProblems {
     pub warnings: usize,
 }
 
-impl OmittedProblems {
-    /// All of them.
-    pub fn total(self) -> usize {
-        self.errors + self.warnings
-    }
-}
-
 /// The result of a run in the form of its format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderedResult {

@@ -112,10 +112,10 @@ impl State {
     /// Changes a user, and keeps the queue and the map of users in order.
     fn change_user<T>(&mut self, name: &Arc<str>, change: impl FnOnce(&mut User) -> T) -> T {
         let user = self.users.entry(name.clone()).or_default();
-        self.queue.remove(&user.place(name));
+        self.queue.remove(&user.queue_place(name));
         let result = change(user);
         if !user.waiting.is_empty() {
-            self.queue.insert(user.place(name));
+            self.queue.insert(user.queue_place(name));
         } else if user.held == 0 {
             self.users.remove(name);
         }
@@ -124,7 +124,7 @@ impl State {
 }
 
 impl User {
-    fn place(&self, name: &Arc<str>) -> Place {
+    fn queue_place(&self, name: &Arc<str>) -> Place {
         Place { held: self.held, served_at: self.served_at, user: name.clone() }
     }
 

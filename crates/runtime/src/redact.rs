@@ -24,7 +24,7 @@ pub trait RedactedStream: Send {
     fn push_piece(&mut self, piece: &str) -> String;
 
     /// Ends the text. Returns what was held back.
-    fn finish(&mut self) -> String;
+    fn finish_text(&mut self) -> String;
 }
 
 /// Replaces the secrets in all texts of a value, including the keys of objects. A value without secrets is not copied.
@@ -88,7 +88,7 @@ impl Drop for RedactedDeltas {
     fn drop(&mut self) {
         let streams = std::mem::take(&mut *self.streams.lock().unwrap_or_else(PoisonError::into_inner));
         for ((path, attempt), mut stream) in streams {
-            let rest = stream.finish();
+            let rest = stream.finish_text();
             if !rest.is_empty() {
                 self.inner.push(&path, attempt, &rest);
             }

@@ -16,7 +16,7 @@ const QUEUED: usize = 200;
 /// How long the busy user's code runs before it is stopped; far longer than the other user's code needs.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-fn request(body: &str) -> PythonRequest {
+fn block_request(body: &str) -> PythonRequest {
     python_request(&execute_body(body), "{}")
 }
 
@@ -24,7 +24,7 @@ fn request(body: &str) -> PythonRequest {
 async fn a_block_does_not_wait_for_the_queue_of_another_user() {
     let python = PythonLimits { timeout: BUSY_TIMEOUT, blocks: 4, warm: 0, ..PythonLimits::default() };
     let sandbox = Sandbox::new(SandboxConfig { python, ..test_config() });
-    let (endless, trivial) = (request("while True: pass"), request("return {'done': True}"));
+    let (endless, trivial) = (block_request("while True: pass"), block_request("return {'done': True}"));
     let (run, ann, bob) = (AnsweringRun::default(), context_of("ann"), context_of("bob"));
     let queue = join_all((0..QUEUED).map(|_| sandbox.run_python(&endless, &run, &ann)));
     tokio::select! {
@@ -54,7 +54,8 @@ async fn an_expression_does_not_wait_for_the_queue_of_another_user() {
 async fn a_block_that_waits_for_its_run_leaves_its_turn_to_others() {
     let python = PythonLimits { blocks: 1, warm: 0, ..PythonLimits::default() };
     let sandbox = Sandbox::new(SandboxConfig { python, ..test_config() });
-    let (waiting, trivial) = (request("httpx.get('http://a.test')\nreturn {}"), request("return {'done': True}"));
+    let (waiting, trivial) =
+        (block_request("httpx.get('http://a.test')\nreturn {}"), block_request("return {'done': True}"));
     let (silent, run, ann) = (support::SilentRun::default(), AnsweringRun::default(), context_of("ann"));
     let mut first = sandbox.run_python(&waiting, &silent, &ann);
     tokio::select! {

@@ -94,7 +94,7 @@ struct Connected {
 }
 
 fn find_owner(stream: &TcpStream, peer: SocketAddr) -> Option<PeerOwner> {
-    Some(PeerOwner::find(stream.local_addr().ok()?, peer))
+    Some(PeerOwner::find_owner(stream.local_addr().ok()?, peer))
 }
 
 async fn serve_connection(

@@ -41,7 +41,7 @@ pub(crate) struct PeerOwner(Option<u32>);
 
 impl PeerOwner {
     /// Asks the kernel for the owner of the socket at `peer` that is connected to `local`.
-    pub(crate) fn find(local: SocketAddr, peer: SocketAddr) -> PeerOwner {
+    pub(crate) fn find_owner(local: SocketAddr, peer: SocketAddr) -> PeerOwner {
         let found = match query_kernel(local, peer) {
             Ok(found) => found,
             // Without this kind of query, for example in some containers, the same facts are in a table.
@@ -180,7 +180,7 @@ mod tests {
             let (local, peer) = ends(&server);
             assert_eq!(query_kernel(local, peer).ok().flatten(), Some(geteuid().as_raw()), "{address}");
             assert_eq!(read_tables(local, peer), Some(geteuid().as_raw()), "{address}");
-            assert!(PeerOwner::find(local, peer).is_trusted());
+            assert!(PeerOwner::find_owner(local, peer).is_trusted());
         }
     }
 
@@ -191,13 +191,13 @@ mod tests {
         drop(client);
         assert_eq!(query_kernel(local, peer).ok().flatten(), None);
         assert_eq!(read_tables(local, peer), None);
-        assert!(!PeerOwner::find(local, peer).is_trusted());
+        assert!(!PeerOwner::find_owner(local, peer).is_trusted());
     }
 
     #[test]
     fn an_unknown_socket_has_no_owner() {
         let nobody = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        assert!(!PeerOwner::find(nobody(1), nobody(2)).is_trusted());
+        assert!(!PeerOwner::find_owner(nobody(1), nobody(2)).is_trusted());
         assert!(!PeerOwner(Some(OVERFLOW_UID)).is_trusted() || geteuid().as_raw() == OVERFLOW_UID);
     }
 

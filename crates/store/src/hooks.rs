@@ -1,6 +1,9 @@
 //! Webhooks: addresses that start a run when they are called. Of a secret, only its hash or its name is stored.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use crate::db::{DbConnection, DbRow, params};
+use crate::definitions::SHARED_USER;
 use crate::error::StoreError;
 use crate::store::Store;
 
@@ -28,29 +31,20 @@ impl HookRow {
     /// the same one, so the user is named.
     pub fn address(&self) -> String {
         match self.user.as_str() {
-            FIRST_USER => format!("/hooks/{}", self.id),
-            user => format!("/hooks/{}?user={}", self.id, encode_query(user)),
+            SHARED_USER => format!("/hooks/{}", self.id),
+            user => format!("/hooks/{}?user={}", self.id, utf8_percent_encode(user, QUERY_ESCAPES)),
         }
     }
 }
 
-/// The text as a value in a query.
-fn encode_query(text: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encode).collect()
-}
+/// The characters that are escaped in a value of a query.
+const QUERY_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// The end of a hook's id in the table, where the name of its user follows. Ids themselves cannot contain it.
 ///
 /// Every user has ids of their own, so that nobody learns which ids others use. Hooks from before that have keys without
 /// a user; they keep them.
 const USER_SEPARATOR: char = '/';
-
-/// The user whose hooks go first where an address names no user.
-const FIRST_USER: &str = "local";
 
 fn table_key(user: &str, id: &str) -> String {
     format!("{id}{USER_SEPARATOR}{user}")
@@ -91,7 +85,7 @@ impl Store {
              and (user_id = $2 or $2 is null)"
         );
         let mut found = self.read_with(|db| db.query_rows(&sql, params![id, user], parse_hook_row))?;
-        found.sort_by_key(|hook| (hook.user != FIRST_USER, hook.created_at));
+        found.sort_by_key(|hook| (hook.user != SHARED_USER, hook.created_at));
         Ok(found)
     }
 

@@ -298,7 +298,7 @@ impl Config {
             agents: file.agents,
             functions: file.functions,
             mcp: file.mcp,
-            secrets: secrets::validate(file.secrets)?,
+            secrets: secrets::validate_secrets(file.secrets)?,
             sandbox: file.sandbox,
             retention: Retention::parse(&file.retention)?,
             server: file.server,

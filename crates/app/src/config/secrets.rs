@@ -34,7 +34,7 @@ impl SecretSettings {
     }
 
     /// Fails with `ConfigInvalid` if an entry of `hosts` is not a host.
-    fn validate(self, name: &str) -> Result<SecretSettings, ConfigError> {
+    fn validate_hosts(self, name: &str) -> Result<SecretSettings, ConfigError> {
         let hosts: Result<Vec<String>, ConfigError> = self
             .hosts
             .iter()
@@ -49,10 +49,10 @@ impl SecretSettings {
 }
 
 /// Fails with `ConfigInvalid` if the settings of a secret are wrong.
-pub(super) fn validate(
+pub(super) fn validate_secrets(
     settings: BTreeMap<String, SecretSettings>,
 ) -> Result<BTreeMap<String, SecretSettings>, ConfigError> {
-    settings.into_iter().map(|(name, secret)| secret.validate(&name).map(|secret| (name, secret))).collect()
+    settings.into_iter().map(|(name, secret)| secret.validate_hosts(&name).map(|secret| (name, secret))).collect()
 }
 
 /// An entry of `hosts` as URLs spell it; `None` if it is not a host.
@@ -80,14 +80,14 @@ fn matches_host(entry: &str, place: &HostPort) -> bool {
 mod tests {
     use super::*;
 
-    fn settings(hosts: &[&str]) -> SecretSettings {
+    fn bound_to(hosts: &[&str]) -> SecretSettings {
         let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
-        SecretSettings { hosts, ..SecretSettings::default() }.validate("SHOP").expect("valid hosts")
+        SecretSettings { hosts, ..SecretSettings::default() }.validate_hosts("SHOP").expect("valid hosts")
     }
 
     #[test]
     fn a_host_is_compared_as_urls_spell_it() {
-        let shop = settings(&["Shop.Example", "127.0.0.1:8080", "*.api.example", "[::1]:9000"]);
+        let shop = bound_to(&["Shop.Example", "127.0.0.1:8080", "*.api.example", "[::1]:9000"]);
         let allows = |place: &str| shop.allows_host(&HostPort::parse(place).expect("host and port"));
         for place in ["shop.example:443", "shop.example:8443", "127.0.0.1:8080", "eu.api.example:443", "[::1]:9000"] {
             assert!(allows(place), "{place}");
@@ -103,7 +103,7 @@ mod tests {
     fn what_is_not_a_host_is_rejected() {
         for entry in ["https://shop.example", "shop.example/path", "", "a b"] {
             let settings = SecretSettings { hosts: vec![entry.to_owned()], ..SecretSettings::default() };
-            assert!(settings.validate("SHOP").is_err(), "{entry:?}");
+            assert!(settings.validate_hosts("SHOP").is_err(), "{entry:?}");
         }
     }
 

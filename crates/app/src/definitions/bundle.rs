@@ -89,7 +89,7 @@ impl Bundle {
     }
 
     /// Whose definition it is, and its file.
-    pub(crate) fn identity(&self) -> DefinitionIdentity {
+    pub(crate) fn definition_identity(&self) -> DefinitionIdentity {
         DefinitionIdentity { tenant: self.tenant.clone(), file: self.entry.clone(), id: None }
     }
 

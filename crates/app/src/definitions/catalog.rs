@@ -65,7 +65,7 @@ pub(crate) enum DefinitionLocation {
 
 impl DefinitionLocation {
     /// The tenant who stored or sent it; `None` if it is the operator's own.
-    fn tenant(&self) -> Option<String> {
+    fn find_tenant(&self) -> Option<String> {
         match self {
             DefinitionLocation::File { .. } => None,
             DefinitionLocation::Stored { row, .. } => stored::find_tenant(row),
@@ -372,7 +372,7 @@ impl Catalog {
     fn build_entry(&self, source: LoadedDefinition, id: String, place: DefinitionLocation) -> Option<CatalogEntry> {
         let format = source.compiled.format?;
         let (is_refused, problems) = (source.is_refused(), source.problems());
-        let prepare = |plan| self.prepare(&source, Arc::new(plan), place.tenant()).ok();
+        let prepare = |plan| self.prepare(&source, Arc::new(plan), place.find_tenant()).ok();
         let prepared = source.compiled.plan.clone().and_then(prepare).map(Arc::new);
         let own = prepared.as_ref().and_then(|prepared| prepared.plan.id.clone());
         let is_file = matches!(place, DefinitionLocation::File { .. });

@@ -83,7 +83,7 @@ impl LoadedDefinition {
         let mut texts = SourceTexts::new(self);
         let rest = self.rest_problem();
         let all = self.compiled.diagnostics.iter().chain(&rest);
-        all.map(|diagnostic| diagnostic_to_json(diagnostic, texts.find(diagnostic))).collect()
+        all.map(|diagnostic| diagnostic_to_json(diagnostic, texts.find_text(diagnostic))).collect()
     }
 
     /// A problem that counts the problems that are not reported one by one; `None` if there are none.
@@ -348,7 +348,7 @@ impl<'a> SourceTexts<'a> {
     }
 
     /// The text of the file that a diagnostic refers to.
-    pub fn find(&mut self, diagnostic: &Diagnostic) -> &SourceText<'a> {
+    pub fn find_text(&mut self, diagnostic: &Diagnostic) -> &SourceText<'a> {
         let named = self.source.files().get_key_value(&diagnostic.file);
         let (name, bytes) = named.map_or((self.source.name(), self.source.bytes()), |(name, bytes)| (name, bytes));
         self.texts.entry(name).or_insert_with(|| {

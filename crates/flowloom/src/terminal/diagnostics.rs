@@ -20,7 +20,7 @@ fn render_diagnostics(source: &LoadedDefinition) -> String {
     let mut out = String::new();
     let mut texts = SourceTexts::new(source);
     for diagnostic in &source.compiled.diagnostics {
-        let (shown, text) = (without_controls(diagnostic), texts.find(diagnostic));
+        let (shown, text) = (without_controls(diagnostic), texts.find_text(diagnostic));
         let rendered = RenderedDiagnostic::new(&shown, text);
         // Writing to a string cannot fail.
         let _ = handler.render_report(&mut out, &rendered);

@@ -144,7 +144,7 @@ impl<'a> NodeRows<'a> {
     }
 
     /// The index of the first node with this id.
-    fn find(&self, id: &str) -> Option<usize> {
+    fn find_index(&self, id: &str) -> Option<usize> {
         self.by_id.get(id).copied()
     }
 }
@@ -311,7 +311,7 @@ impl PipelineCompiler<'_> {
 
     fn check_unique_ids(&mut self, rows: &NodeRows<'_>) {
         for (index, row) in rows.iter().enumerate() {
-            if rows.find(row.id) != Some(index) {
+            if rows.find_index(row.id) != Some(index) {
                 let message = format_args!("there are several nodes {:?}", row.id);
                 self.problems.add_error(Code::DuplicateName, row.span, message);
             }
@@ -353,7 +353,7 @@ impl PipelineCompiler<'_> {
     }
 
     fn find_node(&mut self, id: &str, span: Span, rows: &NodeRows<'_>) -> Option<usize> {
-        let found = rows.find(id);
+        let found = rows.find_index(id);
         if found.is_none() {
             let meant = self.problems.find_similar(id, rows.iter().map(|row| row.id));
             let message = format_args!("there is no node {id:?}");
@@ -374,7 +374,7 @@ impl PipelineCompiler<'_> {
                         !RESERVED_NAMES.contains(&&*reference.name) && !memory::is_undeclared(reference)
                     };
                     for reference in template.iter_refs().filter(is_of_node) {
-                        let target = rows.find(&reference.name).map(|index| &rows.nodes[index]);
+                        let target = rows.find_index(&reference.name).map(|index| &rows.nodes[index]);
                         self.check_reference(reference, target, *span, rows);
                     }
                 });

@@ -14,7 +14,7 @@ pub(super) fn node_dependencies(rows: &NodeRows<'_>, edges: &[(usize, usize)]) -
     for (index, row) in rows.iter().enumerate() {
         for (_, data, _) in &row.inputs {
             data.visit(&mut |template| {
-                let named = template.iter_refs().filter_map(|found| rows.find(&found.name));
+                let named = template.iter_refs().filter_map(|found| rows.find_index(&found.name));
                 needs[index].extend(named);
             });
         }

@@ -36,11 +36,11 @@ impl LockReport {
     /// All protections, the active and the missing ones.
     pub(crate) fn list_protections(&self) -> Vec<Protection> {
         vec![
-            self.namespaces(),
+            self.describe_namespaces(),
             active("seccomp", "system calls by name, with checked arguments; no writable and executable memory"),
-            self.landlock(),
-            self.signals(),
-            self.user(),
+            self.describe_landlock(),
+            self.describe_signal_scope(),
+            self.describe_user(),
             active("no new privileges", "no program gains rights (no_new_privs)"),
             active("limits", "memory, processor time, files, processes"),
             self.kill_preference(),
@@ -48,7 +48,7 @@ impl LockReport {
         ]
     }
 
-    fn namespaces(&self) -> Protection {
+    fn describe_namespaces(&self) -> Protection {
         let name = "namespaces";
         match &self.namespaces_missing {
             None => active(name, "processes, network and files of its own"),
@@ -60,7 +60,7 @@ impl LockReport {
         }
     }
 
-    fn landlock(&self) -> Protection {
+    fn describe_landlock(&self) -> Protection {
         match self.landlock_abi {
             0 => absent(
                 "Landlock",
@@ -71,7 +71,7 @@ impl LockReport {
         }
     }
 
-    fn signals(&self) -> Protection {
+    fn describe_signal_scope(&self) -> Protection {
         let name = "signal scope";
         match (&self.namespaces_missing, self.landlock_abi) {
             (None, _) => active(name, "a process namespace"),
@@ -84,7 +84,7 @@ impl LockReport {
         }
     }
 
-    fn user(&self) -> Protection {
+    fn describe_user(&self) -> Protection {
         let (name, id) = ("own user", self.user_id);
         if self.has_own_user {
             return active(name, format!("each worker has a user id of its own, such as {id}"));
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     /// The names of the missing protections.
-    fn missing(report: &LockReport) -> Vec<&'static str> {
+    fn list_missing(report: &LockReport) -> Vec<&'static str> {
         let missing = report.list_protections().into_iter().filter(|protection| !protection.is_active);
         missing.map(|protection| protection.name).collect()
     }
@@ -139,19 +139,19 @@ mod tests {
             cgroup: Some("/sys/fs/cgroup/workers".to_owned()),
             ..LockReport::default()
         };
-        assert_eq!(missing(&all), Vec::<&str>::new());
+        assert_eq!(list_missing(&all), Vec::<&str>::new());
         let none = LockReport {
             namespaces_missing: Some("EPERM".to_owned()),
             kill_preference_missing: Some("no /proc".to_owned()),
             ..LockReport::default()
         };
         let expected = ["namespaces", "Landlock", "signal scope", "own user", "memory shortage", "cgroup"];
-        assert_eq!(missing(&none), expected);
+        assert_eq!(list_missing(&none), expected);
         let listed = none.list_protections();
         assert!(listed.iter().all(|protection| protection.is_active == protection.advice.is_none()));
         // A process namespace restricts signals, too, and so does Landlock from version 6 on.
-        assert!(!missing(&LockReport { namespaces_missing: None, ..none.clone() }).contains(&"signal scope"));
-        assert!(missing(&LockReport { landlock_abi: 5, ..none.clone() }).contains(&"signal scope"));
-        assert!(!missing(&LockReport { landlock_abi: 6, ..none }).contains(&"signal scope"));
+        assert!(!list_missing(&LockReport { namespaces_missing: None, ..none.clone() }).contains(&"signal scope"));
+        assert!(list_missing(&LockReport { landlock_abi: 5, ..none.clone() }).contains(&"signal scope"));
+        assert!(!list_missing(&LockReport { landlock_abi: 6, ..none }).contains(&"signal scope"));
     }
 }

@@ -47,15 +47,15 @@ struct BlockTurn<'a> {
 }
 
 impl<'a> BlockTurn<'a> {
-    async fn start(turns: &'a FairSemaphore, user: &'a Arc<str>) -> BlockTurn<'a> {
+    async fn take_turn(turns: &'a FairSemaphore, user: &'a Arc<str>) -> BlockTurn<'a> {
         BlockTurn { turns, user, permit: Some(turns.acquire_permit(user).await) }
     }
 
-    fn pause(&mut self) {
+    fn leave_turn(&mut self) {
         self.permit = None;
     }
 
-    async fn resume(&mut self) {
+    async fn retake_turn(&mut self) {
         if self.permit.is_none() {
             self.permit = Some(self.turns.acquire_permit(self.user).await);
         }
@@ -108,7 +108,7 @@ impl BlockRunner {
         limit: Duration,
     ) -> Result<PythonReply, SandboxError> {
         let _process = self.processes.acquire_permit(&context.user).await;
-        let turn = BlockTurn::start(&self.turns, &context.user).await;
+        let turn = BlockTurn::take_turn(&self.turns, &context.user).await;
         let (mut process, is_ready) = self.interpreters.take_process().await?;
         let job = BlockMessage::from_request(request, &context.user, &self.config);
         process.send_block(&job).map_err(SandboxError::InputsNotSerialized)?;
@@ -143,7 +143,7 @@ impl BlockRunner {
             let came = tokio::select! {
                 Some(answer) = requests.next(), if !waits_for_itself => {
                     let answer: Vec<u8> = answer;
-                    turn.resume().await;
+                    turn.retake_turn().await;
                     process.push_frame(&answer);
                     None
                 }
@@ -167,7 +167,7 @@ impl BlockRunner {
                         return Err(SandboxError::BlockRequestsExceeded { limit: bounds.requests });
                     }
                     requests.push(requests::perform_request(host, id, question));
-                    turn.pause();
+                    turn.leave_turn();
                 }
                 // The process has started long ago, so this is the block's own text.
                 Some(ProcessMessage::Message(

@@ -130,7 +130,7 @@ impl McpServer {
         let live = self.ensure_connected().await?;
         let declared = live.tools.iter().find(|known| known.name == tool && self.config.is_allowed(tool));
         let declared = declared.ok_or_else(|| self.unknown_tool(tool, &live))?;
-        let place = self.config.remote.as_ref().and_then(RemoteServer::place);
+        let place = self.config.remote.as_ref().and_then(RemoteServer::host_port);
         let mut used = UsedSecrets::new(&*self.secrets, destination_of(place.as_ref()));
         let arguments = resolve_arguments(payload, declared, &mut used, Requester::Definition(&context.definition))?;
         let called = tokio::time::timeout(self.config.call_timeout, live.call_tool(tool, arguments)).await;
@@ -164,7 +164,7 @@ impl McpServer {
             return Ok(live.clone());
         }
         *slot = None;
-        let place = self.config.remote.as_ref().and_then(RemoteServer::place);
+        let place = self.config.remote.as_ref().and_then(RemoteServer::host_port);
         let mut used = UsedSecrets::new(&*self.secrets, destination_of(place.as_ref()));
         let connected = match &self.config.remote {
             Some(remote) => remote.open_connection(&mut used, self.config.start_timeout).await,

@@ -36,7 +36,7 @@ impl fmt::Debug for RemoteServer {
 
 impl RemoteServer {
     /// Its host and port; `None` if its URL is not valid.
-    pub(super) fn place(&self) -> Option<HostPort> {
+    pub(super) fn host_port(&self) -> Option<HostPort> {
         HostPort::of_url(&Url::parse(&self.url).ok()?)
     }
 

@@ -124,7 +124,7 @@ impl RedactedStream for SecretStream {
         search.redact_text(&safe).into_owned()
     }
 
-    fn finish(&mut self) -> String {
+    fn finish_text(&mut self) -> String {
         let rest = std::mem::take(&mut self.held);
         self.search.as_ref().map_or_else(|| rest.clone(), |search| search.redact_text(&rest).into_owned())
     }

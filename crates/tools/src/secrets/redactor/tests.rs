@@ -30,7 +30,7 @@ impl Random {
     }
 
     /// Text of up to `below` letters, but not `below` itself.
-    fn text(&mut self, alphabet: &str, below: usize) -> String {
+    fn make_text(&mut self, alphabet: &str, below: usize) -> String {
         let length = self.below(below);
         let letters: Vec<char> = alphabet.chars().collect();
         (0..length).map(|_| letters[self.below(letters.len())]).collect()
@@ -42,7 +42,7 @@ const VALUES: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!$%&/+=?\"\\ü";
 
 /// The secret in a random encoding, and surrounded by random bytes if that changes the encoding.
 fn encode_randomly(random: &mut Random, value: &str) -> String {
-    let (before, after) = (random.text("abcdef", 4), random.text("abcdef", 4));
+    let (before, after) = (random.make_text("abcdef", 4), random.make_text("abcdef", 4));
     let around = format!("{before}{value}{after}");
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match random.below(11) {
@@ -66,7 +66,7 @@ fn encode_randomly(random: &mut Random, value: &str) -> String {
 }
 
 /// Whether a text contains enough of an encoding of the secret to tell something.
-fn leaks(text: &str, encoded: &str) -> bool {
+fn shows_encoding(text: &str, encoded: &str) -> bool {
     let characters: Vec<char> = encoded.chars().collect();
     // The first and last characters may belong to what surrounds the secret.
     let inner = &characters[6.min(characters.len())..characters.len().saturating_sub(6).max(6.min(characters.len()))];
@@ -76,15 +76,15 @@ fn leaks(text: &str, encoded: &str) -> bool {
 #[test]
 fn no_placement_of_a_secret_leaves_it_readable() {
     let mut random = Random(17);
-    let mut value = || format!("Aa0!{}{}", random.text(VALUES, 40), random.text(VALUES, 10)) + "/+z9";
+    let mut value = || format!("Aa0!{}{}", random.make_text(VALUES, 40), random.make_text(VALUES, 10)) + "/+z9";
     let secrets: Vec<(String, String)> = (0..8).map(|i| (format!("S{i}"), value() + "Qx7-_long")).collect();
     let redactor = SecretRedactor::new(secrets.clone());
     for placement in 0..PLACEMENTS {
         let (_, value) = &secrets[random.below(secrets.len())];
         let encoded = encode_randomly(&mut random, value);
-        let text = format!("{}{encoded}{}", random.text(NOISE, 30), random.text(NOISE, 30));
+        let text = format!("{}{encoded}{}", random.make_text(NOISE, 30), random.make_text(NOISE, 30));
         let redacted = redactor.redact_text(&text).into_owned();
-        assert!(!leaks(&redacted, &encoded), "placement {placement}: {text:?} became {redacted:?}");
+        assert!(!shows_encoding(&redacted, &encoded), "placement {placement}: {text:?} became {redacted:?}");
 
         let mut stream = redactor.start_stream();
         let (mut shown, mut rest) = (String::new(), text.as_str());
@@ -93,7 +93,7 @@ fn no_placement_of_a_secret_leaves_it_readable() {
             rest = &rest[end..];
         }
         shown.push_str(&stream.push_piece(rest));
-        shown.push_str(&stream.finish());
+        shown.push_str(&stream.finish_text());
         assert_eq!(shown, redacted, "placement {placement}: {text:?}");
     }
 }
@@ -107,7 +107,7 @@ fn text_without_secrets_is_unchanged_and_not_held_back() {
     assert_eq!(stream.push_piece("hun"), "");
     // The last letter is held back, because a secret in Base64 may begin in it.
     assert_eq!(stream.push_piece("ger"), "hunge");
-    assert_eq!(stream.finish(), "r");
+    assert_eq!(stream.finish_text(), "r");
 }
 
 #[test]
