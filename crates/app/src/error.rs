@@ -14,6 +14,7 @@ use crate::keys::UnknownScope;
 use crate::runs::inputs::InvalidBudget;
 use crate::runs::open_steps::NoOpenStep;
 use crate::schedules::ScheduleError;
+use crate::times::InvalidTime;
 
 /// An error of a use case.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +49,9 @@ pub enum AppError {
     /// A scope is unknown.
     #[error(transparent)]
     Scope(#[from] UnknownScope),
+    /// A time cannot be read.
+    #[error(transparent)]
+    Time(#[from] InvalidTime),
     /// A model, a tool, a block or an input failed, as a step would record it.
     #[error(transparent)]
     Failed(#[from] StepFailure),
@@ -80,7 +84,7 @@ impl AppError {
             AppError::NoOpenStep(_) => Code::NothingToDo,
             AppError::Tool(error) => error.code(),
             AppError::Schedule(_) => Code::ScheduleInvalid,
-            AppError::Budget(_) | AppError::Scope(_) => Code::UsageInvalid,
+            AppError::Budget(_) | AppError::Scope(_) | AppError::Time(_) => Code::UsageInvalid,
             AppError::Failed(failure) => failure.code,
             AppError::TooManyRuns(_) | AppError::Stopping => Code::TooManyRuns,
             AppError::ThreadBusy => Code::RunOwned,

@@ -1,6 +1,6 @@
-//! API keys: what they allow, and how one is made.
+//! API keys: what they allow, and how one is made and rotated.
 
-use flowloom_store::KeyRow;
+use flowloom_store::{KeyRotation, KeyRow};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -49,20 +49,46 @@ impl Scope {
     }
 }
 
-/// Creates a key. Returns the secret and the row to store, which contains only its hash.
-pub fn create_key(name: &str, scopes: &[Scope], user: Option<String>, now_ms: u64) -> (String, KeyRow) {
-    let secret = format!("{PREFIX}{}", random_hex());
-    let scopes: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
-    let row = KeyRow {
-        id: uuid::Uuid::now_v7().to_string(),
-        hash: hash_secret(&secret),
-        name: name.to_owned(),
-        scopes: scopes.join(","),
-        user,
-        created_at: now_ms,
-        revoked_at: None,
-    };
-    (secret, row)
+/// A key to create.
+pub struct NewKey {
+    /// What it is for.
+    pub name: String,
+    /// What it allows.
+    pub scopes: Vec<Scope>,
+    /// The user it acts for; `None` for any user.
+    pub user: Option<String>,
+    /// When it expires, in milliseconds since the Unix epoch.
+    pub expires_at: Option<u64>,
+}
+
+impl NewKey {
+    /// Creates the key. Returns the secret and the row to store, which contains only its hash.
+    pub fn create(self, now_ms: u64) -> (String, KeyRow) {
+        let secret = random_secret();
+        let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.name()).collect();
+        let row = KeyRow {
+            id: uuid::Uuid::now_v7().to_string(),
+            hash: hash_secret(&secret),
+            name: self.name,
+            scopes: scopes.join(","),
+            user: self.user,
+            created_at: now_ms,
+            expires_at: self.expires_at,
+            ..KeyRow::default()
+        };
+        (secret, row)
+    }
+}
+
+/// A new secret for a key, and the change to store. The present secret works until `old_until`.
+pub fn rotate_secret(old_until: u64, expires_at: Option<u64>) -> (String, KeyRotation) {
+    let secret = random_secret();
+    let rotation = KeyRotation { hash: hash_secret(&secret), old_until, expires_at };
+    (secret, rotation)
+}
+
+fn random_secret() -> String {
+    format!("{PREFIX}{}", random_hex())
 }
 
 /// 256 random bits from the operating system, as 64 hex digits.

@@ -19,5 +19,6 @@ pub mod scheduler;
 pub mod schedules;
 pub mod secrets;
 pub mod telemetry;
+pub mod times;
 pub mod tools;
 pub mod wiring;

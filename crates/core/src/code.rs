@@ -197,6 +197,7 @@ codes! {
     ScheduleInvalid = 1512 "the schedule cannot be read";
     TooManyCalls = 1513 "there are too many calls";
     PeerRefused = 1514 "the call comes from another user of this machine";
+    KeyExpired = 1515 "the key has expired";
 }
 
 impl Code {

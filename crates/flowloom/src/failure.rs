@@ -8,6 +8,7 @@ use flowloom_app::keys::UnknownScope;
 use flowloom_app::runs::inputs::InvalidBudget;
 use flowloom_app::runs::open_steps::NoOpenStep;
 use flowloom_app::schedules::ScheduleError;
+use flowloom_app::times::InvalidTime;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
@@ -114,5 +115,6 @@ command_error_from!(
     ScheduleError,
     StepFailure,
     StoreError,
+    InvalidTime,
     UnknownScope
 );

@@ -8,6 +8,9 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use flowloom_app::keys::{PREFIX, Scope, hash_secret};
 use flowloom_core::code::Code;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::KeyRow;
 
 use crate::peer::PeerOwner;
 use crate::problem::Problem;
@@ -22,9 +25,16 @@ const PROXY_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real
 pub(crate) struct Caller {
     /// The user on whose behalf the request is made; `None` for a key that may act for any user.
     pub(crate) user: Option<String>,
-    /// Id of the API key.
-    pub(crate) key: Option<Arc<str>>,
+    /// The API key.
+    pub(crate) key: Option<UsedKey>,
     scopes: Vec<Scope>,
+}
+
+/// The API key of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct UsedKey {
+    /// Hash of the secret that the request contained. A key may have two secrets for a time.
+    pub(crate) secret_hash: Arc<str>,
 }
 
 impl Caller {
@@ -51,6 +61,22 @@ impl Caller {
         let fix = "create a key with flowloom keys create --name NAME, restart the server, and send the key as \
                    Authorization: Bearer fl_…";
         Err(Problem::new(Code::PeerRefused, format!("{why}, and the server has no API keys; {fix}")))
+    }
+
+    /// The caller who has the secret of a key, unless the secret has expired.
+    fn with_key(server: &Server, row: KeyRow, hash: String) -> Result<Caller, Problem> {
+        let now = SystemClock.now_ms();
+        if row.is_expired(now) {
+            let message = format!("the API key {} has expired; create a new one with flowloom keys create", row.id);
+            return Err(Problem::new(Code::KeyExpired, message));
+        }
+        if !row.accepts(&hash, now) {
+            return Err(unknown_key());
+        }
+        server.key_uses.record_use(&server.app.store, &row, now);
+        let scopes = Scope::parse(&row.scopes)?;
+        server.rates.take_token(RateKey::Key(row.id))?;
+        Ok(Caller { user: row.user, key: Some(UsedKey { secret_hash: hash.into() }), scopes })
     }
 
     /// Fails with `ScopeMissing` if the caller lacks a scope.
@@ -86,6 +112,10 @@ impl Caller {
     }
 }
 
+fn unknown_key() -> Problem {
+    Problem::new(Code::KeyUnknown, "the API key is unknown or revoked")
+}
+
 impl FromRequestParts<Server> for Caller {
     type Rejection = Problem;
 
@@ -99,23 +129,20 @@ impl FromRequestParts<Server> for Caller {
         let given = given.and_then(|text| text.split_once(' '));
         let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, key)| key.trim());
         match given {
-            // The lookup compares hashes of 256 random bits through an index; its timing reveals nothing about the key.
-            Some(secret) => match server.app.store.get_key(&hash_secret(secret))? {
-                Some(row) => {
-                    let key = Some(row.id.as_str().into());
-                    server.rates.take_token(RateKey::Key(row.id))?;
-                    Ok(Caller { user: row.user, key, scopes: Scope::parse(&row.scopes)? })
+            Some(secret) => {
+                let hash = hash_secret(secret);
+                // The lookup compares hashes of 256 random bits through an index; its timing reveals nothing about the key.
+                if let Some(row) = server.app.store.get_key(&hash)? {
+                    return Caller::with_key(server, row, hash);
                 }
                 // Requests without a valid key are counted by address, which limits guessing.
-                None => {
-                    peer.map_or(Ok(()), |peer| server.rates.take_token(peer))?;
-                    // Clients of other systems always send some key. A key with our prefix was meant to be valid.
-                    if server.is_open && !secret.starts_with(PREFIX) {
-                        return Caller::without_key(parts);
-                    }
-                    Err(Problem::new(Code::KeyUnknown, "the API key is unknown or revoked"))
+                peer.map_or(Ok(()), |peer| server.rates.take_token(peer))?;
+                // Clients of other systems always send some key. A key with our prefix was meant to be valid.
+                match server.is_open && !secret.starts_with(PREFIX) {
+                    true => Caller::without_key(parts),
+                    false => Err(unknown_key()),
                 }
-            },
+            }
             None => {
                 peer.map_or(Ok(()), |peer| server.rates.take_token(peer))?;
                 match server.is_open {

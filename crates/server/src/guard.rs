@@ -53,9 +53,10 @@ pub(crate) async fn authorize(State(server): State<Server>, request: Request, ne
     if let Err(problem) = authenticate(&server, &mut parts).await {
         return problem.into_response();
     }
-    let key = parts.extensions.get::<Caller>().and_then(|caller| caller.key.clone());
+    let key = parts.extensions.get::<Caller>().and_then(|caller| caller.key.as_ref());
+    let secret = key.map(|key| key.secret_hash.clone());
     let answer = next.run(Request::from_parts(parts, body)).await;
-    server.streams.bind_to_key(key, answer)
+    server.streams.bind_to_secret(secret, answer)
 }
 
 /// Authenticates the caller before the body is read. The required scope comes from the operation's OpenAPI description.

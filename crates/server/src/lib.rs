@@ -14,6 +14,7 @@ mod error;
 mod guard;
 mod health;
 mod hooks;
+mod key_uses;
 mod listen;
 mod mcp;
 mod models;

@@ -155,7 +155,7 @@ fn retry_after(status: StatusCode) -> Option<&'static str> {
 /// The HTTP status of an error outside of a run.
 fn http_status(code: Code) -> StatusCode {
     match code {
-        Code::KeyMissing | Code::KeyUnknown | Code::PeerRefused => StatusCode::UNAUTHORIZED,
+        Code::KeyMissing | Code::KeyUnknown | Code::KeyExpired | Code::PeerRefused => StatusCode::UNAUTHORIZED,
         Code::ScopeMissing | Code::OriginRefused | Code::CapabilityDenied | Code::SecretDenied => StatusCode::FORBIDDEN,
         Code::NotThere | Code::RunNotFound | Code::WorkflowNotFound => StatusCode::NOT_FOUND,
         Code::KeyReused

@@ -17,6 +17,7 @@ use flowloom_app::runs::supervisor::RunSupervisor;
 use flowloom_app::runs::turns::BusyThreads;
 use flowloom_store::Store;
 
+use crate::key_uses::KeyUses;
 use crate::rate::RateLimiter;
 use crate::revoked::KeyStreams;
 
@@ -80,6 +81,7 @@ pub(crate) struct Shared {
     /// Whether requests without a key are accepted: no keys exist, and only this machine can connect.
     pub(crate) is_open: bool,
     pub(crate) rates: RateLimiter,
+    pub(crate) key_uses: KeyUses,
     /// Open streams, by the key that opened them.
     pub(crate) streams: Arc<KeyStreams>,
     /// Origins of other sites whose pages may send requests.
@@ -102,6 +104,7 @@ impl Shared {
             followers: Arc::default(),
             is_open: true,
             rates: RateLimiter::new(None),
+            key_uses: KeyUses::default(),
             streams: Arc::default(),
             cors: Vec::new(),
             hosts: Vec::new(),

@@ -150,9 +150,17 @@ pub enum StoreError {
         /// Its id.
         id: String,
     },
-    /// There is no key to revoke.
-    #[error("there is no active key {0} to revoke")]
+    /// No key has this id or name, or it was revoked.
+    #[error("there is no active key {0}; list the keys with flowloom keys list")]
     KeyNotFound(String),
+    /// Several keys have this name.
+    #[error("several keys are named {name}: {}; give the id of one", ids.join(", "))]
+    KeyAmbiguous {
+        /// The name.
+        name: String,
+        /// Ids of the keys.
+        ids: Vec<String>,
+    },
     /// A definition cannot be deleted, because something uses it.
     #[error("the {kind} {id} is used by {}", users.join(", "))]
     StillUsed {
@@ -292,6 +300,7 @@ impl StoreError {
             StoreError::RunAmbiguous { .. } => Code::RunAmbiguous,
             StoreError::NotFound { .. } => Code::NotThere,
             StoreError::KeyNotFound(_) => Code::KeyUnknown,
+            StoreError::KeyAmbiguous { .. } => Code::UsageInvalid,
             StoreError::StillUsed { .. } => Code::StillUsed,
             StoreError::FolderInUse(_) | StoreError::Backup(BackupError::InUse(_)) => Code::StoreLocked,
             StoreError::Backup(

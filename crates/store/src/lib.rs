@@ -53,7 +53,7 @@ pub use definitions::{
 pub use error::{BackupError, Corruption, StoreError};
 pub use hooks::HookRow;
 pub use idempotency::{IdempotentStart, StartKey};
-pub use keys::KeyRow;
+pub use keys::{KeyRotation, KeyRow, OldSecret};
 pub use notifications::{NewNotification, NotificationRow};
 pub use private::check_private;
 pub use prune::PruneFilter;

@@ -13,7 +13,7 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, DecidedCommand, RunCommand};
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, profile_namespace, thread_namespace};
-use flowloom_store::{Durability, IdempotentStart, KeyRow, RunFilter, StartKey, Store};
+use flowloom_store::{Durability, IdempotentStart, KeyRotation, KeyRow, RunFilter, StartKey, Store};
 
 use support::{TestDatabase, append_batch, append_records, created_event, finished_event, new_record, run_id};
 
@@ -30,6 +30,7 @@ on_both!(
     one_of_a_hundred_answers_is_applied,
     a_key_starts_one_run,
     keys_are_found_until_they_are_revoked,
+    a_rotated_key_has_two_secrets_for_a_time,
     what_is_remembered_comes_in_the_order_of_its_bytes,
     runs_are_filtered_and_counted,
     a_run_that_gets_no_further_is_hopeless,
@@ -281,7 +282,7 @@ async fn keys_are_found_until_they_are_revoked(place: &TestDatabase) {
         scopes: "run,read".into(),
         user: user.map(str::to_owned),
         created_at: n,
-        revoked_at: None,
+        ..KeyRow::default()
     };
     let (one, two) = (key(1, None), key(2, Some("ann")));
     store.put_key(two.clone()).await.expect("kept");
@@ -292,6 +293,29 @@ async fn keys_are_found_until_they_are_revoked(place: &TestDatabase) {
     assert_eq!(store.get_key("hash 2").expect("readable"), None);
     assert_eq!(store.list_keys().expect("readable")[1].revoked_at, Some(9));
     assert_eq!(store.revoke_key("k2", 10).await.expect_err("it is").code(), Code::KeyUnknown);
+}
+
+async fn a_rotated_key_has_two_secrets_for_a_time(place: &TestDatabase) {
+    let store = place.open();
+    let key =
+        KeyRow { id: "k".into(), hash: "one".into(), name: "ci".into(), scopes: "run".into(), ..KeyRow::default() };
+    store.put_key(KeyRow { expires_at: Some(100), ..key }).await.expect("kept");
+    let rotation = |hash: &str, expires_at| KeyRotation { hash: hash.into(), old_until: 50, expires_at };
+    store.rotate_key("k", rotation("two", None)).await.expect("rotated");
+    let accepts = |hash: &str, now| store.get_key(hash).expect("readable").is_some_and(|key| key.accepts(hash, now));
+    assert_eq!([accepts("one", 49), accepts("one", 50)], [true, false]);
+    assert_eq!([accepts("two", 50), accepts("two", 99), accepts("two", 100)], [true, true, false]);
+    store.rotate_key("k", rotation("three", Some(200))).await.expect("rotated");
+    assert_eq!([accepts("one", 1), accepts("two", 1), accepts("three", 199)], [false, true, true]);
+    assert_eq!(store.find_key("ci").expect("known").id, "k");
+    store.record_key_use("k", 70);
+    store.record_key_use("k", 60);
+    store.revoke_key("k", 9).await.expect("revoked");
+    assert_eq!([accepts("two", 1), accepts("three", 1)], [false, false]);
+    assert_eq!(store.list_keys().expect("readable")[0].last_used_at, Some(70));
+    assert_eq!(store.find_key("ci").expect_err("it is revoked").code(), Code::KeyUnknown);
+    let revoked = store.rotate_key("k", rotation("four", None)).await;
+    assert_eq!(revoked.expect_err("it is revoked").code(), Code::KeyUnknown);
 }
 
 async fn what_is_remembered_comes_in_the_order_of_its_bytes(place: &TestDatabase) {

@@ -108,9 +108,13 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("keys", ["flowloom keys create --name laptop", "flowloom keys list"]),
     (
         "keys create",
-        ["flowloom keys create --name laptop", "flowloom keys create --name ci --scopes read,write --user ann"],
+        [
+            "flowloom keys create --name laptop",
+            "flowloom keys create --name ci --scopes read,write --user ann --expires 90d",
+        ],
     ),
     ("keys list", ["flowloom keys list", "flowloom keys list --json"]),
+    ("keys rotate", ["flowloom keys rotate ci", "flowloom keys rotate ci --overlap 1h --expires 90d"]),
     ("keys revoke", ["flowloom keys revoke KEY_ID", "flowloom keys revoke KEY_ID --data-dir /srv/flowloom"]),
     ("user", ["flowloom user set name=Ada city=London", "flowloom user show"]),
     (

@@ -1,10 +1,12 @@
 //! `flowloom keys`: manages the API keys of the server.
 
 use flowloom_app::engines::App;
-use flowloom_app::keys::{Scope, create_key};
+use flowloom_app::error::AppError;
+use flowloom_app::keys::{NewKey, Scope, rotate_secret};
+use flowloom_app::times::{format_time, parse_time_after};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::StoreError;
+use flowloom_store::{KeyRow, StoreError};
 use serde_json::json;
 
 use crate::cli::{Global, KeysCommand};
@@ -14,18 +16,28 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
     let app = App::open(global.load_config()?)?;
     let now = SystemClock.now_ms();
     match command {
-        KeysCommand::Create { name, scopes, user } => {
-            let (secret, row) = create_key(&name, &Scope::parse(&scopes)?, user, now);
+        KeysCommand::Create { name, scopes, user, expires } => {
+            let expires_at = parse_expiry(expires.as_deref(), now)?;
+            let (secret, row) = NewKey { name, scopes: Scope::parse(&scopes)?, user, expires_at }.create(now);
             let id = row.id.clone();
             app.store.put_key(row).await?;
-            match global.json {
-                true => println!("{:#}", json!({"id": id, "key": secret})),
-                false => println!("{secret}"),
-            }
+            print_secret(global, &id, &secret);
             eprintln!("The key {id} is shown only once. Running servers require it after a restart.");
         }
-        KeysCommand::List => list_keys(global, &app)?,
-        KeysCommand::Revoke { id } => {
+        KeysCommand::List => list_keys(global, &app, now)?,
+        KeysCommand::Rotate { key, overlap, expires } => {
+            let expires_at = parse_expiry(expires.as_deref(), now)?;
+            let old_until = parse_time_after(&overlap, now).map_err(AppError::from)?;
+            let id = app.store.find_key(&key)?.id;
+            let (secret, rotation) = rotate_secret(old_until, expires_at);
+            app.store.rotate_key(&id, rotation).await?;
+            print_secret(global, &id, &secret);
+            let old =
+                if old_until > now { format!("until {}", format_time(old_until)) } else { "no longer".to_owned() };
+            eprintln!("The new secret of the key {id} is shown only once. The old secret works {old}.");
+        }
+        KeysCommand::Revoke { key } => {
+            let id = app.store.find_key(&key)?.id;
             app.store.revoke_key(&id, now).await?;
             println!("revoked {id}");
         }
@@ -33,22 +45,51 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
     Ok(0)
 }
 
-fn list_keys(global: &Global, app: &App) -> Result<(), StoreError> {
+fn parse_expiry(expires: Option<&str>, now: u64) -> Result<Option<u64>, AppError> {
+    Ok(expires.map(|time| parse_time_after(time, now)).transpose()?)
+}
+
+fn print_secret(global: &Global, id: &str, secret: &str) {
+    match global.json {
+        true => println!("{:#}", json!({"id": id, "key": secret})),
+        false => println!("{secret}"),
+    }
+}
+
+fn list_keys(global: &Global, app: &App, now: u64) -> Result<(), StoreError> {
     let keys = app.store.list_keys()?;
     if global.json {
         let key_rows = keys.iter().map(|key| {
             json!({
                 "id": key.id, "name": key.name, "scopes": key.scopes.split(',').collect::<Vec<_>>(), "user": key.user,
-                "created_at": key.created_at, "revoked_at": key.revoked_at,
+                "created_at": key.created_at, "revoked_at": key.revoked_at, "expires_at": key.expires_at,
+                "last_used_at": key.last_used_at,
+                "old_secret_until": key.old_secret.as_ref().map(|old| old.until),
             })
         });
         println!("{:#}", serde_json::Value::Array(key_rows.collect()));
         return Ok(());
     }
     for key in &keys {
-        let state = if key.revoked_at.is_some() { "revoked" } else { "" };
         let user = key.user.as_deref().unwrap_or("any user");
-        println!("{}", format!("{}  {:<16} {:<20} {user:<12} {state}", key.id, key.name, key.scopes).trim_end());
+        println!("{}  {:<15} {:<16} {user}", key.id, key.name, key.scopes);
+        println!("    {}", describe_validity(key, now));
     }
     Ok(())
+}
+
+/// When a key was used, and until when it is valid.
+fn describe_validity(key: &KeyRow, now: u64) -> String {
+    let mut parts = vec![match key.last_used_at {
+        Some(at) => format!("last used {}", format_time(at)),
+        None => "never used".to_owned(),
+    }];
+    parts.extend(key.revoked_at.map(|at| format!("revoked {}", format_time(at))));
+    parts.extend(key.expires_at.map(|at| {
+        let verb = if key.is_expired(now) { "expired" } else { "expires" };
+        format!("{verb} {}", format_time(at))
+    }));
+    let old = key.old_secret.as_ref().filter(|old| now < old.until);
+    parts.extend(old.map(|old| format!("old secret until {}", format_time(old.until))));
+    parts.join(", ")
 }

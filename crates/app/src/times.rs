@@ -1,0 +1,54 @@
+//! Times that people type: an age or a duration such as `30d`, or a date and time in ISO 8601.
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use crate::runs::inputs::parse_duration_ms;
+
+/// A text is neither a duration nor a time.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "invalid time {0:?}; expected a duration such as 90d or 1h, or a time such as 2027-01-31 or 2027-01-31T18:00:00Z"
+)]
+pub struct InvalidTime(String);
+
+/// The time that is a duration after `now`, or the time itself; in milliseconds since the Unix epoch.
+pub fn parse_time_after(text: &str, now: u64) -> Result<u64, InvalidTime> {
+    parse_time(text, |duration| now.saturating_add(duration))
+}
+
+/// The time that is a duration before `now`, or the time itself; in milliseconds since the Unix epoch.
+pub fn parse_time_before(text: &str, now: u64) -> Result<u64, InvalidTime> {
+    parse_time(text, |duration| now.saturating_sub(duration))
+}
+
+fn parse_time(text: &str, apply: impl Fn(u64) -> u64) -> Result<u64, InvalidTime> {
+    let instant = || text.parse::<jiff::Timestamp>().ok();
+    let midnight = || Some(text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
+    let timestamp = || instant().or_else(midnight).and_then(|at| u64::try_from(at.as_millisecond()).ok());
+    parse_duration_ms(text).map(apply).or_else(timestamp).ok_or_else(|| InvalidTime(text.to_owned()))
+}
+
+/// A time in ISO 8601, to the second.
+pub fn format_time(at_ms: u64) -> String {
+    let seconds = i64::try_from(at_ms / 1000).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds).map(|at| at.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_times_are_read() {
+        let now = 1_800_000_000_000;
+        assert_eq!(parse_time_after("90d", now).expect("valid"), now + 90 * 86_400_000);
+        assert_eq!(parse_time_before("2h", now).expect("valid"), now - 7_200_000);
+        let noon = parse_time_after("2027-01-31T12:00:00Z", now).expect("valid");
+        assert_eq!(noon - parse_time_before("2027-01-31", now).expect("valid"), 43_200_000);
+        assert_eq!(format_time(noon), "2027-01-31T12:00:00Z");
+        for wrong in ["soon", "", "2027-02-30", "-1d", "1960-01-01"] {
+            assert!(parse_time_after(wrong, now).is_err(), "{wrong}");
+        }
+    }
+}
