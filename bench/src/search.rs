@@ -12,8 +12,8 @@ use flowloom_models::embed::Embed;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment};
 use flowloom_models_local::LocalEngine;
 use flowloom_store::{
-    BlockQuery, Database, DefinitionChange, DefinitionKey, DefinitionKind, Durability, FoundBlock, NewDefinition,
-    Origin, SHARED_USER, Store, StoreSettings,
+    Actor, BlockQuery, Database, DefinitionChange, DefinitionKey, DefinitionKind, Durability, FoundBlock,
+    NewDefinition, Origin, SHARED_USER, Store, StoreSettings,
 };
 
 use crate::BenchError;
@@ -60,7 +60,7 @@ async fn measure_quality(embedder: &dyn Embed) -> Result<Vec<ReportRow>, BenchEr
     let blocks: BTreeMap<&str, Card> =
         parse_lines(BLOCK_LINES).map(|fields| (fields[0], Card::from_definition(&parse_block(&fields)))).collect();
     let puts = parse_lines(BLOCK_LINES).map(|fields| put_block(fields[0], &parse_block(&fields))).collect();
-    store.change_definitions(puts, 1).await?;
+    store.change_definitions(puts, &Actor::command_line(), 1).await?;
     let missing = store.list_unembedded(embedder.model_name(), REGISTRY_BLOCKS)?;
     let texts: Vec<String> = missing.iter().map(|one| one.text.clone()).collect();
     let vectors = embedder.embed_texts(&texts).await?;
@@ -129,7 +129,7 @@ async fn measure_times(database: &str, settings: &StoreSettings) -> Result<Repor
     for (number, some) in generate_blocks().chunks(1000).enumerate() {
         let puts =
             some.iter().enumerate().map(|(n, block)| put_block(&format!("b{}", number * 1000 + n), block)).collect();
-        store.change_definitions(puts, 1).await?;
+        store.change_definitions(puts, &Actor::command_line(), 1).await?;
     }
     let mut vectors = RandomVectors(1);
     let missing = store.list_unembedded(RANDOM_MODEL, REGISTRY_BLOCKS)?;

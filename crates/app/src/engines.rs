@@ -13,7 +13,7 @@ use flowloom_core::status::Status;
 use flowloom_models::Models;
 use flowloom_models_local::LocalEngine;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::Effects;
+use flowloom_runtime::effects::{Clock as _, Effects};
 use flowloom_runtime::journal::Journal;
 use flowloom_runtime::{Engine, RunError};
 use flowloom_sandbox::Sandbox;
@@ -244,6 +244,12 @@ impl App {
         let content = which.load_content();
         let files = content.files.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes())).collect();
         self.build_bundle(&content.entry, &files, flowloom_formats::steps::FORMAT)
+    }
+
+    /// Records in the audit log what secrets may be used for, if that has changed.
+    pub async fn record_secret_bindings(&self) -> Result<(), AppError> {
+        let bindings = serde_json::to_string(&self.config.secrets).map_err(StoreError::Unserializable)?;
+        Ok(self.store.record_secret_bindings(bindings, SystemClock.now_ms()).await?)
     }
 
     /// Whether commands to a run wait for a decision. A run that has ended and has some may be reopened.

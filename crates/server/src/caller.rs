@@ -1,6 +1,6 @@
 //! API keys: authentication of callers, and scopes.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, FromRequestParts};
@@ -10,7 +10,7 @@ use flowloom_app::keys::{PREFIX, Scope, hash_secret};
 use flowloom_core::code::Code;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::KeyRow;
+use flowloom_store::{Actor, KeyRow};
 
 use crate::peer::PeerOwner;
 use crate::problem::Problem;
@@ -27,12 +27,16 @@ pub(crate) struct Caller {
     pub(crate) user: Option<String>,
     /// The API key.
     pub(crate) key: Option<UsedKey>,
+    /// Address of the client; `None` for requests made by this process itself.
+    peer: Option<IpAddr>,
     scopes: Vec<Scope>,
 }
 
 /// The API key of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct UsedKey {
+    id: String,
+    name: String,
     /// Hash of the secret that the request contained. A key may have two secrets for a time.
     pub(crate) secret_hash: Arc<str>,
 }
@@ -45,7 +49,7 @@ impl Caller {
 
     /// The caller of a server that requires no key.
     fn anonymous() -> Caller {
-        Caller { user: None, key: None, scopes: vec![Scope::Admin] }
+        Caller { user: None, key: None, peer: None, scopes: vec![Scope::Admin] }
     }
 
     /// The caller of a server without keys. Fails with `PeerRefused` unless it is the server's user or root, on this
@@ -75,8 +79,48 @@ impl Caller {
         }
         server.key_uses.record_use(&server.app.store, &row, now);
         let scopes = Scope::parse(&row.scopes)?;
-        server.rates.take_token(RateKey::Key(row.id))?;
-        Ok(Caller { user: row.user, key: Some(UsedKey { secret_hash: hash.into() }), scopes })
+        server.rates.take_token(RateKey::Key(row.id.clone()))?;
+        let key = UsedKey { id: row.id, name: row.name, secret_hash: hash.into() };
+        Ok(Caller { user: row.user, key: Some(key), peer: None, scopes })
+    }
+
+    /// The caller as the audit log names it.
+    pub(crate) fn to_actor(&self) -> Actor {
+        let Some(peer) = self.peer else { return Actor::command_line() };
+        let key = self.key.as_ref();
+        let (key_id, key_name) = (key.map(|key| key.id.clone()), key.map(|key| key.name.clone()));
+        Actor { key_id, key_name, user: self.user.clone(), source: peer.to_string() }
+    }
+
+    /// Authenticates the caller of a request from an address.
+    fn identify(parts: &Parts, server: &Server, address: Option<IpAddr>) -> Result<Caller, Problem> {
+        let peer = address.map(RateKey::Address);
+        let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = given.and_then(|text| text.split_once(' '));
+        let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, key)| key.trim());
+        match given {
+            Some(secret) => {
+                let hash = hash_secret(secret);
+                // The lookup compares hashes of 256 random bits through an index; its timing reveals nothing about the key.
+                if let Some(row) = server.app.store.get_key(&hash)? {
+                    return Caller::with_key(server, row, hash);
+                }
+                // Requests without a valid key are counted by address, which limits guessing.
+                peer.map_or(Ok(()), |peer| server.rates.take_token(peer))?;
+                // Clients of other systems always send some key. A key with our prefix was meant to be valid.
+                match server.is_open && !secret.starts_with(PREFIX) {
+                    true => Caller::without_key(parts),
+                    false => Err(unknown_key()),
+                }
+            }
+            None => {
+                peer.map_or(Ok(()), |peer| server.rates.take_token(peer))?;
+                match server.is_open {
+                    true => Caller::without_key(parts),
+                    false => Err(Problem::new(Code::KeyMissing, "an API key is required: Authorization: Bearer fl_…")),
+                }
+            }
+        }
     }
 
     /// Fails with `ScopeMissing` if the caller lacks a scope.
@@ -124,32 +168,8 @@ impl FromRequestParts<Server> for Caller {
         if let Some(known) = parts.extensions.get::<Caller>() {
             return Ok(known.clone());
         }
-        let peer = parts.extensions.get().map(|ConnectInfo::<SocketAddr>(peer)| RateKey::Address(peer.ip()));
-        let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = given.and_then(|text| text.split_once(' '));
-        let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, key)| key.trim());
-        match given {
-            Some(secret) => {
-                let hash = hash_secret(secret);
-                // The lookup compares hashes of 256 random bits through an index; its timing reveals nothing about the key.
-                if let Some(row) = server.app.store.get_key(&hash)? {
-                    return Caller::with_key(server, row, hash);
-                }
-                // Requests without a valid key are counted by address, which limits guessing.
-                peer.map_or(Ok(()), |peer| server.rates.take_token(peer))?;
-                // Clients of other systems always send some key. A key with our prefix was meant to be valid.
-                match server.is_open && !secret.starts_with(PREFIX) {
-                    true => Caller::without_key(parts),
-                    false => Err(unknown_key()),
-                }
-            }
-            None => {
-                peer.map_or(Ok(()), |peer| server.rates.take_token(peer))?;
-                match server.is_open {
-                    true => Caller::without_key(parts),
-                    false => Err(Problem::new(Code::KeyMissing, "an API key is required: Authorization: Bearer fl_…")),
-                }
-            }
-        }
+        let address = parts.extensions.get().map(|ConnectInfo::<SocketAddr>(peer)| peer.ip());
+        let caller = Caller::identify(parts, server, address)?;
+        Ok(Caller { peer: address, ..caller })
     }
 }

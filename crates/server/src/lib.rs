@@ -2,6 +2,7 @@
 #![warn(missing_docs)]
 
 mod agents;
+mod audit;
 mod blocking;
 mod body;
 mod caller;
@@ -30,6 +31,7 @@ mod schedules;
 mod serve;
 mod state;
 mod threads;
+pub use audit::AuditEntry;
 pub use error::ServeError;
 pub use hooks::HookInfo;
 pub use mcp::stdio::serve_stdio;

@@ -7,7 +7,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::state::Server;
-use crate::{agents, compat, definitions, docs, health, hooks, models, openai, problem, runs, schedules, threads};
+use crate::{
+    agents, audit, compat, definitions, docs, health, hooks, models, openai, problem, runs, schedules, threads,
+};
 
 /// The routes and their OpenAPI document.
 pub(crate) fn build_routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
@@ -30,6 +32,7 @@ pub(crate) fn build_routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
         .merge(models::routes())
         .merge(schedules::routes())
         .merge(hooks::routes())
+        .merge(audit::routes())
         .merge(health::routes())
         .merge(docs::routes())
         .merge(openai::openai_routes())

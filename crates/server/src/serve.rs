@@ -112,6 +112,7 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     let listener = TcpListener::bind(options.bind).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let _alone = app.store.lock_for_server()?;
+    app.record_secret_bindings().await?;
     let (router, openapi) = routes::build_routes();
     let app = Arc::new(app);
     let mut hosts: Vec<String> = options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();

@@ -7,7 +7,9 @@ use flowloom_core::event::{MemoryWrite, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
+use flowloom_runtime::journal::profile_namespace;
 
+use crate::audit::{Actor, AuditAction, AuditedChange, DONE};
 use crate::check::Damage;
 use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::{Corruption, StoreError};
@@ -15,6 +17,32 @@ use crate::rows;
 use crate::run_row::{RUN_COLUMNS, RunFilter, RunRow, StoredRunRow};
 use crate::store::Store;
 use crate::worker::LivingWorkers;
+
+/// Maximum number of keys that an entry of the audit log names.
+const MAX_NAMED_KEYS: usize = 5;
+
+/// What a person writes to a user's memory or profile.
+#[derive(Clone, Debug)]
+pub struct PersonalWrites {
+    /// The user.
+    pub user: String,
+    /// Whether it is the profile.
+    pub is_profile: bool,
+    /// The writes, all of which are stored, or none.
+    pub writes: Vec<MemoryWrite>,
+}
+
+impl PersonalWrites {
+    /// The keys, for the audit log; never a value.
+    fn describe(&self) -> String {
+        let keys: Vec<&str> = self.writes.iter().take(MAX_NAMED_KEYS).map(|write| write.key.as_str()).collect();
+        let what = if self.is_profile { "profile" } else { "memory" };
+        match self.writes.len().saturating_sub(MAX_NAMED_KEYS) {
+            0 => format!("{what} {}", keys.join(", ")),
+            more => format!("{what} {} and {more} more", keys.join(", ")),
+        }
+    }
+}
 
 /// Stands for every status that is unknown.
 const DAMAGED: &str = "damaged";
@@ -187,5 +215,19 @@ impl Store {
             writes.iter().try_for_each(|write| crate::batch::write_memory(connection, &user, write))
         };
         self.writer.submit_job(Box::new(remember)).await
+    }
+
+    /// Writes to a user's memory or profile on behalf of a person, and records it.
+    pub async fn write_memory_as(&self, written: PersonalWrites, by: &Actor, at: u64) -> Result<(), StoreError> {
+        let object = written.describe();
+        let PersonalWrites { user, is_profile, writes } = written;
+        let namespace = if is_profile { profile_namespace(&user) } else { user.clone() };
+        let change = AuditedChange::new(AuditAction::WriteMemory, Some(user), object);
+        let (attempted, actor) = (vec![change.clone()], by.clone());
+        let job = move |connection: &DbConnection| {
+            writes.iter().try_for_each(|write| crate::batch::write_memory(connection, &namespace, write))?;
+            change.record(connection, &actor, at, DONE)
+        };
+        self.submit_audited(Box::new(job), attempted, by, at).await
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::hash::Hash;
 
+use crate::audit::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::search;
@@ -143,6 +144,16 @@ pub enum DefinitionChange {
     Delete(DefinitionKey),
 }
 
+impl DefinitionChange {
+    fn to_audited(&self) -> AuditedChange {
+        let (action, key) = match self {
+            DefinitionChange::Put(new) => (AuditAction::PutDefinition, &new.key),
+            DefinitionChange::Delete(key) => (AuditAction::DeleteDefinition, key),
+        };
+        AuditedChange::new(action, Some(key.user.clone()), format!("{} {}", key.kind.name(), key.id))
+    }
+}
+
 /// Result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeResult {
@@ -159,6 +170,10 @@ pub enum ChangeResult {
 }
 
 impl ChangeResult {
+    fn is_change(self) -> bool {
+        matches!(self, ChangeResult::Created | ChangeResult::Updated | ChangeResult::Deleted)
+    }
+
     /// Name of the result.
     pub fn name(self) -> &'static str {
         match self {
@@ -174,23 +189,30 @@ impl ChangeResult {
 const DEFINITION_COLUMNS: &str = "user_id, kind, id, version, hash, format, content, origin, created_at, updated_at";
 
 impl Store {
-    /// Applies all changes or none, and returns the result of each. Fails with `StillUsed` if a deleted definition is
-    /// used by another one.
+    /// Applies all changes or none, records them, and returns the result of each. Fails with `StillUsed` if a deleted
+    /// definition is used by another one.
     pub async fn change_definitions(
         &self,
         changes: Vec<DefinitionChange>,
+        by: &Actor,
         at: u64,
     ) -> Result<Vec<ChangeResult>, StoreError> {
+        let attempted: Vec<AuditedChange> = changes.iter().map(DefinitionChange::to_audited).collect();
+        let (audited, actor) = (attempted.clone(), by.clone());
         let notified = Arc::new(Mutex::new(Vec::new()));
         let tell = notified.clone();
         let job = move |connection: &DbConnection| {
             connection.serialize_changes("definitions")?;
             let done: Result<Vec<ChangeResult>, _> =
                 changes.iter().map(|change| apply_change(connection, change, at)).collect();
-            *tell.lock().unwrap_or_else(PoisonError::into_inner) = done?;
-            check_unused(connection, &changes)
+            let done = done?;
+            check_unused(connection, &changes)?;
+            let mut recorded = audited.iter().zip(&done).filter(|(_, result)| result.is_change());
+            recorded.try_for_each(|(change, result)| change.record(connection, &actor, at, result.name()))?;
+            *tell.lock().unwrap_or_else(PoisonError::into_inner) = done;
+            Ok(())
         };
-        self.writer.submit_job(Box::new(job)).await?;
+        self.submit_audited(Box::new(job), attempted, by, at).await?;
         let notified = std::mem::take(&mut *notified.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(notified)
     }

@@ -1,5 +1,6 @@
 //! API keys. Only the hash of a key's secret is stored, so read access to the database does not allow calling the server.
 
+use crate::audit::{Actor, AuditAction, AuditedChange, DONE};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::store::Store;
@@ -67,15 +68,18 @@ const KEY_COLUMNS: &str =
 
 impl Store {
     /// Stores a new key.
-    pub async fn put_key(&self, key: KeyRow) -> Result<(), StoreError> {
+    pub async fn put_key(&self, key: KeyRow, by: &Actor) -> Result<(), StoreError> {
+        let change = key_change(AuditAction::CreateKey, &key.id, key.user.clone());
+        let (attempted, actor, at) = (vec![change.clone()], by.clone(), key.created_at);
         let insert = move |connection: &DbConnection| {
             let sql = "insert into api_key (id, hash, name, scopes, user_id, created_at, expires_at) \
                        values ($1, $2, $3, $4, $5, $6, $7)";
             let KeyRow { id, hash, name, scopes, user, created_at, expires_at, .. } = &key;
             let expires_at = expires_at.map(|at| at as i64);
-            connection.execute_unchecked(sql, params![id, hash, name, scopes, user, *created_at, expires_at])
+            connection.execute_unchecked(sql, params![id, hash, name, scopes, user, *created_at, expires_at])?;
+            change.record(connection, &actor, at, DONE)
         };
-        self.writer.submit_job(Box::new(insert)).await
+        self.submit_audited(Box::new(insert), attempted, by, at).await
     }
 
     /// All keys, oldest first, including revoked and expired ones.
@@ -104,28 +108,45 @@ impl Store {
     }
 
     /// Revokes a key. Fails with `KeyUnknown` if there is no unrevoked key with this id.
-    pub async fn revoke_key(&self, id: &str, at: u64) -> Result<(), StoreError> {
-        let id = id.to_owned();
-        let revoke = move |connection: &DbConnection| {
+    pub async fn revoke_key(&self, id: &str, by: &Actor, at: u64) -> Result<(), StoreError> {
+        self.change_key(id, AuditAction::RevokeKey, by, at, move |connection, id| {
             let sql = "update api_key set revoked_at = $1 where id = $2 and revoked_at is null";
-            let missing = StoreError::KeyNotFound(id.clone());
-            connection.execute_required(sql, params![at, &id], missing)
-        };
-        self.writer.submit_job(Box::new(revoke)).await
+            connection.execute_required(sql, params![at, id], StoreError::KeyNotFound(id.to_owned()))
+        })
+        .await
     }
 
     /// Gives a key a new secret. The present one works until `old_until`; one that was replaced before works no longer.
     /// Fails with `KeyUnknown` if there is no unrevoked key with this id.
-    pub async fn rotate_key(&self, id: &str, new: KeyRotation) -> Result<(), StoreError> {
-        let id = id.to_owned();
-        let rotate = move |connection: &DbConnection| {
+    pub async fn rotate_key(&self, id: &str, new: KeyRotation, by: &Actor, at: u64) -> Result<(), StoreError> {
+        self.change_key(id, AuditAction::RotateKey, by, at, move |connection, id| {
             let sql = "update api_key set old_hash = hash, old_until = $1, hash = $2, \
                        expires_at = coalesce($3, expires_at) where id = $4 and revoked_at is null";
             let expires_at = new.expires_at.map(|at| at as i64);
-            let missing = StoreError::KeyNotFound(id.clone());
-            connection.execute_required(sql, params![new.old_until, &new.hash, expires_at, &id], missing)
+            let missing = StoreError::KeyNotFound(id.to_owned());
+            connection.execute_required(sql, params![new.old_until, &new.hash, expires_at, id], missing)
+        })
+        .await
+    }
+
+    /// Changes the key with this id and records the change.
+    async fn change_key(
+        &self,
+        id: &str,
+        action: AuditAction,
+        by: &Actor,
+        at: u64,
+        change: impl Fn(&DbConnection, &str) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let (id, actor) = (id.to_owned(), by.clone());
+        let attempted = vec![key_change(action, &id, None)];
+        let job = move |connection: &DbConnection| {
+            change(connection, &id)?;
+            let sql = "select user_id from api_key where id = $1";
+            let owner: Option<Option<String>> = connection.query_first(sql, params![&id], |row| row.get(0))?;
+            key_change(action, &id, owner.flatten()).record(connection, &actor, at, DONE)
         };
-        self.writer.submit_job(Box::new(rotate)).await
+        self.submit_audited(Box::new(job), attempted, by, at).await
     }
 
     /// Records that a key was used, in the background: nobody waits for it, and a failure is ignored.
@@ -138,6 +159,10 @@ impl Store {
         };
         drop(self.writer.submit_job(Box::new(record)));
     }
+}
+
+fn key_change(action: AuditAction, id: &str, owner: Option<String>) -> AuditedChange {
+    AuditedChange::new(action, owner, format!("key {id}"))
 }
 
 fn parse_key_row(row: &DbRow<'_>) -> Result<KeyRow, StoreError> {

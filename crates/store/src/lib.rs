@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 mod abandoned;
+mod audit;
 mod backup;
 mod batch;
 mod catalog;
@@ -42,7 +43,9 @@ pub mod parts {
 }
 
 pub use abandoned::AbandonedRun;
+pub use audit::{Actor, AuditFilter, AuditRow};
 pub use backup::restore_backup;
+pub use catalog::PersonalWrites;
 pub use check::{CheckedRows, Damage};
 pub use commands::PostedCommand;
 pub use db::postgres::Database;

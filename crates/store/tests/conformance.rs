@@ -13,7 +13,7 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, DecidedCommand, RunCommand};
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, profile_namespace, thread_namespace};
-use flowloom_store::{Durability, IdempotentStart, KeyRotation, KeyRow, RunFilter, StartKey, Store};
+use flowloom_store::{Actor, Durability, IdempotentStart, KeyRotation, KeyRow, RunFilter, StartKey, Store};
 
 use support::{TestDatabase, append_batch, append_records, created_event, finished_event, new_record, run_id};
 
@@ -285,36 +285,36 @@ async fn keys_are_found_until_they_are_revoked(place: &TestDatabase) {
         ..KeyRow::default()
     };
     let (one, two) = (key(1, None), key(2, Some("ann")));
-    store.put_key(two.clone()).await.expect("kept");
-    store.put_key(one.clone()).await.expect("kept");
+    store.put_key(two.clone(), &Actor::command_line()).await.expect("kept");
+    store.put_key(one.clone(), &Actor::command_line()).await.expect("kept");
     assert_eq!(store.list_keys().expect("readable"), [one, two.clone()]);
     assert_eq!(store.get_key("hash 2").expect("readable"), Some(two));
-    store.revoke_key("k2", 9).await.expect("revoked");
+    store.revoke_key("k2", &Actor::command_line(), 9).await.expect("revoked");
     assert_eq!(store.get_key("hash 2").expect("readable"), None);
     assert_eq!(store.list_keys().expect("readable")[1].revoked_at, Some(9));
-    assert_eq!(store.revoke_key("k2", 10).await.expect_err("it is").code(), Code::KeyUnknown);
+    assert_eq!(store.revoke_key("k2", &Actor::command_line(), 10).await.expect_err("it is").code(), Code::KeyUnknown);
 }
 
 async fn a_rotated_key_has_two_secrets_for_a_time(place: &TestDatabase) {
     let store = place.open();
     let key =
         KeyRow { id: "k".into(), hash: "one".into(), name: "ci".into(), scopes: "run".into(), ..KeyRow::default() };
-    store.put_key(KeyRow { expires_at: Some(100), ..key }).await.expect("kept");
+    store.put_key(KeyRow { expires_at: Some(100), ..key }, &Actor::command_line()).await.expect("kept");
     let rotation = |hash: &str, expires_at| KeyRotation { hash: hash.into(), old_until: 50, expires_at };
-    store.rotate_key("k", rotation("two", None)).await.expect("rotated");
+    store.rotate_key("k", rotation("two", None), &Actor::command_line(), 1).await.expect("rotated");
     let accepts = |hash: &str, now| store.get_key(hash).expect("readable").is_some_and(|key| key.accepts(hash, now));
     assert_eq!([accepts("one", 49), accepts("one", 50)], [true, false]);
     assert_eq!([accepts("two", 50), accepts("two", 99), accepts("two", 100)], [true, true, false]);
-    store.rotate_key("k", rotation("three", Some(200))).await.expect("rotated");
+    store.rotate_key("k", rotation("three", Some(200)), &Actor::command_line(), 1).await.expect("rotated");
     assert_eq!([accepts("one", 1), accepts("two", 1), accepts("three", 199)], [false, true, true]);
     assert_eq!(store.find_key("ci").expect("known").id, "k");
     store.record_key_use("k", 70);
     store.record_key_use("k", 60);
-    store.revoke_key("k", 9).await.expect("revoked");
+    store.revoke_key("k", &Actor::command_line(), 9).await.expect("revoked");
     assert_eq!([accepts("two", 1), accepts("three", 1)], [false, false]);
     assert_eq!(store.list_keys().expect("readable")[0].last_used_at, Some(70));
     assert_eq!(store.find_key("ci").expect_err("it is revoked").code(), Code::KeyUnknown);
-    let revoked = store.rotate_key("k", rotation("four", None)).await;
+    let revoked = store.rotate_key("k", rotation("four", None), &Actor::command_line(), 1).await;
     assert_eq!(revoked.expect_err("it is revoked").code(), Code::KeyUnknown);
 }
 

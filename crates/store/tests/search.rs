@@ -4,8 +4,8 @@
 mod support;
 
 use flowloom_store::{
-    BUILTIN_USER, BlockQuery, DefinitionChange, DefinitionKey, DefinitionKind, FoundBlock, NewDefinition, Origin,
-    SHARED_USER, Store,
+    Actor, BUILTIN_USER, BlockQuery, DefinitionChange, DefinitionKey, DefinitionKind, FoundBlock, NewDefinition,
+    Origin, SHARED_USER, Store,
 };
 
 use support::TestDatabase;
@@ -41,7 +41,7 @@ fn put_content(user: &str, id: &str, content: &str) -> DefinitionChange {
 }
 
 async fn apply_changes(store: &Store, changes: Vec<DefinitionChange>) {
-    store.change_definitions(changes, 1).await.expect("made");
+    store.change_definitions(changes, &Actor::command_line(), 1).await.expect("made");
 }
 
 /// Gives every block without an embedding the vector that is listed for a word of its text.
@@ -200,7 +200,9 @@ async fn the_index_changes_with_the_block_and_in_every_process(place: &TestDatab
         uses: vec![(DefinitionKind::Block, "x".into())],
     };
     apply_changes(&one, vec![DefinitionChange::Put(workflow)]).await;
-    one.change_definitions(vec![DefinitionChange::Delete(block_key("ann", "x"))], 2).await.expect_err("it is used");
+    one.change_definitions(vec![DefinitionChange::Delete(block_key("ann", "x"))], &Actor::command_line(), 2)
+        .await
+        .expect_err("it is used");
     assert_eq!((block_ids(&search_blocks(&one, "alpha", None)), near(&two)), (vec!["x"], Some(1.0)));
     apply_changes(&one, vec![put_block("ann", "x", "Beta.")]).await;
     assert_eq!((search_blocks(&two, "alpha", None), near(&two)), (vec![], None));

@@ -8,8 +8,8 @@ use flowloom_core::event::{Event, MemoryWrite};
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal;
 use flowloom_store::{
-    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, NewNotification, Origin, PruneFilter,
-    SHARED_USER, ScheduleRow,
+    Actor, ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, NewNotification, Origin,
+    PruneFilter, SHARED_USER, ScheduleRow,
 };
 
 use support::{TestDatabase, append_records, created_event, finished_event, new_record, run_id};
@@ -40,7 +40,7 @@ fn put_change(key: DefinitionKey, content: &str, uses: &[(DefinitionKind, &str)]
 
 async fn definitions_have_versions_and_change_together(place: &TestDatabase) {
     let store = place.open();
-    let change = async |change| store.change_definitions(vec![change], 1).await.expect("made");
+    let change = async |change| store.change_definitions(vec![change], &Actor::command_line(), 1).await.expect("made");
     assert_eq!(change(put_change(workflow_key("b"), "old", &[])).await, [ChangeResult::Created]);
     assert_eq!(change(put_change(workflow_key("b"), "old", &[])).await, [ChangeResult::Unchanged]);
     assert_eq!(change(put_change(workflow_key("B"), "big", &[])).await, [ChangeResult::Created]);
@@ -67,10 +67,11 @@ async fn what_is_used_is_not_taken_away(place: &TestDatabase) {
         put_change(block("bob"), "{}", &[]),
         put_change(workflow_key("w"), "1", &uses),
     ];
-    store.change_definitions(all, 1).await.expect("made");
+    store.change_definitions(all, &Actor::command_line(), 1).await.expect("made");
     let refused = store
         .change_definitions(
             vec![DefinitionChange::Delete(block(SHARED_USER)), DefinitionChange::Delete(workflow_key("q"))],
+            &Actor::command_line(),
             2,
         )
         .await;
@@ -78,10 +79,16 @@ async fn what_is_used_is_not_taken_away(place: &TestDatabase) {
     assert_eq!((refused.code(), &*refused.to_string()), (Code::StillUsed, "the block x is used by w"));
     assert!(store.get_definition(&block(SHARED_USER)).expect("readable").is_some());
     // A block of another user with the same id is not the one in use.
-    store.change_definitions(vec![DefinitionChange::Delete(block("bob"))], 2).await.expect("made");
+    store
+        .change_definitions(vec![DefinitionChange::Delete(block("bob"))], &Actor::command_line(), 2)
+        .await
+        .expect("made");
     // It can be deleted together with the definition that uses it.
     let both = vec![DefinitionChange::Delete(block(SHARED_USER)), put_change(workflow_key("w"), "2", &[])];
-    assert_eq!(store.change_definitions(both, 3).await.expect("made"), [ChangeResult::Deleted, ChangeResult::Updated]);
+    assert_eq!(
+        store.change_definitions(both, &Actor::command_line(), 3).await.expect("made"),
+        [ChangeResult::Deleted, ChangeResult::Updated]
+    );
 }
 
 async fn notifications_are_there_once_and_read_by_their_user(place: &TestDatabase) {
@@ -163,21 +170,29 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
     other.settle_claim(&pending[0]).await.expect("settled");
     assert_eq!(store.list_due_schedules(11).expect("readable"), []);
 
-    store.change_definitions(vec![put_change(workflow_key("w"), "{}", &[])], 1).await.expect("made");
-    let gone =
-        store.change_definitions(vec![DefinitionChange::Delete(workflow_key("w"))], 1).await.expect_err("it is used");
+    store
+        .change_definitions(vec![put_change(workflow_key("w"), "{}", &[])], &Actor::command_line(), 1)
+        .await
+        .expect("made");
+    let gone = store
+        .change_definitions(vec![DefinitionChange::Delete(workflow_key("w"))], &Actor::command_line(), 1)
+        .await
+        .expect_err("it is used");
     assert_eq!(&*gone.to_string(), "the workflow w is used by the schedule s");
     assert_eq!(store.delete_schedule("bob", "s").await.expect_err("not theirs").code(), Code::NotThere);
     store.delete_schedule("ann", "s").await.expect("deleted");
-    store.change_definitions(vec![DefinitionChange::Delete(workflow_key("w"))], 1).await.expect("made");
+    store
+        .change_definitions(vec![DefinitionChange::Delete(workflow_key("w"))], &Actor::command_line(), 1)
+        .await
+        .expect("made");
 }
 async fn definitions_of_two_processes_have_versions_of_their_own(place: &TestDatabase) {
-    let (one, two) = (place.open(), place.open());
+    let (one, two, by) = (place.open(), place.open(), Actor::command_line());
     for n in 0..10 {
         let (first, second) = (format!("{n} one"), format!("{n} two"));
         let (first, second) = tokio::join!(
-            one.change_definitions(vec![put_change(workflow_key("w"), &first, &[])], 1),
-            two.change_definitions(vec![put_change(workflow_key("w"), &second, &[])], 2)
+            one.change_definitions(vec![put_change(workflow_key("w"), &first, &[])], &by, 1),
+            two.change_definitions(vec![put_change(workflow_key("w"), &second, &[])], &by, 2)
         );
         first.and(second).expect("both are made");
     }

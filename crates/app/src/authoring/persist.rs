@@ -9,7 +9,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::pipeline::built_in_blocks;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{ChildEffects, Clock as _, EffectContext};
-use flowloom_store::{DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, Origin};
+use flowloom_store::{Actor, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, Origin};
 
 use super::AuthoringEnv;
 use super::job::{AuthoringJob, to_value};
@@ -30,7 +30,8 @@ pub(super) async fn store_blocks(
         })
         .collect();
     if !changes.is_empty() {
-        author.store.change_definitions(changes, SystemClock.now_ms()).await?;
+        let by = Actor::run(context.run, &context.user);
+        author.store.change_definitions(changes, &by, SystemClock.now_ms()).await?;
         author.blocks.notify_changed();
     }
     Ok(())
@@ -48,7 +49,8 @@ pub(super) async fn finish_pipeline(
         let key = definition_key(context, DefinitionKind::Workflow, &pipeline);
         let content = pipeline_content(&pipeline).to_json()?;
         let change = put_change(key, Some(flowloom_formats::pipeline::FORMAT), content, used_blocks(&pipeline));
-        author.store.change_definitions(vec![change], SystemClock.now_ms()).await?;
+        let by = Actor::run(context.run, &context.user);
+        author.store.change_definitions(vec![change], &by, SystemClock.now_ms()).await?;
     }
     job.draft.pipeline = Some(pipeline);
     let pipeline = job.draft.emit_complete(&RecordedEnv::new(author, &job.how, below));

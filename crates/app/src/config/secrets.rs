@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use flowloom_tools::egress::HostPort;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::{ConfigError, TableProblem};
 
 /// `[secrets.NAME]`: where a secret may be sent, and who may use it. Its value is in the environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SecretSettings {
     /// The hosts to which it may be sent, as `host` or `host:port`; a leading `*.` stands for all subdomains. Empty: any

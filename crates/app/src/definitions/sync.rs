@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, Origin, Store};
+use flowloom_store::{Actor, ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, Origin, Store};
 use serde::{Deserialize, Serialize};
 
 use super::stored::{DefinitionContent, compile_for_user, new_definition};
@@ -65,6 +65,7 @@ pub async fn store_file(
     loader: &Loader<'_>,
     user: &str,
     file: &Path,
+    by: &Actor,
 ) -> Result<Result<String, LoadedDefinition>, AppError> {
     let source = loader.compile(file);
     let root = file.parent().unwrap_or(Path::new(""));
@@ -77,7 +78,7 @@ pub async fn store_file(
     }
     let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: item.id.clone() };
     let new = new_definition(key, &item.content, &compiled, Origin::Api)?;
-    store.change_definitions(vec![DefinitionChange::Put(new)], SystemClock.now_ms()).await?;
+    store.change_definitions(vec![DefinitionChange::Put(new)], by, SystemClock.now_ms()).await?;
     Ok(Ok(item.id))
 }
 
@@ -133,9 +134,9 @@ pub fn plan_sync(
 }
 
 /// Applies a plan in one transaction; a dry run only returns the outcome.
-pub async fn apply_plan(store: &Store, planned: SyncPlan, is_dry: bool) -> Result<SyncOutcome, AppError> {
+pub async fn apply_plan(store: &Store, planned: SyncPlan, is_dry: bool, by: &Actor) -> Result<SyncOutcome, AppError> {
     if !is_dry {
-        let done: Vec<ChangeResult> = store.change_definitions(planned.changes, SystemClock.now_ms()).await?;
+        let done: Vec<ChangeResult> = store.change_definitions(planned.changes, by, SystemClock.now_ms()).await?;
         debug_assert!(!done.contains(&ChangeResult::Missing), "every definition planned for deletion existed");
     }
     Ok(planned.outcome)

@@ -17,7 +17,10 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
         title: "Inspect and control runs",
         commands: &["runs", "show", "retry", "resume", "answer", "resolve", "cancel", "replay"],
     },
-    CommandGroup { title: "Serve workflows", commands: &["serve", "mcp", "sync", "schedule", "hooks", "keys", "user"] },
+    CommandGroup {
+        title: "Serve workflows",
+        commands: &["serve", "mcp", "sync", "schedule", "hooks", "keys", "audit", "user"],
+    },
     CommandGroup { title: "Maintain the installation", commands: &["models", "prune", "backup", "restore"] },
     CommandGroup { title: "Get help", commands: &["doctor", "explain", "completions"] },
 ];
@@ -116,6 +119,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("keys list", ["flowloom keys list", "flowloom keys list --json"]),
     ("keys rotate", ["flowloom keys rotate ci", "flowloom keys rotate ci --overlap 1h --expires 90d"]),
     ("keys revoke", ["flowloom keys revoke KEY_ID", "flowloom keys revoke KEY_ID --data-dir /srv/flowloom"]),
+    ("audit", ["flowloom audit", "flowloom audit --since 7d --user ann --json"]),
     ("user", ["flowloom user set name=Ada city=London", "flowloom user show"]),
     (
         "user set",

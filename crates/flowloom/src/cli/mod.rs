@@ -205,6 +205,18 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: KeysCommand,
     },
+    /// List who changed keys, definitions, memory and secret bindings
+    Audit {
+        /// Only changes since: a duration such as 7d, or a time such as 2026-11-23
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+        /// Only changes of what this user owns
+        #[arg(long, value_name = "ID")]
+        user: Option<String>,
+        /// Maximum number of changes to list
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+    },
     /// Explain an error code, or print the prompt of Markdown workflows
     Explain {
         /// Error code such as FL0105, or `prompt`

@@ -9,6 +9,7 @@ use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
+use flowloom_store::Actor;
 use serde_json::json;
 
 use crate::cli::{BlocksCommand, Global};
@@ -26,7 +27,7 @@ pub(crate) async fn manage_blocks(global: &Global, user: &str, command: BlocksCo
         BlocksCommand::Export { folder, ids } => export_blocks(&app, user, &folder, &ids),
         BlocksCommand::Import { paths } => import_blocks(&app, user, &paths).await,
         BlocksCommand::Remove { id } => {
-            app.blocks.remove_block(user, &id).await?;
+            app.blocks.remove_block(user, &id, &Actor::command_line()).await?;
             println!("removed {id}");
             Ok(0)
         }
@@ -77,7 +78,7 @@ async fn import_blocks(app: &App, user: &str, paths: &[PathBuf]) -> CommandResul
             blocks.extend(read.as_list().map_or_else(|| vec![read.clone()], <[Value]>::to_vec));
         }
     }
-    let changed = app.blocks.put_blocks(user, &blocks).await?;
+    let changed = app.blocks.put_blocks(user, &blocks, &Actor::command_line()).await?;
     for (block, changed) in blocks.iter().zip(changed) {
         println!("{} {}", changed.name(), id_of(block));
     }

@@ -6,7 +6,7 @@ use flowloom_app::keys::{NewKey, Scope, rotate_secret};
 use flowloom_app::times::{format_time, parse_time_after};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{KeyRow, StoreError};
+use flowloom_store::{Actor, KeyRow, StoreError};
 use serde_json::json;
 
 use crate::cli::{Global, KeysCommand};
@@ -14,13 +14,13 @@ use crate::failure::CommandResult;
 
 pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> CommandResult {
     let app = App::open(global.load_config()?)?;
-    let now = SystemClock.now_ms();
+    let (by, now) = (Actor::command_line(), SystemClock.now_ms());
     match command {
         KeysCommand::Create { name, scopes, user, expires } => {
             let expires_at = parse_expiry(expires.as_deref(), now)?;
             let (secret, row) = NewKey { name, scopes: Scope::parse(&scopes)?, user, expires_at }.create(now);
             let id = row.id.clone();
-            app.store.put_key(row).await?;
+            app.store.put_key(row, &by).await?;
             print_secret(global, &id, &secret);
             eprintln!("The key {id} is shown only once. Running servers require it after a restart.");
         }
@@ -30,7 +30,7 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
             let old_until = parse_time_after(&overlap, now).map_err(AppError::from)?;
             let id = app.store.find_key(&key)?.id;
             let (secret, rotation) = rotate_secret(old_until, expires_at);
-            app.store.rotate_key(&id, rotation).await?;
+            app.store.rotate_key(&id, rotation, &by, now).await?;
             print_secret(global, &id, &secret);
             let old =
                 if old_until > now { format!("until {}", format_time(old_until)) } else { "no longer".to_owned() };
@@ -38,7 +38,7 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
         }
         KeysCommand::Revoke { key } => {
             let id = app.store.find_key(&key)?.id;
-            app.store.revoke_key(&id, now).await?;
+            app.store.revoke_key(&id, &by, now).await?;
             println!("revoked {id}");
         }
     }

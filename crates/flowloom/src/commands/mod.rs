@@ -1,5 +1,6 @@
 //! The commands. Each one returns an exit code; errors are printed here, in one place.
 
+mod audit;
 mod blocks;
 mod chat;
 mod check;
@@ -86,6 +87,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         }
         Command::Backup { file } => maintenance::back_up_database(&global, &file),
         Command::Restore { file, replace } => maintenance::restore_database(&global, &file, replace),
+        Command::Audit { since, user, limit } => audit::print_audit(&global, since.as_deref(), user, limit),
         Command::Keys { command } => keys::manage_keys(&global, command).await,
         Command::Doctor { read_data } => doctor::run_doctor(&global, read_data).await,
         Command::Eval { command: EvalCommand::Author(arguments) } => eval::evaluate_author(&global, arguments).await,

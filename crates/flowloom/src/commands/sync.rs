@@ -48,7 +48,7 @@ async fn sync_to_store(
             let messages: Vec<&str> = problems.iter().filter_map(|problem| problem["message"].as_str()).collect();
             CommandError::usage(messages.join("; "))
         })?;
-    Ok(sync::apply_plan(&app.store, planned, arguments.dry_run).await?)
+    Ok(sync::apply_plan(&app.store, planned, arguments.dry_run, &flowloom_store::Actor::command_line()).await?)
 }
 
 /// Sends the workflows to a server.

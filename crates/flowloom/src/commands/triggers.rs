@@ -10,7 +10,7 @@ use flowloom_app::hooks::NewHook;
 use flowloom_app::schedules::NewSchedule;
 use flowloom_core::value::Map;
 use flowloom_server::{HookInfo, Schedule};
-use flowloom_store::{DefinitionKind, HookRow, ScheduleRow};
+use flowloom_store::{Actor, DefinitionKind, HookRow, ScheduleRow};
 use serde_json::json;
 
 use crate::cli::{Global, HooksCommand, MissedPolicy, ScheduleCommand};
@@ -30,7 +30,7 @@ async fn resolve_workflow(app: &App, user: &str, named: &str) -> Result<String, 
         };
     }
     let loader = Loader::new(&app.config);
-    sync::store_file(&app.store, &loader, user, file).await?.map_err(|source| {
+    sync::store_file(&app.store, &loader, user, file, &Actor::command_line()).await?.map_err(|source| {
         diagnostics::print_diagnostics(&source);
         CommandError::usage(format!("{named} has errors"))
     })

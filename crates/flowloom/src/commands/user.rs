@@ -3,7 +3,10 @@
 use flowloom_app::engines::App;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::render;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::journal::{Journal as _, profile_namespace};
+use flowloom_store::{Actor, PersonalWrites};
 
 use super::print_json;
 use crate::cli::{Global, UserCommand};
@@ -19,7 +22,8 @@ pub(crate) async fn manage_user(global: &Global, command: UserCommand) -> Comman
                 let (key, value) = inputs::parse_pair(value)?;
                 writes.push(MemoryWrite { key: key.to_owned(), value: Some(value) });
             }
-            app.store.write_memory(profile_namespace(&user), writes).await?;
+            let written = PersonalWrites { user: user.clone(), is_profile: true, writes };
+            app.store.write_memory_as(written, &Actor::command_line(), SystemClock.now_ms()).await?;
             user
         }
         UserCommand::Show { user } => user,

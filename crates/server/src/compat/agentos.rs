@@ -62,7 +62,7 @@ pub(crate) async fn create_workflow(
         format: Some(steps::FORMAT),
         ..DefinitionContent::single(&entry, render::to_json(&map.into()))
     };
-    put::store_workflow(&server, key, content, false).await?;
+    put::store_workflow(&server, &caller, key, content, false).await?;
     Ok(Json(Value::map([("id", id.into())])))
 }
 

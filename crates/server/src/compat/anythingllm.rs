@@ -125,7 +125,7 @@ async fn store_flow(server: &Server, caller: &Caller, uuid: &str, config: Map) -
     let text = render::to_json(&config.into());
     let content =
         DefinitionContent { format: Some(flow::FORMAT), ..DefinitionContent::single(&format!("{uuid}.json"), text) };
-    put::store_workflow(server, key, content, true).await?;
+    put::store_workflow(server, caller, key, content, true).await?;
     Ok(())
 }
 
@@ -183,7 +183,7 @@ pub(crate) async fn delete_flow(
     let key = writable_key(&caller, None, DefinitionKind::Workflow, &uuid)?;
     reject_folder_file(&server.catalog, &uuid).await?;
     find_definition(&server.catalog, key.user.clone(), flow::FORMAT, &uuid).await?;
-    delete_definition(&server.app, key).await?;
+    delete_definition(&server.app, key, &caller).await?;
     Ok(Json(Value::map([("success", true.into())])))
 }
 

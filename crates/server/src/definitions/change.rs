@@ -48,18 +48,18 @@ pub(crate) fn writable_user(caller: &Caller, user: Option<String>, id: &str) -> 
 }
 
 /// Applies one change.
-pub(crate) async fn apply_change(store: &Store, change: DefinitionChange) -> ApiResult<ChangeResult> {
-    let changed = store.change_definitions(vec![change], SystemClock.now_ms()).await?;
+pub(crate) async fn apply_change(store: &Store, change: DefinitionChange, caller: &Caller) -> ApiResult<ChangeResult> {
+    let changed = store.change_definitions(vec![change], &caller.to_actor(), SystemClock.now_ms()).await?;
     Ok(changed.first().copied().unwrap_or(ChangeResult::Missing))
 }
 
 /// Deletes a definition. Fails with `NotThere` if there is none.
-pub(crate) async fn delete_definition(app: &App, key: DefinitionKey) -> ApiResult<()> {
+pub(crate) async fn delete_definition(app: &App, key: DefinitionKey, caller: &Caller) -> ApiResult<()> {
     let (what, id) = (key.kind.name(), key.id.clone());
     if key.kind == DefinitionKind::Block {
-        return Ok(app.blocks.remove_block(&key.user, &key.id).await?);
+        return Ok(app.blocks.remove_block(&key.user, &key.id, &caller.to_actor()).await?);
     }
-    match apply_change(&app.store, DefinitionChange::Delete(key)).await? {
+    match apply_change(&app.store, DefinitionChange::Delete(key), caller).await? {
         ChangeResult::Missing => Err(Problem::not_found(what, &id)),
         _ => Ok(()),
     }

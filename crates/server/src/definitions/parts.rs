@@ -170,7 +170,12 @@ pub(crate) async fn find_row(
 }
 
 /// Stores a definition under its own id. Fails with `RequestInvalid` if it names another id.
-pub(crate) async fn store_definition(app: &App, key: DefinitionKey, part: &Value) -> ApiResult<ChangeResult> {
+pub(crate) async fn store_definition(
+    app: &App,
+    caller: &Caller,
+    key: DefinitionKey,
+    part: &Value,
+) -> ApiResult<ChangeResult> {
     let names: &[&str] = match key.kind {
         DefinitionKind::Agent => &["id", "agentId", "agent_id"],
         DefinitionKind::Tool => &["id", "toolId", "tool_id"],
@@ -191,13 +196,14 @@ pub(crate) async fn store_definition(app: &App, key: DefinitionKey, part: &Value
     }
     let part = Value::from(part);
     if key.kind == DefinitionKind::Block {
-        let changed = app.blocks.put_blocks(&key.user, &[part]).await?;
+        let changed = app.blocks.put_blocks(&key.user, &[part], &caller.to_actor()).await?;
         return Ok(changed.first().copied().unwrap_or(ChangeResult::Missing));
     }
     let content = render::to_json(&part);
     apply_change(
         &app.store,
         DefinitionChange::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() }),
+        caller,
     )
     .await
 }
@@ -287,7 +293,7 @@ macro_rules! part_routes {
             ) -> ApiResult<(StatusCode, Json<SharedDefinition>)> {
                 let key = writable_key(&caller, whose.user, $kind, &id)?;
                 let user = key.user.clone();
-                let changed = store_definition(&app, key, &part).await?;
+                let changed = store_definition(&app, &caller, key, &part).await?;
                 Ok((change_status(changed), Json(SharedDefinition::from_row(find_row(&app.store, user, $kind, &id).await?))))
             }
 
@@ -300,7 +306,7 @@ macro_rules! part_routes {
                 PathParam(id): PathParam<String>,
                 QueryParams(whose): QueryParams<OwnerQuery>,
             ) -> ApiResult<StatusCode> {
-                delete_definition(&app, writable_key(&caller, whose.user, $kind, &id)?).await?;
+                delete_definition(&app, writable_key(&caller, whose.user, $kind, &id)?, &caller).await?;
                 Ok(StatusCode::NO_CONTENT)
             }
         }

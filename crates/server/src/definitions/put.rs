@@ -65,7 +65,7 @@ pub(crate) async fn put_workflow(
 ) -> ApiResult<(StatusCode, Json<PutResult>)> {
     let key = writable_key(&caller, how.user, DefinitionKind::Workflow, &id)?;
     let content = upload::read_definition(request, &server, &id).await?;
-    let (changed, workflow) = store_workflow(&server, key, content, how.draft).await?;
+    let (changed, workflow) = store_workflow(&server, &caller, key, content, how.draft).await?;
     let status = if changed == ChangeResult::Created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(PutResult { changed: changed.name(), workflow })))
 }
@@ -73,6 +73,7 @@ pub(crate) async fn put_workflow(
 /// Stores a workflow. One with errors is stored only as a draft.
 pub(crate) async fn store_workflow(
     server: &Server,
+    caller: &Caller,
     key: DefinitionKey,
     content: DefinitionContent,
     is_draft: bool,
@@ -84,7 +85,7 @@ pub(crate) async fn store_workflow(
         compile_checked(&shared, &loader, whose, &content, is_draft)
     });
     let new = new.await??;
-    let changed = apply_change(&server.app.store, DefinitionChange::Put(new)).await?;
+    let changed = apply_change(&server.app.store, DefinitionChange::Put(new), caller).await?;
     let shared = server.clone();
     let found = crate::blocking::run_blocking(move || shared.catalog.find_definition(&key.user, &key.id)).await??;
     let found = found.ok_or_else(|| Problem::new(Code::StoreFailed, "the stored workflow is missing"))?;
@@ -124,7 +125,7 @@ pub(crate) async fn delete_workflow(
 ) -> ApiResult<StatusCode> {
     let key = writable_key(&caller, whose.user, DefinitionKind::Workflow, &id)?;
     reject_folder_file(&server.catalog, &id).await?;
-    delete_definition(&server.app, key).await?;
+    delete_definition(&server.app, key, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -83,6 +83,6 @@ pub(crate) async fn sync_workflows(
             .with_errors(problems)
     })?;
     let SyncOutcome { created, updated, unchanged, deleted } =
-        sync::apply_plan(&app.store, changes, how.dry_run).await?;
+        sync::apply_plan(&app.store, changes, how.dry_run, &caller.to_actor()).await?;
     Ok(Json(SyncResult { created, updated, unchanged, deleted }))
 }

@@ -24,8 +24,8 @@ use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{ChildEffects, Clock as _, EffectContext, EffectFuture};
 use flowloom_runtime::journal::Journal as _;
 use flowloom_store::{
-    DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, NewNotification, Origin, RunFilter,
-    Store,
+    Actor, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, NewNotification, Origin,
+    RunFilter, Store,
 };
 use flowloom_tools::{FunctionConfig, NativeFunction};
 
@@ -94,7 +94,8 @@ impl WorkflowHost {
             origin: Origin::Function,
             uses: Vec::new(),
         };
-        self.store.change_definitions(vec![DefinitionChange::Put(new)], SystemClock.now_ms()).await?;
+        let by = Actor::run(context.run, &context.user);
+        self.store.change_definitions(vec![DefinitionChange::Put(new)], &by, SystemClock.now_ms()).await?;
         Ok(Value::map([("id", Value::from(id))]))
     }
 

@@ -90,7 +90,7 @@ pub(crate) async fn put_block(
         caller.require_scope(Scope::Write)?;
         return Err(Problem::new(Code::RequestInvalid, "a block must have an id"));
     };
-    parts::store_definition(&app, writable_key(&caller, None, DefinitionKind::Block, &id)?, &block).await?;
+    parts::store_definition(&app, &caller, writable_key(&caller, None, DefinitionKind::Block, &id)?, &block).await?;
     Ok(Json(json!({"status": "created", "block_id": id})))
 }
 
@@ -107,7 +107,7 @@ pub(crate) async fn update_block(
     let key = writable_key(&caller, None, DefinitionKind::Block, &id)?;
     let user = key.user.clone();
     find_block(&app.blocks, user.clone(), &id).await?;
-    parts::store_definition(&app, key, &block).await?;
+    parts::store_definition(&app, &caller, key, &block).await?;
     Ok(Json(find_block(&app.blocks, user, &id).await?))
 }
 
@@ -119,7 +119,7 @@ pub(crate) async fn delete_block(
     caller: Caller,
     PathParam(id): PathParam<String>,
 ) -> ApiResult<StatusCode> {
-    delete_definition(&app, writable_key(&caller, None, DefinitionKind::Block, &id)?).await?;
+    delete_definition(&app, writable_key(&caller, None, DefinitionKind::Block, &id)?, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

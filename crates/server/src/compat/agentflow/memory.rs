@@ -13,9 +13,11 @@ use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::value::{Map, Value};
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::memory_quota::MemoryUsage;
-use flowloom_store::Store;
+use flowloom_store::{PersonalWrites, Store};
 
 use crate::body::JsonBody;
 use crate::caller::Caller;
@@ -172,6 +174,7 @@ async fn write_keys(
     let user = resolve_user(caller, named)?;
     let mut usage = MemoryUsage::of_memories(&server.app.store.read_memories(&user).await?);
     usage.add_writes(&writes, server.app.config.limits.memory_bytes).map_err(AppError::from)?;
-    server.app.store.write_memory(user, writes).await?;
+    let written = PersonalWrites { user, is_profile: false, writes };
+    server.app.store.write_memory_as(written, &caller.to_actor(), SystemClock.now_ms()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -119,7 +119,8 @@ pub(crate) async fn create_pipeline(
     }
     let id = ensure_id(&mut pipeline);
     let key = writable_key(&caller, None, DefinitionKind::Workflow, &id)?;
-    let (_, workflow) = put::store_workflow(&server, key, build_content(&id, &written, pipeline), true).await?;
+    let (_, workflow) =
+        put::store_workflow(&server, &caller, key, build_content(&id, &written, pipeline), true).await?;
     Ok(Json(serde_json::json!({"id": id, "status": "created", "problems": workflow.problems})))
 }
 
@@ -146,7 +147,7 @@ pub(crate) async fn delete_pipeline(
     let key = writable_key(&caller, None, DefinitionKind::Workflow, &id)?;
     reject_folder_file(&server.catalog, &id).await?;
     find_definition(&server.catalog, key.user.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
-    delete_definition(&server.app, key).await?;
+    delete_definition(&server.app, key, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -5,3 +5,24 @@ alter table api_key add column last_used_at bigint;
 alter table api_key add column old_hash text collate "C";
 alter table api_key add column old_until bigint;
 create index api_key_old_hash on api_key (old_hash) where old_hash is not null;
+
+-- The audit log. `user_id` owns the object, `actor_user` is the user of the key. Entries are only added.
+
+create table audit (
+    number bigint generated always as identity primary key,
+    at bigint not null,
+    key_id text collate "C",
+    key_name text collate "C",
+    actor_user text collate "C",
+    source text collate "C" not null,
+    action text collate "C" not null,
+    user_id text collate "C",
+    object text collate "C" not null,
+    detail text collate "C",
+    result text collate "C" not null
+);
+create index audit_user on audit (user_id, number) where user_id is not null;
+
+create function refuse_audit_change() returns trigger language plpgsql as
+    $$ begin raise exception 'the audit log is append-only'; end $$;
+create trigger audit_changed before update or delete on audit for each row execute function refuse_audit_change();

@@ -1,0 +1,203 @@
+//! The audit log: who changed keys, definitions, memory and secret bindings, when and from where. An entry is stored in the
+//! transaction of its change. Entries are only added; triggers of the database refuse to change or delete them.
+
+use flowloom_core::id::RunId;
+
+use crate::db::{DbConnection, DbRow, WriteJob, params};
+use crate::error::StoreError;
+use crate::store::Store;
+
+/// Who changes something, and from where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Actor {
+    /// Id of the API key; `None` for the operator and for runs.
+    pub key_id: Option<String>,
+    /// Name of the API key.
+    pub key_name: Option<String>,
+    /// The user of the key or of the run; `None` for the operator.
+    pub user: Option<String>,
+    /// `command line`, `server`, `run` and its id, or the address of the client.
+    pub source: String,
+}
+
+impl Actor {
+    /// The operator on the command line.
+    pub fn command_line() -> Actor {
+        Actor { source: "command line".to_owned(), ..Actor::default() }
+    }
+
+    /// A server, on behalf of the operator who configured it.
+    pub fn server() -> Actor {
+        Actor { source: "server".to_owned(), ..Actor::default() }
+    }
+
+    /// A step of a run.
+    pub fn run(run: RunId, user: &str) -> Actor {
+        Actor { user: Some(user.to_owned()), source: format!("run {run}"), ..Actor::default() }
+    }
+}
+
+/// Sorts of changes that are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AuditAction {
+    CreateKey,
+    RotateKey,
+    RevokeKey,
+    PutDefinition,
+    DeleteDefinition,
+    WriteMemory,
+    BindSecrets,
+}
+
+impl AuditAction {
+    /// Name of the action, in the database and for people.
+    fn name(self) -> &'static str {
+        match self {
+            AuditAction::CreateKey => "key.create",
+            AuditAction::RotateKey => "key.rotate",
+            AuditAction::RevokeKey => "key.revoke",
+            AuditAction::PutDefinition => "definition.put",
+            AuditAction::DeleteDefinition => "definition.delete",
+            AuditAction::WriteMemory => "memory.write",
+            AuditAction::BindSecrets => "secrets.bind",
+        }
+    }
+}
+
+/// Result of a change that was made, unless the change has a more precise one.
+pub(crate) const DONE: &str = "done";
+
+/// A change to record.
+#[derive(Clone, Debug)]
+pub(crate) struct AuditedChange {
+    pub(crate) action: AuditAction,
+    /// User who owns the object; `None` if it is nobody's.
+    pub(crate) owner: Option<String>,
+    /// The object, for example `workflow orders`. Never a secret.
+    pub(crate) object: String,
+    /// Further facts as JSON.
+    pub(crate) detail: Option<String>,
+}
+
+impl AuditedChange {
+    pub(crate) fn new(action: AuditAction, owner: Option<String>, object: String) -> AuditedChange {
+        AuditedChange { action, owner, object, detail: None }
+    }
+
+    /// Adds the entry in the transaction of the change.
+    pub(crate) fn record(
+        &self,
+        connection: &DbConnection,
+        by: &Actor,
+        at: u64,
+        result: &str,
+    ) -> Result<(), StoreError> {
+        let sql = "insert into audit (at, key_id, key_name, actor_user, source, action, user_id, object, detail, result) \
+                   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+        let Actor { key_id, key_name, user, source } = by;
+        let action = self.action.name();
+        let params =
+            params![at, key_id, key_name, user, source, action, &self.owner, &self.object, &self.detail, result];
+        connection.execute_unchecked(sql, params)
+    }
+}
+
+/// An entry of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRow {
+    /// Number of the entry; later entries have higher ones.
+    pub number: u64,
+    /// Time of the change, in milliseconds since the Unix epoch.
+    pub at: u64,
+    /// Who made it, and from where.
+    pub actor: Actor,
+    /// What was done, for example `definition.put`.
+    pub action: String,
+    /// User who owns the object.
+    pub user: Option<String>,
+    /// The object, for example `workflow orders`.
+    pub object: String,
+    /// Further facts as JSON.
+    pub detail: Option<String>,
+    /// `done`, `created`, `updated` or `deleted`; or the error code with which the change was refused.
+    pub result: String,
+}
+
+/// Selects entries of the audit log.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    /// Only changes of objects of this user.
+    pub user: Option<String>,
+    /// Only changes since this time, in milliseconds since the Unix epoch.
+    pub since: u64,
+    /// Only entries with lower numbers.
+    pub before: Option<u64>,
+    /// Maximum number of entries.
+    pub limit: u32,
+}
+
+impl Store {
+    /// Entries of the audit log, newest first.
+    pub fn list_audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRow>, StoreError> {
+        let sql = "select number, at, key_id, key_name, actor_user, source, action, user_id, object, detail, result \
+                   from audit where (user_id = $1 or $1 is null) and at >= $2 and (number < $3 or $3 is null) \
+                   order by number desc limit $4";
+        let before = filter.before.map(|number| number as i64);
+        self.read_with(|db| {
+            db.query_rows(sql, params![&filter.user, filter.since, before, filter.limit], parse_audit_row)
+        })
+    }
+
+    /// Records the bindings of the configured secrets, as JSON without values, if they differ from the last recorded ones.
+    pub async fn record_secret_bindings(&self, bindings: String, at: u64) -> Result<(), StoreError> {
+        let record = move |connection: &DbConnection| {
+            connection.serialize_changes("audit")?;
+            let sql = "select detail from audit where action = $1 order by number desc limit 1";
+            let action = AuditAction::BindSecrets;
+            let before: Option<String> = connection.query_first(sql, params![action.name()], |row| row.get(0))?;
+            if before.as_deref().unwrap_or("{}") == bindings {
+                return Ok(());
+            }
+            let change = AuditedChange::new(action, None, "the table [secrets] of the configuration".to_owned());
+            let change = AuditedChange { detail: Some(bindings.clone()), ..change };
+            change.record(connection, &Actor::server(), at, DONE)
+        };
+        self.writer.submit_job(Box::new(record)).await
+    }
+
+    /// Runs a job that makes changes and records them. If the job is refused, that is recorded instead.
+    pub(crate) async fn submit_audited(
+        &self,
+        job: WriteJob,
+        attempted: Vec<AuditedChange>,
+        by: &Actor,
+        at: u64,
+    ) -> Result<(), StoreError> {
+        let done = self.writer.submit_job(job).await;
+        if let Err(error) = &done
+            && !error.is_unavailable()
+        {
+            let (by, code) = (by.clone(), error.code().to_string());
+            let record = move |connection: &DbConnection| {
+                attempted.iter().try_for_each(|change| change.record(connection, &by, at, &code))
+            };
+            // The caller must hear of the refusal, whatever becomes of its record.
+            let _ = self.writer.submit_job(Box::new(record)).await;
+        }
+        done
+    }
+}
+
+fn parse_audit_row(row: &DbRow<'_>) -> Result<AuditRow, StoreError> {
+    let actor = Actor { key_id: row.get(2)?, key_name: row.get(3)?, user: row.get(4)?, source: row.get(5)? };
+    Ok(AuditRow {
+        number: row.get_count(0)?,
+        at: row.get_count(1)?,
+        actor,
+        action: row.get(6)?,
+        user: row.get(7)?,
+        object: row.get(8)?,
+        detail: row.get(9)?,
+        result: row.get(10)?,
+    })
+}
