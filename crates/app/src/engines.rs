@@ -31,6 +31,7 @@ use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::source::Loader;
 use crate::definitions::sources::ServerTools;
 use crate::error::AppError;
+use crate::quotas::{build_sandbox_meter, meter_model};
 use crate::runs::start::PreparedDefinition;
 use crate::secrets::{EnvironmentSecrets, build_redactor};
 use crate::tools::mcp::McpServers;
@@ -78,7 +79,7 @@ impl App {
     /// Opens the store with the given MCP servers, which may already have been queried.
     pub fn open_with(config: Config, servers: McpServers) -> Result<App, AppError> {
         let store = Store::open_with(&config.store_settings())?;
-        let sandbox = Arc::new(build_sandbox(&config));
+        let sandbox = Arc::new(build_sandbox(&config, build_sandbox_meter(&store)));
         let blocks = Arc::new(Blocks::new(store.clone(), &config));
         let (redactor, local_engine, ready) = (OnceLock::new(), Arc::default(), Mutex::default());
         Ok(App { config, store, servers, blocks, sandbox, redactor, local_engine, ready })
@@ -93,6 +94,7 @@ impl App {
             Arc::new(EnvironmentSecrets::new(&self.config)),
             HttpLimits::default(),
         ));
+        let model = meter_model(models.clone(), &self.store);
         let host = Arc::new(WorkflowHost::new(self.store.clone(), bundle.clone()));
         let author = self.build_author(bundle, &models);
         let registry = Arc::new(self.build_registry(bundle, &client, &host, author)?);
@@ -101,7 +103,7 @@ impl App {
         let redactor = self.redactor.get_or_init(|| Arc::new(build_redactor(&self.config))).clone();
         let over = move |functions: Arc<FunctionRegistry>, bundle: &Bundle| {
             let code = scope_to_bundle(sandbox.clone(), bundle);
-            let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
+            let (model, http, scraper) = (model.clone(), client.clone(), scraper.clone());
             let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
             let redactor = redactor.clone();
             let engine = Engine::new(effects, store.clone()).with_definition(bundle.definition_identity());

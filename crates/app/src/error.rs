@@ -111,6 +111,14 @@ impl AppError {
         }
     }
 
+    /// When the same request may succeed, in milliseconds since the Unix epoch; `None` if that is not known.
+    pub fn retry_at(&self) -> Option<u64> {
+        match self {
+            AppError::Store(StoreError::Quota(exceeded)) => exceeded.until,
+            _ => None,
+        }
+    }
+
     /// Every problem of the definition or the blocks, as JSON.
     pub fn problems(&self) -> Vec<serde_json::Value> {
         match self {

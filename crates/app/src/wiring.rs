@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings, ProviderStatus};
 use flowloom_models_local::LocalEngine;
-use flowloom_sandbox::{Sandbox, SandboxConfig};
+use flowloom_sandbox::{Sandbox, SandboxConfig, SandboxMeter};
 use flowloom_tools::{EgressPolicy, HttpClient, HttpLimits, ToolError};
 use serde_json::json;
 
@@ -39,7 +39,7 @@ pub(crate) fn build_egress_policy(config: &Config) -> Result<EgressPolicy, AppEr
 
 /// Builds the configured sandbox without starting a worker. Workers run this same executable, even after the file on
 /// disk was replaced by a newer version.
-pub fn build_sandbox(config: &Config) -> Sandbox {
+pub fn build_sandbox(config: &Config, meter: Option<Arc<dyn SandboxMeter>>) -> Sandbox {
     let settings = &config.sandbox;
     let interpreters = match &settings.python {
         Some(python) => vec![config.base_folder().join(python)],
@@ -61,6 +61,7 @@ pub fn build_sandbox(config: &Config) -> Sandbox {
         sandbox.python.memory_bytes = u64::from(bound.max(64)) << 20;
     }
     sandbox.cgroup.clone_from(&settings.cgroup);
+    sandbox.meter = meter;
     Sandbox::new(sandbox)
 }
 

@@ -163,6 +163,7 @@ codes! {
     BudgetTokens = 1110 "the run reached its token budget";
     BudgetMoney = 1111 "the run reached its money budget";
     PriceUnknown = 1112 "the model's price is unknown under a money budget";
+    QuotaExceeded = 1113 "the user's quota is used up";
     ReplayDivergence = 1201 "replay diverged from the record";
     RunOwned = 1202 "another process drives the run";
     RunNotFound = 1203 "there is no such run";

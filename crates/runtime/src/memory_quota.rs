@@ -22,6 +22,11 @@ impl MemoryUsage {
         MemoryUsage { total_bytes: bytes_by_key.values().sum(), bytes_by_key }
     }
 
+    /// Size of all entries, in bytes.
+    pub fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
     /// Adds writes. Fails with `MemoryFull`, and adds none, if the memory would exceed `limit_bytes`. Writes that make a
     /// memory smaller always succeed.
     ///

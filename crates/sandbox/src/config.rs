@@ -1,9 +1,12 @@
 //! Configuration of the sandbox: worker program, interpreters and limits.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::meter::SandboxMeter;
 
 /// Configuration of a [`Sandbox`](crate::Sandbox).
 #[derive(Clone, Debug)]
@@ -22,6 +25,8 @@ pub struct SandboxConfig {
     pub kernel: KernelFeatures,
     /// A cgroup that every worker joins before it receives code: a folder with a file `cgroup.procs`.
     pub cgroup: Option<PathBuf>,
+    /// Counts the time that code computes.
+    pub meter: Option<Arc<dyn SandboxMeter>>,
     /// Modules with shared libraries that interpreters load in addition to those that blocks need: for tests whose
     /// attacks start from such a module.
     pub extra_modules: Vec<String>,
@@ -92,6 +97,7 @@ impl SandboxConfig {
             python: PythonLimits::default(),
             kernel: KernelFeatures::default(),
             cgroup: None,
+            meter: None,
             extra_modules: Vec::new(),
         }
     }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
+use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{CodeRunner, EffectContext, EffectFuture, SandboxHost};
 
 use crate::config::{Availability, SandboxConfig};
+use crate::meter::SandboxMeter;
 use crate::python::BlockRunner;
 use crate::script::WorkerPool;
 use crate::{PYTHON_WORKER, SCRIPT_WORKER, python, script};
@@ -18,6 +20,7 @@ use crate::{PYTHON_WORKER, SCRIPT_WORKER, python, script};
 pub struct Sandbox {
     scripts: Arc<WorkerPool>,
     blocks: Arc<BlockRunner>,
+    meter: Option<Arc<dyn SandboxMeter>>,
     /// Real time of a block, excluding the time it waits for its run.
     block_timeout: Duration,
 }
@@ -26,14 +29,21 @@ impl Sandbox {
     /// A sandbox without any started workers.
     pub fn new(config: SandboxConfig) -> Sandbox {
         let config = Arc::new(config);
+        let meter = config.meter.clone();
         let (scripts, block_timeout) = (Arc::new(WorkerPool::new(config.clone())), config.python.timeout);
-        Sandbox { scripts, blocks: Arc::new(BlockRunner::new(config)), block_timeout }
+        Sandbox { scripts, blocks: Arc::new(BlockRunner::new(config)), meter, block_timeout }
     }
 
     /// The same sandbox with another time limit for blocks, if it is shorter. The workers are shared.
     pub fn limit_block_time(&self, timeout: Duration) -> Sandbox {
         let block_timeout = timeout.min(self.block_timeout);
-        Sandbox { scripts: self.scripts.clone(), blocks: self.blocks.clone(), block_timeout }
+        let meter = self.meter.clone();
+        Sandbox { scripts: self.scripts.clone(), blocks: self.blocks.clone(), meter, block_timeout }
+    }
+
+    /// Fails if code of the user may not compute any longer.
+    fn check_user(&self, user: &str) -> Result<(), StepFailure> {
+        self.meter.as_ref().map_or(Ok(()), |meter| meter.check_user(user))
     }
 
     /// Determines which kinds of code can run, by starting a worker of each.
@@ -66,7 +76,10 @@ impl CodeRunner for Sandbox {
         host: &'a dyn SandboxHost,
         context: &'a EffectContext,
     ) -> EffectFuture<'a, PythonReply> {
-        Box::pin(async move { Ok(self.blocks.run_block(request, host, context, self.block_timeout).await?) })
+        Box::pin(async move {
+            self.check_user(&context.user)?;
+            Ok(self.blocks.run_block(request, host, context, self.block_timeout).await?)
+        })
     }
 
     fn evaluate_script<'a>(
@@ -74,6 +87,9 @@ impl CodeRunner for Sandbox {
         request: &'a ScriptRequest,
         context: &'a EffectContext,
     ) -> EffectFuture<'a, Option<Value>> {
-        Box::pin(async move { Ok(self.scripts.evaluate_expression(request, &context.user).await?) })
+        Box::pin(async move {
+            self.check_user(&context.user)?;
+            Ok(self.scripts.evaluate_expression(request, &context.user).await?)
+        })
     }
 }

@@ -12,6 +12,8 @@ use flowloom_app::schedules::ScheduleError;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_runtime::causes::log_causes;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::{JournalError, RunError};
 use flowloom_store::StoreError;
 use serde::Serialize;
@@ -24,6 +26,8 @@ pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
     errors: Vec<serde_json::Value>,
+    /// When the request may succeed, in milliseconds since the Unix epoch.
+    retry_at: Option<u64>,
 }
 
 /// The problem document as it is sent.
@@ -52,7 +56,7 @@ pub(crate) type ApiResult<T> = Result<T, Problem>;
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
-        Problem { code, status: http_status(code), detail: detail.into(), errors: Vec::new() }
+        Problem { code, status: http_status(code), detail: detail.into(), errors: Vec::new(), retry_at: None }
     }
 
     /// Replaces the status, for codes with several.
@@ -89,7 +93,8 @@ impl From<AppError> for Problem {
     /// The causes go to the log.
     fn from(error: AppError) -> Problem {
         log_causes(error.code(), &error);
-        Problem::new(error.code(), error.to_string()).with_errors(error.problems())
+        let problem = Problem::new(error.code(), error.to_string()).with_errors(error.problems());
+        Problem { retry_at: error.retry_at(), ..problem }
     }
 }
 
@@ -118,7 +123,7 @@ problem_from!(
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Problem { code, status, detail, errors } = self.clone();
+        let Problem { code, status, detail, errors, retry_at } = self.clone();
         let kind = format!("/errors/{code}");
         let document = ProblemDocument {
             kind,
@@ -134,8 +139,9 @@ impl IntoResponse for Problem {
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if let Some(seconds) = retry_after(status) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
+        let seconds = retry_at.map(|at| at.saturating_sub(SystemClock.now_ms()).div_ceil(1000).max(1));
+        if let Some(seconds) = seconds.or_else(|| retry_after(status)) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         // Routes with another error form read it from here.
         response.extensions_mut().insert(self);
@@ -144,10 +150,10 @@ impl IntoResponse for Problem {
 }
 
 /// After how many seconds a request may succeed, if a later one can.
-fn retry_after(status: StatusCode) -> Option<&'static str> {
+fn retry_after(status: StatusCode) -> Option<u64> {
     match status {
-        StatusCode::TOO_MANY_REQUESTS => Some("1"),
-        StatusCode::SERVICE_UNAVAILABLE => Some("5"),
+        StatusCode::TOO_MANY_REQUESTS => Some(1),
+        StatusCode::SERVICE_UNAVAILABLE => Some(5),
         _ => None,
     }
 }
@@ -164,7 +170,9 @@ fn http_status(code: Code) -> StatusCode {
         | Code::ReplayDivergence
         | Code::StillUsed
         | Code::NotMine => StatusCode::CONFLICT,
-        Code::TooManyRuns | Code::TooManyCalls | Code::MemoryFull => StatusCode::TOO_MANY_REQUESTS,
+        Code::TooManyRuns | Code::TooManyCalls | Code::MemoryFull | Code::QuotaExceeded => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
         Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
         Code::StoreFailed | Code::StoreCorrupt | Code::StoreReadOnly | Code::OwnershipLost | Code::ConfigInvalid => {
             StatusCode::INTERNAL_SERVER_ERROR

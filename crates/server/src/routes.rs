@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 
 use crate::state::Server;
 use crate::{
-    agents, audit, compat, definitions, docs, health, hooks, models, openai, problem, runs, schedules, threads,
+    agents, audit, compat, definitions, docs, health, hooks, models, openai, problem, runs, schedules, threads, usage,
 };
 
 /// The routes and their OpenAPI document.
@@ -33,6 +33,7 @@ pub(crate) fn build_routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
         .merge(schedules::routes())
         .merge(hooks::routes())
         .merge(audit::routes())
+        .merge(usage::routes())
         .merge(health::routes())
         .merge(docs::routes())
         .merge(openai::openai_routes())

@@ -19,6 +19,8 @@ use crate::checksum::{RunColumns, StatusColumns, memory_checksum};
 use crate::commands::{self, CausedCommand};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::quota::Quotas;
+use crate::quota_check::check_start;
 use crate::rows::EventRow;
 use crate::worker::LocalWorker;
 
@@ -29,6 +31,7 @@ pub(crate) struct BatchWrite {
     pub(crate) rows: Vec<EventRow>,
     pub(crate) bundle: Option<(Hash, Arc<str>)>,
     pub(crate) worker: Arc<LocalWorker>,
+    pub(crate) quotas: Arc<Quotas>,
     pub(crate) effects: Arc<BatchEffects>,
 }
 
@@ -114,6 +117,10 @@ impl BatchWrite {
         if let Some(thread_key) = thread_key {
             self.check_turn(connection, user, thread_key)?;
         }
+        // A child run belongs to a run that has started.
+        if parent.is_none() {
+            check_start(&self.quotas, connection, user, record.at)?;
+        }
         let sql = "insert into run (id, epoch, worker, created_at, format, name, user_id, bundle, workflow, thread_key, \
                    parent, parent_path, checksum, status, status_seq, status_checksum) \
                    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
@@ -158,7 +165,7 @@ impl BatchWrite {
     /// Rejects a second turn of a conversation while a living process drives one. A suspended turn does not block
     /// others.
     fn check_turn(&self, connection: &DbConnection, user: &str, thread_key: &str) -> Result<(), StoreError> {
-        connection.serialize_changes("turns")?;
+        connection.serialize_changes("starts")?;
         let sql = "select id, worker from run where user_id = $1 and thread_key = $2 and finished_at is null \
                    and status in ('queued', 'running') and worker is not null";
         let others = connection.query_rows(sql, params![user, thread_key], |row| Ok((row.get(0)?, row.get(1)?)))?;

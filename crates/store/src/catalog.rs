@@ -219,6 +219,9 @@ impl Store {
 
     /// Writes to a user's memory or profile on behalf of a person, and records it.
     pub async fn write_memory_as(&self, written: PersonalWrites, by: &Actor, at: u64) -> Result<(), StoreError> {
+        if written.writes.iter().any(|write| write.value.is_some()) {
+            self.check_database_quota(&written.user, at)?;
+        }
         let object = written.describe();
         let PersonalWrites { user, is_profile, writes } = written;
         let namespace = if is_profile { profile_namespace(&user) } else { user.clone() };

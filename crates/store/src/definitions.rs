@@ -3,6 +3,7 @@
 //! A definition has one current content; every content it ever had is stored as a numbered version. A batch of changes
 //! is applied completely or not at all.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::hash::Hash;
@@ -10,6 +11,7 @@ use flowloom_core::hash::Hash;
 use crate::audit::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::quota_check::check_definitions;
 use crate::search;
 use crate::store::Store;
 
@@ -145,6 +147,19 @@ pub enum DefinitionChange {
 }
 
 impl DefinitionChange {
+    fn as_put(&self) -> Option<&NewDefinition> {
+        match self {
+            DefinitionChange::Put(new) => Some(new),
+            DefinitionChange::Delete(_) => None,
+        }
+    }
+
+    fn user(&self) -> &str {
+        match self {
+            DefinitionChange::Put(NewDefinition { key, .. }) | DefinitionChange::Delete(key) => &key.user,
+        }
+    }
+
     fn to_audited(&self) -> AuditedChange {
         let (action, key) = match self {
             DefinitionChange::Put(new) => (AuditAction::PutDefinition, &new.key),
@@ -190,7 +205,7 @@ const DEFINITION_COLUMNS: &str = "user_id, kind, id, version, hash, format, cont
 
 impl Store {
     /// Applies all changes or none, records them, and returns the result of each. Fails with `StillUsed` if a deleted
-    /// definition is used by another one.
+    /// definition is used by another one, and with `QuotaExceeded` if a user would have too many.
     pub async fn change_definitions(
         &self,
         changes: Vec<DefinitionChange>,
@@ -198,7 +213,10 @@ impl Store {
         at: u64,
     ) -> Result<Vec<ChangeResult>, StoreError> {
         let attempted: Vec<AuditedChange> = changes.iter().map(DefinitionChange::to_audited).collect();
-        let (audited, actor) = (attempted.clone(), by.clone());
+        for new in changes.iter().filter_map(DefinitionChange::as_put) {
+            self.check_database_quota(&new.key.user, at)?;
+        }
+        let (audited, actor, quotas) = (attempted.clone(), by.clone(), self.quotas.clone());
         let notified = Arc::new(Mutex::new(Vec::new()));
         let tell = notified.clone();
         let job = move |connection: &DbConnection| {
@@ -207,6 +225,9 @@ impl Store {
                 changes.iter().map(|change| apply_change(connection, change, at)).collect();
             let done = done?;
             check_unused(connection, &changes)?;
+            let created = changes.iter().zip(&done).filter(|(_, result)| **result == ChangeResult::Created);
+            let users: BTreeSet<&str> = created.map(|(change, _)| change.user()).collect();
+            users.into_iter().try_for_each(|user| check_definitions(&quotas, connection, user, at))?;
             let mut recorded = audited.iter().zip(&done).filter(|(_, result)| result.is_change());
             recorded.try_for_each(|(change, result)| change.record(connection, &actor, at, result.name()))?;
             *tell.lock().unwrap_or_else(PoisonError::into_inner) = done;

@@ -11,6 +11,7 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::causes::log_causes;
 
 use crate::db::failure::{self, DatabaseFailure};
+use crate::quota::QuotaExceeded;
 
 /// An error of the store.
 ///
@@ -171,6 +172,9 @@ pub enum StoreError {
         /// What uses it.
         users: Vec<String>,
     },
+    /// A quota of a user is used up.
+    #[error("{0}")]
+    Quota(QuotaExceeded),
     /// Another server uses the data folder.
     #[error(
         "another server uses the data folder {}; choose another folder with --data-dir, or let both servers share a \
@@ -302,6 +306,7 @@ impl StoreError {
             StoreError::KeyNotFound(_) => Code::KeyUnknown,
             StoreError::KeyAmbiguous { .. } => Code::UsageInvalid,
             StoreError::StillUsed { .. } => Code::StillUsed,
+            StoreError::Quota(_) => Code::QuotaExceeded,
             StoreError::FolderInUse(_) | StoreError::Backup(BackupError::InUse(_)) => Code::StoreLocked,
             StoreError::Backup(
                 BackupError::Exists(_)

@@ -188,7 +188,8 @@ impl Store {
         // of the outage.
         let max_wait = if creates_run(&batch) { MAX_REQUEST_WAIT } else { MAX_APPEND_WAIT };
         let (effects, done) = (effects.clone(), effects.clone());
-        let write = BatchWrite { lease, batch, rows, bundle, worker: self.worker.clone(), effects };
+        let (worker, quotas) = (self.worker.clone(), self.quotas.clone());
+        let write = BatchWrite { lease, batch, rows, bundle, worker, quotas, effects };
         self.writer.append_job(Box::new(move |connection| write.write(connection)), max_wait, move || {
             if done.is_released.load(Ordering::Relaxed) { LeaseState::Released } else { LeaseState::Held }
         })

@@ -25,13 +25,17 @@ mod migrate_checksums;
 mod notifications;
 mod private;
 mod prune;
+mod quota;
+mod quota_check;
 mod readers;
 mod rows;
 mod run_row;
 mod schedules;
 mod search;
 mod settings;
+mod size_cache;
 mod store;
+mod usage;
 mod worker;
 mod writer;
 
@@ -60,6 +64,9 @@ pub use keys::{KeyRotation, KeyRow, OldSecret};
 pub use notifications::{NewNotification, NotificationRow};
 pub use private::check_private;
 pub use prune::PruneFilter;
+pub use quota::{
+    DailyUsage, QUOTA_TABLE, Quota, QuotaExceeded, QuotaInfo, QuotaLimits, QuotaWindow, Quotas, START_QUOTAS,
+};
 pub use run_row::{RunFilter, RunRow};
 pub use schedules::ScheduleRow;
 pub use search::{BUILTIN_USER, BlockQuery, FoundBlock, UnembeddedText};

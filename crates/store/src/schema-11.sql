@@ -29,3 +29,17 @@ end;
 create trigger audit_deleted before delete on audit begin
     select raise(abort, 'the audit log is append-only');
 end;
+
+-- What users with a daily quota use. Days are counted from the Unix epoch, in UTC.
+
+create table daily_usage (
+    user_id text not null,
+    day integer not null,
+    sandbox_ms integer not null,
+    tokens integer not null,
+    micro_usd integer not null,
+    primary key (user_id, day)
+) without rowid;
+
+-- The runs that count for the quota of concurrent runs.
+create index run_active on run (user_id) where status in ('queued', 'running') and parent is null;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::db::postgres::Database;
+use crate::quota::Quotas;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct StoreSettings {
     pub lease: Duration,
     /// Whether a data folder is used that others than its owner can read.
     pub allow_readable: bool,
+    /// How much each user may use.
+    pub quotas: Quotas,
 }
 
 impl StoreSettings {
@@ -64,6 +67,7 @@ impl StoreSettings {
             database: None,
             lease: DEFAULT_LEASE,
             allow_readable: true,
+            quotas: Quotas::default(),
         }
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use flowloom_core::hash::Hash;
 
@@ -15,9 +14,11 @@ use crate::db::{DbConnection, DbSource, params};
 use crate::error::StoreError;
 use crate::memory_runs::MemoryRuns;
 use crate::private;
+use crate::quota::Quotas;
 use crate::readers::Readers;
 use crate::search;
 use crate::settings::{DATABASE_FILE, Durability, StoreSettings};
+use crate::size_cache::SizeCache;
 use crate::worker::{self, LocalWorker, ServerLock};
 use crate::writer::Writer;
 
@@ -30,6 +31,8 @@ pub struct Store {
     pub(crate) is_leaving: AtomicBool,
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) vectors: search::VectorCache,
+    pub(crate) quotas: Arc<Quotas>,
+    pub(crate) sizes: SizeCache,
     /// The runs, if they are stored in memory.
     pub(crate) runs: Option<MemoryRuns>,
     /// Bundles waiting to be stored in the transaction of their run's first event. Bundles of runs in memory stay here.
@@ -65,15 +68,16 @@ impl Store {
         }
         match (&settings.database, made) {
             // Postgres does not need the data folder.
-            (Some(database), _) => Store::open_postgres(folder, database, settings.lease),
-            (None, Ok(())) => Store::open_sqlite(folder, settings.durability),
+            (Some(database), _) => Store::open_postgres(settings, database),
+            (None, Ok(())) => Store::open_sqlite(settings),
             (None, Err(error)) => {
                 Err(StoreError::NotCreated { what: "the data folder", path: folder.clone(), source: error })
             }
         }
     }
 
-    fn open_sqlite(folder: &Path, durability: Durability) -> Result<Arc<Store>, StoreError> {
+    fn open_sqlite(settings: &StoreSettings) -> Result<Arc<Store>, StoreError> {
+        let (folder, durability) = (&settings.folder, settings.durability);
         let file = folder.join(DATABASE_FILE);
         // SQLite gives its other files the mode of this one.
         let created = private::create_file(&file);
@@ -89,16 +93,16 @@ impl Store {
         let is_quick = durability != Durability::Full;
         let writer = Writer::start_thread(connection, Some(background), is_quick)?;
         let runs = (durability == Durability::Memory).then(MemoryRuns::default);
-        Ok(Store::from_parts(folder, writer, DbSource::Sqlite(file), LocalWorker::with_lock(folder), runs))
+        Ok(Store::from_parts(settings, writer, DbSource::Sqlite(file), LocalWorker::with_lock(folder), runs))
     }
 
-    fn open_postgres(folder: &Path, database: &Database, lease: Duration) -> Result<Arc<Store>, StoreError> {
+    fn open_postgres(settings: &StoreSettings, database: &Database) -> Result<Arc<Store>, StoreError> {
         run_blocking(|| postgres::migrate_schema(database))?;
-        let process = WorkerIdentity { name: worker::new_worker_name(), lease };
+        let process = WorkerIdentity { name: worker::new_worker_name(), lease: settings.lease };
         let writer = DbConnection::Postgres(Box::new(Postgres::for_worker(database, Some(process.clone()))));
         let writer = Writer::start_thread(writer, None, false)?;
         Ok(Store::from_parts(
-            folder,
+            settings,
             writer,
             DbSource::Postgres(database.clone()),
             LocalWorker::with_lease(database, process),
@@ -107,14 +111,14 @@ impl Store {
     }
 
     fn from_parts(
-        folder: &Path,
+        settings: &StoreSettings,
         writer: Writer,
         source: DbSource,
         worker: LocalWorker,
         runs: Option<MemoryRuns>,
     ) -> Arc<Store> {
         Arc::new(Store {
-            folder: folder.to_owned(),
+            folder: settings.folder.clone(),
             writer,
             readers: Readers::new(source.clone()),
             worker: Arc::new(worker),
@@ -122,6 +126,8 @@ impl Store {
             runs,
             mailboxes: Arc::new(Mailboxes::new(source)),
             vectors: search::VectorCache::default(),
+            quotas: Arc::new(settings.quotas.clone()),
+            sizes: SizeCache::default(),
             bundles: Mutex::default(),
         })
     }

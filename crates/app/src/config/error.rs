@@ -100,6 +100,20 @@ pub enum TableProblem {
         /// The final statuses.
         expected: Vec<&'static str>,
     },
+    /// A quota is unknown.
+    #[error("there is no quota {name}; expected one of {}", expected.join(", "))]
+    Quota {
+        /// The name.
+        name: String,
+        /// The names of all quotas.
+        expected: Vec<&'static str>,
+    },
+    /// The amount of a quota is negative or not finite.
+    #[error("{quota} must be 0 or more")]
+    QuotaAmount {
+        /// The quota.
+        quota: &'static str,
+    },
     /// An entry of `hosts` is not a host.
     #[error("hosts: {0:?} is not a host; expected e.g. shop.example, *.shop.example or 127.0.0.1:8080")]
     NotAHost(String),

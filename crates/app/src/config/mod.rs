@@ -5,6 +5,7 @@ mod egress;
 pub mod error;
 mod functions;
 pub mod mcp;
+mod quotas;
 mod renamed;
 pub mod retention;
 mod search;
@@ -20,7 +21,7 @@ use flowloom_core::expr::{Template, TemplatePart};
 use flowloom_core::limits::Limits;
 use flowloom_core::rich::RichPiece;
 use flowloom_formats::ToolHost;
-use flowloom_store::{DEFAULT_LEASE, Database, StoreSettings};
+use flowloom_store::{DEFAULT_LEASE, Database, Quotas, StoreSettings};
 use flowloom_tools::WebSearch;
 use flowloom_tools::secrets::parse_secret_text;
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,7 @@ struct ConfigFile {
     author: author::AuthorSettings,
     search: SearchSettings,
     limits: Option<Limits>,
+    quotas: quotas::QuotaSettings,
     egress: EgressSettings,
     files: FilesSettings,
     tools: ToolSettings,
@@ -219,6 +221,8 @@ pub struct Config {
     pub search: Option<WebSearch>,
     /// Limits of every run.
     pub limits: Limits,
+    /// How much each user may use.
+    pub quotas: Quotas,
     /// The egress policy.
     pub egress: EgressSettings,
     /// The folder that file functions may use.
@@ -292,6 +296,7 @@ impl Config {
             author: file.author.validate()?,
             search: file.search.validate()?,
             limits: file.limits.unwrap_or_default(),
+            quotas: file.quotas.validate()?,
             egress: file.egress,
             tools: file.tools,
             files_root: file.files.root.map(|root| base.join(root)),
@@ -312,7 +317,8 @@ impl Config {
     pub fn store_settings(&self) -> StoreSettings {
         let (durability, database) = (self.durability.value, self.database.value.clone());
         let allow_readable = self.allow_readable.value;
-        StoreSettings { folder: self.data_dir.value.clone(), durability, database, lease: self.lease, allow_readable }
+        let (folder, quotas) = (self.data_dir.value.clone(), self.quotas.clone());
+        StoreSettings { folder, durability, database, lease: self.lease, allow_readable, quotas }
     }
 
     /// The folder against which relative paths in the configuration are resolved.

@@ -8,8 +8,10 @@ use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
 use flowloom_core::value::Value;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::{Engine, Run, StartOptions};
-use flowloom_store::Store;
+use flowloom_store::{START_QUOTAS, Store};
 
 use crate::definitions::bundle::Bundle;
 use crate::definitions::error::DefinitionError;
@@ -93,8 +95,13 @@ impl<'a> StartRun<'a> {
         }
     }
 
-    /// Records the bundle and starts the run. Fails if the inputs do not fit the plan.
+    /// Records the bundle and starts the run. Fails if the inputs do not fit the plan, or if a quota is used up.
     pub fn start(self, store: &Store) -> Result<StartedRun, AppError> {
+        if self.parent.is_none() {
+            let now = SystemClock.now_ms();
+            store.check_quotas(&self.user, &START_QUOTAS, now)?;
+            store.check_database_quota(&self.user, now)?;
+        }
         let PreparedDefinition { plan, engine, bundle: (bundle, text) } = self.workflow;
         store.hold_hashed_bundle(*bundle, text);
         let run = engine.start_run(StartOptions {

@@ -19,7 +19,7 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
     },
     CommandGroup {
         title: "Serve workflows",
-        commands: &["serve", "mcp", "sync", "schedule", "hooks", "keys", "audit", "user"],
+        commands: &["serve", "mcp", "sync", "schedule", "hooks", "keys", "audit", "usage", "user"],
     },
     CommandGroup { title: "Maintain the installation", commands: &["models", "prune", "backup", "restore"] },
     CommandGroup { title: "Get help", commands: &["doctor", "explain", "completions"] },
@@ -120,6 +120,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("keys rotate", ["flowloom keys rotate ci", "flowloom keys rotate ci --overlap 1h --expires 90d"]),
     ("keys revoke", ["flowloom keys revoke KEY_ID", "flowloom keys revoke KEY_ID --data-dir /srv/flowloom"]),
     ("audit", ["flowloom audit", "flowloom audit --since 7d --user ann --json"]),
+    ("usage", ["flowloom usage", "flowloom usage --user ann --json"]),
     ("user", ["flowloom user set name=Ada city=London", "flowloom user show"]),
     (
         "user set",

@@ -217,6 +217,12 @@ pub(crate) enum Command {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
+    /// Show what a user has used of each quota
+    Usage {
+        /// The user
+        #[arg(long, value_name = "ID", default_value = "local")]
+        user: String,
+    },
     /// Explain an error code, or print the prompt of Markdown workflows
     Explain {
         /// Error code such as FL0105, or `prompt`

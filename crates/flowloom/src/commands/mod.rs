@@ -24,6 +24,7 @@ mod send;
 mod serve;
 mod sync;
 mod triggers;
+mod usage;
 mod user;
 
 use flowloom_app::runs::summary;
@@ -88,6 +89,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Backup { file } => maintenance::back_up_database(&global, &file),
         Command::Restore { file, replace } => maintenance::restore_database(&global, &file, replace),
         Command::Audit { since, user, limit } => audit::print_audit(&global, since.as_deref(), user, limit),
+        Command::Usage { user } => usage::print_usage(&global, &user).await,
         Command::Keys { command } => keys::manage_keys(&global, command).await,
         Command::Doctor { read_data } => doctor::run_doctor(&global, read_data).await,
         Command::Eval { command: EvalCommand::Author(arguments) } => eval::evaluate_author(&global, arguments).await,

@@ -18,10 +18,10 @@ use flowloom_core::effect::{PythonReply, PythonRequest};
 use flowloom_runtime::effects::{EffectContext, SandboxHost};
 use flowloom_runtime::fair::{FairPermit, FairSemaphore};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::Instant;
 
 use crate::config::{Protection, SandboxConfig};
 use crate::error::{SandboxError, UnavailableError};
+use crate::meter::ComputingTime;
 use error::MessageError;
 use interpreter::InterpreterPool;
 pub(crate) use launch::run_launcher;
@@ -60,6 +60,12 @@ impl<'a> BlockTurn<'a> {
             self.permit = Some(self.turns.acquire_permit(self.user).await);
         }
     }
+}
+
+/// The time that a block has, and the time that it has used. While it waits for its run, none is used.
+struct BlockTime<'a> {
+    limit: Duration,
+    time: ComputingTime<'a>,
 }
 
 /// Runs blocks.
@@ -118,7 +124,8 @@ impl BlockRunner {
             // Starting up does not count as the block's time. The block is in the pipe already, so it starts at once.
             process.wait_until_ready().await.map_err(UnavailableError::from)?;
         }
-        let done = self.serve_block(&mut process, host, limit, turn).await;
+        let time = ComputingTime::new(self.config.meter.as_deref(), &context.user);
+        let done = self.serve_block(&mut process, host, BlockTime { limit, time }, turn).await;
         // The next interpreter is started only after this one ends, because this may be the last block.
         drop(process);
         self.interpreters.refill_idle();
@@ -130,16 +137,19 @@ impl BlockRunner {
         &self,
         process: &mut BlockProcess,
         host: &dyn SandboxHost,
-        limit: Duration,
+        block_time: BlockTime<'_>,
         mut turn: BlockTurn<'_>,
     ) -> Result<PythonReply, SandboxError> {
         let bounds = &self.config.python;
-        let mut left = limit;
+        let BlockTime { limit, mut time } = block_time;
         let mut count = 0;
         let mut requests = FuturesUnordered::new();
         loop {
             let waits_for_itself = requests.is_empty();
-            let since = Instant::now();
+            let left = limit.saturating_sub(time.used());
+            if waits_for_itself {
+                time.start();
+            }
             let came = tokio::select! {
                 Some(answer) = requests.next(), if !waits_for_itself => {
                     let answer: Vec<u8> = answer;
@@ -152,9 +162,7 @@ impl BlockRunner {
                     return Err(SandboxError::BlockTimeExceeded { limit_ms: limit.as_millis() });
                 }
             };
-            if waits_for_itself {
-                left = left.saturating_sub(since.elapsed());
-            }
+            time.pause();
             match came {
                 None => {}
                 Some(ProcessMessage::Message(InterpreterMessage::Done(reply))) => return Ok(reply),

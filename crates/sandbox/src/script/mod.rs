@@ -28,6 +28,7 @@ use crate::config::{REAL_TIME_FACTOR, SandboxConfig};
 use crate::error::{SandboxError, UnavailableError};
 use crate::frame::{self, FrameReader, PLAIN_MARK};
 use crate::lock::raw::CPU_TIME_SIGNAL;
+use crate::meter::ComputingTime;
 use error::{ExceededLimit, WorkerError};
 use wire::{ScriptAnswer, ScriptSetup, SentExpression};
 pub(crate) use worker::run_worker;
@@ -85,7 +86,11 @@ impl WorkerPool {
             Some(worker) => worker,
             None => self.start_worker(user.clone()).await?,
         };
-        match self.answer_in_time(&mut worker, &question).await {
+        let mut time = ComputingTime::new(self.config.meter.as_deref(), user);
+        time.start();
+        let answer = self.answer_in_time(&mut worker, &question).await;
+        drop(time);
+        match answer {
             Some(ScriptAnswer::Value(text)) => {
                 self.return_worker(worker);
                 json::parse_value(&text).map(Some).map_err(SandboxError::ValueNotJson)

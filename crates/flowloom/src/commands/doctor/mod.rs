@@ -131,7 +131,7 @@ fn check_secrets(config: &Config) -> Vec<DoctorCheck> {
 
 /// Checks that untrusted code can run here, by starting some.
 async fn check_sandbox(config: &Config) -> Vec<DoctorCheck> {
-    let available = wiring::build_sandbox(config).check_availability().await;
+    let available = wiring::build_sandbox(config, None).check_availability().await;
     let row = |name: &str, result: Result<String, String>| match result {
         Ok(how) => passed_check(name, how, ""),
         Err(missing) => DoctorCheck { is_fine: false, ..passed_check(name, missing, "") },

@@ -26,3 +26,17 @@ create index audit_user on audit (user_id, number) where user_id is not null;
 create function refuse_audit_change() returns trigger language plpgsql as
     $$ begin raise exception 'the audit log is append-only'; end $$;
 create trigger audit_changed before update or delete on audit for each row execute function refuse_audit_change();
+
+-- What users with a daily quota use. Days are counted from the Unix epoch, in UTC.
+
+create table daily_usage (
+    user_id text collate "C" not null,
+    day bigint not null,
+    sandbox_ms bigint not null,
+    tokens bigint not null,
+    micro_usd bigint not null,
+    primary key (user_id, day)
+);
+
+-- The runs that count for the quota of concurrent runs.
+create index run_active on run (user_id) where status in ('queued', 'running') and parent is null;

@@ -1,0 +1,71 @@
+//! `[quotas]` of the configuration: how much each user may use.
+
+use std::collections::BTreeMap;
+
+use flowloom_store::{QUOTA_TABLE, Quota, QuotaLimits, Quotas};
+use serde::Deserialize;
+
+use super::error::{ConfigError, TableProblem};
+
+/// `[quotas]` and `[quotas.users.NAME]`: amounts by name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct QuotaSettings {
+    users: BTreeMap<String, BTreeMap<String, f64>>,
+    #[serde(flatten)]
+    every_user: BTreeMap<String, f64>,
+}
+
+impl QuotaSettings {
+    /// Fails with `ConfigInvalid` if a name is unknown or an amount is no amount.
+    pub(super) fn validate(self) -> Result<Quotas, ConfigError> {
+        let user = |(name, limits): (String, BTreeMap<String, f64>)| {
+            let limits = parse_limits(&format!("quotas.users.{name}"), &limits)?;
+            Ok((name, limits))
+        };
+        Ok(Quotas {
+            every_user: parse_limits("quotas", &self.every_user)?,
+            users: self.users.into_iter().map(user).collect::<Result<_, ConfigError>>()?,
+        })
+    }
+}
+
+fn parse_limits(table: &str, limits: &BTreeMap<String, f64>) -> Result<QuotaLimits, ConfigError> {
+    let limit = |(name, amount): (&String, &f64)| {
+        let expected = || QUOTA_TABLE.iter().map(|info| info.name).collect();
+        let quota = Quota::parse(name).ok_or_else(|| {
+            ConfigError::in_table(table, TableProblem::Quota { name: name.clone(), expected: expected() })
+        })?;
+        match amount.is_finite() && *amount >= 0.0 {
+            true => Ok((quota, quota.info().from_unit(*amount))),
+            false => Err(ConfigError::in_table(table, TableProblem::QuotaAmount { quota: quota.info().name })),
+        }
+    };
+    limits.iter().map(limit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Quotas, String> {
+        let settings: QuotaSettings = toml::from_str(text).expect("TOML");
+        settings.validate().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn quotas_are_read_for_every_user_and_for_single_ones() {
+        let text = "tokens_per_day = 1000\nusd_per_day = 0.5\n[users.ann]\ntokens_per_day = 5\n";
+        let quotas = parse(text).expect("valid");
+        let limits = ["ann", "bob"].map(|user| quotas.find_limit(user, Quota::Tokens));
+        assert_eq!(limits, [Some(5), Some(1000)]);
+        assert_eq!(quotas.find_limit("ann", Quota::Cost), Some(500_000));
+        assert_eq!(parse("").expect("valid"), Quotas::default());
+    }
+
+    #[test]
+    fn unknown_names_and_amounts_are_refused() {
+        assert!(parse("token_per_day = 1").is_err_and(|error| error.contains("tokens_per_day")));
+        assert!(parse("[users.ann]\nusd_per_day = -1").is_err_and(|error| error.contains("[quotas.users.ann]")));
+    }
+}

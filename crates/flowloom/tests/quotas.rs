@@ -1,0 +1,249 @@
+//! Quotas of users: what exceeds one is refused with what to do, and what is stored stays usable.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::http::{HttpAnswer, RunningServer};
+use support::{TestServer, Workspace, exit_code, stderr_text, two_calls_flow};
+
+const JSON_TYPE: &str = "Content-Type: application/json";
+
+/// Asserts that a quota refused a call, and returns the seconds of `Retry-After`.
+fn assert_refused(reply: &HttpAnswer, quota: &str) -> u64 {
+    assert_eq!((reply.status, reply.error_code()), (429, "FL1113".to_owned()), "{reply:?}");
+    assert!(reply.body.contains(quota), "{reply:?}");
+    let line = reply.head.lines().find_map(|line| line.strip_prefix("retry-after: ")).expect("a time");
+    line.trim().parse().expect("seconds")
+}
+
+fn start_hello(server: &RunningServer, user: &str) -> HttpAnswer {
+    let body = json!({"workflow": "hello", "inputs": "x", "user": user});
+    server.post("/api/v1/runs?wait=60", &body)
+}
+
+/// The row of a quota in `GET /api/v1/usage`.
+fn read_usage(server: &RunningServer, user: &str, quota: &str) -> Value {
+    let usage = server.get(&format!("/api/v1/usage?user={user}")).json();
+    let rows = usage["quotas"].as_array().expect("rows");
+    rows.iter().find(|row| row["name"] == quota).expect("the quota").clone()
+}
+
+/// A workspace whose flow `calls` waits at a slow server.
+fn slow_workspace(config: &str) -> (Workspace, TestServer) {
+    let slow = TestServer::start();
+    let egress = format!("[egress]\nallow = [\"{}\"]\n", slow.address);
+    let place = Workspace::new(&format!(
+        "{config}\ndefault_model = \"scripted:echo\"\n{egress}[quotas]\nconcurrent_runs = 1\n"
+    ));
+    place.write("calls.json", &two_calls_flow(&slow, "GET", "/slow"));
+    (place, slow)
+}
+
+fn check_concurrent_runs(config: &str, has_two_servers: bool) {
+    let (place, slow) = slow_workspace(config);
+    let first = RunningServer::start(&place, &[]);
+    let other = has_two_servers.then(|| RunningServer::start(&place, &[]));
+    let second = other.as_ref().unwrap_or(&first);
+    let start = |server: &RunningServer, user: &str| {
+        server.post("/api/v1/runs", &json!({"workflow": "calls", "inputs": {}, "user": user}))
+    };
+    let running = start(&first, "ann");
+    assert_eq!(running.status, 202, "{running:?}");
+    slow.wait_for_requests("/slow", 1);
+    assert_refused(&start(second, "ann"), "concurrent_runs");
+    let of_bob = start(second, "bob");
+    assert_eq!(of_bob.status, 202, "{of_bob:?}");
+    assert_eq!(read_usage(second, "ann", "concurrent_runs")["used"], 1.0);
+    slow.release_slow();
+    let id = running.json()["run_id"].as_str().expect("an id").to_owned();
+    // The run that had started ends as if there were no quota.
+    let events = first.stream(&format!("/api/v1/runs/{id}/events"), &[]).collect::<Vec<_>>().join("\n");
+    assert!(events.contains("succeeded"), "{events}");
+    assert_eq!(start(second, "ann").status, 202);
+}
+
+#[test]
+fn concurrent_runs_are_limited_on_sqlite() {
+    check_concurrent_runs("", false);
+}
+
+#[test]
+fn concurrent_runs_are_limited_for_all_servers_of_a_postgres() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    check_concurrent_runs(&format!("database = \"{}\"", database.url), true);
+}
+
+fn check_starts(config: &str) {
+    let place = Workspace::with_hello("");
+    let quotas = "[quotas]\nstarts_per_minute = 1\n[quotas.users.bob]\nstarts_per_minute = 2\n";
+    place.write("flowloom.toml", &format!("{config}\ndefault_model = \"scripted:echo\"\n{quotas}"));
+    let server = RunningServer::start(&place, &[]);
+    assert_eq!(start_hello(&server, "ann").status, 200);
+    let seconds = assert_refused(&start_hello(&server, "ann"), "starts_per_minute");
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    assert_eq!([start_hello(&server, "bob").status, start_hello(&server, "bob").status], [200, 200]);
+    assert_refused(&start_hello(&server, "bob"), "starts_per_minute");
+    // Every way to start a run is counted, and reading is not limited.
+    let refused = place.run(&["run", "hello.json", "--input", "hello.json", "--user", "ann"]);
+    assert!(exit_code(&refused) != 0 && stderr_text(&refused).contains("FL1113"), "{}", stderr_text(&refused));
+    assert_eq!(server.get("/api/v1/runs").json()["items"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn starts_are_limited_on_sqlite() {
+    check_starts("");
+}
+
+#[test]
+fn starts_are_limited_on_postgres() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    check_starts(&format!("database = \"{}\"", database.url));
+}
+
+#[test]
+fn stored_definitions_are_limited() {
+    let place = Workspace::with_hello("[quotas]\ndefinitions = 1\n");
+    let server = RunningServer::start(&place, &[]);
+    let put = |id: &str, description: &str| {
+        let body = json!({"id": id, "name": "n", "description": description, "steps": []}).to_string();
+        server.send_and_read("PUT", &format!("/api/v1/workflows/{id}?user=ann"), &[JSON_TYPE], &body)
+    };
+    assert_eq!(put("one", "a").status, 201);
+    assert_refused(&put("two", "a"), "definitions");
+    // What is stored can be changed, run and deleted.
+    assert_eq!(put("one", "b").status, 200);
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "one", "inputs": "x", "user": "ann"}));
+    assert_eq!(run.status, 200, "{run:?}");
+    assert_eq!(server.send_and_read("DELETE", "/api/v1/workflows/one?user=ann", &[], "").status, 204);
+    assert_eq!(put("two", "a").status, 201);
+}
+
+fn check_database_bytes(config: &str) {
+    let place = Workspace::with_hello("");
+    place.write(
+        "flowloom.toml",
+        &format!("{config}\ndefault_model = \"scripted:echo\"\n[quotas]\ndatabase_bytes = 100\n"),
+    );
+    let run = || place.run(&["run", "hello.json", "--input", "hello.json", "--user", "ann"]);
+    let first = run();
+    assert_eq!(exit_code(&first), 0, "{}", stderr_text(&first));
+    let said = stderr_text(&run());
+    assert!(said.contains("FL1113") && said.contains("database_bytes"), "{said}");
+    let server = RunningServer::start(&place, &[]);
+    assert!(assert_refused(&start_hello(&server, "ann"), "database_bytes") <= 60);
+    let put = server.send_and_read("PUT", "/api/v1/memory/ann/note", &[JSON_TYPE], "1");
+    assert_refused(&put, "database_bytes");
+    assert!(read_usage(&server, "ann", "database_bytes")["used"].as_f64() > Some(100.0));
+    let listed = server.get("/api/v1/runs").json();
+    let id = listed["items"][0]["run_id"].as_str().expect("an id");
+    assert_eq!(server.get(&format!("/api/v1/runs/{id}")).status, 200);
+    assert_eq!(start_hello(&server, "bob").status, 200);
+}
+
+#[test]
+fn the_size_of_a_users_data_is_limited_on_sqlite() {
+    check_database_bytes("");
+}
+
+#[test]
+fn the_size_of_a_users_data_is_limited_on_postgres() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    check_database_bytes(&format!("database = \"{}\"", database.url));
+}
+
+/// A workspace whose workflow `hello` calls a scripted model twice.
+fn two_calls_workspace(config: &str, quotas: &str) -> Workspace {
+    let place = Workspace::with_hello("");
+    place.write("flowloom.toml", &format!("{config}\ndefault_model = \"scripted:echo\"\n{quotas}"));
+    let step = |name: &str| {
+        json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail",
+            "promptTemplate": "Say {{input}}"})
+    };
+    let definition = json!({"id": "hello", "name": "hello", "description": "d", "steps": [step("s"), step("t")]});
+    place.write("hello.json", &definition.to_string());
+    place
+}
+
+fn check_tokens(config: &str) {
+    let place = two_calls_workspace(config, "[quotas.users.ann]\ntokens_per_day = 1\n");
+    let server = RunningServer::start(&place, &[]);
+    let run = start_hello(&server, "ann").json();
+    // The call that crosses the limit is completed, the next one is refused.
+    assert_eq!((&run["status"], &run["error"]["code"]), (&json!("failed"), &json!("FL1113")), "{run}");
+    assert!(run["error"].to_string().contains("tokens_per_day"), "{run}");
+    let usage = read_usage(&server, "ann", "tokens_per_day");
+    assert!(usage["used"].as_f64() > Some(1.0) && usage["resets_at"].is_u64(), "{usage}");
+    assert_eq!(start_hello(&server, "bob").json()["status"], "succeeded");
+    assert_eq!(read_usage(&server, "bob", "tokens_per_day")["used"], Value::Null);
+}
+
+#[test]
+fn tokens_per_day_are_limited_on_sqlite() {
+    check_tokens("");
+}
+
+#[test]
+fn tokens_per_day_are_limited_on_postgres() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    check_tokens(&format!("database = \"{}\"", database.url));
+}
+
+#[test]
+fn dollars_per_day_are_limited() {
+    let place = two_calls_workspace("", "[quotas]\nusd_per_day = 0\n");
+    let server = RunningServer::start(&place, &[]);
+    let run = start_hello(&server, "ann").json();
+    assert_eq!(run["error"]["code"], "FL1113", "{run}");
+    assert!(run["error"].to_string().contains("usd_per_day"), "{run}");
+    // A model without a known price cannot be bounded.
+    let config = "default_model = \"house:m\"\n[providers.house]\nbase_url = \"http://127.0.0.1:9/v1\"\n";
+    place.write("flowloom.toml", &format!("{config}[quotas]\nusd_per_day = 5\n"));
+    let output = place.run(&["run", "hello.json", "--input", "hello.json"]);
+    assert!(stderr_text(&output).contains("FL1112"), "{}", stderr_text(&output));
+}
+
+#[test]
+fn time_of_the_sandbox_is_limited() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n[quotas]\nsandbox_seconds_per_day = 0.001\n");
+    std::fs::create_dir(place.path("blocks")).expect("created");
+    let block = json!({"id": "count", "name": "count", "description": "Counts.", "category": "process",
+        "execution_type": "python", "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        "output_schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+        "source_code": "async def execute(inputs, context):\n    return {\"n\": sum(range(200000))}"});
+    place.write("blocks/count.json", &block.to_string());
+    let nodes = json!([{"id": "a", "block_id": "count", "inputs": {"n": 1}},
+        {"id": "b", "block_id": "count", "inputs": {"n": "{{a.n}}"}}]);
+    let pipeline = json!({"id": "p", "name": "p", "nodes": nodes, "edges": [{"from": "a", "to": "b"}]});
+    place.write("p.json", &pipeline.to_string());
+    let output = place.run(&["run", "p.json", "--user", "ann"]);
+    let said = stderr_text(&output);
+    if said.contains("FL1032") && std::env::var_os("FLOWLOOM_REQUIRE_SANDBOX").is_none() {
+        return;
+    }
+    assert!(exit_code(&output) != 0 && said.contains("FL1113") && said.contains("sandbox_seconds_per_day"), "{said}");
+}
+
+#[test]
+fn nothing_is_limited_by_default_and_usage_is_printed() {
+    let place = Workspace::with_hello("");
+    let (code, usage) = place.run_json(&["usage", "--user", "ann"]);
+    assert_eq!((code, &usage["user"]), (0, &json!("ann")));
+    let limited = usage["quotas"].as_array().into_iter().flatten().filter(|row| !row["limit"].is_null());
+    assert_eq!(limited.map(|row| row["name"].clone()).collect::<Vec<_>>(), ["memory_bytes"]);
+    let text = String::from_utf8_lossy(&place.run(&["usage"]).stdout).into_owned();
+    assert!(text.contains("tokens_per_day") && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    place.write("flowloom.toml", "[quotas]\ntokens = 5\n");
+    let wrong = stderr_text(&place.run(&["usage"]));
+    assert!(wrong.contains("FL1401") && wrong.contains("tokens_per_day"), "{wrong}");
+}
+
+#[test]
+fn a_key_sees_the_usage_of_its_user_only() {
+    let place = Workspace::with_hello("");
+    let made = place.run(&["keys", "create", "--name", "k", "--scopes", "read", "--user", "ann"]);
+    let key = format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim());
+    let server = RunningServer::start(&place, &[]);
+    let read = |path: &str| server.send_and_read("GET", path, &[&key], "");
+    assert_eq!(read("/api/v1/usage").json()["user"], "ann");
+    assert_eq!(read("/api/v1/usage?user=bob").status, 404);
+}

@@ -1,0 +1,266 @@
+//! Quotas: how much a user may use. [`QUOTA_TABLE`] says how each of them is measured in the database, so they hold for all
+//! servers that share it.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// Milliseconds of a day; days begin at midnight UTC.
+pub(crate) const DAY_MS: u64 = 86_400_000;
+
+/// Milliseconds of the window in which starts are counted.
+pub(crate) const MINUTE_MS: u64 = 60_000;
+
+/// Something of which a user may use only so much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Quota {
+    /// Runs at the same time. Runs that wait for a person and child runs do not count.
+    ConcurrentRuns,
+    /// Starts of runs within a minute.
+    StartsPerMinute,
+    /// Stored definitions.
+    Definitions,
+    /// Bytes of the user's runs, definitions and memory in the database.
+    DatabaseBytes,
+    /// Time that the sandbox computes, each day.
+    SandboxTime,
+    /// Tokens of model calls, each day.
+    Tokens,
+    /// Cost of model calls, each day.
+    Cost,
+}
+
+/// The time to which a measurement refers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaWindow {
+    /// Now.
+    Now,
+    /// The last minute.
+    Minute,
+    /// The present day in UTC.
+    Day,
+}
+
+/// The properties of a quota.
+pub struct QuotaInfo {
+    /// The quota.
+    pub quota: Quota,
+    /// Its name, in the configuration and in the API.
+    pub name: &'static str,
+    /// The unit of the configured number.
+    pub unit: &'static str,
+    /// The time to which it refers.
+    pub window: QuotaWindow,
+    /// How many of what is measured are one unit: milliseconds of a second, millionths of a dollar.
+    pub scale: u32,
+    /// What helps when it is used up.
+    advice: &'static str,
+    /// Measures what the user `$1` uses; `$2` is where the window begins: the id of a run, or the number of a day.
+    pub(crate) sql: &'static str,
+}
+
+/// Every quota. The daily ones are counted in `daily_usage`, the others follow from the other tables.
+pub const QUOTA_TABLE: [QuotaInfo; 7] = [
+    QuotaInfo {
+        quota: Quota::ConcurrentRuns,
+        name: "concurrent_runs",
+        unit: "runs",
+        window: QuotaWindow::Now,
+        scale: 1,
+        advice: "wait until a run ends, or cancel one",
+        // The index run_active has the same condition.
+        sql: "select count(*) from run where user_id = $1 and status in ('queued', 'running') and parent is null",
+    },
+    QuotaInfo {
+        quota: Quota::StartsPerMinute,
+        name: "starts_per_minute",
+        unit: "starts",
+        window: QuotaWindow::Minute,
+        scale: 1,
+        advice: "try again later",
+        // Ids begin with the time of the start.
+        sql: "select count(*) from run where user_id = $1 and id >= $2 and parent is null",
+    },
+    QuotaInfo {
+        quota: Quota::Definitions,
+        name: "definitions",
+        unit: "definitions",
+        window: QuotaWindow::Now,
+        scale: 1,
+        advice: "delete definitions",
+        sql: "select count(*) from definition where user_id = $1",
+    },
+    QuotaInfo {
+        quota: Quota::DatabaseBytes,
+        name: "database_bytes",
+        unit: "bytes",
+        window: QuotaWindow::Now,
+        scale: 1,
+        advice: "delete memory, or ask the operator to prune runs; the size is measured again after a minute",
+        sql: "select cast((select coalesce(sum(coalesce(octet_length(event.data), 0) \
+              + coalesce(octet_length(blob.content), 0) + octet_length(event.path) + 40), 0) \
+              from run join event on event.id >= run.number * 4294967296 and event.id < (run.number + 1) * 4294967296 \
+              left join blob on blob.hash = event.output where run.user_id = $1) \
+              + (select coalesce(sum(octet_length(content)), 0) from definition_version where user_id = $1) \
+              + (select coalesce(sum(octet_length(key) + octet_length(value)), 0) from memory where namespace = $1) \
+              as bigint)",
+    },
+    QuotaInfo {
+        quota: Quota::SandboxTime,
+        name: "sandbox_seconds_per_day",
+        unit: "seconds",
+        window: QuotaWindow::Day,
+        scale: 1_000,
+        advice: "continue after midnight UTC",
+        sql: "select cast(coalesce(sum(sandbox_ms), 0) as bigint) from daily_usage where user_id = $1 and day = $2",
+    },
+    QuotaInfo {
+        quota: Quota::Tokens,
+        name: "tokens_per_day",
+        unit: "tokens",
+        window: QuotaWindow::Day,
+        scale: 1,
+        advice: "continue after midnight UTC",
+        sql: "select cast(coalesce(sum(tokens), 0) as bigint) from daily_usage where user_id = $1 and day = $2",
+    },
+    QuotaInfo {
+        quota: Quota::Cost,
+        name: "usd_per_day",
+        unit: "dollars",
+        window: QuotaWindow::Day,
+        scale: 1_000_000,
+        advice: "continue after midnight UTC",
+        sql: "select cast(coalesce(sum(micro_usd), 0) as bigint) from daily_usage where user_id = $1 and day = $2",
+    },
+];
+
+impl Quota {
+    /// Its row of the table.
+    pub fn info(self) -> &'static QuotaInfo {
+        // The rows are in the order of the variants.
+        &QUOTA_TABLE[self as usize]
+    }
+
+    /// The quota with this name.
+    pub fn parse(name: &str) -> Option<Quota> {
+        QUOTA_TABLE.iter().find(|info| info.name == name).map(|info| info.quota)
+    }
+}
+
+impl QuotaInfo {
+    /// A measured amount in the unit of the quota.
+    pub fn to_unit(&self, amount: u64) -> f64 {
+        amount as f64 / f64::from(self.scale)
+    }
+
+    /// An amount of the configuration as it is measured.
+    pub fn from_unit(&self, amount: f64) -> u64 {
+        (amount * f64::from(self.scale)).round() as u64
+    }
+
+    /// When the window that contains `now` ends, in milliseconds since the Unix epoch; `None` if that depends on the user.
+    pub fn window_end(&self, now: u64) -> Option<u64> {
+        match self.window {
+            QuotaWindow::Now => None,
+            QuotaWindow::Minute => Some(now + MINUTE_MS),
+            QuotaWindow::Day => Some((now / DAY_MS + 1) * DAY_MS),
+        }
+    }
+}
+
+/// Limits by quota, as they are measured.
+pub type QuotaLimits = BTreeMap<Quota, u64>;
+
+/// The configured quotas. Nothing is limited by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quotas {
+    /// The limits of every user.
+    pub every_user: QuotaLimits,
+    /// Limits of single users, which replace those of every user.
+    pub users: HashMap<String, QuotaLimits>,
+}
+
+impl Quotas {
+    /// The limit of a user.
+    pub fn find_limit(&self, user: &str, quota: Quota) -> Option<u64> {
+        self.users.get(user).and_then(|own| own.get(&quota)).or_else(|| self.every_user.get(&quota)).copied()
+    }
+
+    /// Whether what a user uses each day is counted.
+    pub fn counts_days_of(&self, user: &str) -> bool {
+        let mut daily = QUOTA_TABLE.iter().filter(|info| info.window == QuotaWindow::Day);
+        daily.any(|info| self.find_limit(user, info.quota).is_some())
+    }
+
+    /// Whether any user has this quota.
+    pub fn is_limited(&self, quota: Quota) -> bool {
+        self.every_user.contains_key(&quota) || self.users.values().any(|own| own.contains_key(&quota))
+    }
+}
+
+/// A quota that is used up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaExceeded {
+    /// The user.
+    pub user: String,
+    /// The quota.
+    pub quota: Quota,
+    /// What is used.
+    pub used: u64,
+    /// What may be used.
+    pub limit: u64,
+    /// When more can be used, in milliseconds since the Unix epoch; `None` if that is not known.
+    pub until: Option<u64>,
+}
+
+impl std::fmt::Display for QuotaExceeded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let QuotaInfo { name, unit, advice, .. } = self.quota.info();
+        let [used, limit] = [self.used, self.limit].map(|amount| self.quota.info().to_unit(amount));
+        write!(f, "the user {} has used {used} of {limit} {unit} (quota {name}); {advice}", self.user)
+    }
+}
+
+/// What a user used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DailyUsage {
+    /// Time that the sandbox computed, in milliseconds.
+    pub sandbox_ms: u64,
+    /// Tokens of prompts and answers.
+    pub tokens: u64,
+    /// Cost of model calls, in millionths of a dollar.
+    pub micro_usd: u64,
+}
+
+/// Quotas that a start of a run may exceed.
+pub const START_QUOTAS: [Quota; 2] = [Quota::ConcurrentRuns, Quota::StartsPerMinute];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_quotas() {
+        for info in &QUOTA_TABLE {
+            assert_eq!(info.quota.info().name, info.name);
+            assert_eq!(Quota::parse(info.name), Some(info.quota));
+        }
+    }
+
+    #[test]
+    fn a_user_has_own_limits_before_those_of_every_user() {
+        let limits = |limit| QuotaLimits::from([(Quota::Tokens, limit)]);
+        let quotas = Quotas { every_user: limits(5), users: HashMap::from([("ann".to_owned(), limits(9))]) };
+        let found = ["ann", "bob"].map(|user| quotas.find_limit(user, Quota::Tokens));
+        assert_eq!(found, [Some(9), Some(5)]);
+        assert_eq!(quotas.find_limit("ann", Quota::Cost), None);
+        assert!(quotas.counts_days_of("bob") && !Quotas::default().counts_days_of("bob"));
+    }
+
+    #[test]
+    fn units_are_converted() {
+        assert_eq!(Quota::Cost.info().from_unit(0.25), 250_000);
+        let exceeded =
+            QuotaExceeded { user: "ann".into(), quota: Quota::SandboxTime, used: 2500, limit: 2000, until: None };
+        assert!(exceeded.to_string().contains("2.5 of 2 seconds (quota sandbox_seconds_per_day)"), "{exceeded}");
+        assert_eq!(Quota::Cost.info().window_end(DAY_MS + 5), Some(2 * DAY_MS));
+    }
+}

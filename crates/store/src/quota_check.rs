@@ -1,0 +1,71 @@
+//! Checks quotas on a connection, within the transaction of what a quota bounds.
+
+use flowloom_core::id::RunId;
+
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::StoreError;
+use crate::quota::{DAY_MS, MINUTE_MS, Quota, QuotaExceeded, QuotaInfo, QuotaWindow, Quotas, START_QUOTAS};
+
+/// Fails with `QuotaExceeded` if all is used.
+pub(crate) fn refuse_above(used: u64, limit: u64, exceeded: impl FnOnce() -> QuotaExceeded) -> Result<(), StoreError> {
+    if used < limit { Ok(()) } else { Err(StoreError::Quota(exceeded())) }
+}
+
+/// What a user uses of a quota.
+pub(crate) fn measure(db: &DbConnection, user: &str, quota: Quota, now: u64) -> Result<u64, StoreError> {
+    let QuotaInfo { sql, window, .. } = quota.info();
+    let read = |row: &DbRow<'_>| row.get_count(0);
+    let measured = match window {
+        QuotaWindow::Now => db.query_first(sql, params![user], read),
+        QuotaWindow::Minute => db.query_first(sql, params![user, &first_id_since(now).to_string()], read),
+        QuotaWindow::Day => db.query_first(sql, params![user, now / DAY_MS], read),
+    };
+    Ok(measured?.unwrap_or_default())
+}
+
+/// The lowest id of a run that was started within the last minute.
+fn first_id_since(now: u64) -> RunId {
+    RunId::new(now.saturating_sub(MINUTE_MS), [0; 10])
+}
+
+/// Fails with `QuotaExceeded` if a user has used up a quota.
+pub(crate) fn check_quota(db: &DbConnection, user: &str, quota: Quota, limit: u64, now: u64) -> Result<(), StoreError> {
+    let used = measure(db, user, quota, now)?;
+    if used < limit {
+        return Ok(());
+    }
+    let until = match quota.info().window {
+        QuotaWindow::Minute => oldest_start(db, user, now)?.map(|at| at + MINUTE_MS),
+        _ => quota.info().window_end(now),
+    };
+    Err(StoreError::Quota(QuotaExceeded { user: user.to_owned(), quota, used, limit, until }))
+}
+
+/// When the oldest run of the last minute was started.
+fn oldest_start(db: &DbConnection, user: &str, now: u64) -> Result<Option<u64>, StoreError> {
+    let sql = "select id from run where user_id = $1 and id >= $2 and parent is null order by id limit 1";
+    let id: Option<String> = db.query_first(sql, params![user, &first_id_since(now).to_string()], |row| row.get(0))?;
+    Ok(id.as_deref().and_then(RunId::parse).map(RunId::at_ms))
+}
+
+/// Checks the quotas of starts in the transaction that stores the start, so that servers cannot exceed them together.
+pub(crate) fn check_start(quotas: &Quotas, db: &DbConnection, user: &str, now: u64) -> Result<(), StoreError> {
+    let limits = START_QUOTAS.iter().filter_map(|quota| Some((*quota, quotas.find_limit(user, *quota)?)));
+    for (count, (quota, limit)) in limits.enumerate() {
+        if count == 0 {
+            db.serialize_changes("starts")?;
+        }
+        check_quota(db, user, quota, limit, now)?;
+    }
+    Ok(())
+}
+
+/// Fails with `QuotaExceeded` if a user has more definitions than the quota allows.
+pub(crate) fn check_definitions(quotas: &Quotas, db: &DbConnection, user: &str, now: u64) -> Result<(), StoreError> {
+    let quota = Quota::Definitions;
+    let Some(limit) = quotas.find_limit(user, quota) else { return Ok(()) };
+    let used = measure(db, user, quota, now)?;
+    let exceeded = || QuotaExceeded { user: user.to_owned(), quota, used: used - 1, limit, until: None };
+    // The new definitions are counted already.
+    refuse_above(used, limit.saturating_add(1), exceeded)
+}

@@ -1,0 +1,64 @@
+//! What users use of their quotas.
+
+use crate::db::{DbConnection, params};
+use crate::error::StoreError;
+use crate::quota::{DAY_MS, DailyUsage, Quota, QuotaExceeded, Quotas};
+use crate::quota_check::{check_quota, measure, refuse_above};
+use crate::size_cache::MeasuredSize;
+use crate::store::Store;
+
+impl Store {
+    /// The configured quotas.
+    pub fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    /// What a user uses of a quota at the time `now`, in milliseconds since the Unix epoch. The size of the user's data is
+    /// measured at most once a minute.
+    pub fn measure_usage(&self, user: &str, quota: Quota, now: u64) -> Result<u64, StoreError> {
+        match quota {
+            Quota::DatabaseBytes => Ok(self.measure_size(user, now)?.bytes),
+            _ => self.read_with(|db| measure(db, user, quota, now)),
+        }
+    }
+
+    fn measure_size(&self, user: &str, now: u64) -> Result<MeasuredSize, StoreError> {
+        let measured = || self.read_with(|db| measure(db, user, Quota::DatabaseBytes, now));
+        self.sizes.get_or_measure(user, now, measured)
+    }
+
+    /// Fails with `QuotaExceeded` if a user has used up one of these quotas. Quotas that are not set cost nothing.
+    pub fn check_quotas(&self, user: &str, quotas: &[Quota], now: u64) -> Result<(), StoreError> {
+        let limits = quotas.iter().filter_map(|quota| Some((*quota, self.quotas.find_limit(user, *quota)?)));
+        for (quota, limit) in limits {
+            self.read_with(|db| check_quota(db, user, quota, limit, now))?;
+        }
+        Ok(())
+    }
+
+    /// Fails with `QuotaExceeded` if a user's data has reached its quota.
+    pub fn check_database_quota(&self, user: &str, now: u64) -> Result<(), StoreError> {
+        let quota = Quota::DatabaseBytes;
+        let Some(limit) = self.quotas.find_limit(user, quota) else { return Ok(()) };
+        let MeasuredSize { bytes: used, until } = self.measure_size(user, now)?;
+        refuse_above(used, limit, || QuotaExceeded { user: user.to_owned(), quota, used, limit, until: Some(until) })
+    }
+
+    /// Adds to what a user used on the day of `now`, if that is counted. Nobody waits for it: it is committed before what
+    /// is written later.
+    pub fn add_daily_usage(&self, user: &str, used: DailyUsage, now: u64) {
+        if !self.quotas.counts_days_of(user) {
+            return;
+        }
+        let user = user.to_owned();
+        let add = move |connection: &DbConnection| {
+            let sql = "insert into daily_usage (user_id, day, sandbox_ms, tokens, micro_usd) values ($1, $2, $3, $4, $5) \
+                       on conflict (user_id, day) do update set sandbox_ms = daily_usage.sandbox_ms + excluded.sandbox_ms, \
+                       tokens = daily_usage.tokens + excluded.tokens, \
+                       micro_usd = daily_usage.micro_usd + excluded.micro_usd";
+            let DailyUsage { sandbox_ms, tokens, micro_usd } = used;
+            connection.execute_unchecked(sql, params![&user, now / DAY_MS, sandbox_ms, tokens, micro_usd])
+        };
+        drop(self.writer.submit_job(Box::new(add)));
+    }
+}
