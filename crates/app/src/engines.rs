@@ -10,10 +10,9 @@ use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan, flow_function_id};
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
-use flowloom_models::Models;
 use flowloom_models_local::LocalEngine;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Clock as _, Effects};
+use flowloom_runtime::effects::{Clock as _, Effects, Model};
 use flowloom_runtime::journal::Journal;
 use flowloom_runtime::{Engine, RunError};
 use flowloom_sandbox::Sandbox;
@@ -88,13 +87,12 @@ impl App {
     /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is
     /// misconfigured.
     pub fn build_engine(&self, bundle: &Bundle) -> Result<Engine, AppError> {
-        let models = Arc::new(self.build_models(bundle));
+        let models = self.build_models(bundle);
         let client = Arc::new(HttpClient::new(
             build_egress_policy(&self.config)?,
             Arc::new(EnvironmentSecrets::new(&self.config)),
             HttpLimits::default(),
         ));
-        let model = meter_model(models.clone(), &self.store);
         let host = Arc::new(WorkflowHost::new(self.store.clone(), bundle.clone()));
         let author = self.build_author(bundle, &models);
         let registry = Arc::new(self.build_registry(bundle, &client, &host, author)?);
@@ -103,7 +101,7 @@ impl App {
         let redactor = self.redactor.get_or_init(|| Arc::new(build_redactor(&self.config))).clone();
         let over = move |functions: Arc<FunctionRegistry>, bundle: &Bundle| {
             let code = scope_to_bundle(sandbox.clone(), bundle);
-            let (model, http, scraper) = (model.clone(), client.clone(), scraper.clone());
+            let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
             let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
             let redactor = redactor.clone();
             let engine = Engine::new(effects, store.clone()).with_definition(bundle.definition_identity());
@@ -116,9 +114,12 @@ impl App {
         Ok(engine)
     }
 
-    /// Builds the models of a bundle. All bundles share one engine for local models.
-    pub fn build_models(&self, bundle: &Bundle) -> Models {
-        build_models(&self.config, bundle.model.clone(), &bundle.aliases, self.local_engine.clone())
+    /// Builds the models of a bundle, whose calls count for the quotas of users. All bundles share one engine for local
+    /// models.
+    pub fn build_models(&self, bundle: &Bundle) -> Arc<dyn Model> {
+        let local = self.local_engine.clone();
+        let models = build_models(&self.config, bundle.model.clone(), &bundle.aliases, local);
+        meter_model(Arc::new(models), &self.store)
     }
 
     /// A plan that was compiled from a bundle, ready to be run.
@@ -127,7 +128,7 @@ impl App {
     }
 
     /// Builds the context of the authoring functions, which create pipelines from goals.
-    pub fn build_author(&self, bundle: &Bundle, models: &Arc<Models>) -> AuthoringEnv {
+    pub fn build_author(&self, bundle: &Bundle, models: &Arc<dyn Model>) -> AuthoringEnv {
         AuthoringEnv {
             store: self.store.clone(),
             models: models.clone(),

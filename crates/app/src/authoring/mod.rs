@@ -15,9 +15,8 @@ use std::sync::Arc;
 use flowloom_author::dry_run::DryRunner;
 use flowloom_core::limits::Limits;
 use flowloom_formats::Sources;
-use flowloom_models::Models;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::CodeRunner;
+use flowloom_runtime::effects::{CodeRunner, Model};
 use flowloom_store::Store;
 
 use crate::blocks::BlockRegistry;
@@ -60,7 +59,7 @@ pub struct AuthoringEnv {
     /// Where blocks and pipelines are stored.
     pub store: Arc<Store>,
     /// The models that the stages ask.
-    pub models: Arc<Models>,
+    pub models: Arc<dyn Model>,
     /// The sandbox in which blocks are tried.
     pub code: Arc<dyn CodeRunner>,
     /// The block registry.

@@ -9,7 +9,7 @@ use flowloom_core::chat::{GenerateOptions, Message, Role};
 use flowloom_core::effect::{CallRequest, GenerateRequest, Payload, Purpose, Request};
 use flowloom_core::error::StepFailure;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::{ChildEffects, EffectFuture, Model as _};
+use flowloom_runtime::effects::{ChildEffects, EffectFuture};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

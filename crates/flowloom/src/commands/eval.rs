@@ -4,7 +4,6 @@
 //! pages, search results and memory of its task, and without access to anything else.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use flowloom_app::authoring::{AuthoringJob, AuthoringOptions, BuiltInWorkflow, dry_run_definition, to_value};
@@ -117,7 +116,7 @@ fn authoring_error(outcome: &RunOutcome) -> Option<StepFailure> {
 /// Runs the new pipeline as a dry run with the task's data.
 async fn run_pipeline(app: &App, case: &Task, made: &Value) -> Result<DryRun, StepFailure> {
     let bundle = app.build_built_in_bundle(BuiltInWorkflow::Planner)?;
-    let models = Arc::new(app.build_models(&bundle));
+    let models = app.build_models(&bundle);
     let limits = authoring_limits(&app.config)?;
     let block_model = app.config.author.block_model.as_deref();
     let dry_runner = app.build_author(&bundle, &models).build_dry_runner(block_model, limits, SHARED_USER);
