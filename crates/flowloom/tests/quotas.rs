@@ -59,7 +59,9 @@ fn check_concurrent_runs(config: &str, has_two_servers: bool) {
     // The run that had started ends as if there were no quota.
     let events = first.stream(&format!("/api/v1/runs/{id}/events"), &[]).collect::<Vec<_>>().join("\n");
     assert!(events.contains("succeeded"), "{events}");
-    assert_eq!(start(second, "ann").status, 202);
+    // It may have ended before the reply.
+    let next = start(second, "ann");
+    assert!([200, 202].contains(&next.status), "{next:?}");
 }
 
 #[test]

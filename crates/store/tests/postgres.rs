@@ -84,6 +84,22 @@ fn servers_that_start_together_make_the_tables_once() {
 }
 
 #[test]
+fn the_audit_log_is_append_only() {
+    let Some(place) = TestDatabase::on_postgres() else { return };
+    drop(place.open());
+    let database = place.postgres.as_ref().expect("a database");
+    database.run_sql("insert into audit (at, source, action, object, result) values (1, 's', 'a', 'o', 'r')");
+    for sql in ["update audit set object = 'x'", "delete from audit"] {
+        // Fails unless the statement is refused for this reason.
+        database.run_sql(&format!(
+            "do $$ begin {sql}; raise exception 'it was changed'; exception when others then \
+             if sqlerrm not like '%append-only%' then raise; end if; end $$"
+        ));
+    }
+    assert_eq!(database.query_texts("select object from audit"), ["o"]);
+}
+
+#[test]
 fn a_server_that_cannot_be_used_is_refused_without_a_secret() {
     assert_eq!(refusal_of("postgres://ann:s3cret@127.0.0.1:1/flows"), (Code::StoreUnreachable, false));
     let Some(place) = TestDatabase::on_postgres() else { return };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_runtime::journal::Journal;
-use flowloom_store::{BlockQuery, Durability, Store};
+use flowloom_store::{Actor, AuditFilter, BlockQuery, Durability, KeyRow, Store};
 
 use support::{append_records, created_event, finished_event, new_record, run_id};
 
@@ -54,6 +54,19 @@ fn blocks_of_a_database_from_before_the_search_are_found_after_it_is_opened() {
     let query = BlockQuery { user: "ann", words: "fetch", vector: None, limit: 5 };
     let found = open_store(folder.path()).search_blocks(query).expect("readable");
     assert_eq!(found.iter().map(|found| &*found.id).collect::<Vec<_>>(), ["x"]);
+}
+
+#[tokio::test]
+async fn the_audit_log_is_append_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open_store(folder.path());
+    store.put_key(KeyRow { id: "k".into(), ..KeyRow::default() }, &Actor::command_line()).await.expect("stored");
+    let connection = rusqlite::Connection::open(folder.path().join("flowloom.db")).expect("it opens");
+    for sql in ["update audit set key_name = 'x'", "delete from audit"] {
+        let refused = connection.execute(sql, []).expect_err("the log stays as it is");
+        assert!(refused.to_string().contains("append-only"), "{refused}");
+    }
+    assert_eq!(store.list_audit(&AuditFilter { limit: 9, ..AuditFilter::default() }).expect("readable").len(), 1);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
-use flowloom_store::{Database, Durability, Store, StoreSettings};
+use flowloom_store::{Database, Durability, Quotas, Store, StoreSettings};
 
 /// Runs each of these tests on SQLite and on Postgres.
 #[allow(unused_macros)]
@@ -64,6 +64,13 @@ impl TestDatabase {
     /// Opens the database as another process would.
     pub(crate) fn open(&self) -> Arc<Store> {
         self.open_at(self.postgres.as_ref().map(|postgres| postgres.url.as_str()), Durability::Normal)
+    }
+
+    /// Opens the database as another process with quotas would.
+    pub(crate) fn open_with_quotas(&self, quotas: Quotas) -> Arc<Store> {
+        let database = self.postgres.as_ref().map(|postgres| Database::parse(&postgres.url).expect("an address"));
+        let settings = StoreSettings::for_folder(self.folder.path(), Durability::Normal);
+        Store::open_with(&StoreSettings { database, lease: self.lease, quotas, ..settings }).expect("it opens")
     }
 
     pub(crate) fn open_at(&self, url: Option<&str>, durability: Durability) -> Arc<Store> {
