@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use support::http::RunningServer;
 use support::{Workspace, exit_code, stderr_text};
 
+/// A name that does not fit into a line.
+const KEY_NAME: &str = "the key of ann, who writes workflows for the department of long names and titles";
 const JSON_TYPE: &str = "Content-Type: application/json";
 
 fn create_key(place: &Workspace, arguments: &[&str]) -> String {
@@ -37,7 +39,7 @@ fn list_entries(place: &Workspace, arguments: &[&str]) -> Value {
 #[test]
 fn changes_are_recorded_with_who_made_them() {
     let place = Workspace::with_hello("");
-    let ann = create_key(&place, &["--name", "ann's key", "--scopes", "read,run,write", "--user", "ann"]);
+    let ann = create_key(&place, &["--name", KEY_NAME, "--scopes", "read,run,write", "--user", "ann"]);
     let server = RunningServer::start(&place, &[]);
     let call = |method: &str, path: &str, body: &str| {
         let headers: &[&str] = if body.is_empty() { &[&ann] } else { &[&ann, JSON_TYPE] };
@@ -65,7 +67,7 @@ fn changes_are_recorded_with_who_made_them() {
     assert_eq!(found[0][0], "key.create");
     assert_eq!(found[1..], expected.map(|row| row.map(str::to_owned)), "{entries}");
     let deleted = &entries[2]["by"];
-    assert_eq!((&deleted["key_name"], &deleted["user"]), (&json!("ann's key"), &json!("ann")));
+    assert_eq!((&deleted["key_name"], &deleted["user"]), (&json!(KEY_NAME), &json!("ann")));
     // A run that writes memory is no person.
     assert!(!entries.to_string().contains("CANARY") && !entries.to_string().contains("fl_"), "{entries}");
     let printed = place.run(&["audit", "--since", "1h", "--limit", "3"]);

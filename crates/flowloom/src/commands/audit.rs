@@ -12,8 +12,8 @@ use crate::cli::Global;
 use crate::failure::CommandResult;
 use crate::terminal::report::truncate_line;
 
-/// Width of a line, in characters.
-const LINE_CHARS: usize = 80;
+/// Characters of a line that are shown; a longer one has an ellipsis after them.
+const LINE_CHARS: usize = 79;
 
 pub(crate) fn print_audit(global: &Global, since: Option<&str>, user: Option<String>, limit: u32) -> CommandResult {
     let since = since.map(|time| parse_time_before(time, SystemClock.now_ms())).transpose()?.unwrap_or_default();
