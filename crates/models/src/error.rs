@@ -110,6 +110,15 @@ pub enum ResolveError {
         /// The model, as `provider:model`.
         model: String,
     },
+    /// A definition names a file as its model.
+    #[error(
+        "a definition cannot name a file as its model: {model}; name the file in the configuration, as default_model or \
+         as the target of a name in [models.alias]"
+    )]
+    FileNamed {
+        /// The model, as `provider:model`.
+        model: String,
+    },
     /// The scripted model has no file.
     #[error("`scripted:` needs a file; write scripted:PATH")]
     NoScriptPath,
@@ -235,6 +244,7 @@ impl ResolveError {
             | ResolveError::UnknownProvider { .. }
             | ResolveError::NoProviderInName { .. }
             | ResolveError::CannotEmbed { .. }
+            | ResolveError::FileNamed { .. }
             | ResolveError::NoScriptPath => Code::ModelUnknown,
             ResolveError::KeyMissing { .. } => Code::ModelKeyMissing,
             ResolveError::InvalidBaseUrl { .. } => Code::ConfigInvalid,

@@ -21,10 +21,25 @@ pub(crate) fn choose_model(
         return complete_name(settings, target);
     }
     match wanted {
-        Some(name) => complete_name(settings, name),
+        Some(name) => check_no_file(settings, named, complete_name(settings, name)?),
         None if local.find_file(LOCAL_MODEL).is_ok() => Ok(format!("local:{}", LOCAL_MODEL)),
         None => Err(ResolveError::NoModelChosen),
     }
+}
+
+/// Refuses a model that a definition names and that is a file. Definitions may come from tenants, and every file that
+/// the server can read would answer. The configuration may name a file: as the default, or as the target of an alias.
+fn check_no_file(settings: &ModelSettings, named: Option<&str>, model: String) -> Result<String, ResolveError> {
+    let is_file = match model.split_once(':') {
+        Some(("scripted", name)) => !matches!(name, "" | "echo"),
+        Some(("local", name)) => name.contains(['/', '\\']) || name.ends_with(".gguf"),
+        _ => false,
+    };
+    let is_default = || settings.default.as_deref().and_then(|name| complete_name(settings, name).ok());
+    if named.is_some() && is_file && is_default().as_ref() != Some(&model) {
+        return Err(ResolveError::FileNamed { model });
+    }
+    Ok(model)
 }
 
 /// The target of the alias for `wanted`. Its exact text takes precedence over the same model written differently, and

@@ -82,14 +82,27 @@ fn what_cannot_be_chosen_says_why() {
         (Some("openai:"), Code::ModelUnknown, "names no model"),
         (Some("groq:llama"), Code::ModelKeyMissing, "GROQ_API_KEY"),
         (Some("local:smollm2-135m"), Code::ModelFileMissing, "flowloom models pull"),
-        (Some("local:/no/such.gguf"), Code::ModelFileMissing, "/no/such.gguf"),
-        (Some("scripted:/no/such.json"), Code::ModelFailed, "/no/such.json"),
+        (Some("local:/no/such.gguf"), Code::ModelUnknown, "[models.alias]"),
+        (Some("local:../x"), Code::ModelUnknown, "[models.alias]"),
+        (Some("scripted:/no/such.json"), Code::ModelUnknown, "[models.alias]"),
+        (Some(" scripted: x.json"), Code::ModelUnknown, "[models.alias]"),
         (Some("scripted:"), Code::ModelUnknown, "scripted:PATH"),
     ];
     for (named, code, part) in table {
         let error = resolve_model(None, &[], *named).unwrap_err();
         assert_eq!(error.code, *code, "{named:?}: {}", error.message);
         assert!(error.message.contains(part), "{named:?}: {}", error.message);
+    }
+    // The configuration may name files, and then a definition may use the same name.
+    let script = "scripted:/no/such.json";
+    for (default, aliases, named) in [
+        (Some(script), &[][..], None),
+        (Some(script), &[], Some(script)),
+        (None, &[("said", script)], Some("said")),
+        (None, &[(script, script)], Some(script)),
+    ] {
+        let error = resolve_model(default, aliases, named).unwrap_err();
+        assert!(error.code == Code::ModelFailed && error.message.contains("/no/such.json"), "{}", error.message);
     }
     let none = resolve_model(None, &[], None).unwrap_err().message;
     assert!(none.contains("default_model") && none.contains("flowloom models pull"), "{none}");
