@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::extract::{FromRequestParts as _, MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
@@ -87,6 +87,7 @@ fn add_security_headers(answer: &mut HeaderMap) {
 fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<(), Problem> {
     let headers = &request.headers;
     reject_repeated_headers(headers)?;
+    reject_null_characters(&request.uri)?;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     // An authority in the request line takes precedence over the Host header.
     let host = request.uri.authority().map(|host| host.as_str()).or_else(|| text(header::HOST)).unwrap_or_default();
@@ -117,6 +118,16 @@ fn reject_repeated_headers(headers: &HeaderMap) -> Result<(), Problem> {
         Some(name) => Err(Problem::new(Code::RequestInvalid, format!("the header {name} is given more than once"))
             .with_status(StatusCode::BAD_REQUEST)),
         None => Ok(()),
+    }
+}
+
+/// Rejects addresses with a null character: no id contains one, and Postgres cannot search for one.
+fn reject_null_characters(uri: &Uri) -> Result<(), Problem> {
+    let has_null = uri.path().contains("%00") || uri.query().is_some_and(|query| query.contains("%00"));
+    match has_null {
+        true => Err(Problem::new(Code::RequestInvalid, "the address contains a null character (%00)")
+            .with_status(StatusCode::BAD_REQUEST)),
+        false => Ok(()),
     }
 }
 

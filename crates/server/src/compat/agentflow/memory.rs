@@ -171,6 +171,9 @@ async fn write_keys(
     if writes.iter().any(|write| write.key.len() > MAX_KEY_BYTES) {
         return Err(Problem::new(Code::RequestInvalid, format!("a key may have at most {MAX_KEY_BYTES} bytes")));
     }
+    if writes.iter().any(|write| write.key.contains('\0')) {
+        return Err(Problem::new(Code::RequestInvalid, "a key cannot contain a null character"));
+    }
     let user = resolve_user(caller, named)?;
     let mut usage = MemoryUsage::of_memories(&server.app.store.read_memories(&user).await?);
     usage.add_writes(&writes, server.app.config.limits.memory_bytes).map_err(AppError::from)?;
