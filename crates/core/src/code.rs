@@ -51,6 +51,7 @@ codes! {
     CompileStopped = 118 "checking the definition took too long";
     TooLarge = 119 "the definition would become too large";
     SecretUnbound = 120 "a secret is bound to no host";
+    UntrustedTool = 121 "untrusted text meets a tool that changes something";
     UnknownBlock = 201 "unknown block type";
     UnknownVariable = 202 "a reference names a variable that nothing sets";
     LateVariable = 203 "a variable is used before it is set";

@@ -4,6 +4,7 @@ pub mod bundle;
 pub mod catalog;
 pub mod error;
 pub mod folder;
+mod injection_check;
 mod secret_check;
 pub mod source;
 pub mod sources;

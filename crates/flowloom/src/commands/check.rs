@@ -27,7 +27,10 @@ pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> Comman
             }
         }
     }
-    sources.iter_mut().for_each(|source| source.add_secret_warnings(&config, None));
+    for source in &mut sources {
+        source.add_secret_warnings(&config, None);
+        source.add_injection_warnings(&config);
+    }
     let style = if global.json { ReportStyle::Json } else { arguments.report };
     match style {
         ReportStyle::Human => print_report(&sources),

@@ -50,6 +50,7 @@ pub(crate) async fn check_definition(
         let mut checked = stored::compile_for_user(&server.app.store, &loader, &user, &content)?;
         let tenant = Some(user.as_str()).filter(|user| *user != SHARED_USER);
         checked.source.add_secret_warnings(&server.app.config, tenant);
+        checked.source.add_injection_warnings(&server.app.config);
         Ok::<_, AppError>(CheckResult {
             format: checked.source.compiled.format.map(|format| format.to_string()),
             is_refused: checked.source.is_refused(),

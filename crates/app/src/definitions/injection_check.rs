@@ -1,0 +1,179 @@
+//! Warnings about prompt injection: a model reads text of strangers, and may call a tool that changes something without
+//! asking a person.
+
+use std::collections::BTreeSet;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::plan::{
+    AgentTool, BlockCode, Composite, EffectClass, Leaf, MemoryOperation, Plan, StepKind, ToolEffect,
+};
+
+use super::source::LoadedDefinition;
+use crate::config::mcp::McpSettings;
+use crate::config::{Config, FunctionSettings};
+
+/// Built-in functions whose result contains text of strangers.
+const READING_FUNCTIONS: [&str; 4] = ["tool::web_fetch", "tool::web_search", "tool::http_request", "tool::file_read"];
+
+/// Built-in functions that change something.
+const CHANGING_FUNCTIONS: [&str; 5] =
+    ["tool::http_request", "tool::file_write", "workflow::create", "workflow::run", "notify::push"];
+
+impl LoadedDefinition {
+    /// Adds warnings about tools that change something and need no approval, if the models of the definition read text of
+    /// strangers; one for each tool.
+    pub fn add_injection_warnings(&mut self, config: &Config) {
+        let warnings = self.compiled.plan.as_ref().map(|plan| check_injection(config, plan, self));
+        self.compiled.diagnostics.extend(warnings.into_iter().flatten());
+    }
+}
+
+fn check_injection(config: &Config, plan: &Plan, source: &LoadedDefinition) -> Vec<Diagnostic> {
+    let tools = collect_tools(plan);
+    let Some(origin) = find_untrusted_text(config, plan, &tools) else { return Vec::new() };
+    let changing = tools.iter().filter(|tool| !tool.needs_approval && changes_something(config, tool));
+    let names: BTreeSet<String> = changing.map(|tool| tool_name(tool)).collect();
+    names.iter().map(|name| warn_about(source, name, &origin)).collect()
+}
+
+fn warn_about(source: &LoadedDefinition, tool: &str, origin: &str) -> Diagnostic {
+    let text = std::str::from_utf8(source.bytes()).unwrap_or_default();
+    let span = text.find(tool).map_or_else(Span::default, |start| Span { start, length: tool.len() });
+    let message = format!(
+        "a model that reads text of strangers ({origin}) can be talked into calling {tool}, which changes something \
+         without approval"
+    );
+    Diagnostic::new_warning(Code::UntrustedTool, source.name(), span, message)
+        .with_help("let a person approve each call with `needs_approval` or `needsApproval`, or do not offer the tool")
+}
+
+fn collect_tools(plan: &Plan) -> Vec<&AgentTool> {
+    let mut tools = Vec::new();
+    plan.root.visit(&mut |step| match &step.kind {
+        StepKind::Composite(Composite::Agent(agent)) => tools.extend(&agent.tools),
+        StepKind::Composite(Composite::Tools(calls)) => tools.extend(&calls.tools),
+        _ => {}
+    });
+    tools
+}
+
+/// What brings text of strangers to the models of a plan: a step or a tool. A question to the user does not.
+fn find_untrusted_text(config: &Config, plan: &Plan, tools: &[&AgentTool]) -> Option<String> {
+    let mut found = None;
+    plan.root.visit(&mut |step| {
+        let origin = match &step.kind {
+            StepKind::Leaf(Leaf::Http(_)) => Some("a reply to a request".to_owned()),
+            StepKind::Leaf(Leaf::Scrape(_)) => Some("a web page".to_owned()),
+            StepKind::Leaf(Leaf::Call(call)) if reads_text(config, &call.function) => Some(call.function.to_string()),
+            StepKind::Leaf(Leaf::Memory(memory)) if memory.operation == MemoryOperation::Get => {
+                Some("the memory".to_owned())
+            }
+            StepKind::Leaf(Leaf::Block(block)) if !matches!(block.code, BlockCode::Prompt { .. }) => {
+                Some("a block of code".to_owned())
+            }
+            _ => None,
+        };
+        found = found.take().or(origin);
+    });
+    let reading = tools.iter().find(|tool| match &tool.effect {
+        ToolEffect::Function(id) => reads_text(config, id),
+        ToolEffect::Http(_) => true,
+        ToolEffect::Flow(_) | ToolEffect::Client => false,
+    });
+    found.or_else(|| reading.map(|tool| tool_name(tool)))
+}
+
+/// Whether the result of a function contains text of strangers.
+fn reads_text(config: &Config, id: &str) -> bool {
+    READING_FUNCTIONS.contains(&id)
+        || config.functions.get(id).is_some_and(|function| function.url.is_some())
+        || find_server(config, id).is_some()
+}
+
+/// Whether a call of a tool changes something, as far as the configuration says. A function that may be called again
+/// after a crash is expected to do no harm.
+fn changes_something(config: &Config, tool: &AgentTool) -> bool {
+    let id = match &tool.effect {
+        ToolEffect::Function(id) => id,
+        ToolEffect::Http(_) => return true,
+        ToolEffect::Flow(_) | ToolEffect::Client => return false,
+    };
+    if let Some(function) = config.functions.get(&**id) {
+        return function.effect != Some(EffectClass::AtLeastOnce) && !is_read(function);
+    }
+    match find_server(config, id) {
+        Some((server, name)) => server.effects.get(name).or(server.effect.as_ref()) != Some(&EffectClass::AtLeastOnce),
+        None => CHANGING_FUNCTIONS.contains(&&**id),
+    }
+}
+
+fn is_read(function: &FunctionSettings) -> bool {
+    let method = function.method.as_deref().unwrap_or("POST").to_ascii_uppercase();
+    function.url.is_some() && matches!(method.as_str(), "GET" | "HEAD")
+}
+
+/// The MCP server of a function, and the name of its tool.
+fn find_server<'a>(config: &'a Config, id: &'a str) -> Option<(&'a McpSettings, &'a str)> {
+    let (server, tool) = id.split_once("::")?;
+    Some((config.mcp.get(server)?, tool))
+}
+
+/// The name of a tool as the definition most likely writes it.
+fn tool_name(tool: &AgentTool) -> String {
+    match &tool.effect {
+        ToolEffect::Function(id) => id.to_string(),
+        ToolEffect::Flow(_) | ToolEffect::Http(_) | ToolEffect::Client => tool.declaration.name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Overrides;
+    use crate::definitions::source::Loader;
+
+    const CONFIG: &str = "\
+[functions.\"shop::order\"]\nurl = \"https://shop.example/order\"\n\
+[functions.\"shop::find\"]\nurl = \"https://shop.example/find\"\nmethod = \"GET\"\n\
+[functions.\"shop::cancel\"]\nurl = \"https://shop.example/cancel\"\nneeds_approval = true\n\
+[mcp.desk]\ncommand = \"desk\"\n[mcp.desk.effects]\nlist = \"at_least_once\"\n";
+
+    fn check_tools(tools: &str) -> Vec<String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("flowloom.toml");
+        std::fs::write(&file, CONFIG).expect("written");
+        let config = Config::load(Overrides { file: Some(file), ..Overrides::default() }).expect("the configuration");
+        let text = format!("{{\"agentId\": \"a\", \"systemPrompt\": \"x\", \"tools\": {tools}}}");
+        let files = [("a.json".to_owned(), text.into_bytes())].into();
+        let mut source = Loader::new(&config).compile_files("a.json", files);
+        assert!(source.compiled.plan.is_some(), "{:?}", source.compiled.diagnostics);
+        source.add_injection_warnings(&config);
+        let warnings = source.compiled.diagnostics.into_iter();
+        let warnings = warnings.filter(|warning| warning.code == Code::UntrustedTool && warning.span.length > 0);
+        warnings.map(|warning| warning.message).collect()
+    }
+
+    #[test]
+    fn untrusted_text_and_a_changing_tool_are_a_warning() {
+        for (tools, changing) in [
+            (["shop::find", "shop::order"], "shop::order"),
+            (["tool::web_fetch", "tool::file_write"], "tool::file_write"),
+            (["tool::web_search", "desk::send"], "desk::send"),
+            (["desk::list", "notify::push"], "notify::push"),
+            (["tool::http_request", "tool::file_read"], "tool::http_request"),
+        ] {
+            let warnings = check_tools(&format!("{tools:?}"));
+            assert!(warnings.len() == 1 && warnings[0].contains(changing), "{tools:?}: {warnings:?}");
+        }
+    }
+
+    #[test]
+    fn reading_alone_and_approved_tools_are_no_warning() {
+        let safe: [&[&str]; 4] =
+            [&["shop::find"], &["shop::find", "shop::cancel"], &["tool::web_fetch", "desk::list"], &["notify::push"]];
+        for tools in safe {
+            assert_eq!(check_tools(&format!("{tools:?}")), Vec::<String>::new(), "{tools:?}");
+        }
+    }
+}
