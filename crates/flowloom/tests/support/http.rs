@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
@@ -12,8 +13,8 @@ use super::Workspace;
 pub(crate) struct RunningServer {
     pub(crate) address: String,
     pub(crate) child: Child,
-    /// Kept open, so that later output of the server has a reader.
-    _said: BufReader<ChildStderr>,
+    /// Everything that the server has printed so far.
+    log: Arc<Mutex<String>>,
 }
 
 impl RunningServer {
@@ -59,7 +60,14 @@ impl RunningServer {
                 break address.trim().to_owned();
             }
         };
-        RunningServer { address, child, _said: said }
+        let log = Arc::new(Mutex::new(seen));
+        collect_lines(said, Arc::clone(&log));
+        RunningServer { address, child, log }
+    }
+
+    /// Everything that the server has printed so far.
+    pub(crate) fn read_log(&self) -> String {
+        self.log.lock().expect("not poisoned").clone()
     }
 
     pub(crate) fn send_and_read(&self, method: &str, path: &str, headers: &[&str], body: &str) -> HttpAnswer {
@@ -98,6 +106,15 @@ impl RunningServer {
             .expect("sent");
         stream
     }
+}
+
+/// Appends what a server prints to its log, until it ends.
+fn collect_lines(said: BufReader<ChildStderr>, log: Arc<Mutex<String>>) {
+    std::thread::spawn(move || {
+        for line in said.lines().map_while(Result::ok) {
+            *log.lock().expect("not poisoned") += &format!("{line}\n");
+        }
+    });
 }
 
 /// The lines of a run's events after number `last`, until the connection ends; empty if the server is unreachable.

@@ -28,7 +28,7 @@ pub struct GuardedSandbox {
     pub file: PathBuf,
     pub port: u16,
     pub socket: String,
-    name: &'static str,
+    pub name: &'static str,
     folder: tempfile::TempDir,
     listener: TcpListener,
     unix: UnixListener,
