@@ -99,12 +99,22 @@ fn compile(
     let compiled = std::thread::scope(|scope| {
         let work = || compile_on_this_thread(&source, sources, &mut *problems, needs);
         let started = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
-        started.ok().map(|thread| thread.join().unwrap_or_default())
+        started.ok().map(std::thread::ScopedJoinHandle::join)
     });
-    if compiled.is_none() {
-        problems.add_error(Code::TooComplex, Span::default(), "there is not enough memory to read the file");
+    match compiled {
+        Some(Ok(plan)) => plan,
+        // The parser panics on a few texts. They must not look like correct ones.
+        Some(Err(_)) => {
+            let message = "the parser of Markdown fails on this text";
+            problems.add_error(Code::MarkdownSyntax, Span::default(), message).help =
+                Some("remove unusual line ends and underlines (--- or ===) from it".into());
+            None
+        }
+        None => {
+            problems.add_error(Code::TooComplex, Span::default(), "there is not enough memory to read the file");
+            None
+        }
     }
-    compiled.flatten()
 }
 
 fn compile_on_this_thread(
