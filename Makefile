@@ -5,7 +5,7 @@ CARGO_DENY := 0.20.2
 MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo test chaos journals rivals lint deny docs man errors bench model clients postgres release
+.PHONY: help demo test chaos fuzz journals rivals lint deny docs man errors bench model clients postgres release
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,6 +51,10 @@ chaos: postgres  ## Simulate 100,000 schedules, plant bugs, and kill the program
 	$(CARGO) run --locked -p simulation --bin planted-bugs
 	$(CARGO) build --locked -p flowloom -p chaos
 	FLOWLOOM_REQUIRE_POSTGRES=1 target/debug/chaos $(if $(SEED),--seed $(SEED)) --kills $(or $(KILLS),1000)
+
+# Built with optimisations: the number of inputs counts.
+fuzz:  ## Feed mutated inputs to the readers of untrusted text (SECONDS= for each target, SEED=)
+	$(CARGO) run --release --locked -p fuzz -- $(or $(SECONDS),60) $(or $(SEED),1)
 
 # The files of a released version are never written again.
 journals:  ## Write the journals of this version that later versions must replay into tests/journals/v1
