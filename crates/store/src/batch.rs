@@ -21,7 +21,7 @@ use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
-use crate::rows::EventRow;
+use crate::rows::{EventRow, insert_events};
 use crate::worker::LocalWorker;
 
 /// One batch, ready to be written.
@@ -56,13 +56,12 @@ impl BatchWrite {
             let sql = "insert into bundle values ($1, $2) on conflict do nothing";
             connection.execute_unchecked(sql, params![&hash.to_string(), &**content])?;
         }
-        for record in &self.batch.records {
-            if let Event::RunCreated(created) = &record.event {
-                self.insert_run(connection, record, created)?;
-            }
-        }
-        let locked = self.lock_run(connection)?;
-        if locked.has_failed_claims && self.batch.records.iter().any(|record| is_progress(record)) {
+        let records = &self.batch.records;
+        let locked = match records.first().map(|record| &record.event) {
+            Some(Event::RunCreated(created)) => self.insert_run(connection, &records[0], created)?,
+            _ => self.lock_run(connection)?,
+        };
+        if locked.has_failed_claims && records.iter().any(|record| is_progress(record)) {
             // Progress of a child run is progress of the runs around it.
             let sql = "with recursive around (id, parent) as (select id, parent from run where number = $1 union all \
                        select run.id, run.parent from run join around on run.id = around.parent) \
@@ -70,10 +69,15 @@ impl BatchWrite {
             connection.execute_unchecked(sql, params![locked.number])?;
         }
         let mut caused = Vec::new();
-        for (row, record) in self.rows.iter().zip(&self.batch.records) {
-            row.insert_into(connection, locked.number)?;
-            project_event(connection, locked.number, &locked.user, record)?;
+        insert_events(connection, locked.number, &self.rows)?;
+        for record in records {
+            write_memories(connection, &locked.user, record)?;
             caused.extend(commands::cancel_children(connection, record)?);
+        }
+        if !locked.is_new
+            && let Some(columns) = find_last_status(records)
+        {
+            set_status(connection, &locked, self.lease.run, &columns)?;
         }
         let is_released = self.write_decisions(connection, &locked)?;
         flowloom_runtime::failpoint::hit("batch_written");
@@ -112,7 +116,13 @@ impl BatchWrite {
         Ok(is_released || ended.is_some())
     }
 
-    fn insert_run(&self, connection: &DbConnection, record: &Record, created: &RunCreated) -> Result<(), StoreError> {
+    /// Inserts the run with the status that it has after the batch.
+    fn insert_run(
+        &self,
+        connection: &DbConnection,
+        record: &Record,
+        created: &RunCreated,
+    ) -> Result<LockedRun, StoreError> {
         let RunCreated { name, user, workflow, thread_key, parent, .. } = created;
         if let Some(thread_key) = thread_key {
             self.check_turn(connection, user, thread_key)?;
@@ -122,8 +132,8 @@ impl BatchWrite {
             check_start(&self.quotas, connection, user, record.at)?;
         }
         let sql = "insert into run (id, epoch, worker, created_at, format, name, user_id, bundle, workflow, thread_key, \
-                   parent, parent_path, checksum, status, status_seq, status_checksum) \
-                   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
+                   parent, parent_path, checksum, status, finished_at, status_seq, status_checksum) \
+                   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) returning number";
         let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
         let (epoch, worker, format) = (self.lease.epoch, self.worker.name(), created.format.name());
         let columns = RunColumns {
@@ -137,7 +147,9 @@ impl BatchWrite {
             thread_key: thread_key.as_deref(),
             parent: parent.as_ref(),
         };
-        let status = StatusColumns { status: Status::Queued.name(), finished_at: None, seq: record.seq };
+        let queued = StatusColumns { status: Status::Queued.name(), finished_at: None, seq: record.seq };
+        let status = find_last_status(&self.batch.records).unwrap_or(queued);
+        let worker = status.finished_at.is_none().then_some(worker);
         let (checksum, status_checksum) = (columns.checksum(), status.checksum(record.run));
         let parent_run = parent.as_ref().map(|parent| parent.run.to_string());
         let parent_path = parent.as_ref().map(|parent| parent.path.as_str().to_owned());
@@ -156,10 +168,14 @@ impl BatchWrite {
             &parent_path,
             checksum,
             status.status,
+            status.finished_at.map(|at| at as i64),
             status.seq,
             status_checksum,
         ];
-        connection.execute_unchecked(sql, params)
+        let number = connection.query_first(sql, params, |row| row.get(0))?;
+        // A statement that inserts one row returns one row.
+        let number = number.ok_or(JournalError::OwnershipLost)?;
+        Ok(LockedRun { number, user: user.clone(), is_new: true, has_failed_claims: false, pending_commands: 0 })
     }
 
     /// Rejects a second turn of a conversation while a living process drives one. A suspended turn does not block
@@ -188,6 +204,7 @@ impl BatchWrite {
             Ok(LockedRun {
                 number: row.get(0)?,
                 user: row.get(1)?,
+                is_new: false,
                 has_failed_claims: row.get_count(2)? > 0,
                 pending_commands: row.get_count(3)?,
             })
@@ -202,22 +219,21 @@ impl BatchWrite {
 struct LockedRun {
     number: i64,
     user: String,
+    /// Whether the batch inserted the row.
+    is_new: bool,
     /// Whether the run made no progress since it was claimed.
     has_failed_claims: bool,
     /// Number of commands without a decision.
     pending_commands: u64,
 }
 
-/// Updates the other tables that an event affects.
-fn project_event(connection: &DbConnection, number: i64, user: &str, record: &Record) -> Result<(), StoreError> {
+/// Writes what an event changes in the memory of the run's user.
+fn write_memories(connection: &DbConnection, user: &str, record: &Record) -> Result<(), StoreError> {
     match &record.event {
-        Event::RunFinished { thread: Some(thread), .. } => write_memory(connection, &thread_namespace(user), thread)?,
-        Event::StepFinished { memory, .. } => {
-            memory.iter().try_for_each(|write| write_memory(connection, user, write))?;
-        }
-        _ => {}
+        Event::RunFinished { thread: Some(thread), .. } => write_memory(connection, &thread_namespace(user), thread),
+        Event::StepFinished { memory, .. } => memory.iter().try_for_each(|write| write_memory(connection, user, write)),
+        _ => Ok(()),
     }
-    status_after(&record.event).map_or(Ok(()), |status| set_status(connection, number, record, status))
 }
 
 /// The status that an event gives its run; `None` if it does not change it.
@@ -234,14 +250,24 @@ pub(crate) fn status_after(event: &Event) -> Option<Status> {
     }
 }
 
-fn set_status(connection: &DbConnection, number: i64, record: &Record, status: Status) -> Result<(), StoreError> {
+/// The status that a run has after these records; `None` if they do not change it.
+fn find_last_status(records: &[Arc<Record>]) -> Option<StatusColumns<'static>> {
+    let (record, status) = records.iter().rev().find_map(|record| Some((record, status_after(&record.event)?)))?;
     let finished_at = matches!(record.event, Event::RunFinished { .. }).then_some(record.at);
-    let columns = StatusColumns { status: status.name(), finished_at, seq: record.seq };
+    Some(StatusColumns { status: status.name(), finished_at, seq: record.seq })
+}
+
+fn set_status(
+    connection: &DbConnection,
+    locked: &LockedRun,
+    run: RunId,
+    columns: &StatusColumns<'_>,
+) -> Result<(), StoreError> {
     let sql = "update run set status = $1, finished_at = $2, worker = case when $2 is null then worker end, \
                status_seq = $3, status_checksum = $4 where number = $5";
-    let finished = finished_at.map(|at| at as i64);
-    connection
-        .execute_unchecked(sql, params![columns.status, finished, columns.seq, columns.checksum(record.run), number])
+    let finished_at = columns.finished_at.map(|at| at as i64);
+    let checksum = columns.checksum(run);
+    connection.execute_unchecked(sql, params![columns.status, finished_at, columns.seq, checksum, locked.number])
 }
 
 pub(crate) fn write_memory(connection: &DbConnection, namespace: &str, write: &MemoryWrite) -> Result<(), StoreError> {

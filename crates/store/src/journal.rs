@@ -151,7 +151,7 @@ impl Journal for Store {
     }
 
     fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
-        self.mailboxes.clone().next_commands(run)
+        self.mailboxes.next_commands(run)
     }
 }
 
@@ -197,7 +197,6 @@ impl Store {
 
     /// Appends a batch to a run in memory; memory writes of users still go to the database.
     fn append_in_memory(&self, runs: &MemoryRuns, lease: Lease, batch: &Batch, effects: &BatchEffects) -> AppendResult {
-        let user = runs.run_user(lease.run);
         let lease_state = match runs.append_batch(lease, batch) {
             Ok((lease_state, caused)) => {
                 *effects.lock_caused() = caused;
@@ -205,11 +204,11 @@ impl Store {
             }
             Err(error) => return AppendResult::Done(Err(error.into())),
         };
-        let user = user.or_else(|| runs.run_user(lease.run)).unwrap_or_default();
-        let writes: Vec<_> = batch.records.iter().flat_map(|record| memory_writes_of(&user, &record.event)).collect();
-        if writes.is_empty() {
+        if !batch.records.iter().any(|record| writes_memory(&record.event)) {
             return AppendResult::Done(Ok(lease_state));
         }
+        let user = runs.run_user(lease.run).unwrap_or_default();
+        let writes: Vec<_> = batch.records.iter().flat_map(|record| memory_writes_of(&user, &record.event)).collect();
         let write = move |connection: &DbConnection| {
             writes.iter().try_for_each(|(namespace, write)| write_memory(connection, namespace, write))
         };
@@ -243,6 +242,15 @@ impl AppendFinish {
         }
         let caused = std::mem::take(&mut *self.effects.lock_caused());
         caused.into_iter().for_each(|caused| self.mailboxes.deliver_command(caused));
+    }
+}
+
+/// Whether an event changes the memory of a user.
+fn writes_memory(event: &Event) -> bool {
+    match event {
+        Event::RunFinished { thread, .. } => thread.is_some(),
+        Event::StepFinished { memory, .. } => !memory.is_empty(),
+        _ => false,
     }
 }
 

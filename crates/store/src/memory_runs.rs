@@ -67,51 +67,17 @@ impl MemoryRuns {
 
     /// Appends a batch. Returns the commands to child runs that it causes, too.
     pub fn append_batch(&self, lease: Lease, batch: &Batch) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
-        let records = batch.records.as_slice();
+        // All runs share the lock, so as little as possible happens under it.
+        let new_run = match batch.records.first().map(|record| (record, &record.event)) {
+            Some((record, Event::RunCreated(created))) => Some(StoredRun::new(record, created, lease)),
+            _ => None,
+        };
         let mut state = self.lock_state();
-        let state = &mut *state;
-        if let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) {
-            state.runs.insert(lease.run, StoredRun::new(&records[0], created, lease));
-            if let Some(parent) = &created.parent {
-                state.children.entry(parent.run).or_default().push(lease.run);
-            }
-        }
-        let stored = state
-            .runs
-            .get_mut(&lease.run)
-            .filter(|stored| stored.is_driven && stored.epoch == lease.epoch)
-            .ok_or(JournalError::OwnershipLost)?;
-        if let Some(known) = records.iter().find(|record| record.seq <= stored.records.len() as u64) {
-            return Err(StoreError::EventExists { run: lease.run, seq: known.seq });
-        }
-        for record in records {
-            if let Some(status) = status_after(&record.event) {
-                status.name().clone_into(&mut stored.row.status);
-            }
-            match &record.event {
-                Event::RunFinished { .. } => {
-                    stored.row.finished_at = Some(record.at);
-                    state.finished.push_back(lease.run);
-                }
-                Event::RunReopened { .. } => {
-                    stored.row.finished_at = None;
-                    state.finished.retain(|finished| *finished != lease.run);
-                }
-                _ => {}
-            }
-        }
-        let at = records.last().map_or(stored.row.created_at, |record| record.at);
-        let lease_state = stored.inbox.apply_batch(batch, at);
-        stored.is_driven = lease_state == LeaseState::Held;
-        stored.records.extend_from_slice(records);
-        let caused = records.iter().flat_map(|record| state.cancel_children(record)).collect();
-        if state.finished.len() > MAX_FINISHED_RUNS
-            && let Some(oldest) = state.finished.pop_front()
-        {
-            state.runs.remove(&oldest);
-            state.children.remove(&oldest);
-        }
-        Ok((lease_state, caused))
+        let appended = state.append_batch(lease, batch, new_run);
+        let removed = state.remove_oldest_finished();
+        drop(state);
+        drop(removed);
+        appended
     }
 
     /// Stores a command. Returns the commands to the runs around it that it causes, too.
@@ -218,6 +184,61 @@ impl MemoryRuns {
 }
 
 impl MemoryState {
+    fn append_batch(
+        &mut self,
+        lease: Lease,
+        batch: &Batch,
+        new_run: Option<StoredRun>,
+    ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
+        let records = batch.records.as_slice();
+        if let Some(new_run) = new_run {
+            if let Some(parent) = &new_run.row.parent {
+                self.children.entry(parent.run).or_default().push(lease.run);
+            }
+            self.runs.insert(lease.run, new_run);
+        }
+        let stored = self
+            .runs
+            .get_mut(&lease.run)
+            .filter(|stored| stored.is_driven && stored.epoch == lease.epoch)
+            .ok_or(JournalError::OwnershipLost)?;
+        if let Some(known) = records.iter().find(|record| record.seq <= stored.records.len() as u64) {
+            return Err(StoreError::EventExists { run: lease.run, seq: known.seq });
+        }
+        for record in records {
+            if let Some(status) = status_after(&record.event) {
+                status.name().clone_into(&mut stored.row.status);
+            }
+            match &record.event {
+                Event::RunFinished { .. } => {
+                    stored.row.finished_at = Some(record.at);
+                    self.finished.push_back(lease.run);
+                }
+                Event::RunReopened { .. } => {
+                    stored.row.finished_at = None;
+                    self.finished.retain(|finished| *finished != lease.run);
+                }
+                _ => {}
+            }
+        }
+        let at = records.last().map_or(stored.row.created_at, |record| record.at);
+        let lease_state = stored.inbox.apply_batch(batch, at);
+        stored.is_driven = lease_state == LeaseState::Held;
+        stored.records.extend_from_slice(records);
+        let caused = records.iter().flat_map(|record| self.cancel_children(record)).collect();
+        Ok((lease_state, caused))
+    }
+
+    /// Removes the oldest finished run if there are too many.
+    fn remove_oldest_finished(&mut self) -> Option<StoredRun> {
+        if self.finished.len() <= MAX_FINISHED_RUNS {
+            return None;
+        }
+        let oldest = self.finished.pop_front()?;
+        self.children.remove(&oldest);
+        self.runs.remove(&oldest)
+    }
+
     fn find_parent(&self, run: RunId) -> Option<RunId> {
         self.runs.get(&run)?.row.parent.as_ref().map(|parent| parent.run)
     }

@@ -19,6 +19,12 @@ use crate::error::{Corruption, StoreError};
 /// once.
 const LARGE_OUTPUT_BYTES: usize = 4096;
 
+/// Maximum number of events that one statement inserts. Databases prepare a statement for each number of rows.
+const MAX_ROWS_PER_INSERT: usize = 4;
+
+/// Number of columns of the table of events.
+const EVENT_COLUMN_COUNT: usize = 8;
+
 /// Maximum number of events of a run; events are numbered `run.number * EVENTS + seq`.
 pub(crate) const MAX_EVENTS_PER_RUN: i64 = 1 << 32;
 
@@ -77,18 +83,33 @@ impl EventRow {
             output: self.blob.as_ref().map(|(hash, _)| hash.as_str()),
         }
     }
+}
 
-    pub(crate) fn insert_into(&self, connection: &DbConnection, run: i64) -> Result<(), StoreError> {
-        if let Some((hash, content)) = &self.blob {
-            connection
-                .execute_unchecked("insert into blob values ($1, $2) on conflict do nothing", params![hash, content])?;
-        }
-        let sql = "insert into event (id, at, path, attempt, kind, data, output, checksum) \
-                   values ($1, $2, $3, $4, $5, $6, $7, $8)";
-        let id = run * MAX_EVENTS_PER_RUN + self.seq as i64;
-        let EventColumns { at, path, attempt, kind, data, output } = self.columns();
-        connection.execute_unchecked(sql, params![id, at, path, attempt, kind, data, output, self.checksum])
+/// Inserts events of a run, several with each statement.
+pub(crate) fn insert_events(connection: &DbConnection, run: i64, rows: &[EventRow]) -> Result<(), StoreError> {
+    for (hash, content) in rows.iter().filter_map(|row| row.blob.as_ref()) {
+        let sql = "insert into blob values ($1, $2) on conflict do nothing";
+        connection.execute_unchecked(sql, params![hash, content])?;
     }
+    for rows in rows.chunks(MAX_ROWS_PER_INSERT) {
+        let mut all = Vec::with_capacity(rows.len() * EVENT_COLUMN_COUNT);
+        for row in rows {
+            let id = run * MAX_EVENTS_PER_RUN + row.seq as i64;
+            let EventColumns { at, path, attempt, kind, data, output } = row.columns();
+            all.extend_from_slice(params![id, at, path, attempt, kind, data, output, row.checksum]);
+        }
+        connection.execute_unchecked(&insert_events_sql(rows.len()), &all)?;
+    }
+    Ok(())
+}
+
+fn insert_events_sql(row_count: usize) -> String {
+    let values = |row: usize| {
+        let numbers = (1..=EVENT_COLUMN_COUNT).map(|column| format!("${}", row * EVENT_COLUMN_COUNT + column));
+        format!("({})", numbers.collect::<Vec<_>>().join(", "))
+    };
+    let rows: Vec<String> = (0..row_count).map(values).collect();
+    format!("insert into event (id, at, path, attempt, kind, data, output, checksum) values {}", rows.join(", "))
 }
 
 /// The events of a run after `after`, at most `most`. Fails with `StoreCorrupt` if one is damaged or missing.

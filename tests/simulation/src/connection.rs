@@ -352,6 +352,6 @@ impl Journal for ConnectionJournal {
     }
 
     fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
-        self.0.mailboxes.clone().next_commands(run)
+        self.0.mailboxes.next_commands(run)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::command::RunCommand;
@@ -23,16 +23,21 @@ pub struct Mailboxes {
 
 #[derive(Default)]
 struct MailboxState {
-    boxes: HashMap<RunId, Mailbox>,
+    boxes: HashMap<RunId, Arc<Mailbox>>,
     /// Those who wait for a decision about a command of a run.
     waiting: HashMap<RunId, Vec<oneshot::Sender<()>>>,
     is_watching: bool,
 }
 
-#[derive(Default)]
+/// The mailbox of one run. It has a lock of its own, because the driver of a run looks at it often.
 struct Mailbox {
     /// The epoch of the lease under which this process drives the run.
     epoch: u64,
+    content: Mutex<MailboxContent>,
+}
+
+#[derive(Default)]
+struct MailboxContent {
     commands: Vec<RunCommand>,
     /// Ids of the commands that were delivered.
     delivered: HashSet<String>,
@@ -56,7 +61,7 @@ impl Mailboxes {
     /// Opens the mailbox of a run that this process drives under a lease, before it reads the pending commands.
     pub fn open_mailbox(self: &Arc<Mailboxes>, lease: Lease) {
         let mut state = self.lock_state();
-        state.boxes.insert(lease.run, Mailbox { epoch: lease.epoch, ..Mailbox::default() });
+        state.boxes.insert(lease.run, Arc::new(Mailbox { epoch: lease.epoch, content: Mutex::default() }));
         self.start_watching(&mut state);
     }
 
@@ -71,14 +76,11 @@ impl Mailboxes {
         self.lock_state().boxes.remove(&run);
     }
 
-    /// Completes with the next commands of a run.
-    pub fn next_commands(self: Arc<Mailboxes>, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
-        Box::pin(poll_fn(move |context| match self.lock_state().boxes.get_mut(&run) {
-            Some(mailbox) if mailbox.commands.is_empty() => {
-                mailbox.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-            Some(mailbox) => Poll::Ready(std::mem::take(&mut mailbox.commands)),
+    /// Completes with the next commands of a run, as long as its mailbox is open.
+    pub fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
+        let mailbox = self.lock_state().boxes.get(&run).cloned();
+        Box::pin(poll_fn(move |context| match &mailbox {
+            Some(mailbox) => mailbox.poll_commands(context),
             None => Poll::Pending,
         }))
     }
@@ -86,16 +88,10 @@ impl Mailboxes {
     /// Delivers a pending command, if this process drives the run under the lease that the command was read under. After
     /// that, an earlier worker may have decided about it, and the claim of the run was followed by reading its inbox.
     pub fn deliver_command(&self, CausedCommand { run, epoch, command }: CausedCommand) {
-        let waker = {
-            let mut state = self.lock_state();
-            let Some(mailbox) = state.boxes.get_mut(&run).filter(|mailbox| mailbox.epoch == epoch) else { return };
-            if !mailbox.delivered.insert(command.id.clone()) {
-                return;
-            }
-            mailbox.commands.push(command);
-            mailbox.waker.take()
-        };
-        waker.into_iter().for_each(Waker::wake);
+        let mailbox = self.lock_state().boxes.get(&run).filter(|mailbox| mailbox.epoch == epoch).cloned();
+        if let Some(mailbox) = mailbox {
+            mailbox.deliver_command(command);
+        }
     }
 
     /// Completes when a command of the run may have been decided.
@@ -126,5 +122,33 @@ impl Mailboxes {
     /// Whether this process drives any runs.
     pub(super) fn has_mailboxes(&self) -> bool {
         !self.lock_state().boxes.is_empty()
+    }
+}
+
+impl Mailbox {
+    fn lock_content(&self) -> MutexGuard<'_, MailboxContent> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn poll_commands(&self, context: &Context<'_>) -> Poll<Vec<RunCommand>> {
+        let mut content = self.lock_content();
+        if content.commands.is_empty() {
+            content.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(std::mem::take(&mut content.commands))
+    }
+
+    /// Delivers a command once.
+    fn deliver_command(&self, command: RunCommand) {
+        let waker = {
+            let mut content = self.lock_content();
+            if !content.delivered.insert(command.id.clone()) {
+                return;
+            }
+            content.commands.push(command);
+            content.waker.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
     }
 }
