@@ -3,12 +3,14 @@
 
 use std::time::Instant;
 
+use axum::Router;
 use axum::extract::{FromRequestParts as _, MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
+use tower_service::Service as _;
 
 use crate::body::MAX_BODY_BYTES;
 use crate::caller::Caller;
@@ -17,24 +19,39 @@ use crate::problem::Problem;
 use crate::state::Server;
 use crate::{cors, openai};
 
-pub(crate) async fn guard_request(State(server): State<Server>, request: Request, next: Next) -> Response {
-    if !tracing::enabled!(tracing::Level::INFO) {
-        return handle_request(server, request, next).await;
-    }
-    let (started, method, path) = (Instant::now(), request.method().clone(), request.uri().path().to_owned());
-    let answer = handle_request(server, request, next).await;
-    let (status, ms) = (answer.status().as_u16(), started.elapsed().as_secs_f64() * 1e3);
-    tracing::info!(%method, path, status, ms, "call");
-    answer
+/// The routes behind the checks that every request must pass. Not a layer of the router: it copies all its layers for
+/// each request.
+#[derive(Clone)]
+pub(crate) struct GuardedRouter {
+    server: Server,
+    router: Router,
 }
 
-async fn handle_request(server: Server, request: Request, next: Next) -> Response {
+impl GuardedRouter {
+    pub(crate) fn new(server: Server, router: Router) -> GuardedRouter {
+        GuardedRouter { server, router }
+    }
+
+    /// Responds to a request, and logs it.
+    pub(crate) async fn handle_request(self, request: Request) -> Response {
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return guard_request(&self.server, request, self.router).await;
+        }
+        let (started, method, path) = (Instant::now(), request.method().clone(), request.uri().path().to_owned());
+        let answer = guard_request(&self.server, request, self.router).await;
+        let (status, ms) = (answer.status().as_u16(), started.elapsed().as_secs_f64() * 1e3);
+        tracing::info!(%method, path, status, ms, "call");
+        answer
+    }
+}
+
+async fn guard_request(server: &Server, request: Request, mut router: Router) -> Response {
     let is_openai = request.uri().path().starts_with(openai::names::ROUTE_PREFIX);
     let (parts, body) = request.into_parts();
     let is_listed = cors::is_listed(&server.cors, &parts.headers);
     let is_preflight = is_listed && cors::is_preflight(&parts.method, &parts.headers);
-    let mut answer = match check_request(&server, &parts, is_listed) {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+    let mut answer = match check_request(server, &parts, is_listed) {
+        Ok(()) => router.call(Request::from_parts(parts, body)).await.into_response(),
         Err(problem) => problem.into_response(),
     };
     if is_preflight && answer.status() == StatusCode::OK {

@@ -1,6 +1,7 @@
 //! Accepts connections: limits their number, and how long a client may take to send a request and to receive the
 //! response.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::Router;
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use flowloom_app::config::server::ServerSettings;
 use flowloom_runtime::descriptors;
@@ -22,8 +23,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower_service::Service as _;
 
+use crate::guard::GuardedRouter;
 use crate::peer::PeerOwner;
 
 /// Maximum size of a request head, and of buffered output per connection, in bytes.
@@ -36,7 +37,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// connection which user of this machine made it.
 pub(crate) async fn serve_connections(
     listener: TcpListener,
-    router: Router,
+    router: GuardedRouter,
     settings: &ServerSettings,
     finds_owner: bool,
     shutdown: CancellationToken,
@@ -51,7 +52,8 @@ pub(crate) async fn serve_connections(
     let seats = Arc::new(Semaphore::new(seats));
     let connections = TaskTracker::new();
     while let Some((stream, peer, seat)) = accept_next(&listener, &seats, &shutdown).await {
-        let (http, router, shutdown) = (http.clone(), router.clone(), shutdown.clone());
+        // A token of its own: connections that share one take turns at its lock whenever they are polled.
+        let (http, router, shutdown) = (http.clone(), router.clone(), shutdown.child_token());
         connections.spawn(async move {
             let connected = Connected { peer, owner: finds_owner.then(|| find_owner(&stream, peer)).flatten() };
             let stream = TimeoutStream { stream, timeout, write_timer: None };
@@ -101,7 +103,7 @@ async fn serve_connection(
     http: &http1::Builder,
     stream: TimeoutStream,
     connected: Connected,
-    router: Router,
+    router: GuardedRouter,
     shutdown: CancellationToken,
 ) {
     // Events are small and should be sent immediately; without TCP_NODELAY they are sent a little later.
@@ -109,7 +111,8 @@ async fn serve_connection(
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(connected.peer));
         connected.owner.and_then(|owner| request.extensions_mut().insert(owner));
-        router.clone().call(request)
+        let router = router.clone();
+        async move { Ok::<_, Infallible>(router.handle_request(request.map(Body::new)).await) }
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     // A broken connection concerns only its client.

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::error::ServeError;
+use crate::guard::GuardedRouter;
 use crate::problem::Problem;
 use crate::rate::RateLimiter;
 use crate::state::{SHUTDOWN_TIMEOUT, Server, Shared};
@@ -77,7 +78,7 @@ impl RunningServer {
         let settings = server.app.config.server.clone();
         let (live, store) = (server.supervisor.clone(), server.app.store.clone());
         let is_open = server.is_open;
-        let router = complete_document(router, server);
+        let router = GuardedRouter::new(server.clone(), complete_document(router, server));
         let serving = listen::serve_connections(listener, router, &settings, is_open, shutdown.clone());
         let mut serving = std::pin::pin!(serving);
         let mut stopping = std::pin::pin!(wait_for_shutdown(&live, signals, shutdown));
@@ -154,7 +155,7 @@ fn complete_document(router: Router<Server>, server: Server) -> Router {
         Some(origins) => router.layer(origins),
         None => router,
     };
-    router.layer(middleware::from_fn_with_state(server.clone(), guard::guard_request)).with_state(server)
+    router.with_state(server)
 }
 
 /// Reclaims abandoned runs and starts the background tasks, which run until the server stops.

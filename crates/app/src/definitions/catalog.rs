@@ -403,12 +403,13 @@ impl Catalog {
 impl CatalogEntry {
     fn is_fresh_file(&self) -> bool {
         let DefinitionLocation::File { changed, .. } = &self.location else { return false };
-        let mut looked = lock(&self.last_checked);
-        if looked.is_some_and(|at| at.elapsed() < CHECK_LIFETIME) {
+        let last_checked = *lock(&self.last_checked);
+        if last_checked.is_some_and(|at| at.elapsed() < CHECK_LIFETIME) {
             return true;
         }
+        // Without the lock: other lookups need not wait for the file system.
         let is_fresh = is_unchanged(changed);
-        *looked = is_fresh.then(Instant::now);
+        *lock(&self.last_checked) = is_fresh.then(Instant::now);
         is_fresh
     }
 
