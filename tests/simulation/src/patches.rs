@@ -18,6 +18,8 @@ pub struct PlantedBug {
     pub name: String,
     /// What it breaks.
     pub breaks: String,
+    /// The promise that it breaks.
+    pub promise: String,
     /// The patch.
     pub file: PathBuf,
     /// What must notice it.
@@ -46,14 +48,24 @@ fn read_bug(file: PathBuf) -> Result<PlantedBug, String> {
         let line = text.lines().take_while(|line| !line.is_empty()).find_map(|line| line.strip_prefix(name));
         line.map(|value| value.trim().to_owned()).ok_or_else(|| format!("{} has no line {name}", file.display()))
     };
-    header("Promise:")?;
     let check = match header("Caught by:")?.as_str() {
         "simulation" => Check::Simulation,
         "store" => Check::Store,
         other => return Err(format!("{}: nothing is called {other}", file.display())),
     };
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(PlantedBug { name, breaks: header("Breaks:")?, file, check })
+    Ok(PlantedBug { name, breaks: header("Breaks:")?, promise: header("Promise:")?, file, check })
+}
+
+impl PlantedBug {
+    /// The row of the bug in the table of `docs/reliability.md`.
+    pub fn table_row(&self) -> String {
+        let check = match self.check {
+            Check::Simulation => "simulation",
+            Check::Store => "tests of the store",
+        };
+        format!("| {} | {} | {check} |", self.promise, self.breaks)
+    }
 }
 
 /// Applies a patch to the tree at `root`, as `git apply` with further arguments does. Fails if it does not apply.
