@@ -2,7 +2,7 @@
 //! `scripts/fetch-model.sh` does the same with the same data (`data/models.toml`, `data/embeddings.toml`).
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -152,7 +152,7 @@ fn hash_file(file: &Path) -> std::io::Result<String> {
     loop {
         match file.read(&mut buffer)? {
             0 => break,
-            count => hasher.write_all(&buffer[..count])?,
+            count => hasher.update(&buffer[..count]),
         }
     }
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())

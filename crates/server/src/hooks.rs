@@ -17,7 +17,7 @@ use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Map;
 use flowloom_store::{HookRow, Store};
-use hmac::{Hmac, Mac as _};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use utoipa::{IntoParams, ToSchema};
