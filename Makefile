@@ -1,20 +1,27 @@
 # The entry point. Every target sets up what it needs.
 
 CARGO ?= cargo
+CARGO_CYCLONEDX := 0.5.9
 CARGO_DENY := 0.20.2
 MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo test chaos fuzz journals rivals lint deny docs man errors bench model clients postgres release
+.PHONY: help demo program test chaos fuzz journals rivals lint deny docs man errors bench model clients postgres release
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: model release  ## Run the bundled examples on the local model
+demo: model program  ## Run the bundled examples on the local model
 	@target/release/flowloom demo
 
-release:
+program:
 	$(CARGO) build --release --locked -p flowloom
+
+release: program .tools/bin/cargo-cyclonedx  ## Build the program and its bill of materials into target/release
+	@scripts/write-sbom.sh
+
+.tools/bin/cargo-cyclonedx:
+	$(CARGO) install cargo-cyclonedx --version $(CARGO_CYCLONEDX) --locked --root .tools --target-dir target/tools
 
 model:  ## Fetch the local models into the cache (about 200 MB, once)
 	@scripts/fetch-model.sh
@@ -72,9 +79,10 @@ target/rivals/pinned: tests/rivals/requirements.txt
 		--require-hashes --only-binary=:all: -r $<
 	cp $< $@
 
-# The database of advisories needs the network at every check, so it is left to `cargo deny check advisories`.
-deny: .tools/bin/cargo-deny  ## Licences, sources and unwanted crates (deny.toml)
+# The current database of advisories needs the network at every check, so it is left to `cargo deny check advisories`.
+deny: .tools/bin/cargo-deny  ## Licences, sources, unwanted crates (deny.toml) and known vulnerabilities
 	.tools/bin/cargo-deny --locked check bans licenses sources
+	@scripts/check-advisories.sh
 
 .tools/bin/cargo-deny:
 	$(CARGO) install cargo-deny --version $(CARGO_DENY) --locked --root .tools --target-dir target/tools
@@ -91,5 +99,5 @@ man:  ## Write the man pages into target/man
 errors:  ## Add the lines of new error codes to docs/errors/README.md and docs/SUMMARY.md
 	FLOWLOOM_UPDATE_LISTS=1 $(CARGO) test --locked -p structure --test codes lists
 
-bench: model release  ## Measure the engine next to the floor of this machine
+bench: model program  ## Measure the engine next to the floor of this machine
 	$(CARGO) run --release --locked -p bench
