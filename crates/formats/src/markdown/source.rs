@@ -24,7 +24,8 @@ pub(super) fn check_limits(text: &str) -> Result<(), String> {
         return Err(format!("the text has {} bytes, and the limit is {MAX_FILE_BYTES}", text.len()));
     }
     let (mut work, mut length, mut marks, mut attributes) = (0usize, 0usize, 0usize, 0usize);
-    for (index, line) in text.lines().enumerate() {
+    // A carriage return alone ends a line, too.
+    for (index, line) in text.lines().flat_map(|line| line.split('\r')).enumerate() {
         let line_number = index + 1;
         if line_number > MAX_LINES {
             return Err(format!("the text has more than {MAX_LINES} lines"));
@@ -72,4 +73,19 @@ fn container_depth(line: &str) -> usize {
         }
     }
     if levels == 0 { 0 } else { levels + indent / 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_ending_counts() {
+        for ending in ["\n", "\r", "\r\n"] {
+            let line = format!("a{ending}");
+            assert_eq!(check_limits(&line.repeat(MAX_LINES)), Ok(()), "{ending:?}");
+            let message = format!("the text has more than {MAX_LINES} lines");
+            assert_eq!(check_limits(&line.repeat(MAX_LINES + 1)), Err(message), "{ending:?}");
+        }
+    }
 }
