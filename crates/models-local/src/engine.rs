@@ -1,8 +1,8 @@
-//! [`LocalEngine`]: loads each model file once and serializes the calls to it. `language` and `embedding` compute.
+//! [`LocalEngine`]: loads each model file once and serializes the calls to it, fairly among users. `language` and `embedding` compute.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::StepFailure;
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
@@ -16,7 +16,7 @@ use crate::language::{self, EngineSlot};
 /// The local models of a process.
 #[derive(Default)]
 pub struct LocalEngine {
-    slots: Mutex<BTreeMap<PathBuf, EngineSlot>>,
+    slots: Mutex<BTreeMap<PathBuf, Arc<EngineSlot>>>,
 }
 
 impl LocalEngine {

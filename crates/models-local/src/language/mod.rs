@@ -11,14 +11,15 @@ mod text;
 mod vocabulary;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::chat::{ToolCall, Usage};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::json;
 use flowloom_models::LOCAL_MAX_ANSWER_TOKENS;
 use flowloom_runtime::effects::EffectContext;
+use flowloom_runtime::fair::FairSemaphore;
 
 use engine::{GeneratedText, GenerationParams, LanguageModel};
 use error::GenerationError;
@@ -30,8 +31,19 @@ use crate::stop::StopOnDrop;
 /// Default of `top_p` for requests with a temperature.
 const DEFAULT_TOP_P: f64 = 0.95;
 
-/// A file's place, loaded on first use. The lock is held for a whole answer: two at once would only share the cores.
-pub(crate) type EngineSlot = Arc<tokio::sync::Mutex<Option<LanguageModel>>>;
+/// A file's place.
+pub(crate) struct EngineSlot {
+    /// One permit, which is held for a whole answer: two at once would only share the cores.
+    turns: FairSemaphore,
+    /// Loaded on first use.
+    model: Mutex<Option<LanguageModel>>,
+}
+
+impl Default for EngineSlot {
+    fn default() -> EngineSlot {
+        EngineSlot { turns: FairSemaphore::new(1, 1), model: Mutex::default() }
+    }
+}
 
 /// The window that a model file states, in tokens; `None` if the file cannot be read.
 pub(crate) fn read_window(file: &Path) -> Option<u64> {
@@ -40,18 +52,20 @@ pub(crate) fn read_window(file: &Path) -> Option<u64> {
 
 /// Loads the file if the slot is empty, and generates an answer on a blocking thread.
 pub(crate) async fn generate(
-    slot: EngineSlot,
+    slot: Arc<EngineSlot>,
     file: PathBuf,
     request: &GenerateRequest,
     context: &EffectContext,
 ) -> Result<GenerateReply, LocalModelError> {
-    // Waiting for the lock here, not on a thread, lets a dropped call leave the queue.
-    let mut engine = slot.lock_owned().await;
+    // Waiting here, not on a thread, lets a dropped call leave the queue.
+    let turn = slot.turns.acquire_permit(&context.user).await;
     let stop = StopOnDrop(Arc::default());
     let flag = stop.0.clone();
     let (request, context) = (request.clone(), context.clone());
     let work = tokio::task::spawn_blocking(move || {
-        let engine = match &mut *engine {
+        let _turn = turn;
+        let mut model = slot.model.lock().unwrap_or_else(PoisonError::into_inner);
+        let engine = match &mut *model {
             Some(engine) => engine,
             empty => empty.insert(
                 LanguageModel::load_model(&file)

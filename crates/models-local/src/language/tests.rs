@@ -57,7 +57,7 @@ fn cached_file() -> Option<PathBuf> {
 
 async fn ask_model(file: &Path, request: &GenerateRequest) -> (Result<GenerateReply, LocalModelError>, String) {
     let shown = Arc::new(DeltaRecorder::default());
-    let result = generate(EngineSlot::default(), file.to_owned(), request, &context_with(shown.clone())).await;
+    let result = generate(Arc::default(), file.to_owned(), request, &context_with(shown.clone())).await;
     let shown = shown.0.lock().unwrap().clone();
     (result, shown)
 }
@@ -100,15 +100,32 @@ async fn a_dropped_call_frees_the_model() {
         GenerateOptions { max_tokens: Some(4_000), stop: vec!["\u{0}".to_owned()], ..GenerateOptions::default() };
     let request = new_request("Count from one to ten thousand.", endless);
     let context = context_with(Arc::new(DeltaRecorder::default()));
-    let slot = EngineSlot::default();
+    let slot = Arc::new(EngineSlot::default());
     {
         let call = generate(slot.clone(), file, &request, &context);
         let waited = tokio::time::timeout(std::time::Duration::from_millis(50), call).await;
         assert!(waited.is_err(), "still counting");
     }
-    // The thread holds the lock until it stops; 4,000 tokens would take a minute.
-    let freed = tokio::time::timeout(std::time::Duration::from_secs(20), slot.lock()).await;
-    assert!(freed.is_ok());
+    // The thread holds the permit until it stops; 4,000 tokens would take a minute.
+    let freed = slot.turns.acquire_permit(&context.user);
+    assert!(tokio::time::timeout(std::time::Duration::from_secs(20), freed).await.is_ok());
+}
+
+/// Calls fail here after they had their turn, because the file is no model.
+#[tokio::test]
+async fn a_user_with_many_calls_does_not_delay_another_user() {
+    let (request, slot) = (new_request("Hello", GenerateOptions::default()), Arc::new(EngineSlot::default()));
+    let turn = slot.turns.acquire_permit(&"ann".into()).await;
+    let order = Mutex::new(Vec::new());
+    let call = async |user: &'static str| {
+        let context = EffectContext { user: user.into(), ..context_with(Arc::new(DeltaRecorder::default())) };
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        assert!(generate(slot.clone(), file, &request, &context).await.is_err());
+        order.lock().unwrap().push(user);
+    };
+    let release = async { drop(turn) };
+    tokio::join!(call("ann"), call("ann"), call("ann"), call("bob"), release);
+    assert_eq!(order.into_inner().unwrap()[0], "bob");
 }
 
 #[test]
