@@ -58,6 +58,16 @@ pub enum AppError {
     /// As many runs as allowed are running.
     #[error("{0} runs are running already, which is the limit")]
     TooManyRuns(usize),
+    /// A user has many runs, and what is left is kept for others.
+    #[error("{own} runs of this user are running, and the last {reserved} of {max} places are kept for users with fewer")]
+    TooManyRunsOfUser {
+        /// The number of runs of the user.
+        own: usize,
+        /// The number of places that are kept.
+        reserved: usize,
+        /// The number of places.
+        max: usize,
+    },
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
@@ -86,7 +96,7 @@ impl AppError {
             AppError::Schedule(_) => Code::ScheduleInvalid,
             AppError::Budget(_) | AppError::Scope(_) | AppError::Time(_) => Code::UsageInvalid,
             AppError::Failed(failure) => failure.code,
-            AppError::TooManyRuns(_) | AppError::Stopping => Code::TooManyRuns,
+            AppError::TooManyRuns(_) | AppError::TooManyRunsOfUser { .. } | AppError::Stopping => Code::TooManyRuns,
             AppError::ThreadBusy => Code::RunOwned,
             AppError::KeyReused => Code::KeyReused,
             AppError::Task(_) => Code::StoreFailed,

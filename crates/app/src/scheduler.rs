@@ -43,8 +43,9 @@ async fn start_due_schedules(runs: &RunService) -> Result<(), AppError> {
     let store = runs.app.store.clone();
     let Ok(due) = tokio::task::spawn_blocking(move || store.list_due_schedules(now)).await else { return Ok(()) };
     for row in due? {
-        if runs.live.check_capacity().is_err() {
-            return Ok(());
+        // The schedule stays due.
+        if runs.live.check_start(&row.user).is_err() {
+            continue;
         }
         match if row.is_pending {
             start_claimed(runs, &row, now).await

@@ -65,6 +65,7 @@ pub struct Engine {
 /// A run that is ready to be driven.
 pub struct Run {
     id: RunId,
+    user: Arc<str>,
     log: Arc<RunLog>,
     drive: Drive,
     journal: Arc<dyn Journal>,
@@ -304,6 +305,7 @@ impl Engine {
         let root = self.build_root(plan, &log, &created, left.clone());
         let driving = Run {
             id: run,
+            user: created.user.as_str().into(),
             drive: Drive::new(root, log.clone(), self.journal.clone()).with_thread_storage(keeping),
             journal: self.journal.clone(),
             log: log.clone(),
@@ -356,7 +358,8 @@ impl Engine {
             start,
             created.limits.time_ms,
         );
-        Run { id: log.lease.run, log, drive, journal: self.journal.clone(), final_env: left }
+        let user = created.user.as_str().into();
+        Run { id: log.lease.run, user, log, drive, journal: self.journal.clone(), final_env: left }
     }
 
     fn check_start(&self, start: &StartOptions) -> Result<(), StepFailure> {
@@ -399,6 +402,11 @@ impl Run {
     /// The run's id.
     pub fn id(&self) -> RunId {
         self.id
+    }
+
+    /// The user who owns the run.
+    pub fn user(&self) -> &Arc<str> {
+        &self.user
     }
 
     /// Subscribes to all further events.

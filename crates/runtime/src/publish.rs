@@ -60,8 +60,9 @@ pub struct Publisher {
     shared: Arc<Shared>,
 }
 
-/// A handle for subscribing while the run is driven. It does not keep the run alive.
-#[derive(Clone)]
+/// A handle for subscribing while the run is driven. It does not keep the run alive. The default is that of a run that has
+/// ended.
+#[derive(Clone, Default)]
 pub struct SubscribeHandle(Weak<Shared>);
 
 impl SubscribeHandle {

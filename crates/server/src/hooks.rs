@@ -165,7 +165,7 @@ pub(crate) async fn call_hook(
         .into_iter()
         .find(|hook| is_authenticated(hook, &server.app.config, &headers, &body))
         .ok_or_else(refused)?;
-    server.supervisor.check_capacity()?;
+    server.supervisor.check_start(&hook.user)?;
     let inputs = match body.trim() {
         "" => Map::new().into(),
         _ => parse_value(&body)

@@ -14,18 +14,49 @@ use super::start::StartedRun;
 use crate::error::AppError;
 use crate::telemetry::TraceExporter;
 
-/// Live runs by id.
+/// The share of the places that is kept for users with few runs: one of eight.
+const RESERVED_SHARE: usize = 8;
+
+/// The runs that this process drives, and what waits for them.
 pub struct RunSupervisor {
-    runs: Mutex<HashMap<RunId, SupervisedRun>>,
+    runs: Mutex<LiveRuns>,
     max: usize,
     is_closed: AtomicBool,
     /// Where finished runs are traced.
     telemetry: Option<TraceExporter>,
 }
 
+/// The live runs.
+#[derive(Default)]
+struct LiveRuns {
+    by_id: HashMap<RunId, SupervisedRun>,
+    /// The number of live runs of each user who has some.
+    counts: HashMap<Arc<str>, usize>,
+}
+
+impl LiveRuns {
+    fn insert(&mut self, id: RunId, run: SupervisedRun) {
+        let user = run.user.clone();
+        if self.by_id.insert(id, run).is_none() {
+            *self.counts.entry(user).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, id: RunId) {
+        let Some(run) = self.by_id.remove(&id) else { return };
+        if let Some(count) = self.counts.get_mut(&run.user) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&run.user);
+            }
+        }
+    }
+}
+
 /// A live run.
 #[derive(Clone)]
 struct SupervisedRun {
+    user: Arc<str>,
     listen: SubscribeHandle,
     ending: RunCompletion,
 }
@@ -65,13 +96,13 @@ impl RunSupervisor {
         Arc::new(RunSupervisor { runs: Mutex::default(), max, is_closed: AtomicBool::new(false), telemetry })
     }
 
-    fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, SupervisedRun>> {
+    fn lock_runs(&self) -> MutexGuard<'_, LiveRuns> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of live runs.
     pub fn count(&self) -> usize {
-        self.lock_runs().len()
+        self.lock_runs().by_id.len()
     }
 
     /// Fails with `TooManyRuns` if the limit is reached or the server is stopping.
@@ -82,6 +113,18 @@ impl RunSupervisor {
         match self.count() < self.max {
             true => Ok(()),
             false => Err(AppError::TooManyRuns(self.max)),
+        }
+    }
+
+    /// Fails with `TooManyRuns` if a user may start no further run: the limit is reached, or only the places are left that
+    /// are kept for users with fewer runs.
+    pub fn check_start(&self, user: &str) -> Result<(), AppError> {
+        self.check_capacity()?;
+        let live = self.lock_runs();
+        let (reserved, own) = (self.max / RESERVED_SHARE, live.counts.get(user).copied().unwrap_or_default());
+        match live.by_id.len() < self.max - reserved || own < reserved {
+            true => Ok(()),
+            false => Err(AppError::TooManyRunsOfUser { own, reserved, max: self.max }),
         }
     }
 
@@ -112,12 +155,14 @@ impl RunSupervisor {
         let id = run.id();
         let (over, ending) = watch::channel(None);
         let ending = RunCompletion(ending);
-        self.lock_runs().insert(id, SupervisedRun { listen: run.subscribe_handle(), ending: ending.clone() });
+        let supervised =
+            SupervisedRun { user: run.user().clone(), listen: run.subscribe_handle(), ending: ending.clone() };
+        self.lock_runs().insert(id, supervised);
         let live = self.clone();
         let mut driving = Box::pin(async move {
             let outcome = run.drive_to_end().await;
             // Removed before waiters are woken, so that they find it gone.
-            live.lock_runs().remove(&id);
+            live.lock_runs().remove(id);
             if let Some(telemetry) = &live.telemetry {
                 telemetry.export_run(&outcome.state);
             }
@@ -142,18 +187,18 @@ impl RunSupervisor {
 
     /// The completion of a live run; `None` if it is not live here.
     pub fn find_completion(&self, id: RunId) -> Option<RunCompletion> {
-        self.lock_runs().get(&id).map(|entry| entry.ending.clone())
+        self.lock_runs().by_id.get(&id).map(|entry| entry.ending.clone())
     }
 
     /// Subscribes to a live run from now on; `None` if it is not live here.
     pub fn subscribe(&self, id: RunId) -> Option<Subscription> {
-        let listen = self.lock_runs().get(&id).map(|entry| entry.listen.clone());
+        let listen = self.lock_runs().by_id.get(&id).map(|entry| entry.listen.clone());
         listen?.subscribe()
     }
 
     /// Whether this process drives a run.
     pub fn is_live(&self, id: RunId) -> bool {
-        self.lock_runs().contains_key(&id)
+        self.lock_runs().by_id.contains_key(&id)
     }
 
     /// Waits until a run is no longer driven.
@@ -165,6 +210,38 @@ impl RunSupervisor {
 
     /// The ids of the live runs.
     pub fn run_ids(&self) -> Vec<RunId> {
-        self.lock_runs().keys().copied().collect()
+        self.lock_runs().by_id.keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn supervise(supervisor: &RunSupervisor, user: &str, count: u8) {
+        for number in 0..count {
+            let (listen, ending) = (SubscribeHandle::default(), RunCompletion(watch::channel(None).1));
+            let id = RunId::new(user.len() as u64, [number; 10]);
+            supervisor.lock_runs().insert(id, SupervisedRun { user: user.into(), listen, ending });
+        }
+    }
+
+    #[test]
+    fn a_user_with_many_runs_leaves_places_for_others() {
+        let supervisor = RunSupervisor::new(16, None);
+        supervise(&supervisor, "greedy", 14);
+        assert!(matches!(supervisor.check_start("greedy"), Err(AppError::TooManyRunsOfUser { own: 14, .. })));
+        assert!(supervisor.check_start("ann").is_ok());
+        supervise(&supervisor, "ann", 2);
+        assert!(matches!(supervisor.check_start("bob"), Err(AppError::TooManyRuns(16))));
+        supervisor.run_ids().into_iter().for_each(|id| supervisor.lock_runs().remove(id));
+        assert!(supervisor.check_start("greedy").is_ok() && supervisor.lock_runs().counts.is_empty());
+    }
+
+    #[test]
+    fn few_places_are_for_whoever_comes_first() {
+        let supervisor = RunSupervisor::new(2, None);
+        supervise(&supervisor, "ann", 1);
+        assert!(supervisor.check_start("ann").is_ok());
     }
 }

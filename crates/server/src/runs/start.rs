@@ -87,8 +87,8 @@ impl<'a> StartContext<'a> {
         headers: &HeaderMap,
     ) -> ApiResult<StartContext<'a>> {
         caller.require_scope(Scope::Run)?;
-        server.supervisor.check_capacity()?;
         let (user, needs_events) = (caller.resolve_user(user)?, accepts_events(headers));
+        server.supervisor.check_start(&user)?;
         Ok(StartContext {
             server,
             start: StartOptions { user, idempotency_key: idempotency_key(headers), needs_events },
