@@ -59,7 +59,9 @@ pub enum AppError {
     #[error("{0} runs are running already, which is the limit")]
     TooManyRuns(usize),
     /// A user has many runs, and what is left is kept for others.
-    #[error("{own} runs of this user are running, and the last {reserved} of {max} places are kept for users with fewer")]
+    #[error(
+        "{own} runs of this user are running, and the last {reserved} of {max} places are kept for users with fewer"
+    )]
     TooManyRunsOfUser {
         /// The number of runs of the user.
         own: usize,

@@ -13,7 +13,7 @@ use flowloom_runtime::effects::{Clock as _, EffectContext, EffectFuture, Model, 
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::memory_quota::MemoryUsage;
 use flowloom_sandbox::SandboxMeter;
-use flowloom_store::{DailyUsage, QUOTA_TABLE, Quota, QuotaExceeded, QuotaWindow, Store, StoreError};
+use flowloom_store::{DailyUsage, QUOTA_TABLE, Quota, QuotaExceeded, QuotaInfo, QuotaWindow, Store, StoreError};
 
 use crate::engines::App;
 use crate::error::AppError;
@@ -169,22 +169,10 @@ pub struct QuotaUsage {
 
 /// Measures what a user uses.
 pub async fn measure_user(app: &App, user: &str) -> Result<Vec<QuotaUsage>, AppError> {
-    let (store, now) = (&app.store, SystemClock.now_ms());
-    let counts_days = store.quotas().counts_days_of(user);
-    let mut rows = Vec::new();
-    for info in &QUOTA_TABLE {
-        let is_daily = info.window == QuotaWindow::Day;
-        let is_counted = !is_daily || counts_days;
-        let used = is_counted.then(|| store.measure_usage(user, info.quota, now)).transpose()?;
-        rows.push(QuotaUsage {
-            name: info.name,
-            unit: info.unit,
-            used: used.map(|amount| info.to_unit(amount)),
-            limit: store.quotas().find_limit(user, info.quota).map(|amount| info.to_unit(amount)),
-            resets_at: info.window_end(now).filter(|_| is_daily),
-        });
-    }
-    let memories = store.read_memories(user).await?;
+    let (store, owner) = (app.store.clone(), user.to_owned());
+    // Measuring the size of a user's data reads all of it.
+    let mut rows = tokio::task::spawn_blocking(move || measure_quotas(&store, &owner)).await??;
+    let memories = app.store.read_memories(user).await?;
     rows.push(QuotaUsage {
         name: "memory_bytes",
         unit: "bytes",
@@ -193,4 +181,21 @@ pub async fn measure_user(app: &App, user: &str) -> Result<Vec<QuotaUsage>, AppE
         resets_at: None,
     });
     Ok(rows)
+}
+
+fn measure_quotas(store: &Store, user: &str) -> Result<Vec<QuotaUsage>, StoreError> {
+    let (now, counts_days) = (SystemClock.now_ms(), store.quotas().counts_days_of(user));
+    let measure = |info: &QuotaInfo| {
+        let is_daily = info.window == QuotaWindow::Day;
+        let is_counted = !is_daily || counts_days;
+        let used = is_counted.then(|| store.measure_usage(user, info.quota, now)).transpose()?;
+        Ok(QuotaUsage {
+            name: info.name,
+            unit: info.unit,
+            used: used.map(|amount| info.to_unit(amount)),
+            limit: store.quotas().find_limit(user, info.quota).map(|amount| info.to_unit(amount)),
+            resets_at: info.window_end(now).filter(|_| is_daily),
+        })
+    };
+    QUOTA_TABLE.iter().map(measure).collect()
 }

@@ -40,10 +40,12 @@ enum ResponseCondition {
 }
 
 /// The scope that each operation requires, by path and method. The OpenAPI document is the authority.
-pub(crate) fn collect_scopes(document: &Value) -> HashMap<String, Vec<(Method, Scope)>> {
+pub(crate) fn collect_scopes(document: &Value) -> HashMap<String, Vec<(Method, Vec<Scope>)>> {
     let scope = |(method, operation): (&String, &Value)| {
-        let names = operation["security"][0]["key"][0].as_str()?;
-        Some((Method::from_bytes(method.to_uppercase().as_bytes()).ok()?, Scope::parse(names).ok()?.pop()?))
+        let names = operation["security"][0]["key"].as_array()?.iter().filter_map(Value::as_str);
+        let scopes: Vec<_> = names.filter_map(|name| Scope::parse(name).ok()).flatten().collect();
+        let method = Method::from_bytes(method.to_uppercase().as_bytes()).ok()?;
+        (!scopes.is_empty()).then_some((method, scopes))
     };
     let items = document["paths"].as_object().into_iter().flatten();
     items

@@ -80,10 +80,10 @@ pub(crate) async fn authorize(State(server): State<Server>, request: Request, ne
 /// Handlers find the caller in the request extensions and check what depends on the body.
 async fn authenticate(server: &Server, request: &mut Parts) -> Result<(), Problem> {
     let path = request.extensions.get::<MatchedPath>().and_then(|path| server.scopes.get(path.as_str()));
-    let scope = path.and_then(|scopes| scopes.iter().find(|(method, _)| *method == request.method));
-    if let Some((_, scope)) = scope {
+    let required = path.and_then(|methods| methods.iter().find(|(method, _)| *method == request.method));
+    if let Some((_, scopes)) = required {
         let caller = Caller::from_request_parts(request, server).await?;
-        caller.require_scope(*scope)?;
+        scopes.iter().try_for_each(|scope| caller.require_scope(*scope))?;
         request.extensions.insert(caller);
     }
     Ok(())

@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     pub(crate) hosts: Vec<String>,
     pub(crate) openapi: serde_json::Value,
     /// Required scopes by path and method.
-    pub(crate) scopes: HashMap<String, Vec<(Method, Scope)>>,
+    pub(crate) scopes: HashMap<String, Vec<(Method, Vec<Scope>)>>,
 }
 
 impl Shared {
