@@ -36,7 +36,7 @@ use crate::secrets::{EnvironmentSecrets, build_redactor};
 use crate::tools::mcp::McpServers;
 use crate::tools::memory_keys::scope_to_bundle;
 use crate::tools::workflows::{self, WorkflowHost};
-use crate::wiring::{build_egress_policy, build_mcp_servers, build_models, build_sandbox, limit_trials};
+use crate::wiring::{ModelChoice, build_egress_policy, build_mcp_servers, build_models, build_sandbox, limit_trials};
 
 /// The parts of the program that a run needs.
 pub struct App {
@@ -118,7 +118,9 @@ impl App {
     /// models.
     pub fn build_models(&self, bundle: &Bundle) -> Arc<dyn Model> {
         let local = self.local_engine.clone();
-        let models = build_models(&self.config, bundle.model.clone(), &bundle.aliases, local);
+        let (default, allows_named_files) = (bundle.model.clone(), bundle.tenant.is_none());
+        let choice = ModelChoice { default, aliases: &bundle.aliases, allows_named_files };
+        let models = build_models(&self.config, choice, local);
         meter_model(Arc::new(models), &self.store)
     }
 

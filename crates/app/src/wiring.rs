@@ -86,22 +86,28 @@ fn find_python_interpreters() -> Vec<PathBuf> {
     found
 }
 
-/// Builds the models from the configuration, with the default model and the aliases of a run. A process that builds
-/// several shares `local` among them, so that each model file is loaded once.
-pub fn build_models(
-    config: &Config,
-    default: Option<String>,
-    aliases: &[(String, String)],
-    local: Arc<LocalEngine>,
-) -> Models {
+/// The models that definitions may choose from.
+pub struct ModelChoice<'a> {
+    /// The model of steps that name none.
+    pub default: Option<String>,
+    /// Other names of models.
+    pub aliases: &'a [(String, String)],
+    /// Whether a definition may name a file as its model.
+    pub allows_named_files: bool,
+}
+
+/// Builds the models from the configuration, for definitions of the operator or of a tenant, with their default model
+/// and aliases. A process that builds several shares `local` among them, so that each model file is loaded once.
+pub fn build_models(config: &Config, choice: ModelChoice<'_>, local: Arc<LocalEngine>) -> Models {
     let providers = config.providers.iter().map(|(name, provider)| ProviderSettings {
         name: name.clone(),
         base_url: provider.base_url.clone(),
         key_env: provider.key_env.clone(),
     });
     let settings = ModelSettings {
-        default,
-        aliases: aliases.to_vec(),
+        default: choice.default,
+        aliases: choice.aliases.to_vec(),
+        allows_named_files: choice.allows_named_files,
         cache_dir: config.model_cache.clone(),
         providers: providers.collect(),
         proxy: config.proxy.clone(),
@@ -112,7 +118,8 @@ pub fn build_models(
 
 /// Builds the models with the configured default model, for a command that does not run workflows.
 pub fn build_default_models(config: &Config) -> Models {
-    build_models(config, config.default_model.value.clone(), &config.aliases, Arc::default())
+    let default = config.default_model.value.clone();
+    build_models(config, ModelChoice { default, aliases: &config.aliases, allows_named_files: true }, Arc::default())
 }
 
 /// The configured providers and the local models as JSON.

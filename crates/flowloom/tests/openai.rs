@@ -149,15 +149,13 @@ fn what_is_said_finds_its_input() {
 
 /// Writes a graph with one scripted agent and its tools.
 fn write_graph(place: &Workspace, script: &Value, tools: Value) {
-    place.write("script.json", &script.to_string());
-    let alias = "[models.alias]\n\"scripted:said\" = \"scripted:script.json\"\n";
-    place.write("flowloom.toml", &format!("default_model = \"scripted:echo\"\n{alias}"));
+    let script = place.write("script.json", &script.to_string());
     let node = |id: &str, kind: &str| json!({"id": id, "nodeName": id, "nodeType": kind, "agentId": if kind == "AGENT" { json!("a") } else { Value::Null }});
     let edge = |id: &str, from: &str, to: Value, value: &str| json!({"id": id, "sourceNodeId": from, "targetNodeId": to, "conditionType": "CONDITIONAL", "conditionValue": value});
     let workflow = json!({"id": "talk", "isConversational": true, "entrypointNodeId": "desk",
         "nodes": [node("desk", "AGENT"), node("tool_executor", "TOOL_EXECUTOR"), node("human_handoff", "AGENT")],
         "edges": [edge("e1", "desk", json!("tool_executor"), "tool_executor"), edge("e2", "desk", json!("human_handoff"), "human_handoff"), edge("e3", "desk", Value::Null, "END")]});
-    let agent = json!({"id": "a", "tools": tools, "model": "scripted:said"});
+    let agent = json!({"id": "a", "tools": tools, "model": format!("scripted:{}", script.display())});
     place.write("talk.json", &json!({"workflow": workflow, "agents": [agent]}).to_string());
 }
 
@@ -330,11 +328,10 @@ fn responses_continue_from_one_another() {
 
 #[test]
 fn errors_have_the_shape_that_clients_read() {
-    let alias = "[models.alias]\n\"scripted:said\" = \"scripted:script.json\"\n";
-    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{alias}"));
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
     place.write("hello.json", &steps_json("hello", json!([step_json("s", "{{input}}")])));
-    place.write("script.json", &json!({"default": {"error": "boom"}}).to_string());
-    place.write("fails.mdx", "Hi.\n\n<GenText as=\"a\" model=\"scripted:said\" />\n");
+    let script = place.write("script.json", &json!({"default": {"error": "boom"}}).to_string());
+    place.write("fails.mdx", &format!("Hi.\n\n<GenText as=\"a\" model=\"scripted:{}\" />\n", script.display()));
     let output = place.run(&["keys", "create", "--name", "k", "--user", "ann", "--scopes", "run"]);
     assert_eq!(exit_code(&output), 0);
     let key = format!("Authorization: Bearer {}", String::from_utf8_lossy(&output.stdout).trim());

@@ -112,7 +112,7 @@ pub enum ResolveError {
     },
     /// A definition names a file as its model.
     #[error(
-        "a definition cannot name a file as its model: {model}; name the file in the configuration, as default_model or \
+        "the definition of a user cannot name a file as its model: {model}; name the file in the configuration, as default_model or \
          as the target of a name in [models.alias]"
     )]
     FileNamed {

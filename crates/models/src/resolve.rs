@@ -27,8 +27,8 @@ pub(crate) fn choose_model(
     }
 }
 
-/// Refuses a model that a definition names and that is a file. Definitions may come from tenants, and every file that
-/// the server can read would answer. The configuration may name a file: as the default, or as the target of an alias.
+/// Refuses a model that a tenant's definition names and that is a file. The configuration may name a file: as the
+/// default, or as the target of an alias.
 fn check_no_file(settings: &ModelSettings, named: Option<&str>, model: String) -> Result<String, ResolveError> {
     let is_file = match model.split_once(':') {
         Some(("scripted", name)) => !matches!(name, "" | "echo"),
@@ -36,7 +36,7 @@ fn check_no_file(settings: &ModelSettings, named: Option<&str>, model: String) -
         _ => false,
     };
     let is_default = || settings.default.as_deref().and_then(|name| complete_name(settings, name).ok());
-    if named.is_some() && is_file && is_default().as_ref() != Some(&model) {
+    if named.is_some() && is_file && !settings.allows_named_files && is_default().as_ref() != Some(&model) {
         return Err(ResolveError::FileNamed { model });
     }
     Ok(model)

@@ -72,6 +72,29 @@ fn names_defaults_and_aliases() {
 }
 
 #[test]
+fn a_tenant_cannot_name_a_file() {
+    let resolve = |default: Option<&str>, aliases: &[(&str, &str)], named: Option<&str>| {
+        let settings = ModelSettings { allows_named_files: false, ..settings_with(default, aliases) };
+        Models::new(settings, test_environment(&[])).resolve(named).unwrap_err()
+    };
+    let script = "scripted:/no/such.json";
+    for named in [script, "local:/no/such.gguf", "local:../x", " scripted: x.json"] {
+        let error = resolve(None, &[], Some(named));
+        assert!(error.code == Code::ModelUnknown && error.message.contains("[models.alias]"), "{}", error.message);
+    }
+    // The configuration may name files, and then a definition may use the same name.
+    for (default, aliases, named) in [
+        (Some(script), &[][..], None),
+        (Some(script), &[], Some(script)),
+        (None, &[("said", script)], Some("said")),
+        (None, &[(script, script)], Some(script)),
+    ] {
+        let error = resolve(default, aliases, named);
+        assert!(error.code == Code::ModelFailed && error.message.contains("/no/such.json"), "{}", error.message);
+    }
+}
+
+#[test]
 fn what_cannot_be_chosen_says_why() {
     let table: &[(Option<&str>, Code, &str)] = &[
         (None, Code::ModelNone, "--model"),
@@ -82,27 +105,14 @@ fn what_cannot_be_chosen_says_why() {
         (Some("openai:"), Code::ModelUnknown, "names no model"),
         (Some("groq:llama"), Code::ModelKeyMissing, "GROQ_API_KEY"),
         (Some("local:smollm2-135m"), Code::ModelFileMissing, "flowloom models pull"),
-        (Some("local:/no/such.gguf"), Code::ModelUnknown, "[models.alias]"),
-        (Some("local:../x"), Code::ModelUnknown, "[models.alias]"),
-        (Some("scripted:/no/such.json"), Code::ModelUnknown, "[models.alias]"),
-        (Some(" scripted: x.json"), Code::ModelUnknown, "[models.alias]"),
+        (Some("local:/no/such.gguf"), Code::ModelFileMissing, "/no/such.gguf"),
+        (Some("scripted:/no/such.json"), Code::ModelFailed, "/no/such.json"),
         (Some("scripted:"), Code::ModelUnknown, "scripted:PATH"),
     ];
     for (named, code, part) in table {
         let error = resolve_model(None, &[], *named).unwrap_err();
         assert_eq!(error.code, *code, "{named:?}: {}", error.message);
         assert!(error.message.contains(part), "{named:?}: {}", error.message);
-    }
-    // The configuration may name files, and then a definition may use the same name.
-    let script = "scripted:/no/such.json";
-    for (default, aliases, named) in [
-        (Some(script), &[][..], None),
-        (Some(script), &[], Some(script)),
-        (None, &[("said", script)], Some("said")),
-        (None, &[(script, script)], Some(script)),
-    ] {
-        let error = resolve_model(default, aliases, named).unwrap_err();
-        assert!(error.code == Code::ModelFailed && error.message.contains("/no/such.json"), "{}", error.message);
     }
     let none = resolve_model(None, &[], None).unwrap_err().message;
     assert!(none.contains("default_model") && none.contains("flowloom models pull"), "{none}");

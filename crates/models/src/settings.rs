@@ -21,6 +21,9 @@ pub struct ModelSettings {
     pub idle_timeout: Duration,
     /// Maximum duration of a call, including retries.
     pub total_timeout: Duration,
+    /// Whether a definition may name a file as its model. A tenant's may not: every file that the server can read would
+    /// answer.
+    pub allows_named_files: bool,
     /// Proxy for calls of providers. Proxy settings of the environment are not used.
     pub proxy: Option<String>,
 }
@@ -35,6 +38,7 @@ impl Default for ModelSettings {
             script: None,
             idle_timeout: Duration::from_secs(60),
             total_timeout: Duration::from_secs(600),
+            allows_named_files: true,
             proxy: None,
         }
     }

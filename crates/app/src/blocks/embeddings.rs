@@ -10,7 +10,7 @@ use flowloom_models::Models;
 use flowloom_models::embed::{Embed, Vector};
 
 use crate::config::Config;
-use crate::wiring::build_models;
+use crate::wiring::{ModelChoice, build_models};
 
 /// The model name that disables embeddings.
 const DISABLED_MODEL: &str = "none";
@@ -68,8 +68,8 @@ impl BlockEmbedder {
         }
         let mut embedder_slot = lock(&self.embedder);
         if embedder_slot.is_none() {
-            let models =
-                self.models.get_or_init(|| build_models(&self.config, None, &self.config.aliases, Arc::default()));
+            let choice = ModelChoice { default: None, aliases: &self.config.aliases, allows_named_files: true };
+            let models = self.models.get_or_init(|| build_models(&self.config, choice, Arc::default()));
             *embedder_slot = Some(models.open_embedder(named)?);
         }
         Ok(embedder_slot.clone())
