@@ -25,7 +25,8 @@ pub(super) fn check_limits(text: &str) -> Result<(), String> {
     }
     let (mut work, mut length, mut marks, mut attributes) = (0usize, 0usize, 0usize, 0usize);
     // A carriage return alone ends a line, too.
-    for (index, line) in text.lines().flat_map(|line| line.split('\r')).enumerate() {
+    let lines = text.lines().flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'));
+    for (index, line) in lines.enumerate() {
         let line_number = index + 1;
         if line_number > MAX_LINES {
             return Err(format!("the text has more than {MAX_LINES} lines"));
