@@ -93,7 +93,7 @@ impl Caller {
     }
 
     /// Authenticates the caller of a request from an address.
-    fn identify(parts: &Parts, server: &Server, address: Option<IpAddr>) -> Result<Caller, Problem> {
+    fn identify_caller(parts: &Parts, server: &Server, address: Option<IpAddr>) -> Result<Caller, Problem> {
         let peer = address.map(RateKey::Address);
         let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let given = given.and_then(|text| text.split_once(' '));
@@ -169,7 +169,7 @@ impl FromRequestParts<Server> for Caller {
             return Ok(known.clone());
         }
         let address = parts.extensions.get().map(|ConnectInfo::<SocketAddr>(peer)| peer.ip());
-        let caller = Caller::identify(parts, server, address)?;
+        let caller = Caller::identify_caller(parts, server, address)?;
         Ok(Caller { peer: address, ..caller })
     }
 }

@@ -85,7 +85,7 @@ impl AuditedChange {
     }
 
     /// Adds the entry in the transaction of the change.
-    pub(crate) fn record(
+    pub(crate) fn record_entry(
         &self,
         connection: &DbConnection,
         by: &Actor,
@@ -160,7 +160,7 @@ impl Store {
             }
             let change = AuditedChange::new(action, None, "the table [secrets] of the configuration".to_owned());
             let change = AuditedChange { detail: Some(bindings.clone()), ..change };
-            change.record(connection, &Actor::server(), at, DONE)
+            change.record_entry(connection, &Actor::server(), at, DONE)
         };
         self.writer.submit_job(Box::new(record)).await
     }
@@ -179,7 +179,7 @@ impl Store {
         {
             let (by, code) = (by.clone(), error.code().to_string());
             let record = move |connection: &DbConnection| {
-                attempted.iter().try_for_each(|change| change.record(connection, &by, at, &code))
+                attempted.iter().try_for_each(|change| change.record_entry(connection, &by, at, &code))
             };
             // The caller must hear of the refusal, whatever becomes of its record.
             let _ = self.writer.submit_job(Box::new(record)).await;

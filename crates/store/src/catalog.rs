@@ -34,7 +34,7 @@ pub struct PersonalWrites {
 
 impl PersonalWrites {
     /// The keys, for the audit log; never a value.
-    fn describe(&self) -> String {
+    fn describe_object(&self) -> String {
         let keys: Vec<&str> = self.writes.iter().take(MAX_NAMED_KEYS).map(|write| write.key.as_str()).collect();
         let what = if self.is_profile { "profile" } else { "memory" };
         match self.writes.len().saturating_sub(MAX_NAMED_KEYS) {
@@ -222,14 +222,14 @@ impl Store {
         if written.writes.iter().any(|write| write.value.is_some()) {
             self.check_database_quota(&written.user, at)?;
         }
-        let object = written.describe();
+        let object = written.describe_object();
         let PersonalWrites { user, is_profile, writes } = written;
         let namespace = if is_profile { profile_namespace(&user) } else { user.clone() };
         let change = AuditedChange::new(AuditAction::WriteMemory, Some(user), object);
         let (attempted, actor) = (vec![change.clone()], by.clone());
         let job = move |connection: &DbConnection| {
             writes.iter().try_for_each(|write| crate::batch::write_memory(connection, &namespace, write))?;
-            change.record(connection, &actor, at, DONE)
+            change.record_entry(connection, &actor, at, DONE)
         };
         self.submit_audited(Box::new(job), attempted, by, at).await
     }

@@ -229,7 +229,7 @@ impl Store {
             let users: BTreeSet<&str> = created.map(|(change, _)| change.user()).collect();
             users.into_iter().try_for_each(|user| check_definitions(&quotas, connection, user, at))?;
             let mut recorded = audited.iter().zip(&done).filter(|(_, result)| result.is_change());
-            recorded.try_for_each(|(change, result)| change.record(connection, &actor, at, result.name()))?;
+            recorded.try_for_each(|(change, result)| change.record_entry(connection, &actor, at, result.name()))?;
             *tell.lock().unwrap_or_else(PoisonError::into_inner) = done;
             Ok(())
         };

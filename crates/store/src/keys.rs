@@ -77,7 +77,7 @@ impl Store {
             let KeyRow { id, hash, name, scopes, user, created_at, expires_at, .. } = &key;
             let expires_at = expires_at.map(|at| at as i64);
             connection.execute_unchecked(sql, params![id, hash, name, scopes, user, *created_at, expires_at])?;
-            change.record(connection, &actor, at, DONE)
+            change.record_entry(connection, &actor, at, DONE)
         };
         self.submit_audited(Box::new(insert), attempted, by, at).await
     }
@@ -144,7 +144,7 @@ impl Store {
             change(connection, &id)?;
             let sql = "select user_id from api_key where id = $1";
             let owner: Option<Option<String>> = connection.query_first(sql, params![&id], |row| row.get(0))?;
-            key_change(action, &id, owner.flatten()).record(connection, &actor, at, DONE)
+            key_change(action, &id, owner.flatten()).record_entry(connection, &actor, at, DONE)
         };
         self.submit_audited(Box::new(job), attempted, by, at).await
     }

@@ -12,7 +12,7 @@ pub(crate) fn refuse_above(used: u64, limit: u64, exceeded: impl FnOnce() -> Quo
 }
 
 /// What a user uses of a quota.
-pub(crate) fn measure(db: &DbConnection, user: &str, quota: Quota, now: u64) -> Result<u64, StoreError> {
+pub(crate) fn measure_quota(db: &DbConnection, user: &str, quota: Quota, now: u64) -> Result<u64, StoreError> {
     let QuotaInfo { sql, window, .. } = quota.info();
     let read = |row: &DbRow<'_>| row.get_count(0);
     let measured = match window {
@@ -30,7 +30,7 @@ fn first_id_since(now: u64) -> RunId {
 
 /// Fails with `QuotaExceeded` if a user has used up a quota.
 pub(crate) fn check_quota(db: &DbConnection, user: &str, quota: Quota, limit: u64, now: u64) -> Result<(), StoreError> {
-    let used = measure(db, user, quota, now)?;
+    let used = measure_quota(db, user, quota, now)?;
     if used < limit {
         return Ok(());
     }
@@ -64,7 +64,7 @@ pub(crate) fn check_start(quotas: &Quotas, db: &DbConnection, user: &str, now: u
 pub(crate) fn check_definitions(quotas: &Quotas, db: &DbConnection, user: &str, now: u64) -> Result<(), StoreError> {
     let quota = Quota::Definitions;
     let Some(limit) = quotas.find_limit(user, quota) else { return Ok(()) };
-    let used = measure(db, user, quota, now)?;
+    let used = measure_quota(db, user, quota, now)?;
     let exceeded = || QuotaExceeded { user: user.to_owned(), quota, used: used - 1, limit, until: None };
     // The new definitions are counted already.
     refuse_above(used, limit.saturating_add(1), exceeded)

@@ -1,6 +1,6 @@
 //! Converts between events and rows.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
@@ -98,10 +98,14 @@ pub(crate) fn insert_events(connection: &DbConnection, run: i64, rows: &[EventRo
             let EventColumns { at, path, attempt, kind, data, output } = row.columns();
             all.extend_from_slice(params![id, at, path, attempt, kind, data, output, row.checksum]);
         }
-        connection.execute_unchecked(&insert_events_sql(rows.len()), &all)?;
+        connection.execute_unchecked(&INSERT_EVENTS_SQL[rows.len() - 1], &all)?;
     }
     Ok(())
 }
+
+/// The statements that insert events: the first one row, the next one two rows, and so on.
+static INSERT_EVENTS_SQL: LazyLock<[String; MAX_ROWS_PER_INSERT]> =
+    LazyLock::new(|| std::array::from_fn(|index| insert_events_sql(index + 1)));
 
 fn insert_events_sql(row_count: usize) -> String {
     let values = |row: usize| {

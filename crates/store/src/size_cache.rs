@@ -28,17 +28,17 @@ impl SizeCache {
         now: u64,
         measure: impl FnOnce() -> Result<u64, StoreError>,
     ) -> Result<MeasuredSize, StoreError> {
-        if let Some(known) = self.lock().get(user).filter(|known| now < known.until) {
+        if let Some(known) = self.lock_sizes().get(user).filter(|known| now < known.until) {
             return Ok(*known);
         }
         let measured = MeasuredSize { bytes: measure()?, until: now + SIZE_CACHE_MS };
-        let mut known = self.lock();
+        let mut known = self.lock_sizes();
         known.retain(|_, size| now < size.until);
         known.insert(user.to_owned(), measured);
         Ok(measured)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, MeasuredSize>> {
+    fn lock_sizes(&self) -> MutexGuard<'_, HashMap<String, MeasuredSize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

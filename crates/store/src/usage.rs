@@ -3,7 +3,7 @@
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
 use crate::quota::{DAY_MS, DailyUsage, Quota, QuotaExceeded, Quotas};
-use crate::quota_check::{check_quota, measure, refuse_above};
+use crate::quota_check::{check_quota, measure_quota, refuse_above};
 use crate::size_cache::MeasuredSize;
 use crate::store::Store;
 
@@ -18,12 +18,12 @@ impl Store {
     pub fn measure_usage(&self, user: &str, quota: Quota, now: u64) -> Result<u64, StoreError> {
         match quota {
             Quota::DatabaseBytes => Ok(self.measure_size(user, now)?.bytes),
-            _ => self.read_with(|db| measure(db, user, quota, now)),
+            _ => self.read_with(|db| measure_quota(db, user, quota, now)),
         }
     }
 
     fn measure_size(&self, user: &str, now: u64) -> Result<MeasuredSize, StoreError> {
-        let measured = || self.read_with(|db| measure(db, user, Quota::DatabaseBytes, now));
+        let measured = || self.read_with(|db| measure_quota(db, user, Quota::DatabaseBytes, now));
         self.sizes.get_or_measure(user, now, measured)
     }
 

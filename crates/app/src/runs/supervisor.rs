@@ -218,7 +218,7 @@ impl RunSupervisor {
 mod tests {
     use super::*;
 
-    fn supervise(supervisor: &RunSupervisor, user: &str, count: u8) {
+    fn add_runs(supervisor: &RunSupervisor, user: &str, count: u8) {
         for number in 0..count {
             let (listen, ending) = (SubscribeHandle::default(), RunCompletion(watch::channel(None).1));
             let id = RunId::new(user.len() as u64, [number; 10]);
@@ -229,10 +229,10 @@ mod tests {
     #[test]
     fn a_user_with_many_runs_leaves_places_for_others() {
         let supervisor = RunSupervisor::new(16, None);
-        supervise(&supervisor, "greedy", 14);
+        add_runs(&supervisor, "greedy", 14);
         assert!(matches!(supervisor.check_start("greedy"), Err(AppError::TooManyRunsOfUser { own: 14, .. })));
         assert!(supervisor.check_start("ann").is_ok());
-        supervise(&supervisor, "ann", 2);
+        add_runs(&supervisor, "ann", 2);
         assert!(matches!(supervisor.check_start("bob"), Err(AppError::TooManyRuns(16))));
         supervisor.run_ids().into_iter().for_each(|id| supervisor.lock_runs().remove(id));
         assert!(supervisor.check_start("greedy").is_ok() && supervisor.lock_runs().counts.is_empty());
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn few_places_are_for_whoever_comes_first() {
         let supervisor = RunSupervisor::new(2, None);
-        supervise(&supervisor, "ann", 1);
+        add_runs(&supervisor, "ann", 1);
         assert!(supervisor.check_start("ann").is_ok());
     }
 }
