@@ -44,16 +44,15 @@ fn record_contact(mut stream: TcpStream, contacts: &Mutex<Vec<String>>) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\nconnection: close\r\n\r\nforbidden");
 }
 
-/// An HTTP server that requests may reach. `/redirect?URL` redirects, `/text?HEX` responds with a text, `/body?TYPE?HEX`
-/// with bytes in this content encoding, `/bomb?SIZE` with so many compressed mebibytes, and everything else with the
-/// request.
-pub(crate) struct Receiver {
+/// An HTTP server that records its requests.
+pub(crate) struct RecordingServer {
     pub(crate) address: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Receiver {
-    pub(crate) fn start() -> Receiver {
+impl RecordingServer {
+    /// Starts a server whose connections `answer` answers, each on its own thread. It adds what it received.
+    pub(crate) fn start(answer: fn(TcpStream, &Mutex<Vec<String>>)) -> RecordingServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         let requests: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -61,16 +60,23 @@ impl Receiver {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let requests = Arc::clone(&shared);
-                std::thread::spawn(move || answer_request(stream, &requests));
+                std::thread::spawn(move || answer(stream, &requests));
             }
         });
-        Receiver { address, requests }
+        RecordingServer { address, requests }
     }
 
-    /// The requests since the last call: heads and bodies.
+    /// What was received since the last call.
     pub(crate) fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Starts a server that requests may reach. `/redirect?URL` redirects, `/text?HEX` responds with a text,
+/// `/body?TYPE?HEX` with bytes in this content encoding, `/bomb?SIZE` with so many compressed mebibytes, and everything
+/// else with the request. It records heads and bodies.
+pub(crate) fn start_receiver() -> RecordingServer {
+    RecordingServer::start(answer_request)
 }
 
 fn answer_request(mut stream: TcpStream, requests: &Mutex<Vec<String>>) {

@@ -2,52 +2,32 @@
 //! descriptions of tools. An instruction is `CALL(name, {arguments})`.
 
 use std::io::{BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::TcpStream;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::listener::read_request;
+use crate::listener::{RecordingServer, read_request};
 
 /// How an instruction begins.
 const INSTRUCTION_START: &str = "CALL(";
 
-pub(crate) struct ObedientModel {
-    pub(crate) address: String,
-    requests: Arc<Mutex<Vec<String>>>,
-}
-
-impl ObedientModel {
-    pub(crate) fn start() -> ObedientModel {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address").to_string();
-        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
-        let shared = Arc::clone(&requests);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                answer_request(stream, &shared);
-            }
-        });
-        ObedientModel { address, requests }
-    }
-
-    /// The requests since the last call: everything that the program told the model.
-    pub(crate) fn take_requests(&self) -> Vec<String> {
-        std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
-    }
+/// Starts the model. It records everything that the program told it.
+pub(crate) fn start_obedient_model() -> RecordingServer {
+    RecordingServer::start(answer_request)
 }
 
 fn answer_request(mut stream: TcpStream, requests: &Mutex<Vec<String>>) {
     let Ok(handle) = stream.try_clone() else { return };
     let Some((_, body)) = read_request(&mut BufReader::new(handle)) else { return };
-    let reply = obey(&serde_json::from_str(&body).unwrap_or_default()).to_string();
+    let reply = reply_obediently(&serde_json::from_str(&body).unwrap_or_default()).to_string();
     requests.lock().unwrap_or_else(PoisonError::into_inner).push(body);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
     let _ = write!(stream, "{head}content-length: {}\r\n\r\n{reply}", reply.len());
 }
 
 /// Calls what it was told to call and has not called yet; otherwise says what it has read.
-fn obey(request: &Value) -> Value {
+fn reply_obediently(request: &Value) -> Value {
     let messages = request["messages"].as_array().map_or(&[][..], Vec::as_slice);
     let done: Vec<String> = messages.iter().flat_map(list_calls).collect();
     let mut read: Vec<String> = messages.iter().map(|message| text_of(&message["content"])).collect();

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::client::HttpReply;
 use crate::corpus::{AttackRow, fill_in, read_file};
-use crate::obedient::ObedientModel;
+use crate::listener::RecordingServer;
+use crate::obedient::start_obedient_model;
 use crate::oracle::{self, find_canary};
 use crate::points::Observation;
 use crate::world::World;
@@ -15,11 +16,11 @@ use crate::{check_outcome, corpus};
 /// A server with an agent, and the agent's model.
 struct Office {
     world: World,
-    model: ObedientModel,
+    model: RecordingServer,
 }
 
 /// The functions of the configuration, and an MCP server whose tool descriptions are an instruction.
-fn office_config(model: &ObedientModel, trusted: &str, description: &str) -> String {
+fn office_config(model: &RecordingServer, trusted: &str, description: &str) -> String {
     let server = corpus::corpus_folder().join("mcp_server.py");
     let function = |name: &str, more: &str| {
         format!(
@@ -41,7 +42,7 @@ fn office_config(model: &ObedientModel, trusted: &str, description: &str) -> Str
 
 impl Office {
     fn open(description: &str) -> Office {
-        let model = ObedientModel::start();
+        let model = start_obedient_model();
         let world = World::start_with(None, &[], &|trusted| office_config(&model, trusted, description));
         Office { world, model }
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::client::{HttpCall, HttpReply, encode_percent};
 use crate::corpus::corpus_folder;
-use crate::listener::{ForbiddenListener, Receiver};
+use crate::listener::{ForbiddenListener, RecordingServer, start_receiver};
 use crate::oracle::{Canary, canary_value};
 use crate::support::http::RunningServer;
 use crate::support::{Workspace, exit_code};
@@ -15,9 +15,9 @@ use crate::support::{Workspace, exit_code};
 pub(crate) struct World {
     pub(crate) place: Workspace,
     pub(crate) server: RunningServer,
-    pub(crate) receiver: Receiver,
+    pub(crate) receiver: RecordingServer,
     /// The server of the operator: the provider of models and the shop, which receive their keys.
-    pub(crate) trusted: Receiver,
+    pub(crate) trusted: RecordingServer,
     pub(crate) forbidden: ForbiddenListener,
     /// A folder that is not served, with two canaries.
     pub(crate) outside: tempfile::TempDir,
@@ -49,7 +49,7 @@ impl World {
         for (name, content) in OUTSIDE_FILES.iter().zip([canary_value(Canary::File), json_file]) {
             std::fs::write(outside.path().join(name), content).expect("written");
         }
-        let (receiver, trusted) = (Receiver::start(), Receiver::start());
+        let (receiver, trusted) = (start_receiver(), start_receiver());
         let forbidden = ForbiddenListener::start(more_ports);
         let config = configuration(&receiver, &trusted, forbidden.port, database);
         let place = Workspace::new(&(config + &more_config(&trusted.address)));
@@ -154,7 +154,7 @@ impl World {
     }
 }
 
-fn configuration(receiver: &Receiver, trusted: &Receiver, port: u16, database: Option<&str>) -> String {
+fn configuration(receiver: &RecordingServer, trusted: &RecordingServer, port: u16, database: Option<&str>) -> String {
     let database = database.map_or_else(String::new, |url| format!("database = \"{url}\"\n"));
     format!(
         "default_model = \"scripted:echo\"\ndurability = \"off\"\n{database}\
