@@ -17,8 +17,8 @@ demo: model program  ## Run the bundled examples on the local model
 program:
 	$(CARGO) build --release --locked -p flowloom
 
-release: program .tools/bin/cargo-cyclonedx  ## Build the program and its bill of materials into target/release
-	@scripts/write-sbom.sh
+release: .tools/bin/cargo-cyclonedx  ## Build a portable release archive into target/dist
+	@scripts/make-release.sh
 
 .tools/bin/cargo-cyclonedx:
 	$(CARGO) install cargo-cyclonedx --version $(CARGO_CYCLONEDX) --locked --root .tools --target-dir target/tools
@@ -93,8 +93,8 @@ docs: .tools/bin/mdbook  ## Build the documentation site into target/book
 .tools/bin/mdbook:
 	$(CARGO) install mdbook --version $(MDBOOK) --locked --root .tools --target-dir target/tools
 
-man:  ## Write the man pages into target/man
-	FLOWLOOM_MAN_DIR=$(CURDIR)/target/man $(CARGO) test --release --locked -p flowloom --bin flowloom man_page
+man: program  ## Write the man pages into target/man
+	@target/release/flowloom man target/man
 
 errors:  ## Add the lines of new error codes to docs/errors/README.md and docs/SUMMARY.md
 	FLOWLOOM_UPDATE_LISTS=1 $(CARGO) test --locked -p structure --test codes lists

@@ -1,10 +1,12 @@
 //! Composition root: opens the store and builds models, tools, sandbox and engine from the configuration.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use flowloom_core::event::{Event, Record};
+use flowloom_core::event::{Event, Record, RunProject};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan, flow_function_id};
@@ -57,6 +59,9 @@ pub struct App {
     ready: Mutex<HashMap<Hash, Arc<CompiledBundle>>>,
 }
 
+/// Mode of a folder that only its owner can use.
+const PRIVATE_FOLDER_MODE: u32 = 0o700;
+
 /// Maximum number of compiled bundles held in memory.
 const MAX_CACHED_BUNDLES: usize = 256;
 
@@ -77,6 +82,9 @@ impl App {
 
     /// Opens the store with the given MCP servers, which may already have been queried.
     pub fn open_with(config: Config, servers: McpServers) -> Result<App, AppError> {
+        if config.data_dir.value == config.project.data_folder() && config.database.value.is_none() {
+            exclude_from_git(&config.data_dir.value);
+        }
         let store = Store::open_with(&config.store_settings())?;
         let sandbox = Arc::new(build_sandbox(&config, build_sandbox_meter(&store)));
         let blocks = Arc::new(Blocks::new(store.clone(), &config));
@@ -99,12 +107,15 @@ impl App {
         let (scraper, sandbox) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
         let (store, clock) = (self.store.clone(), Arc::new(SystemClock));
         let redactor = self.redactor.get_or_init(|| Arc::new(build_redactor(&self.config))).clone();
+        let project = self.run_project();
         let over = move |functions: Arc<FunctionRegistry>, bundle: &Bundle| {
             let code = scope_to_bundle(sandbox.clone(), bundle);
             let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
             let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
             let redactor = redactor.clone();
-            let engine = Engine::new(effects, store.clone()).with_definition(bundle.definition_identity());
+            let engine = Engine::new(effects, store.clone())
+                .with_definition(bundle.definition_identity())
+                .with_project(project.clone());
             if redactor.is_empty() { engine } else { engine.with_redactor(redactor) }
         };
         let engine = over(registry.clone(), bundle);
@@ -262,6 +273,11 @@ impl App {
         Ok(!self.store.pending_commands(run).await?.is_empty())
     }
 
+    /// Whether a living process drives a run.
+    pub fn is_driven(&self, run: RunId) -> Result<bool, AppError> {
+        Ok(self.store.get_run(run)?.is_some_and(|row| row.is_driven))
+    }
+
     /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan.
     pub async fn open_run(&self, name: &str) -> Result<LoadedRun, AppError> {
         let id = self.store.find_run(name)?.id;
@@ -310,6 +326,13 @@ impl App {
     }
 }
 
+/// Keeps the data of a project out of git. A failure only means that git shows the folder.
+fn exclude_from_git(folder: &Path) {
+    if !folder.exists() && DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER_MODE).create(folder).is_ok() {
+        let _ = std::fs::write(folder.join(".gitignore"), "*\n");
+    }
+}
+
 /// A run read from the store, with its records and its plan.
 #[derive(Clone)]
 pub struct LoadedRun {
@@ -328,6 +351,11 @@ impl LoadedRun {
     pub fn definition(&self) -> &str {
         let bundle = &self.ready.bundle;
         bundle.files.get(&bundle.entry).map_or("", String::as_str)
+    }
+
+    /// The configuration under which it was started. Old versions did not record it.
+    pub(crate) fn project(&self) -> Option<&RunProject> {
+        self.state.created.as_ref()?.project.as_ref()
     }
 
     /// The state of the run after its last record.

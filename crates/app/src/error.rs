@@ -1,7 +1,10 @@
 //! [`AppError`]: why a use case failed. The terminal and the server render it; neither compares codes.
 
+use std::path::PathBuf;
+
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
+use flowloom_core::id::RunId;
 use flowloom_runtime::{JournalError, RunError};
 use flowloom_store::StoreError;
 use flowloom_tools::ToolError;
@@ -9,6 +12,7 @@ use tokio::task::JoinError;
 
 use crate::blocks::BlockError;
 use crate::config::error::ConfigError;
+use crate::config::project::Project;
 use crate::definitions::error::DefinitionError;
 use crate::keys::UnknownScope;
 use crate::runs::inputs::InvalidBudget;
@@ -55,6 +59,22 @@ pub enum AppError {
     /// A model, a tool, a block or an input failed, as a step would record it.
     #[error(transparent)]
     Failed(#[from] StepFailure),
+    /// No run was started in this project yet.
+    #[error("there is nothing in {} yet{}", folder.display(), describe_projects(projects))]
+    NoData {
+        /// The data folder.
+        folder: PathBuf,
+        /// The projects in subfolders.
+        projects: Vec<Project>,
+    },
+    /// A run belongs to another project, whose configuration it needs.
+    #[error("the run {run} belongs to the project {project}; continue it there")]
+    RunOfOtherProject {
+        /// The run.
+        run: RunId,
+        /// The name of its project.
+        project: String,
+    },
     /// As many runs as allowed are running.
     #[error("{0} runs are running already, which is the limit")]
     TooManyRuns(usize),
@@ -98,6 +118,8 @@ impl AppError {
             AppError::Schedule(_) => Code::ScheduleInvalid,
             AppError::Budget(_) | AppError::Scope(_) | AppError::Time(_) => Code::UsageInvalid,
             AppError::Failed(failure) => failure.code,
+            AppError::RunOfOtherProject { .. } => Code::RunOfOtherProject,
+            AppError::NoData { .. } => Code::RunNotFound,
             AppError::TooManyRuns(_) | AppError::TooManyRunsOfUser { .. } | AppError::Stopping => Code::TooManyRuns,
             AppError::ThreadBusy => Code::RunOwned,
             AppError::KeyReused => Code::KeyReused,
@@ -112,6 +134,11 @@ impl AppError {
             AppError::Store(StoreError::Journal(JournalError::RunOwned(_))) => true,
             _ => false,
         }
+    }
+
+    /// Whether a command is left to another worker, which drives the run or belongs to its project.
+    pub fn is_left_to_others(&self) -> bool {
+        self.is_run_owned() || matches!(self, AppError::RunOfOtherProject { .. })
     }
 
     /// Whether the database cannot be reached or cannot store, so that a later attempt may succeed.
@@ -140,6 +167,17 @@ impl AppError {
             }
             _ => Vec::new(),
         }
+    }
+}
+
+/// How the data of other projects is used.
+fn describe_projects(projects: &[Project]) -> String {
+    let options: Vec<String> = projects.iter().map(Project::command_options).collect();
+    match options.is_empty() {
+        true => {
+            "; data is kept for each project: change to its folder, or name it with --config or --data-dir".to_owned()
+        }
+        false => format!("; there are projects in subfolders, use:{}", options.join(" or")),
     }
 }
 

@@ -22,6 +22,11 @@ pub fn build_mcp_servers(config: &Config) -> Result<McpServers, AppError> {
     Ok(McpServers::new(config, secrets, client))
 }
 
+/// Fails if the egress policy of the configuration is wrong.
+pub fn check_egress_policy(config: &Config) -> Result<(), AppError> {
+    build_egress_policy(config).map(drop)
+}
+
 /// Builds the egress policy: which hosts and ports may be reached.
 pub(crate) fn build_egress_policy(config: &Config) -> Result<EgressPolicy, AppError> {
     let mut allowed = config.egress.allow.clone();

@@ -174,6 +174,7 @@ codes! {
     OwnershipLost = 1207 "the process lost the run";
     NothingToDo = 1208 "the run is not in a state for this";
     Interrupted = 1209 "the program was stopped while it drove a run";
+    RunOfOtherProject = 1210 "the run belongs to another project";
     StoreFailed = 1301 "the database failed";
     StoreFull = 1302 "the disk is full";
     StoreReadOnly = 1303 "the database cannot be written";

@@ -17,7 +17,9 @@ use flowloom_runtime::{JournalError, RunError};
 use flowloom_server::ServeError;
 use flowloom_store::StoreError;
 
+use crate::hint;
 use crate::stop;
+use crate::style::{Style, paint};
 
 /// An error that ends a command.
 #[derive(Debug)]
@@ -42,7 +44,8 @@ pub(crate) fn format_error(code: Code, place: &str, message: &str) -> String {
 
 /// Prints an error to stderr.
 pub(crate) fn print_error(code: Code, place: &str, message: &str) {
-    eprintln!("{}", format_error(code, place, message));
+    let label = paint(Style::Bad, &format!("error[{code}]"));
+    eprintln!("{label}{place}: {message}");
 }
 
 impl CommandError {
@@ -53,9 +56,10 @@ impl CommandError {
 
     /// The program was stopped while it drove a run.
     pub(crate) fn interrupted(run: RunId) -> CommandError {
-        let message = format!(
-            "interrupted; finished steps are stored; continue with flowloom resume {run}, or cancel with flowloom cancel {run}"
-        );
+        let (resume, cancel) =
+            (hint::command_line(&format!("resume {run}")), hint::command_line(&format!("cancel {run}")));
+        let message =
+            format!("interrupted; finished steps are stored; continue with {resume}, or cancel with {cancel}");
         CommandError { interrupted: Some(run), ..CommandError::new(Code::Interrupted, message) }
     }
 

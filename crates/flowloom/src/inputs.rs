@@ -75,7 +75,9 @@ pub(crate) fn read_text_file(path: &Path) -> Result<String, CommandError> {
         Some("-") => std::io::stdin().read_to_string(&mut text).map(|_| ()),
         _ => std::fs::read_to_string(path).map(|content| text = content),
     };
-    read.map_err(|error| CommandError::usage(format!("the input {} cannot be read: {error}", path.display())))?;
+    let advice = "--input names a file, or - for stdin; a single input is -i NAME=VALUE";
+    let failed = |error| CommandError::usage(format!("the input {} cannot be read: {error}; {advice}", path.display()));
+    read.map_err(failed)?;
     Ok(text)
 }
 

@@ -9,8 +9,10 @@ mod print;
 mod cli;
 mod commands;
 mod failure;
+mod hint;
 mod inputs;
 mod stop;
+mod style;
 mod terminal;
 
 use std::panic::PanicHookInfo;
@@ -42,6 +44,9 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    style::set_color_choice(cli.global.color);
+    // This must come before there are threads.
+    let environment = cli.global.load_env_file();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -49,7 +54,7 @@ fn main() -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    let code = runtime.block_on(commands::run_command(cli));
+    let code = runtime.block_on(commands::run_command(cli, environment));
     // A local model that was interrupted stops at its next token; do not wait for it.
     runtime.shutdown_background();
     ExitCode::from(code)

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::IsTerminal as _;
 
+use crate::style::{apply_styles, colors_stderr, colors_stdout};
+
 /// Whether a terminal does something else with a character than showing it.
 pub(crate) fn is_control(c: char) -> bool {
     let is_bidirectional =
@@ -30,16 +32,14 @@ pub(crate) fn replace_controls(text: &str) -> Cow<'_, str> {
 
 /// Prints to stdout. Data for another program stays as it is.
 pub(crate) fn write_stdout(text: fmt::Arguments<'_>) {
-    if std::io::stdout().is_terminal() {
-        std::print!("{}", replace_controls(&text.to_string()));
-    } else {
-        std::print!("{text}");
-    }
+    let text = text.to_string();
+    let text = if std::io::stdout().is_terminal() { replace_controls(&text) } else { text.into() };
+    std::print!("{}", apply_styles(&text, colors_stdout()));
 }
 
 /// Prints to stderr, which is for people.
 pub(crate) fn write_stderr(text: fmt::Arguments<'_>) {
-    std::eprint!("{}", replace_controls(&text.to_string()));
+    std::eprint!("{}", apply_styles(&replace_controls(&text.to_string()), colors_stderr()));
 }
 
 macro_rules! print {

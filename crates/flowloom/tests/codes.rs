@@ -91,7 +91,7 @@ fn wrong_use() {
 #[test]
 fn a_database_that_another_program_holds() {
     let place = Workspace::new(ECHO_CONFIG);
-    assert_eq!(exit_code(&place.run(&["runs"])), 0);
+    assert_eq!(exit_code(&place.run(&["keys", "list"])), 0);
     let files = std::fs::read_dir(place.path("data")).expect("the folder").flatten().map(|entry| entry.path());
     let file = files.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "db")).expect("the database");
     let other = rusqlite::Connection::open(file).expect("it opens");

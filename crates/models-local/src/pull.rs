@@ -61,6 +61,13 @@ pub fn model_sources() -> &'static [ModelSource; 2] {
     })
 }
 
+impl ModelSource {
+    /// Whether all files of the model are in `cache_dir`.
+    pub fn is_pulled(&self, cache_dir: &Path) -> bool {
+        self.files.iter().all(|file| file.is_whole(cache_dir))
+    }
+}
+
 /// Makes sure that a model is complete in `cache_dir`, and returns the path of its weights. Blocks, and uses the
 /// network if the model is missing.
 pub fn pull_model(cache_dir: &Path, source: &ModelSource) -> Result<PathBuf, LocalModelError> {
@@ -69,7 +76,7 @@ pub fn pull_model(cache_dir: &Path, source: &ModelSource) -> Result<PathBuf, Loc
 
 fn download_model(cache_dir: &Path, source: &ModelSource) -> Result<PathBuf, PullError> {
     let weights = cache_dir.join(source.files.last().map(|file| file.file.as_str()).unwrap_or_default());
-    if source.files.iter().all(|file| file.is_whole(cache_dir)) {
+    if source.is_pulled(cache_dir) {
         return Ok(weights);
     }
     std::fs::create_dir_all(cache_dir).map_err(|error| file_error(cache_dir, error))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{Event, ParentStep, Record, RunCreated};
+use flowloom_core::event::{Event, ParentStep, Record, RunCreated, RunProject};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -25,6 +25,7 @@ use crate::log::{Mode, RunLog};
 use crate::publish::{SubscribeHandle, Subscription};
 use crate::redact::Redactor;
 use crate::reopen::{decide_retries, records_since_reopened};
+use crate::requests::{CollectedRequests, SentRequest};
 
 /// The parameters of a new run.
 pub struct StartOptions {
@@ -59,6 +60,7 @@ pub struct Engine {
     journal: Arc<dyn Journal>,
     ids: Arc<dyn Fn() -> RunId + Send + Sync>,
     definition: DefinitionIdentity,
+    project: Option<RunProject>,
     redactor: Option<Arc<dyn Redactor>>,
 }
 
@@ -115,12 +117,18 @@ impl Engine {
     #[allow(clippy::disallowed_methods, reason = "the one place that makes ids; tests give their own")]
     pub fn new(effects: Effects, journal: Arc<dyn Journal>) -> Engine {
         let ids = Arc::new(|| RunId(uuid::Uuid::now_v7()));
-        Engine { effects, journal, ids, definition: DefinitionIdentity::default(), redactor: None }
+        Engine { effects, journal, ids, definition: DefinitionIdentity::default(), project: None, redactor: None }
     }
 
     /// Sets whose definition the runs follow. Without it, they follow the operator's own.
     pub fn with_definition(mut self, definition: DefinitionIdentity) -> Engine {
         self.definition = definition;
+        self
+    }
+
+    /// Sets the configuration that new runs record.
+    pub fn with_project(mut self, project: RunProject) -> Engine {
+        self.project = Some(project);
         self
     }
 
@@ -159,6 +167,7 @@ impl Engine {
             parent: start.parent,
             workflow: start.workflow.or_else(|| start.plan.id.clone()),
             thread_key: start.thread_key,
+            project: self.project.clone(),
         };
         let log = self.open_log(lease, Mode::Live, Vec::new());
         let run = self.build_run(start.plan, log.clone(), &created, self.effects.clock.now_ms());
@@ -267,7 +276,7 @@ impl Engine {
     /// Replays the record of a run without performing effects. The records of the outcome are those that were replayed.
     /// Fails with [`RunError::Divergence`] if the plan does not reproduce the record.
     pub async fn replay_run(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<RunOutcome, RunError> {
-        let (outcome, left_over) = self.follow_records(records, plan).await?;
+        let (outcome, left_over) = self.follow_records(records, plan, None).await?;
         if let Some(error) = outcome.broken {
             return Err(error);
         }
@@ -283,13 +292,22 @@ impl Engine {
 
     /// The final variables, conversations and transcript of a recorded run. Performs no effects.
     pub async fn final_env(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Env {
-        self.follow_records(records, plan).await.map(|(outcome, _)| outcome.env).unwrap_or_default()
+        self.follow_records(records, plan, None).await.map(|(outcome, _)| outcome.env).unwrap_or_default()
+    }
+
+    /// The requests that a recorded run has sent, as far as its plan reproduces them. Performs no effects.
+    pub async fn collect_requests(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Vec<SentRequest> {
+        let requests = CollectedRequests::default();
+        // A record that diverges shows its requests up to there.
+        drop(self.follow_records(records, plan, Some(requests.clone())).await);
+        requests.take()
     }
 
     async fn follow_records(
         &self,
         records: Vec<Arc<Record>>,
         plan: Arc<Plan>,
+        requests: Option<CollectedRequests>,
     ) -> Result<(RunOutcome, Option<Arc<Record>>), RunError> {
         let Some(run) = records.first().map(|record| record.run) else {
             return Err(RunError::NothingToReplay);
@@ -302,7 +320,9 @@ impl Engine {
         let log = self.open_log(Lease { run, epoch: 0 }, Mode::Replay, records.clone());
         let left = FinalEnv::default();
         let keeping = ThreadStorage::new(&created, &plan, &left);
-        let root = self.build_root(plan, &log, &created, left.clone());
+        let mut interpreter = self.build_interpreter(&log, &created);
+        interpreter.requests = requests;
+        let root = start_interpreter(interpreter, plan, &created, left.clone());
         let driving = Run {
             id: run,
             user: created.user.as_str().into(),
@@ -334,25 +354,18 @@ impl Engine {
         Arc::new(RunLog::new(lease, mode, self.effects.clock.clone(), self.journal.clone(), records))
     }
 
-    fn build_root(
-        &self,
-        plan: Arc<Plan>,
-        log: &Arc<RunLog>,
-        created: &RunCreated,
-        left: FinalEnv,
-    ) -> BoxFuture<'static, StepResult> {
+    fn build_interpreter(&self, log: &Arc<RunLog>, created: &RunCreated) -> Interpreter {
         let definition = DefinitionIdentity { id: created.workflow.clone(), ..self.definition.clone() };
         let mut interpreter = Interpreter::new(self.effects.clone(), log.clone(), self.journal.clone(), created);
         interpreter.definition = Arc::new(definition);
         interpreter.redactor.clone_from(&self.redactor);
-        let start = plan.initial_env(&created.inputs);
-        Box::pin(async move { interpreter.run(&plan, start, &left).await })
+        interpreter
     }
 
     fn build_run(&self, plan: Arc<Plan>, log: Arc<RunLog>, created: &RunCreated, start: u64) -> Run {
         let left = FinalEnv::default();
         let keeping = ThreadStorage::new(created, &plan, &left);
-        let root = self.build_root(plan, &log, created, left.clone());
+        let root = start_interpreter(self.build_interpreter(&log, created), plan, created, left.clone());
         let drive = Drive::new(root, log.clone(), self.journal.clone()).with_thread_storage(keeping).with_deadline(
             &*self.effects.clock,
             start,
@@ -373,6 +386,17 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Runs a plan from its start.
+fn start_interpreter(
+    interpreter: Interpreter,
+    plan: Arc<Plan>,
+    created: &RunCreated,
+    left: FinalEnv,
+) -> BoxFuture<'static, StepResult> {
+    let start = plan.initial_env(&created.inputs);
+    Box::pin(async move { interpreter.run(&plan, start, &left).await })
 }
 
 /// Gives a run up because of an error: for good, or until recovery finds it.

@@ -23,6 +23,7 @@ pub mod memory_quota;
 pub mod publish;
 pub mod redact;
 pub mod reopen;
+pub mod requests;
 pub mod schema;
 mod scope;
 pub mod sim;

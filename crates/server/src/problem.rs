@@ -166,6 +166,7 @@ fn http_status(code: Code) -> StatusCode {
         Code::NotThere | Code::RunNotFound | Code::WorkflowNotFound => StatusCode::NOT_FOUND,
         Code::KeyReused
         | Code::RunOwned
+        | Code::RunOfOtherProject
         | Code::NothingToDo
         | Code::ReplayDivergence
         | Code::StillUsed

@@ -14,6 +14,7 @@ use flowloom_runtime::journal::{Batch, Journal, Lease};
 use crate::commands::IS_OUTERMOST_SQL;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::settings::RecoveryScope;
 use crate::store::Store;
 
 /// Number of workers that may die in a row while they drive a run; then it is no longer reclaimed.
@@ -48,8 +49,9 @@ impl AbandonedRun {
 impl Store {
     /// Runs that a worker must drive and no living worker does, oldest first per worker; at most `limit`. These are runs of
     /// dead workers, runs with the status `running`, and runs with pending commands. A child run is not among them unless its
-    /// parent run has ended: the parent run drives it.
+    /// parent run has ended: the parent run drives it. Neither are runs outside of the scope of this process.
     pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {
+        let RecoveryScope { project, config } = &self.recovery;
         self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
             let mut found = Vec::new();
@@ -57,17 +59,20 @@ impl Store {
                 let is_own = worker == self.worker.name();
                 if is_own || !self.worker.is_alive(&worker, &living) {
                     let sql = format!(
-                        "select {ABANDONED_COLUMNS} from run where worker = $2 and {IS_OUTERMOST_SQL} order by id limit $3"
+                        "select {ABANDONED_COLUMNS} from run where {IN_SCOPE_SQL} and worker = $4 and {IS_OUTERMOST_SQL} \
+                         order by id limit $5"
                     );
-                    let runs = db.query_rows(&sql, params![self.worker.name(), &worker, limit], parse_abandoned)?;
+                    let params = params![self.worker.name(), project, config, &worker, limit];
+                    let runs = db.query_rows(&sql, params, parse_abandoned)?;
                     found.extend(runs.into_iter().flatten().filter(|run| !is_own || !self.worker.is_driving(run.id)));
                 }
             }
             let sql = format!(
-                "select {ABANDONED_COLUMNS} from run where worker is null \
-                 and (status = 'running' or pending_commands > 0) and {IS_OUTERMOST_SQL} order by id limit $2"
+                "select {ABANDONED_COLUMNS} from run where {IN_SCOPE_SQL} and worker is null \
+                 and (status = 'running' or pending_commands > 0) and {IS_OUTERMOST_SQL} order by id limit $4"
             );
-            found.extend(db.query_rows(&sql, params![self.worker.name(), limit], parse_abandoned)?.into_iter().flatten());
+            let params = params![self.worker.name(), project, config, limit];
+            found.extend(db.query_rows(&sql, params, parse_abandoned)?.into_iter().flatten());
             found.truncate(limit as usize);
             Ok(found)
         })
@@ -112,6 +117,11 @@ impl Store {
 /// `$1` is the worker that reads.
 const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker <> $1 and status = 'running' then 1 else 0 end, \
                                  pending_commands";
+
+/// Whether a run is one that this process continues: `$2` is its project, `$3` the fingerprint of its configuration. SQLite
+/// numbers parameters in the order in which they first occur.
+const IN_SCOPE_SQL: &str = "(project is null or project in ('', $2) or $2 = '') \
+                            and (config is null or pending_commands > 0 or config = coalesce($3, config))";
 
 fn read_worker(row: &DbRow<'_>) -> Result<String, StoreError> {
     row.get(0)

@@ -123,7 +123,7 @@ impl BatchWrite {
         record: &Record,
         created: &RunCreated,
     ) -> Result<LockedRun, StoreError> {
-        let RunCreated { name, user, workflow, thread_key, parent, .. } = created;
+        let RunCreated { name, user, workflow, thread_key, parent, project, .. } = created;
         if let Some(thread_key) = thread_key {
             self.check_turn(connection, user, thread_key)?;
         }
@@ -132,8 +132,8 @@ impl BatchWrite {
             check_start(&self.quotas, connection, user, record.at)?;
         }
         let sql = "insert into run (id, epoch, worker, created_at, format, name, user_id, bundle, workflow, thread_key, \
-                   parent, parent_path, checksum, status, finished_at, status_seq, status_checksum) \
-                   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) returning number";
+                   parent, parent_path, checksum, status, finished_at, status_seq, status_checksum, project, config) \
+                   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) returning number";
         let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
         let (epoch, worker, format) = (self.lease.epoch, self.worker.name(), created.format.name());
         let columns = RunColumns {
@@ -146,6 +146,7 @@ impl BatchWrite {
             workflow: workflow.as_deref(),
             thread_key: thread_key.as_deref(),
             parent: parent.as_ref(),
+            project: project.as_ref(),
         };
         let queued = StatusColumns { status: Status::Queued.name(), finished_at: None, seq: record.seq };
         let status = find_last_status(&self.batch.records).unwrap_or(queued);
@@ -171,6 +172,8 @@ impl BatchWrite {
             status.finished_at.map(|at| at as i64),
             status.seq,
             status_checksum,
+            project.as_ref().map(|project| project.name.as_str()),
+            project.as_ref().map(|project| project.config.as_str()),
         ];
         let number = connection.query_first(sql, params, |row| row.get(0))?;
         // A statement that inserts one row returns one row.

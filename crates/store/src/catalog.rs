@@ -52,6 +52,9 @@ const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and (status = $2 or $2 is
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
                       and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null)";
 
+/// Minimum length of the end of an id that names a run. Ids of the same minute begin alike, so lists show their ends.
+const MIN_ID_END_CHARS: usize = 4;
+
 impl Store {
     /// Holds a bundle for a run that is about to start. It is stored in the transaction of the run's first event.
     pub fn hold_bundle(&self, content: &str) -> Hash {
@@ -172,7 +175,11 @@ impl Store {
             "last" => format!("select {RUN_COLUMNS} from run where $1 <> '' order by id desc limit 1"),
             _ => format!("select {RUN_COLUMNS} from run where substr(id, 1, length($1)) = $1 order by id limit 4"),
         };
-        let found = self.select_runs(&sql, params![&name.to_lowercase()])?;
+        let mut found = self.select_runs(&sql, params![&name.to_lowercase()])?;
+        if found.is_empty() && name.len() >= MIN_ID_END_CHARS {
+            let sql = format!("select {RUN_COLUMNS} from run where id like '%' || $1 order by id limit 4");
+            found = self.select_runs(&sql, params![&name.to_lowercase().replace(['%', '_', '\\'], "?")])?;
+        }
         // Damage can hide runs.
         if (found.is_empty() || name == "last")
             && let Some(damage) = self.check_run_pages()?

@@ -280,6 +280,7 @@ fn is_created_by(stored: &StoredRunRow, at: u64, created: &RunCreated) -> bool {
         && *bundle == created.bundle.to_string()
         && is_same(&row.workflow, &created.workflow)
         && is_same(&row.thread_key, &created.thread_key)
+        && row.project == created.project
 }
 
 impl StoreError {

@@ -1,7 +1,7 @@
 //! Checksums of rows. Every read verifies them, so that damage is reported and never shown as data. A checksum covers the
 //! place of its row (the run and the position, or the key) next to the content, so that it also finds a row that moved.
 
-use flowloom_core::event::ParentStep;
+use flowloom_core::event::{ParentStep, RunProject};
 use flowloom_core::hash::Hasher;
 use flowloom_core::id::RunId;
 
@@ -38,6 +38,7 @@ pub(crate) struct RunColumns<'a> {
     pub(crate) workflow: Option<&'a str>,
     pub(crate) thread_key: Option<&'a str>,
     pub(crate) parent: Option<&'a ParentStep>,
+    pub(crate) project: Option<&'a RunProject>,
 }
 
 impl RunColumns<'_> {
@@ -49,6 +50,9 @@ impl RunColumns<'_> {
         add_optional(&mut hasher, self.thread_key);
         if let Some(parent) = self.parent {
             add_run(&mut hasher, parent.run).add_text(parent.path.as_str());
+        }
+        if let Some(RunProject { name, config }) = self.project {
+            hasher.add_text(name).add_text(config);
         }
         shorten(&hasher)
     }

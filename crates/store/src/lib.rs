@@ -70,6 +70,6 @@ pub use quota::{
 pub use run_row::{RunFilter, RunRow};
 pub use schedules::ScheduleRow;
 pub use search::{BUILTIN_USER, BlockQuery, FoundBlock, UnembeddedText};
-pub use settings::{DEFAULT_LEASE, Durability, StoreSettings};
+pub use settings::{DEFAULT_LEASE, Durability, RecoveryScope, StoreSettings};
 pub use store::Store;
 pub use worker::ServerLock;

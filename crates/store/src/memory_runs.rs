@@ -314,6 +314,7 @@ fn new_run_row(record: &Record, created: &RunCreated) -> RunRow {
         user: created.user.clone(),
         thread_key: created.thread_key.clone(),
         parent: created.parent.clone(),
+        project: created.project.clone(),
         status: "queued".to_owned(),
         is_driven: false,
     }

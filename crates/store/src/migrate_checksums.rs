@@ -51,6 +51,7 @@ impl OldRun {
                 workflow: workflow.as_deref(),
                 thread_key: thread_key.as_deref(),
                 parent: None,
+                project: None,
             };
             columns.checksum()
         });

@@ -1,6 +1,6 @@
 //! A row of the list of runs, and the filter of that list.
 
-use flowloom_core::event::ParentStep;
+use flowloom_core::event::{ParentStep, RunProject};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
@@ -30,6 +30,8 @@ pub struct RunRow {
     pub thread_key: Option<String>,
     /// The step that started it, if it is a child run.
     pub parent: Option<ParentStep>,
+    /// The configuration under which it was started.
+    pub project: Option<RunProject>,
     /// Name of the stored status.
     pub status: String,
     /// Whether a living process drives the run.
@@ -70,7 +72,7 @@ pub struct RunFilter {
 /// Columns of a run that [`StoredRunRow::read`] reads, in this order.
 pub(crate) const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, worker, user_id, workflow, \
                                       thread_key, bundle, checksum, status_seq, status_checksum, number, \
-                                      parent, parent_path";
+                                      parent, parent_path, project, config";
 
 /// A row of the table `run` whose checksums are right.
 pub(crate) struct StoredRunRow {
@@ -111,6 +113,7 @@ impl StoredRunRow {
             user: row.get(7)?,
             thread_key: row.get(9)?,
             parent: read_parent(row)?,
+            project: row.get::<Option<String>>(17)?.zip(row.get(18)?).map(|(name, config)| RunProject { name, config }),
             status: row.get(5)?,
             is_driven: false,
         };
@@ -118,7 +121,7 @@ impl StoredRunRow {
     }
 
     fn columns(&self) -> RunColumns<'_> {
-        let RunRow { id, created_at, format, name, workflow, user, thread_key, parent, .. } = &self.row;
+        let RunRow { id, created_at, format, name, workflow, user, thread_key, parent, project, .. } = &self.row;
         RunColumns {
             id: *id,
             created_at: *created_at,
@@ -129,6 +132,7 @@ impl StoredRunRow {
             workflow: workflow.as_deref(),
             thread_key: thread_key.as_deref(),
             parent: parent.as_ref(),
+            project: project.as_ref(),
         }
     }
 }

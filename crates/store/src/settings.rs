@@ -56,6 +56,19 @@ pub struct StoreSettings {
     pub allow_readable: bool,
     /// How much each user may use.
     pub quotas: Quotas,
+    /// The runs that this process continues when their workers are dead.
+    pub recovery: RecoveryScope,
+}
+
+/// Which abandoned runs a process continues. Runs of versions that did not record their configuration are always among
+/// them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryScope {
+    /// Only runs of this project. Runs outside of projects, and all runs if this process is in none, are of any project.
+    pub project: String,
+    /// Only runs that were started under the configuration with this fingerprint. A run with a pending command is
+    /// continued under any, because somebody has decided so.
+    pub config: Option<String>,
 }
 
 impl StoreSettings {
@@ -68,6 +81,7 @@ impl StoreSettings {
             lease: DEFAULT_LEASE,
             allow_readable: true,
             quotas: Quotas::default(),
+            recovery: RecoveryScope::default(),
         }
     }
 }

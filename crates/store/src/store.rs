@@ -17,7 +17,7 @@ use crate::private;
 use crate::quota::Quotas;
 use crate::readers::Readers;
 use crate::search;
-use crate::settings::{DATABASE_FILE, Durability, StoreSettings};
+use crate::settings::{DATABASE_FILE, Durability, RecoveryScope, StoreSettings};
 use crate::size_cache::SizeCache;
 use crate::worker::{self, LocalWorker, ServerLock};
 use crate::writer::Writer;
@@ -32,6 +32,7 @@ pub struct Store {
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) vectors: search::VectorCache,
     pub(crate) quotas: Arc<Quotas>,
+    pub(crate) recovery: RecoveryScope,
     pub(crate) sizes: SizeCache,
     /// The runs, if they are stored in memory.
     pub(crate) runs: Option<MemoryRuns>,
@@ -127,6 +128,7 @@ impl Store {
             mailboxes: Arc::new(Mailboxes::new(source)),
             vectors: search::VectorCache::default(),
             quotas: Arc::new(settings.quotas.clone()),
+            recovery: settings.recovery.clone(),
             sizes: SizeCache::default(),
             bundles: Mutex::default(),
         })

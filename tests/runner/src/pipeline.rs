@@ -225,6 +225,7 @@ fn earlier_run() -> RunCreated {
         parent: None,
         workflow: None,
         thread_key: None,
+        project: None,
     }
 }
 

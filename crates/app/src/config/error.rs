@@ -28,6 +28,25 @@ pub enum ConfigError {
         /// The parser's message, without database URLs.
         message: String,
     },
+    /// The file `.env` cannot be read or parsed.
+    #[error("{}: {source}", path.display())]
+    EnvFile {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: dotenvy::Error,
+    },
+    /// A file of the project, found in a folder further up, belongs to another user.
+    #[error(
+        "{} belongs to another user (uid {owner}), who could run commands with it; to trust it: --config {}",
+        path.display(), path.with_file_name("flowloom.toml").display()
+    )]
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+        /// The user id of its owner.
+        owner: u32,
+    },
     /// An environment variable has a wrong value.
     #[error("invalid {variable}: {value:?}")]
     Variable {
@@ -161,6 +180,8 @@ impl ConfigError {
         match self {
             ConfigError::Unreadable { .. }
             | ConfigError::Malformed { .. }
+            | ConfigError::EnvFile { .. }
+            | ConfigError::ForeignFile { .. }
             | ConfigError::Variable { .. }
             | ConfigError::Value { .. }
             | ConfigError::Database { .. }

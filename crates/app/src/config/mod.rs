@@ -3,8 +3,10 @@
 pub mod author;
 mod egress;
 pub mod error;
+mod fingerprint;
 mod functions;
 pub mod mcp;
+pub mod project;
 mod quotas;
 mod renamed;
 pub mod retention;
@@ -21,7 +23,7 @@ use flowloom_core::expr::{Template, TemplatePart};
 use flowloom_core::limits::Limits;
 use flowloom_core::rich::RichPiece;
 use flowloom_formats::ToolHost;
-use flowloom_store::{DEFAULT_LEASE, Database, Quotas, StoreSettings};
+use flowloom_store::{DEFAULT_LEASE, Database, Quotas, RecoveryScope, StoreSettings};
 use flowloom_tools::WebSearch;
 use flowloom_tools::secrets::parse_secret_text;
 use serde::{Deserialize, Serialize};
@@ -30,8 +32,10 @@ use crate::secrets::names_in_text;
 
 pub use egress::EgressSettings;
 use error::ConfigError;
+pub use fingerprint::list_differences;
 pub use functions::{AgentSettings, FunctionSettings};
 use mcp::McpSettings;
+use project::{CONFIG_FILE, Project, ProjectTarget};
 use retention::Retention;
 pub use search::SearchSettings;
 pub use secrets::SecretSettings;
@@ -48,6 +52,7 @@ const MIN_LEASE_MS: u64 = 100;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ConfigFile {
+    project: Option<String>,
     default_model: Option<String>,
     data_dir: Option<PathBuf>,
     allow_readable: Option<bool>,
@@ -180,6 +185,8 @@ impl ToolSettings {
 pub struct Overrides {
     /// The file in the place of `flowloom.toml`.
     pub file: Option<PathBuf>,
+    /// What the command works on. The project is searched for around it first.
+    pub target: Option<ProjectTarget>,
     /// The folder of the database.
     pub data_dir: Option<Setting<PathBuf>>,
     /// The address of a Postgres.
@@ -193,6 +200,14 @@ pub struct Overrides {
 pub struct Config {
     /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
+    /// The folder whose configuration and data are used.
+    pub project: Project,
+    /// The name of the project, which its runs record. Empty outside of a project.
+    pub project_name: String,
+    /// The fingerprint of the settings that can change the result of a run.
+    pub fingerprint: String,
+    /// Whether a server continues abandoned runs of the project that were started under another configuration.
+    pub accepts_any_config: bool,
     /// The folder of the database.
     pub data_dir: Setting<PathBuf>,
     /// Whether a data folder is used that others than its owner can read.
@@ -253,15 +268,11 @@ pub struct Config {
 impl Config {
     /// Reads the configuration; `overrides` go before the environment and the file.
     pub fn load(overrides: Overrides) -> Result<Config, ConfigError> {
-        let (path, file, warnings) = read_config_file(overrides.file.as_deref())?;
-        let origin = path.as_ref().map_or_else(|| "flowloom.toml".to_owned(), |path| path.display().to_string());
-        let data_dir = pick_setting(
-            overrides.data_dir,
-            "FLOWLOOM_DATA_DIR",
-            |text| Some(PathBuf::from(text)),
-            Setting::from_file(file.data_dir, &origin),
-            default_data_dir,
-        )?;
+        let project = Project::find(overrides.file.as_deref(), overrides.target.as_ref())?;
+        let ReadConfig { file, fingerprint, warnings } = read_config_file(project.file.as_deref())?;
+        let path = project.file.clone();
+        let origin = path.as_ref().map_or_else(|| CONFIG_FILE.to_owned(), |path| path.display().to_string());
+        let data_dir = pick_data_dir(overrides.data_dir, file.data_dir, &project)?;
         let allow_readable = pick_setting(
             overrides.allow_readable,
             "FLOWLOOM_ALLOW_READABLE",
@@ -281,6 +292,12 @@ impl Config {
         let base = path.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         mcp::validate(&file.mcp)?;
         Ok(Config {
+            project_name: file
+                .project
+                .unwrap_or_else(|| default_project_name(&project, &data_dir.value, &database.value)),
+            project,
+            fingerprint,
+            accepts_any_config: false,
             data_dir,
             allow_readable,
             durability,
@@ -318,7 +335,9 @@ impl Config {
         let (durability, database) = (self.durability.value, self.database.value.clone());
         let allow_readable = self.allow_readable.value;
         let (folder, quotas) = (self.data_dir.value.clone(), self.quotas.clone());
-        StoreSettings { folder, durability, database, lease: self.lease, allow_readable, quotas }
+        let config = (!self.accepts_any_config).then(|| self.fingerprint.clone());
+        let recovery = RecoveryScope { project: self.project_name.clone(), config };
+        StoreSettings { folder, durability, database, lease: self.lease, allow_readable, quotas, recovery }
     }
 
     /// The folder against which relative paths in the configuration are resolved.
@@ -356,22 +375,47 @@ fn parse_database(
     Ok(Setting { value, origin: url.origin })
 }
 
-fn read_config_file(given: Option<&Path>) -> Result<(Option<PathBuf>, ConfigFile, Vec<String>), ConfigError> {
-    let path = given.map_or_else(|| PathBuf::from("flowloom.toml"), Path::to_owned);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            let file = toml::from_str(&text).map_err(|error| ConfigError::Malformed {
-                path: path.clone(),
-                message: hide_database_urls(&error.to_string()),
-            })?;
-            let warnings = renamed::find_renamed_settings(&path, &text);
-            Ok((Some(path), file, warnings))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && given.is_none() => {
-            Ok((None, ConfigFile::default(), Vec::new()))
-        }
-        Err(source) => Err(ConfigError::Unreadable { path, source }),
+/// The name of a project that sets none: that of its folder if others may use the same database. Data in the project
+/// belong to it under any name.
+fn default_project_name(project: &Project, data_dir: &Path, database: &Option<Database>) -> String {
+    let is_shared = database.is_some() || data_dir != project.data_folder();
+    let name = (is_shared && project.file.is_some()).then(|| project.folder_name());
+    name.flatten().unwrap_or_default()
+}
+
+/// The folder of the database: what the caller, the environment or the file says, or the one in the project. A relative
+/// folder in the file is below the folder of that file.
+fn pick_data_dir(
+    given: Option<Setting<PathBuf>>,
+    from_file: Option<PathBuf>,
+    project: &Project,
+) -> Result<Setting<PathBuf>, ConfigError> {
+    let origin = project.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+    let from_file = Setting::from_file(from_file.map(|folder| project.root.join(folder)), &origin);
+    let parse = |text: &str| Some(PathBuf::from(text));
+    let mut picked = pick_setting(given, "FLOWLOOM_DATA_DIR", parse, from_file, || project.data_folder())?;
+    if picked.origin == "default" {
+        picked.origin = project.reason.describe().to_owned();
     }
+    Ok(picked)
+}
+
+/// A configuration file that was read.
+#[derive(Default)]
+struct ReadConfig {
+    file: ConfigFile,
+    fingerprint: String,
+    warnings: Vec<String>,
+}
+
+fn read_config_file(path: Option<&Path>) -> Result<ReadConfig, ConfigError> {
+    let Some(path) = path else { return Ok(ReadConfig::default()) };
+    let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let malformed = |message: String| ConfigError::Malformed { path: path.to_owned(), message };
+    let file = toml::from_str(&text).map_err(|error| malformed(hide_database_urls(&error.to_string())))?;
+    let (fingerprint, warnings) = (fingerprint::fingerprint_file(&text), renamed::find_renamed_settings(path, &text));
+    Ok(ReadConfig { file, fingerprint, warnings })
 }
 
 /// Hides lines with database URLs: the parser quotes the line where it stopped, which may contain a password.
@@ -381,10 +425,9 @@ fn hide_database_urls(message: &str) -> String {
     message.lines().map(shown).collect::<Vec<_>>().join("\n")
 }
 
-fn default_data_dir() -> PathBuf {
+/// The folder that earlier versions used for the data of all projects of a user.
+pub fn find_shared_data_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("XDG_DATA_HOME")
-        .or_else(|| set("HOME").map(|home| home.join(".local/share")))
-        .unwrap_or_default()
-        .join("flowloom")
+    let base = set("XDG_DATA_HOME").or_else(|| set("HOME").map(|home| home.join(".local/share")))?;
+    Some(base.join("flowloom"))
 }

@@ -11,6 +11,22 @@ pub enum DefinitionError {
     /// There is none with this id.
     #[error("there is no workflow {0}")]
     NotFound(String),
+    /// There is no file with this path and no workflow with this name in the project.
+    #[error("there is no file or workflow {name}{}", meant.as_ref().map(|meant| format!("; did you mean {meant}?")).unwrap_or_default())]
+    NotInProject {
+        /// The name.
+        name: String,
+        /// The workflow that is probably meant.
+        meant: Option<String>,
+    },
+    /// Several workflows of the project have this file name.
+    #[error("{name} fits several workflows: {}", ids.join(", "))]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// Their ids.
+        ids: Vec<String>,
+    },
     /// It has errors.
     #[error("the workflow {id} has errors")]
     Invalid {
@@ -69,7 +85,8 @@ impl DefinitionError {
             DefinitionError::Invalid { .. }
             | DefinitionError::ToolsMissing { .. }
             | DefinitionError::UnknownContent => Code::StepRefused,
-            DefinitionError::UnknownFormat { .. } => Code::UsageInvalid,
+            DefinitionError::UnknownFormat { .. } | DefinitionError::Ambiguous { .. } => Code::UsageInvalid,
+            DefinitionError::NotInProject { .. } => Code::Unreadable,
             DefinitionError::TooManyFiles | DefinitionError::EntryMissing(_) | DefinitionError::UnsafePath(_) => {
                 Code::RequestInvalid
             }

@@ -34,15 +34,15 @@ fn collect_files(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
             Ok(kind) if kind.is_dir() && depth < MAX_FOLDER_DEPTH && !SKIPPED_FOLDERS.contains(&&*name) => {
                 collect_files(&path, depth + 1, files)
             }
-            Ok(kind)
-                if kind.is_file()
-                    && path.extension().is_some_and(|end| DEFINITION_EXTENSIONS.iter().any(|one| end == *one)) =>
-            {
-                files.push(path);
-            }
+            Ok(kind) if kind.is_file() && has_definition_extension(&path) => files.push(path),
             _ => {}
         }
     }
+}
+
+/// Whether a file may be a definition, by its extension.
+pub(super) fn has_definition_extension(path: &Path) -> bool {
+    path.extension().is_some_and(|end| DEFINITION_EXTENSIONS.iter().any(|one| end == *one))
 }
 
 /// Whether a file is a definition rather than documentation: most `.md` files contain no action that calls a model.

@@ -3,6 +3,7 @@
 pub mod bundle;
 pub mod catalog;
 pub mod error;
+pub mod find;
 pub mod folder;
 mod injection_check;
 mod secret_check;

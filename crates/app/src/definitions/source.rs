@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use flowloom_core::code::Code;
@@ -18,6 +19,9 @@ use crate::config::{AgentSettings, Config};
 use crate::definitions::bundle::AvailableTools;
 use crate::error::AppError;
 use crate::tools::mcp::McpServers;
+
+/// The path that stands for stdin.
+pub const STDIN_PATH: &str = "-";
 
 /// A definition with the result of compiling it.
 pub struct LoadedDefinition {
@@ -138,11 +142,18 @@ impl Loader<'_> {
         }
     }
 
-    /// Reads the definition at `path`: a file, or a folder that holds one. What it needs besides is read when it is compiled.
+    /// Reads the definition at `path`: a file, a folder that holds one, or `-` for stdin. What it needs besides is read when it is compiled.
     pub fn load_definition(&self, path: &Path) -> Loaded {
-        let path = resolve_entry(path);
+        let limit = self.config.limits.source_bytes;
+        let (path, main) = match path.as_os_str() == STDIN_PATH {
+            true => read_stdin(limit),
+            false => {
+                let path = resolve_entry(path);
+                let main = read_limited(&path, limit);
+                (path, main)
+            }
+        };
         let name = path.display().to_string();
-        let main = read_limited(&path, self.config.limits.source_bytes);
         let files = main.as_ref().ok().map(|bytes| (name.clone(), bytes.clone()));
         let unreadable = main.err().map(|error| format!("{name} cannot be read: {error}"));
         Loaded {
@@ -224,8 +235,17 @@ impl Loaded {
     }
 }
 
+/// Reads a definition from stdin. Its first character tells JSON from Markdown.
+fn read_stdin(limit: u64) -> (PathBuf, std::io::Result<Vec<u8>>) {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(limit.saturating_add(1)).read_to_end(&mut bytes);
+    let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| b"{[".contains(byte));
+    let name = if is_json { "stdin.json" } else { "stdin.mdx" };
+    (PathBuf::from(name), read.map(|_| bytes))
+}
+
 /// The entry file of a folder: its table of workflows or its pipeline, if it has one.
-fn resolve_entry(path: &Path) -> PathBuf {
+pub fn resolve_entry(path: &Path) -> PathBuf {
     let inside = [flowloom_formats::graph::WORKFLOW_TABLE_FILE, flowloom_formats::pipeline::PIPELINE_FILE]
         .map(|name| path.join(name));
     inside.into_iter().find(|file| file.is_file()).unwrap_or_else(|| path.to_owned())
@@ -308,7 +328,6 @@ pub(super) fn read_inside(folder: &Path, path: &Path, limit: u64) -> Option<Vec<
 
 /// Reads a file; of a larger file only one byte more than the limit.
 fn read_limited(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
-    use std::io::Read as _;
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use flowloom_core::id::RunId;
+use flowloom_runtime::RunError;
 use flowloom_runtime::command::RunCommand;
 
 use super::commands::DECISION_TIMEOUT;
@@ -64,13 +65,12 @@ impl App {
             if opened.state().status.is_final() {
                 return Ok(());
             }
-            let engine = self.engine_for_run(&opened)?;
-            match engine.resume_run(run, opened.plan.clone()).await {
+            match self.resume_loaded(&opened).await {
                 Ok(run) => drop(run.drive_to_end().await),
-                Err(error) if error.is_owned() => tokio::time::sleep(POLL_INTERVAL).await,
+                Err(error) if error.is_left_to_others() => tokio::time::sleep(POLL_INTERVAL).await,
                 // It has ended since its journal was read.
-                Err(flowloom_runtime::RunError::Ended(_)) => return Ok(()),
-                Err(error) => return Err(error.into()),
+                Err(AppError::Run(RunError::Ended(_))) => return Ok(()),
+                Err(error) => return Err(error),
             }
         }
     }

@@ -124,7 +124,10 @@ impl RunService {
             }
         }
         // If another worker drives it, that one reads the inbox.
-        self.continue_run(driving).await.map(drop)
+        match self.continue_run(driving).await {
+            Err(error) if error.is_left_to_others() => Ok(()),
+            continued => continued.map(drop),
+        }
     }
 
     /// Drives a run from the end of its journal, unless a worker drives it already.
@@ -156,12 +159,10 @@ impl RunService {
         if ending.is_some() || (is_over && !self.app.has_pending_commands(opened.id).await?) {
             return Ok(ending);
         }
-        let plan = opened.plan.clone();
-        let engine = self.app.engine_for_run(&opened)?;
-        match engine.resume_run(opened.id, plan.clone()).await {
+        match self.app.resume_loaded(&opened).await {
             // The run has ended since its journal was read.
-            Err(RunError::Ended(_)) => Ok(None),
-            run => Ok(Some(self.live.drive_run(run?, plan).await)),
+            Err(AppError::Run(RunError::Ended(_))) => Ok(None),
+            run => Ok(Some(self.live.drive_run(run?, opened.plan.clone()).await)),
         }
     }
 }

@@ -2,9 +2,11 @@
 
 pub mod child_runs;
 pub mod commands;
+pub mod details;
 pub mod finished;
 pub mod inputs;
 pub mod open_steps;
+mod ownership;
 pub mod recovery;
 pub mod retention;
 pub mod retry;

@@ -138,6 +138,9 @@ pub struct StepSummary<'a> {
     question: Option<&'a str>,
     subject: Option<Hash>,
     error: Option<ErrorFields<'a>>,
+    /// References of its requests that had no value.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
     /// The child run, if the step is one of a child run.
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<RunId>,
@@ -157,6 +160,7 @@ impl<'a> StepSummary<'a> {
             question: step.question.as_ref().map(|request| request.question.as_str()),
             subject: step.question.as_ref().and_then(|request| request.subject),
             error: step.error.as_ref().map(|error| ErrorFields::new(error.code, &error.message)),
+            warnings: &step.warnings,
             run: None,
         }
     }
@@ -177,6 +181,7 @@ impl<'a> StepSummary<'a> {
             question: open.question.map(|request| request.question.as_str()),
             subject: open.question.and_then(|request| request.subject),
             error: None,
+            warnings: &[],
         })
     }
 }

@@ -19,6 +19,9 @@ use crate::plan::{EffectClass, Format};
 use crate::status::Status;
 use crate::value::Value;
 
+/// Name of the progress of a step about references that had no value: `{messages: [text]}`.
+pub const WARNING_PROGRESS: &str = "warning";
+
 /// An event with its header. All events have the same header, so a reader can group them without knowing each kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
@@ -213,6 +216,18 @@ pub struct RunCreated {
     /// The key under which the conversation is stored for the user when the run ends; `None` if it is not stored.
     #[serde(default, alias = "keep", skip_serializing_if = "Option::is_none")]
     pub thread_key: Option<String>,
+    /// Under which configuration the run was started. Old versions did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<RunProject>,
+}
+
+/// The configuration under which a run was started. Other processes drive the run only under the same one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunProject {
+    /// The name of the project; empty outside of a project.
+    pub name: String,
+    /// The fingerprint of the settings that can change the result.
+    pub config: String,
 }
 
 /// The step that started a child run.

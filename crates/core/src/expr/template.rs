@@ -3,6 +3,7 @@
 //! No format ever rescans inserted values: a template is a list of parts, and only the parser of a format creates
 //! references.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::code::Code;
@@ -21,6 +22,9 @@ pub trait Lookup {
     fn lookup_script(&self, _slot: &str) -> Option<&Option<Value>> {
         None
     }
+
+    /// Called with each reference that has no value, unless that is an error.
+    fn report_missing(&self, _reference: &Ref) {}
 }
 
 impl Lookup for Map {
@@ -95,6 +99,15 @@ pub enum TemplatePart {
     Secret(Arc<str>),
     /// A computed value.
     Expr(Arc<Expr>),
+}
+
+impl fmt::Display for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Segment::Field(name) | Segment::Key(name) => write!(f, ".{name}"),
+            Segment::Index(index) => write!(f, "[{index}]"),
+        }
+    }
 }
 
 impl Ref {
@@ -228,6 +241,9 @@ impl Template {
         if found.is_none() && rules.missing == Missing::Error {
             let message = format!("{} has no value", reference.source);
             return Err(StepFailure::new(Code::MissingValue, message));
+        }
+        if found.is_none() {
+            scope.report_missing(reference);
         }
         Ok(found)
     }

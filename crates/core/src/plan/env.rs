@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::chat::{Message, Thread};
-use crate::expr::Lookup;
+use crate::expr::{Lookup, Ref};
 use crate::hash::{Hash, Hasher};
 use crate::path::Path;
+use crate::plan::MissingReferences;
 use crate::value::{Map, Value};
 
 /// Variables in the order of their first write, with a digest of all writes.
@@ -99,6 +100,8 @@ pub struct Env {
     pub transcript: Arc<Vec<TranscriptPiece>>,
     /// The loop whose current iteration these steps are, if they read its `self`.
     pub helper_state: Option<Arc<HelperState>>,
+    /// Where references without a value are reported, if anywhere.
+    pub missing: Option<MissingReferences>,
 }
 
 /// An object `{index, self, last}` about the iterations of a loop: the number of this one, all of them, and the
@@ -169,5 +172,11 @@ impl Lookup for Env {
 
     fn lookup_script(&self, slot: &str) -> Option<&Option<Value>> {
         self.scripts.iter().rev().find(|(key, _)| &**key == slot).map(|(_, value)| value)
+    }
+
+    fn report_missing(&self, reference: &Ref) {
+        if let Some(missing) = &self.missing {
+            missing.add(|| self.describe_missing(reference));
+        }
     }
 }

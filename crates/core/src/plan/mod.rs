@@ -12,6 +12,7 @@ mod format;
 mod http;
 mod input;
 mod leaf;
+mod missing;
 mod start;
 mod step;
 
@@ -21,4 +22,5 @@ pub use format::*;
 pub use http::*;
 pub use input::*;
 pub use leaf::*;
+pub use missing::MissingReferences;
 pub use step::*;

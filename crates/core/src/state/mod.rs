@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::chat::Usage;
 use crate::effect::AskRequest;
 use crate::error::StepFailure;
-use crate::event::{AfterFailure, ChildSuspension, Event, Record, RunCreated};
+use crate::event::{AfterFailure, ChildSuspension, Event, Record, RunCreated, WARNING_PROGRESS};
 use crate::path::Path;
 use crate::plan::EffectClass;
 use crate::status::Status;
@@ -96,6 +96,8 @@ pub struct StepState {
     pub finished_at: Option<u64>,
     /// Tokens and cost.
     pub usage: Option<Usage>,
+    /// References of its requests that had no value.
+    pub warnings: Vec<String>,
     /// The open question to a person, if the step waits for one.
     pub question: Option<AskRequest>,
     /// Whether the run continued without the output after the last failure.
@@ -252,10 +254,9 @@ impl RunState {
                 self.status = Status::Running;
                 self.epoch = *epoch;
             }
-            Event::CancelRequested { .. }
-            | Event::EdgeTaken { .. }
-            | Event::Evaluated { .. }
-            | Event::Progress { .. } => {}
+            Event::CancelRequested { .. } | Event::EdgeTaken { .. } | Event::Evaluated { .. } => {}
+            Event::Progress { name, data } if name == WARNING_PROGRESS => self.add_warnings(&record.path, data),
+            Event::Progress { .. } => {}
             Event::RunSuspended { status } => self.status = *status,
             Event::RunFinished { status, error, failed, .. } => {
                 self.status = *status;
@@ -288,6 +289,17 @@ impl RunState {
         self.seq = record.seq;
         self.run = Some(record.run);
         Ok(())
+    }
+
+    fn add_warnings(&mut self, path: &Path, data: &Value) {
+        let Some(at) = self.index.get(path) else { return };
+        let messages = data.as_map().and_then(|data| data.get("messages")).and_then(Value::as_list).unwrap_or_default();
+        let warnings = &mut self.steps[*at].warnings;
+        for message in messages.iter().filter_map(Value::as_str) {
+            if !warnings.iter().any(|known| known == message) {
+                warnings.push(message.to_owned());
+            }
+        }
     }
 
     /// Continues a run that had ended. Its usage is kept.
@@ -408,6 +420,7 @@ impl RunState {
                     started_at: record.at,
                     finished_at: None,
                     usage: None,
+                    warnings: Vec::new(),
                     question: None,
                     is_failure_ignored: false,
                     first_seq: record.seq,

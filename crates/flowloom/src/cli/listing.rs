@@ -8,21 +8,32 @@ pub(super) struct CommandGroup {
 
 /// The groups of `flowloom --help`, in their order. Within a group, the most frequently used command comes first.
 pub(super) const GROUPS: [CommandGroup; 6] = [
-    CommandGroup { title: "Run definitions", commands: &["run", "chat", "agent", "demo"] },
+    CommandGroup { title: "Run definitions", commands: &["run", "dev", "chat", "agent", "demo"] },
     CommandGroup {
         title: "Write and check definitions",
-        commands: &["new", "check", "graph", "schema", "import", "blocks", "eval"],
+        commands: &["init", "list", "new", "check", "graph", "schema", "import", "blocks", "eval"],
     },
     CommandGroup {
         title: "Inspect and control runs",
-        commands: &["runs", "show", "retry", "resume", "answer", "resolve", "cancel", "replay"],
+        commands: &[
+            "runs",
+            "show",
+            "logs",
+            "retry",
+            "resume",
+            "answer",
+            "resolve",
+            "cancel",
+            "replay",
+            "notifications",
+        ],
     },
     CommandGroup {
         title: "Serve workflows",
         commands: &["serve", "mcp", "sync", "schedule", "hooks", "keys", "audit", "usage", "user"],
     },
     CommandGroup { title: "Maintain the installation", commands: &["models", "prune", "backup", "restore"] },
-    CommandGroup { title: "Get help", commands: &["doctor", "explain", "completions"] },
+    CommandGroup { title: "Get help", commands: &["doctor", "explain", "completions", "man"] },
 ];
 
 /// The examples of a command; `path` is the command without `flowloom`, such as `blocks list`.
@@ -39,6 +50,12 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
             "flowloom run report.mdx -i topic=tides -i notes=@notes.txt --budget usd=0.10",
         ],
     ),
+    (
+        "dev",
+        ["flowloom dev examples/steps/review-document.json --input review.txt", "flowloom dev report -i topic=tides"],
+    ),
+    ("init", ["flowloom init my-project", "flowloom init reviews --from examples/steps/review-document.json"]),
+    ("list", ["flowloom list", "flowloom list examples --json"]),
     (
         "chat",
         [
@@ -81,7 +98,9 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
         ["flowloom eval author --recorded", "flowloom eval author --model openai:gpt-4o-mini clean-table log-report"],
     ),
     ("runs", ["flowloom runs", "flowloom runs --limit 5 --json"]),
-    ("show", ["flowloom show last", "flowloom show 0199 --json"]),
+    ("show", ["flowloom show last", "flowloom show 0199 /summary"]),
+    ("logs", ["flowloom logs last", "flowloom logs 0199 --follow"]),
+    ("notifications", ["flowloom notifications", "flowloom notifications --user ann --json"]),
     ("retry", ["flowloom retry last", "flowloom retry 0199 --from /summarise"]),
     ("resume", ["flowloom resume last", "flowloom resume 0199 --events"]),
     ("answer", ["flowloom answer last yes", r#"flowloom answer 0199 '{"approved": true}' --path /review"#]),

@@ -6,22 +6,30 @@ mod help;
 #[cfg(test)]
 mod help_tests;
 mod listing;
-#[cfg(test)]
-mod man_tests;
+mod man;
 mod new;
 mod serve;
 mod talk;
+mod target;
 
 use std::path::PathBuf;
 
+use clap::builder::Styles;
+use clap::builder::styling::AnsiColor;
 use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use flowloom_app::config::error::ConfigError;
+use flowloom_app::config::project::{Project, ProjectTarget, quote_argument};
 use flowloom_app::config::{Config, Overrides, Setting};
+use flowloom_app::engines::App;
+use flowloom_app::error::AppError;
 
+use crate::hint;
+use crate::style::ColorChoice;
 use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use help::build_command;
+pub(crate) use man::write_man_pages;
 pub(crate) use new::NewArgs;
 pub(crate) use serve::{HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
@@ -29,9 +37,16 @@ pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 /// The model of the default configuration and of the examples.
 pub(crate) const SMALL_MODEL: &str = "local:smollm2-135m";
 
+/// Colours of the help.
+const HELP_STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Yellow.on_default().bold())
+    .usage(AnsiColor::Yellow.on_default().bold())
+    .literal(AnsiColor::Green.on_default())
+    .placeholder(AnsiColor::Cyan.on_default());
+
 /// Run agent workflows from files in six formats, on any model
 #[derive(Debug, Parser)]
-#[command(name = "flowloom", version, max_term_width = 80, arg_required_else_help = true)]
+#[command(name = "flowloom", version, max_term_width = 80, arg_required_else_help = true, styles = HELP_STYLES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -44,13 +59,15 @@ impl Cli {
     pub(crate) fn parse_arguments() -> Result<Cli, clap::Error> {
         let mut command = build_command();
         let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
-        Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+        let mut cli = Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;
+        cli.global.target = target::find_target(&cli.command);
+        Ok(cli)
     }
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Global {
-    /// Folder of the database and local data [default: $XDG_DATA_HOME/flowloom or ~/.local/share/flowloom]
+    /// Folder of the database and local data [default: .flowloom in the folder of the project]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Use Postgres instead of SQLite: postgres://USER:PASSWORD@HOST/NAME
@@ -59,24 +76,56 @@ pub(crate) struct Global {
     /// Print the result as one JSON value on stdout
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
-    /// Configuration file [default: flowloom.toml in the current folder]
+    /// Configuration file [default: the nearest flowloom.toml in a folder around the definition, or around the current
+    /// folder]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) config: Option<PathBuf>,
     /// Use the data folder even if other users can read it
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) allow_readable: bool,
+    /// When to colour the output
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = "Global options")]
+    pub(crate) color: ColorChoice,
+    /// What the command works on.
+    #[arg(skip)]
+    target: Option<ProjectTarget>,
 }
 
 impl Global {
+    /// Reads the variables of the project's `.env` file. Must be called while the process has one thread.
+    pub(crate) fn load_env_file(&self) -> Result<(), ConfigError> {
+        Project::find(self.config.as_deref(), self.target.as_ref())?.load_env_file()
+    }
+
     /// Reads the configuration under these options.
     pub(crate) fn load_config(&self) -> Result<Config, ConfigError> {
+        self.load_config_for(self.target.as_ref())
+    }
+
+    /// Reads the configuration of the project around a target, under these options.
+    pub(crate) fn load_config_for(&self, target: Option<&ProjectTarget>) -> Result<Config, ConfigError> {
         let data_dir = self.data_dir.clone().map(|value| Setting { value, origin: "--data-dir".to_owned() });
         let database = self.database.clone().map(|value| Setting { value, origin: "--database".to_owned() });
         let allow_readable =
             self.allow_readable.then(|| Setting { value: true, origin: "--allow-readable".to_owned() });
-        let config = Config::load(Overrides { file: self.config.clone(), data_dir, database, allow_readable })?;
+        let (file, target) = (self.config.clone(), target.cloned());
+        let config = Config::load(Overrides { file, target, data_dir, database, allow_readable })?;
         config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        hint::set_options(match &self.data_dir {
+            Some(folder) => format!(" --data-dir {}", quote_argument(folder)),
+            None => config.project.command_options(),
+        });
         Ok(config)
+    }
+
+    /// Opens the data of the project for a command that reads them. Fails if there are none yet.
+    pub(crate) fn open_existing(&self) -> Result<App, AppError> {
+        let config = self.load_config()?;
+        let folder = &config.data_dir.value;
+        if config.database.value.is_none() && !folder.exists() {
+            return Err(AppError::NoData { folder: folder.clone(), projects: Project::list_below() });
+        }
+        App::open(config)
     }
 }
 
@@ -84,6 +133,16 @@ impl Global {
 pub(crate) enum Command {
     /// Run a definition
     Run(RunArgs),
+    /// Check and run a definition again whenever one of its files is saved
+    Dev(RunArgs),
+    /// Create a project that runs at once
+    Init(InitArgs),
+    /// List the workflows of a folder
+    List {
+        /// Folder of the definitions
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
     /// Create a pipeline from a plain-language description
     New(NewArgs),
     /// Report every problem of definitions, without running anything
@@ -94,28 +153,42 @@ pub(crate) enum Command {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show the steps of a run as a waterfall
-    Show {
-        /// Run id, unique id prefix, or `last`
-        run: String,
-    },
+    /// Show a run: its steps as a waterfall, and what each sent and received
+    Show(ShowArgs),
     /// Resume an interrupted or waiting run
     Resume {
-        /// Run id, unique id prefix, or `last`
+        /// Run id, unique start or end of an id, or `last`
         run: String,
         #[command(flatten)]
         output: OutputArgs,
     },
     /// Retry a run that has ended; succeeded steps are kept
     Retry(RetryArgs),
+    /// Print the events of a run, one line each
+    Logs {
+        /// Run id, unique start or end of an id, or `last`
+        run: String,
+        /// Follow the run until it ends or waits
+        #[arg(long, short)]
+        follow: bool,
+    },
+    /// List the notifications that runs have left for a user
+    Notifications {
+        /// The user
+        #[arg(long, value_name = "ID", default_value = "local")]
+        user: String,
+        /// Maximum number of notifications to list
+        #[arg(long, default_value_t = 20)]
+        limit: u32,
+    },
     /// Replay a run without performing effects, and check for divergence
     Replay {
-        /// Run id, unique id prefix, or `last`
+        /// Run id, unique start or end of an id, or `last`
         run: String,
     },
     /// Cancel a run
     Cancel {
-        /// Run id, unique id prefix, or `last`
+        /// Run id, unique start or end of an id, or `last`
         run: String,
     },
     /// Answer the question of a waiting run
@@ -241,6 +314,11 @@ pub(crate) enum Command {
     },
     /// Run the bundled examples on the local model
     Demo(DemoArgs),
+    /// Write the man pages into a folder
+    Man {
+        /// Folder to create
+        folder: PathBuf,
+    },
     /// Generate a shell completion script
     Completions {
         /// Shell
@@ -249,8 +327,18 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Folder of the project
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Start with this definition, in any format [default: a small flow]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Definition file or folder
+    /// Definition file or folder, the name of a workflow of the project, or `-` for stdin
     pub(crate) file: PathBuf,
     /// Input value: name=text, name=@file, or name:=JSON
     #[arg(short, long = "in", value_name = "NAME=VALUE")]
@@ -396,8 +484,22 @@ pub(crate) enum ReportStyle {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// Run id, unique start or end of an id, or `last`
+    pub(crate) run: String,
+    /// Show only this step and the steps in it, in full
+    pub(crate) path: Option<String>,
+    /// Show every step in full: prompts, answers, requests and responses
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// Follow the run until it ends or waits
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct RetryArgs {
-    /// Run id, unique id prefix, or `last`
+    /// Run id, unique start or end of an id, or `last`
     pub(crate) run: String,
     /// Run this step and every step that started after it again, not only what failed
     #[arg(long, value_name = "PATH")]
@@ -408,7 +510,7 @@ pub(crate) struct RetryArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AnswerArgs {
-    /// Run id, unique id prefix, or `last`
+    /// Run id, unique start or end of an id, or `last`
     pub(crate) run: String,
     /// The answer; parsed as JSON if possible, otherwise text
     pub(crate) answer: String,
@@ -425,7 +527,7 @@ pub(crate) struct AnswerArgs {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("decision").required(true).multiple(false))]
 pub(crate) struct ResolveArgs {
-    /// Run id, unique id prefix, or `last`
+    /// Run id, unique start or end of an id, or `last`
     pub(crate) run: String,
     /// Path of the effect, as printed by `flowloom show`
     pub(crate) path: String,

@@ -25,6 +25,9 @@ pub(crate) struct ServeArgs {
     /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
+    /// Also continue interrupted runs that were started under another configuration of the project
+    #[arg(long)]
+    pub(crate) accept_config_change: bool,
 }
 
 /// Log format of a server.

@@ -81,12 +81,14 @@ pub(crate) async fn chat_with_agent(global: &Global, arguments: AgentArgs) -> Co
     let mut config = global.load_config()?;
     choose_models(&mut config, &talk.model);
     let app = Arc::new(App::open(config)?);
+    let place = app.config.project.describe_below(&path);
     let catalog = Arc::new(Catalog::new(path, app.clone()));
     let content = DefinitionContent::agent(agent::DEFAULT_DEFINITION.to_owned());
     let definition = catalog.compile_unstored(&talk.user, "agent:default", content, &StopFlag::default())?;
     let refused = || CommandError::usage("the agent cannot be compiled");
     let prepared = definition.prepare_for_run(&catalog, &talk.user).await?.ok_or_else(refused)?;
-    let thread = definition.id.clone();
+    // Each folder has its own conversation.
+    let thread = format!("{}/{place}", definition.id);
     ChatSession { global, app, workflow: prepared, thread, talk, output: OutputArgs::default() }.run_turns().await
 }
 

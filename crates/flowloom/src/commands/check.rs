@@ -1,6 +1,10 @@
 //! `flowloom check FILE…`: reports every problem and applies fixes. Never runs anything.
 
-use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
+use std::path::Path;
+
+use flowloom_app::config::project::ProjectTarget;
+use flowloom_app::definitions::find::find_definitions;
+use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, resolve_entry};
 use flowloom_core::diagnostic::apply_fixes;
 
 use crate::cli::{CheckArgs, Global, ReportStyle};
@@ -11,25 +15,20 @@ use crate::terminal::diagnostics;
 const MAX_FIX_ROUNDS: u32 = 10;
 
 pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> CommandResult {
-    let config = global.load_config()?;
     let format = source::parse_format(arguments.format.as_deref())?;
-    let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) };
-    let load = |path: &std::path::PathBuf| loader.compile(path);
-    let mut sources: Vec<LoadedDefinition> = arguments.files.iter().map(load).collect();
-    if arguments.fix {
-        for (path, source) in arguments.files.iter().zip(&mut sources) {
-            // A fix can reveal further problems: a block whose type was misspelt was not read before.
-            for _ in 0..MAX_FIX_ROUNDS {
-                if !apply_source_fixes(path, source)? {
-                    break;
-                }
-                *source = load(path);
+    let mut sources = Vec::new();
+    for path in &arguments.files {
+        // Each file counts for the project around it.
+        let config = global.load_config_for(Some(&ProjectTarget::Definition(path.clone())))?;
+        let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) };
+        for mut source in load_definitions(path, &loader)? {
+            if arguments.fix {
+                source = fix_source(source, &loader)?;
             }
+            source.add_secret_warnings(&config, None);
+            source.add_injection_warnings(&config);
+            sources.push(source);
         }
-    }
-    for source in &mut sources {
-        source.add_secret_warnings(&config, None);
-        source.add_injection_warnings(&config);
     }
     let style = if global.json { ReportStyle::Json } else { arguments.report };
     match style {
@@ -42,8 +41,41 @@ pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> Comman
     Ok(if refused { 2 } else { 0 })
 }
 
+/// The definition at a path, or all definitions of a folder.
+fn load_definitions(path: &Path, loader: &Loader<'_>) -> Result<Vec<LoadedDefinition>, CommandError> {
+    // A folder that is one definition is read as such.
+    if !path.is_dir() || resolve_entry(path) != path {
+        return Ok(vec![loader.compile(path)]);
+    }
+    let (found, others) = find_definitions(path, loader);
+    if !others.is_empty() {
+        let names: Vec<String> = others.iter().map(|other| other.display().to_string()).collect();
+        eprintln!("not workflows: {}", names.join(", "));
+    }
+    if found.is_empty() {
+        return Err(CommandError::usage(format!("there are no workflows in {}", path.display())));
+    }
+    Ok(found.into_iter().map(|file| file.source).collect())
+}
+
+/// Applies the fixes of a definition to its file.
+fn fix_source(mut source: LoadedDefinition, loader: &Loader<'_>) -> Result<LoadedDefinition, CommandError> {
+    let path = Path::new(source.name()).to_owned();
+    if !path.is_file() {
+        return Ok(source);
+    }
+    // A fix can reveal further problems: a block whose type was misspelt was not read before.
+    for _ in 0..MAX_FIX_ROUNDS {
+        if !apply_source_fixes(&path, &source)? {
+            break;
+        }
+        source = loader.compile(&path);
+    }
+    Ok(source)
+}
+
 /// Replaces the file by the fixed one. Returns `false` if there was nothing to fix.
-fn apply_source_fixes(path: &std::path::Path, source: &LoadedDefinition) -> Result<bool, CommandError> {
+fn apply_source_fixes(path: &Path, source: &LoadedDefinition) -> Result<bool, CommandError> {
     let Ok(text) = std::str::from_utf8(source.bytes()) else { return Ok(false) };
     let (repaired, count) = apply_fixes(text, &source.compiled.diagnostics);
     if count == 0 {

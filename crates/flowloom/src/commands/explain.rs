@@ -1,4 +1,4 @@
-//! `flowloom explain`, `schema` and `import`: commands that need neither a run nor a database.
+//! `flowloom explain`, `schema`, `import` and `man`: commands that need neither a run nor a database.
 
 use std::path::Path;
 
@@ -8,8 +8,16 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_formats::{flow, markdown};
 
-use crate::cli::Global;
+use crate::cli::{self, Global};
 use crate::failure::{CommandError, CommandResult};
+
+/// Writes the man pages of all commands.
+pub(crate) fn write_man_pages(folder: &Path) -> CommandResult {
+    let failed = |error| CommandError::usage(format!("{} cannot be written: {error}", folder.display()));
+    let count = cli::write_man_pages(folder).map_err(failed)?;
+    println!("{count} pages in {}", folder.display());
+    Ok(0)
+}
 
 pub(crate) fn explain_code(global: &Global, text: &str) -> CommandResult {
     if text == "prompt" {
@@ -18,8 +26,11 @@ pub(crate) fn explain_code(global: &Global, text: &str) -> CommandResult {
     let Some(code) = Code::parse(text) else {
         let known: Vec<String> = Code::ALL.iter().map(Code::to_string).collect();
         let meant = find_similar_name(text, known.iter().map(String::as_str));
-        let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-        return Err(CommandError::usage(format!("there is no code {text:?}{advice}")));
+        let advice = meant.map_or_else(
+            || "codes look like FL0105, and are printed in brackets: error[FL0105]".to_owned(),
+            |meant| format!("did you mean {meant}?"),
+        );
+        return Err(CommandError::usage(format!("there is no code {text:?}; {advice}")));
     };
     let page = error_pages::find_page(code);
     if global.json {

@@ -5,63 +5,82 @@ mod blocks;
 mod chat;
 mod check;
 mod demo;
+mod dev;
 mod doctor;
 mod eval;
 mod explain;
 mod graph;
+mod init;
 mod keys;
+mod list;
+mod logs;
 mod maintenance;
 mod mcp;
 mod models;
 mod new;
+mod notifications;
 mod out;
 mod pipeline_folder;
+mod plan_models;
 mod remote;
 mod resume;
 mod run;
 mod runs;
 mod send;
 mod serve;
+mod show;
 mod sync;
 mod triggers;
 mod usage;
 mod user;
 
+use flowloom_app::config::error::ConfigError;
 use flowloom_app::runs::summary;
 
 use crate::cli::{self, Cli, Command, EvalCommand, ModelsCommand};
 use crate::failure::{CommandError, CommandResult, print_error};
 
-/// Runs a command and returns its exit code.
-pub(crate) async fn run_command(cli: Cli) -> u8 {
+/// Runs a command and returns its exit code. `environment` says whether the project's `.env` file could be read.
+pub(crate) async fn run_command(cli: Cli, environment: Result<(), ConfigError>) -> u8 {
     let json = cli.global.json;
     let is_run = matches!(
         cli.command,
         Command::Run(_) | Command::Resume { .. } | Command::Retry(_) | Command::Answer(_) | Command::Resolve(_)
     );
-    match dispatch_command(cli).await {
+    let done = match environment {
+        Ok(()) => dispatch_command(cli).await,
+        Err(error) => Err(error.into()),
+    };
+    match done {
         Ok(exit) => exit,
-        Err(CommandError { exit, code, message, interrupted }) => {
-            match interrupted {
-                Some(run) if json => print_json(&summary::summarize_interruption(run, &message)),
-                None if json && is_run => print_json(&summary::summarize_rejection(None, code, &message)),
-                _ => {}
-            }
-            print_error(code, "", &message);
-            eprintln!("  for details: flowloom explain {code}");
-            exit
-        }
+        Err(error) => report_error(error, json, is_run),
     }
+}
+
+/// Prints an error and returns the exit code. `is_run`: the command prints the summary of a run.
+fn report_error(error: CommandError, json: bool, is_run: bool) -> u8 {
+    let CommandError { exit, code, message, interrupted } = error;
+    match interrupted {
+        Some(run) if json => print_json(&summary::summarize_interruption(run, &message)),
+        None if json && is_run => print_json(&summary::summarize_rejection(None, code, &message)),
+        _ => {}
+    }
+    print_error(code, "", &message);
+    eprintln!("  for details: flowloom explain {code}");
+    exit
 }
 
 async fn dispatch_command(cli: Cli) -> CommandResult {
     let global = cli.global;
     match cli.command {
-        Command::Run(arguments) => run::run_definition(&global, arguments).await,
+        Command::Run(arguments) => run::run_definition(&global, &arguments).await,
+        Command::Dev(arguments) => dev::run_on_changes(&global, arguments).await,
+        Command::Init(arguments) => init::create_project(&global, &arguments),
+        Command::List { folder } => list::list_workflows(&global, &folder),
         Command::New(arguments) => new::create_pipeline(&global, arguments).await,
         Command::Check(arguments) => check::check_definitions(&global, arguments),
         Command::Runs { limit } => runs::list_runs(&global, limit).await,
-        Command::Show { run } => runs::show_run(&global, &run).await,
+        Command::Show(arguments) => show::show_run(&global, &arguments).await,
         Command::Resume { run, output } => resume::resume_run(&global, &run, &output).await,
         Command::Retry(arguments) => resume::retry_run(&global, arguments).await,
         Command::Replay { run } => runs::replay_run(&global, &run).await,
@@ -94,8 +113,13 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Doctor { read_data } => doctor::run_doctor(&global, read_data).await,
         Command::Eval { command: EvalCommand::Author(arguments) } => eval::evaluate_author(&global, arguments).await,
         Command::Demo(arguments) => demo::run_demo(&global, arguments).await,
+        Command::Logs { run, follow } => logs::print_log(&global, &run, follow).await,
+        Command::Notifications { user, limit } => notifications::list_notifications(&global, &user, limit),
+        Command::Man { folder } => explain::write_man_pages(&folder),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut cli::build_command(), "flowloom", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut cli::build_command(), "flowloom", &mut script);
+            print!("{}", String::from_utf8_lossy(&script));
             Ok(0)
         }
     }

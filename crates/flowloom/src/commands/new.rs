@@ -23,7 +23,7 @@ use flowloom_runtime::effects::Model as _;
 
 use super::print_json;
 use super::run::{choose_models, run_workflow};
-use crate::cli::{Global, NewArgs};
+use crate::cli::{Global, NewArgs, SMALL_MODEL};
 use crate::commands::pipeline_folder::{self, OutputFolder};
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs;
@@ -55,6 +55,7 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
         arguments: &arguments,
         is_quiet: global.json,
     };
+    author.warn_of_small_model();
     let intent = if arguments.yes { goal } else { author.clarify_goal(goal, &mut answers).await? };
     let (outcome, plan) = author.run_planner(&intent).await?;
     if outcome.state.status != Status::Succeeded {
@@ -134,6 +135,16 @@ struct AuthoringSession<'a> {
 }
 
 impl AuthoringSession<'_> {
+    /// Says at once that the small model in the program cannot write pipelines, which would fail after a minute.
+    fn warn_of_small_model(&self) {
+        if self.resolve_model().is_ok_and(|model| model == SMALL_MODEL) {
+            eprintln!(
+                "warning: {SMALL_MODEL} is too small to write pipelines; choose a larger model: --model openai:gpt-4o-mini, \
+                 --model ollama:MODEL (docs/author.md)"
+            );
+        }
+    }
+
     /// The default model, for formats whose prompts must name one.
     fn resolve_model(&self) -> Result<String, CommandError> {
         Ok(wiring::build_default_models(&self.app.config).resolve(None)?)

@@ -19,7 +19,7 @@ use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs, RetryArgs};
 use crate::failure::{CommandError, CommandResult};
 
 pub(crate) async fn resume_run(global: &Global, name: &str, output: &OutputArgs) -> CommandResult {
-    let app = App::open(global.load_config()?)?;
+    let app = global.open_existing()?;
     let opened = app.open_run(name).await?;
     continue_run(global, &app, opened, output).await
 }
@@ -36,20 +36,19 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
     if opened.id != child {
         eprintln!("{child} is a child run of {}, which continues", opened.id);
     }
-    let engine = app.engine_for_run(&opened)?;
-    let run = engine.resume_run(opened.id, opened.plan.clone()).await?;
+    let run = app.resume_loaded(&opened).await?;
     drive_and_report(global, app, output, run, &opened.plan).await
 }
 
 pub(crate) async fn retry_run(global: &Global, arguments: RetryArgs) -> CommandResult {
-    let app = App::open(global.load_config()?)?;
+    let app = global.open_existing()?;
     let opened = app.open_run(&arguments.run).await?;
     let action = build_retry(&app, &opened, arguments.from.as_deref())?;
     send_and_report(global, &app, opened, new_command(None, "retry", action), false, &arguments.output).await
 }
 
 pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
-    let app = App::open(global.load_config()?)?;
+    let app = global.open_existing()?;
     let opened = app.open_run(name).await?;
     let id = opened.id;
     if opened.state().status.is_final() {
@@ -72,7 +71,7 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
 }
 
 pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> CommandResult {
-    let app = App::open(global.load_config()?)?;
+    let app = global.open_existing()?;
     let opened = app.open_run(&arguments.run).await?;
     let state = opened.state();
     let step = select_question(&state, arguments.path.as_deref())?;
@@ -86,7 +85,7 @@ pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> C
 }
 
 pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> CommandResult {
-    let app = App::open(global.load_config()?)?;
+    let app = global.open_existing()?;
     let opened = app.open_run(&arguments.run).await?;
     let state = opened.state();
     let path = select_uncertain(&state, &arguments.path)?.path.clone();

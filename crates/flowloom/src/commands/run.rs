@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
+use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
@@ -18,21 +19,24 @@ use flowloom_core::value::Value;
 use flowloom_formats::render_result;
 use flowloom_runtime::{Run, RunOutcome};
 
+use super::plan_models::{check_models, report_fixed_models};
 use super::print_json;
 use crate::cli::{Global, OutputArgs, RunArgs};
 use crate::commands::out;
 use crate::failure::{CommandError, CommandResult, print_error};
+use crate::hint;
 use crate::inputs;
 use crate::stop;
 use crate::terminal::{ask, diagnostics, screen};
 
-pub(crate) async fn run_definition(global: &Global, arguments: RunArgs) -> CommandResult {
+pub(crate) async fn run_definition(global: &Global, arguments: &RunArgs) -> CommandResult {
     let mut config = global.load_config()?;
+    let file = find_named(&config.project.root, &arguments.file)?;
     choose_models(&mut config, &arguments.model);
     let format = source::parse_format(arguments.format.as_deref())?;
     let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) };
     let servers = wiring::build_mcp_servers(&config)?;
-    let source = loader.compile_to_run(&arguments.file, &servers).await?;
+    let source = loader.compile_to_run(&file, &servers).await?;
     diagnostics::print_diagnostics(&source);
     let Some(plan) = source.compiled.plan.clone() else { return Ok(report_refused(global, &source)) };
     let mut limits = config.limits.narrow_to(&plan.limits);
@@ -48,15 +52,17 @@ pub(crate) async fn run_definition(global: &Global, arguments: RunArgs) -> Comma
         out::create_folder(folder)?;
     }
     let app = Arc::new(App::open_with(config, servers)?);
-    let source = agents::attach_workflows(&app, &arguments.file, arguments.lenient, source, &arguments.user).await?;
+    let source = agents::attach_workflows(&app, &file, arguments.lenient, source, &arguments.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
         diagnostics::print_diagnostics(&source);
         return Ok(report_refused(global, &source));
     };
     let bundle = app.build_bundle(source.name(), source.files(), plan.format)?;
     let bundle = Bundle { lenient: arguments.lenient, ..bundle }.with_tools(source.available_tools());
+    report_fixed_models(&plan, &arguments.model);
+    check_models(&app, &bundle, &plan)?;
     let workflow = app.prepare(Arc::new(plan), &bundle)?;
-    let start = StartRun { agent: arguments.agent, ..StartRun::new(&workflow, given, &arguments.user, limits) }
+    let start = StartRun { agent: arguments.agent.clone(), ..StartRun::new(&workflow, given, &arguments.user, limits) }
         .start(&app.store)?;
     let outcome = drive_with_screen(global, &app, &arguments.output, start.run).await?;
     let exit = print_outcome(global, &arguments.output, &workflow.plan, &outcome);
@@ -162,7 +168,7 @@ pub(super) fn print_outcome(global: &Global, output: &OutputArgs, plan: &Plan, o
             print_json(&summary::summarize_run(id, plan, &broken, &outcome.env));
         }
         print_error(error.code(), "", &error.to_string());
-        eprintln!("  finished steps are stored; continue with flowloom resume {id}");
+        eprintln!("  finished steps are stored; continue with {}", hint::command_line(&format!("resume {id}")));
         return 1;
     }
     let presented = render_result(plan, state, &outcome.env);
@@ -183,21 +189,22 @@ pub(super) fn print_outcome(global: &Global, output: &OutputArgs, plan: &Plan, o
     state.status.table_row().exit_code
 }
 
-fn print_waiting(outcome: &RunOutcome) {
+pub(super) fn print_waiting(outcome: &RunOutcome) {
     for step in outcome.state.open_steps() {
         if let Some(question) = step.question {
             eprintln!("{} asks: {}", step.path, question.question);
         }
     }
-    eprintln!("waiting for an answer: flowloom answer {} '…'", outcome.id);
+    eprintln!("waiting for an answer: {}", hint::command_line(&format!("answer {} '…'", outcome.id)));
 }
 
-fn print_uncertain(outcome: &RunOutcome) {
+pub(super) fn print_uncertain(outcome: &RunOutcome) {
     for step in outcome.state.open_steps() {
         if step.question.is_none() {
             let target = step.target.map(|target| &**target).unwrap_or_default();
             eprintln!("{}: {target} may or may not have happened; it is not sent again automatically", step.path);
-            eprintln!("  flowloom resolve {} {} --resend | --fail | --value JSON", outcome.id, step.path);
+            let command = format!("resolve {} {} --resend | --fail | --value JSON", outcome.id, step.path);
+            eprintln!("  {}", hint::command_line(&command));
         }
     }
 }

@@ -1,19 +1,26 @@
-//! `flowloom runs`, `show` and `replay`: reads stored runs.
+//! `flowloom runs` and `replay`: reads stored runs.
 
-use std::sync::Arc;
+use std::io::IsTerminal as _;
 
 use flowloom_app::engines::App;
+use flowloom_app::error::AppError;
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
-use flowloom_core::event::Record;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{Damage, RunRow};
 use serde::Serialize;
 
 use super::print_json;
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult, print_error};
+use crate::style::{Style, paint};
 use crate::terminal::report;
+use crate::terminal::width::terminal_columns;
+
+/// Number of characters of an id that a table shows: its end, because ids of the same minute begin alike.
+const SHORT_ID_CHARS: usize = 8;
 
 /// The fields that `runs --json` adds to the summary of a run.
 #[derive(Serialize)]
@@ -22,14 +29,17 @@ struct ListedFields<'a> {
     workflow: Option<&'a str>,
 }
 
-/// The fields that `show --json` adds to the summary of a run.
-#[derive(Serialize)]
-struct RecordFields<'a> {
-    events: &'a [Arc<Record>],
-}
-
 pub(crate) async fn list_runs(global: &Global, limit: u32) -> CommandResult {
-    let app = App::open(global.load_config()?)?;
+    let app = match global.open_existing() {
+        Err(error @ AppError::NoData { .. }) => {
+            eprintln!("{error}");
+            if global.json {
+                println!("[]");
+            }
+            return Ok(0);
+        }
+        app => app?,
+    };
     let (rows, mut damaged) = app.store.list_intact_runs(limit)?;
     if global.json {
         print_summaries(&app, &rows, &mut damaged).await?;
@@ -37,7 +47,7 @@ pub(crate) async fn list_runs(global: &Global, limit: u32) -> CommandResult {
         if rows.is_empty() && damaged.is_empty() {
             eprintln!("no runs yet; try: flowloom run examples/steps/review-document.json");
         }
-        rows.iter().for_each(print_row);
+        print_table(&rows);
     }
     for damage in &damaged {
         print_error(Code::StoreCorrupt, "", &damage.problem);
@@ -49,11 +59,29 @@ pub(crate) async fn list_runs(global: &Global, limit: u32) -> CommandResult {
     Err(CommandError::new(Code::StoreCorrupt, advice))
 }
 
-fn print_row(row: &RunRow) {
-    let status = row.current_status();
-    let took =
-        row.finished_at.map(|end| report::format_duration(end.saturating_sub(row.created_at))).unwrap_or_default();
-    println!("{}  {:<15} {:>7}  {:<8} {}", row.id, status, took, row.format, report::truncate_line(&row.name, 60));
+/// Prints runs for people on a terminal, or for programs: then ids are whole, and there is no header.
+fn print_table(rows: &[RunRow]) {
+    let is_terminal = std::io::stdout().is_terminal();
+    if is_terminal && !rows.is_empty() {
+        let header = format!("{:<8}  {:<15} {:>7} {:>7}  {:<8} NAME", "RUN", "STATUS", "AGE", "TIME", "FORMAT");
+        println!("{}", paint(Style::Dim, &header));
+    }
+    let now = SystemClock.now_ms();
+    for row in rows {
+        let status = row.current_status();
+        let took =
+            row.finished_at.map(|end| report::format_duration(end.saturating_sub(row.created_at))).unwrap_or_default();
+        // Spaces are added before the colour, which has no width.
+        let status = report::paint_status(status) + &" ".repeat(15_usize.saturating_sub(status.len()));
+        let id = row.id.to_string();
+        if is_terminal {
+            let age = report::format_age(now.saturating_sub(row.created_at));
+            let name = report::truncate_line(&row.name, terminal_columns().saturating_sub(52));
+            println!("{}  {status} {age:>7} {took:>7}  {:<8} {name}", &id[id.len() - SHORT_ID_CHARS..], row.format);
+        } else {
+            println!("{id}  {status} {took:>7}  {:<8} {}", row.format, report::truncate_line(&row.name, 60));
+        }
+    }
 }
 
 /// Prints the summaries of these runs as JSON, and adds to `damaged` those that cannot be read.
@@ -76,21 +104,8 @@ async fn print_summaries(app: &App, rows: &[RunRow], damaged: &mut Vec<Damage>) 
     Ok(())
 }
 
-pub(crate) async fn show_run(global: &Global, name: &str) -> CommandResult {
-    let app = App::open(global.load_config()?)?;
-    let opened = app.open_run(name).await?;
-    let past = read_outcome(&app, &opened).await?;
-    if global.json {
-        let summary = summary::summarize_run(opened.id, &opened.plan, &past.state, &past.env);
-        print_json(&summary.with_fields(RecordFields { events: &opened.records }));
-        return Ok(0);
-    }
-    print!("{}", report::render_waterfall(opened.id, &opened.plan, &past.state));
-    Ok(0)
-}
-
 pub(crate) async fn replay_run(global: &Global, name: &str) -> CommandResult {
-    let app = App::open(global.load_config()?)?;
+    let app = global.open_existing()?;
     let opened = app.open_run(name).await?;
     let engine = app.engine_for_run(&opened)?;
     let outcome = engine.replay_run(opened.records.clone(), opened.plan.clone()).await?;

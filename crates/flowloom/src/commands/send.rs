@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::error::AppError;
 use flowloom_app::runs::commands::DECISION_TIMEOUT;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::clock::SystemClock;
@@ -40,12 +41,12 @@ pub(super) async fn send_command(
     let id = receiver.id;
     let posted = app.store.post_command(id, command, SystemClock.now_ms()).await?.record;
     let driving = app.open_driving_run(receiver).await?;
-    let engine = app.engine_for_run(&driving)?;
     let mut driven = None;
-    match engine.resume_run(driving.id, driving.plan.clone()).await {
+    match app.resume_loaded(&driving).await {
         Ok(run) => driven = Some(DrivenRun { outcome: drive(run).await?, plan: driving.plan }),
         // Another worker drives the run or has ended it.
-        Err(error) if error.is_owned() || matches!(error, RunError::Ended(_)) => {}
+        Err(AppError::Run(RunError::Ended(_))) => {}
+        Err(error) if error.is_left_to_others() => {}
         Err(error) => return Err(error.into()),
     }
     match (app.store.wait_for_decision(id, &posted, DECISION_TIMEOUT).await?, driven) {

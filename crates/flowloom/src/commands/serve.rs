@@ -13,6 +13,7 @@ use crate::terminal::log;
 pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs) -> CommandResult {
     let mut config = global.load_config()?;
     choose_models(&mut config, &arguments.model);
+    config.accepts_any_config = arguments.accept_config_change;
     if !arguments.folder.is_dir() {
         return Err(CommandError::usage(format!("{} is not a folder", arguments.folder.display())));
     }
@@ -31,7 +32,11 @@ pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs) -> Comma
     }
     let unfinished = serving.run().await;
     if style == LogStyle::Text {
-        eprintln!("Stopped; {unfinished} runs go on when it is started again");
+        match unfinished {
+            0 => eprintln!("Stopped."),
+            1 => eprintln!("Stopped. 1 unfinished run will resume at the next start."),
+            _ => eprintln!("Stopped. {unfinished} unfinished runs will resume at the next start."),
+        }
     }
     Ok(0)
 }

@@ -6,7 +6,9 @@ use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan};
 use serde_json::json;
 
 use super::excerpt::{Excerpt, MAX_EXCERPT_BYTES};
+use super::width::stderr_columns;
 use crate::print::replace_controls;
+use crate::style::colors_stderr;
 
 /// Prints diagnostics for people to stderr, with the affected source lines.
 pub(crate) fn print_diagnostics(source: &LoadedDefinition) {
@@ -15,15 +17,23 @@ pub(crate) fn print_diagnostics(source: &LoadedDefinition) {
 }
 
 fn render_diagnostics(source: &LoadedDefinition) -> String {
-    let theme = if supports_colour() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-    let handler = GraphicalReportHandler::new_themed(theme).with_width(110);
+    let columns = stderr_columns();
     let mut out = String::new();
     let mut texts = SourceTexts::new(source);
     for diagnostic in &source.compiled.diagnostics {
         let (shown, text) = (without_controls(diagnostic), texts.find_text(diagnostic));
         let rendered = RenderedDiagnostic::new(&shown, text);
+        let handler = GraphicalReportHandler::new_themed(build_theme(diagnostic));
+        let handler = match columns {
+            Some(columns) => handler.with_width(columns),
+            // Programs look for messages in one piece.
+            None => handler.with_wrap_lines(false),
+        };
+        let mut report = String::new();
         // Writing to a string cannot fail.
-        let _ = handler.render_report(&mut out, &rendered);
+        let _ = handler.render_report(&mut report, &rendered);
+        // The handler indents the header.
+        out.push_str(report.trim_start_matches(['\n', ' ']));
         out.push('\n');
     }
     if let Some(rest) = source.rest_problem() {
@@ -36,6 +46,14 @@ fn render_diagnostics(source: &LoadedDefinition) -> String {
     out
 }
 
+/// The colours, and the header `error[FL0105]:` in the place of a symbol.
+fn build_theme(diagnostic: &Diagnostic) -> GraphicalTheme {
+    let mut theme = if colors_stderr() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+    theme.characters.error = format!("error[{}]:", diagnostic.code);
+    theme.characters.warning = format!("warning[{}]:", diagnostic.code);
+    theme
+}
+
 /// A diagnostic whose texts cannot control the terminal.
 fn without_controls(diagnostic: &Diagnostic) -> Diagnostic {
     let clean = |text: &str| replace_controls(text).into_owned();
@@ -46,12 +64,6 @@ fn without_controls(diagnostic: &Diagnostic) -> Diagnostic {
         fix.title = clean(&fix.title);
     }
     shown
-}
-
-/// Whether stderr supports colours: it is a terminal and `NO_COLOR` is unset.
-pub(crate) fn supports_colour() -> bool {
-    use std::io::IsTerminal as _;
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && std::io::stderr().is_terminal()
 }
 
 #[derive(Debug)]
@@ -76,10 +88,6 @@ impl std::fmt::Display for RenderedDiagnostic<'_> {
 impl std::error::Error for RenderedDiagnostic<'_> {}
 
 impl miette::Diagnostic for RenderedDiagnostic<'_> {
-    fn code<'b>(&'b self) -> Option<Box<dyn std::fmt::Display + 'b>> {
-        Some(Box::new(self.diagnostic.code))
-    }
-
     fn severity(&self) -> Option<miette::Severity> {
         Some(match self.diagnostic.severity {
             Severity::Error => miette::Severity::Error,

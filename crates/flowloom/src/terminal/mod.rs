@@ -1,6 +1,7 @@
 //! What people see in the terminal: progress, reports, drawings, questions and problems of definitions.
 
 pub(crate) mod ask;
+pub(crate) mod details;
 pub(crate) mod diagnostics;
 pub(crate) mod draw;
 mod excerpt;
@@ -8,3 +9,4 @@ pub(crate) mod log;
 pub(crate) mod report;
 pub(crate) mod screen;
 pub(crate) mod stages;
+pub(crate) mod width;

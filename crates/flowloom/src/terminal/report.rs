@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::{Phase, RunState, StepState};
+use flowloom_core::status::Status;
 
 use crate::print::is_control;
+use crate::style::{Style, paint};
 
 /// Formats a duration in milliseconds for people.
 pub(crate) fn format_duration(ms: u64) -> String {
@@ -14,6 +16,17 @@ pub(crate) fn format_duration(ms: u64) -> String {
         0..1_000 => format!("{ms}ms"),
         1_000..60_000 => format!("{:.1}s", ms as f64 / 1e3),
         _ => format!("{}m{:02}s", ms / 60_000, ms / 1000 % 60),
+    }
+}
+
+/// Formats an age in milliseconds for people, in its largest unit.
+pub(crate) fn format_age(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
     }
 }
 
@@ -31,13 +44,38 @@ pub(crate) fn phase_symbol(phase: Phase) -> &'static str {
     }
 }
 
+/// The symbol of a phase in its colour.
+pub(crate) fn paint_phase(phase: Phase) -> String {
+    let style = match phase {
+        Phase::Finished => Style::Good,
+        Phase::Failed => Style::Bad,
+        Phase::Waiting | Phase::Uncertain => Style::Attention,
+        Phase::Skipped | Phase::Reset | Phase::Aborted | Phase::Running => Style::Dim,
+    };
+    paint(style, phase_symbol(phase))
+}
+
+/// The name of a status in its colour.
+pub(crate) fn paint_status(status: &str) -> String {
+    let style = match Status::parse(status) {
+        Some(Status::Succeeded) => Style::Good,
+        Some(Status::Waiting | Status::Uncertain | Status::Interrupted | Status::Quarantined) => Style::Attention,
+        Some(Status::Queued | Status::Running) | None => Style::Dim,
+        Some(_) => Style::Bad,
+    };
+    paint(style, status)
+}
+
 /// Width of the bars of the waterfall, in columns.
 const BAR_COLUMNS: u64 = 32;
+/// Width of what stands around path, bar and detail, in columns.
+const FIXED_COLUMNS: usize = BAR_COLUMNS as usize + 17;
 /// Maximum width of a path, in columns.
 const MAX_PATH_COLUMNS: usize = 36;
 
-/// Renders a run as a text waterfall: one row per step, with bars on a common time axis.
-pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState) -> String {
+/// Renders a run as a text waterfall: one row per step, with bars on a common time axis. Rows are as wide as the terminal, if
+/// it is one.
+pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState, columns: Option<usize>) -> String {
     let mut out = String::new();
     let end = state.steps().iter().filter_map(|step| step.finished_at).max().unwrap_or(state.created_at);
     let end = state.finished_at.unwrap_or(end).max(state.created_at + 1);
@@ -45,7 +83,7 @@ pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState) -> Stri
     let _ = writeln!(
         out,
         "{id}  {}  {} ({})  {}",
-        state.status.name(),
+        paint_status(state.status.name()),
         plan.name,
         plan.format.name(),
         format_duration(total)
@@ -57,8 +95,11 @@ pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState) -> Stri
         let bar = render_bar(step, state.created_at, end);
         let took =
             step.finished_at.map_or_else(|| "…".to_owned(), |at| format_duration(at.saturating_sub(step.started_at)));
-        let detail = render_detail(step);
-        let line = format!("{} {path:<width$} ▏{bar}▕ {took:>7}  {detail}", phase_symbol(step.phase));
+        let mut detail = render_detail(step);
+        if let Some(columns) = columns {
+            detail = truncate_line(&detail, columns.saturating_sub(width + FIXED_COLUMNS).max(1));
+        }
+        let line = format!("{} {path:<width$} ▏{bar}▕ {took:>7}  {detail}", paint_phase(step.phase));
         let _ = writeln!(out, "{}", line.trim_end());
     }
     for end in &state.earlier_ends {

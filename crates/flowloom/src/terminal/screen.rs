@@ -6,17 +6,17 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use flowloom_app::runs::watch::Watcher;
-use flowloom_core::event::{AfterFailure, Event, Record};
+use flowloom_core::event::{AfterFailure, Event, Record, WARNING_PROGRESS};
 use flowloom_core::path::Path;
 use flowloom_core::state::Phase;
+use flowloom_core::value::Value;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::cli::OutputArgs;
-use crate::print::is_control;
-use crate::terminal::report::{format_duration, phase_symbol, truncate_line};
-
-/// Number of columns of streamed text that a line displays.
-const STREAM_TAIL_COLUMNS: usize = 60;
+use crate::print::{is_control, replace_controls};
+use crate::style::{Style, apply_styles, colors_stderr, paint};
+use crate::terminal::report::{format_duration, paint_phase, truncate_line};
+use crate::terminal::width::stderr_columns;
 
 /// Displays one line per step on stderr.
 pub(crate) struct ProgressScreen {
@@ -76,13 +76,14 @@ impl Watcher for ProgressScreen {
                 );
             }
             Event::StepSkipped { reason } => {
-                self.print_line(&format!("{} {}  {reason}", phase_symbol(Phase::Skipped), record.path));
+                self.print_line(&format!("{} {}  {reason}", paint_phase(Phase::Skipped), record.path));
             }
             Event::RunReopened { from, reset, .. } => {
                 let from = from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
-                let line = format!("{} retrying{from}: {} steps run again", phase_symbol(Phase::Reset), reset.len());
+                let line = format!("{} retrying{from}: {} steps run again", paint_phase(Phase::Reset), reset.len());
                 self.print_line(&line);
             }
+            Event::Progress { name, data } if name == WARNING_PROGRESS => self.print_warnings(record, data),
             Event::StepAborted { reason } => self.end_step(record, Phase::Aborted, reason.clone()),
             // The command prints the question together with how to answer it.
             Event::Asked(_) => self.end_step(record, Phase::Waiting, "waiting for an answer".to_owned()),
@@ -100,12 +101,19 @@ impl Watcher for ProgressScreen {
         }
         let Some(line) = self.lines.get_mut(path) else { return };
         line.tail.extend(text.chars().map(|c| if c.is_control() || is_control(c) { ' ' } else { c }));
+        let head = format!("{path}  {}  ", line.target);
+        // The spinner takes two columns, and a full line would wrap.
+        let room = stderr_columns().unwrap_or_default().saturating_sub(head.chars().count() + 3);
         let length = line.tail.chars().count();
-        if length > STREAM_TAIL_COLUMNS {
-            line.tail = line.tail.chars().skip(length - STREAM_TAIL_COLUMNS).collect();
-        }
+        let shown = match length > room {
+            true => {
+                line.tail = line.tail.chars().skip(length - room).collect();
+                format!("…{}", line.tail.chars().skip(1).collect::<String>())
+            }
+            false => line.tail.clone(),
+        };
         if let Some(bar) = &line.bar {
-            bar.set_message(format!("{path}  {}  {}", line.target, line.tail));
+            bar.set_message(head + &shown);
         }
     }
 
@@ -137,17 +145,27 @@ impl ProgressScreen {
         }
         let took = format_duration(record.at.saturating_sub(line.started));
         let text = match phase {
-            Phase::Waiting => format!("{} {}  {note}", phase_symbol(phase), record.path),
-            _ => format!("{} {}  {}  {took}  {note}", phase_symbol(phase), record.path, line.target),
+            Phase::Waiting => format!("{} {}  {note}", paint_phase(phase), record.path),
+            _ => format!("{} {}  {}  {took}  {note}", paint_phase(phase), record.path, line.target),
         };
         self.print_line(text.trim_end());
     }
 
+    /// Prints what a step reports about its request.
+    fn print_warnings(&self, record: &Record, data: &Value) {
+        let messages = data.as_map().and_then(|data| data.get("messages")).and_then(Value::as_list).unwrap_or_default();
+        for message in messages.iter().filter_map(Value::as_str) {
+            let mark = paint(Style::Attention, "!");
+            self.print_line(&format!("{mark} {}  {}", record.path, replace_controls(message)));
+        }
+    }
+
     fn print_line(&self, line: &str) {
+        let line = apply_styles(line, colors_stderr());
         match &self.bars {
             // Printing through the bars keeps them below the printed lines.
             Some(bars) => {
-                let _ = bars.println(line);
+                let _ = bars.println(&line);
             }
             None => {
                 let _ = writeln!(std::io::stderr(), "{line}");

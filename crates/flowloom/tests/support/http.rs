@@ -48,7 +48,7 @@ impl RunningServer {
         RunningServer::spawn_command(command)
     }
 
-    fn spawn_command(mut command: Command) -> RunningServer {
+    pub(crate) fn spawn_command(mut command: Command) -> RunningServer {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
         let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut seen = String::new();

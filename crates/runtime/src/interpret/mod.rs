@@ -31,7 +31,7 @@ use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::bind;
-use flowloom_core::plan::{Composite, Env, OnError, Plan, Step, StepKind};
+use flowloom_core::plan::{Composite, Env, MissingReferences, OnError, Plan, Step, StepKind};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
@@ -41,6 +41,7 @@ use crate::error::{JournalError, RunError};
 use crate::log::{ActivityScope, RunLog};
 use crate::memory_quota::MemoryUsage;
 use crate::redact::Redactor;
+use crate::requests::CollectedRequests;
 
 /// The reason why a branch stops.
 #[derive(Debug)]
@@ -88,6 +89,10 @@ pub(crate) struct Interpreter {
     pub(crate) in_flight: semaphore::Semaphore,
     /// Memory writes of finished blocks that are not yet applied to the variables.
     pub(crate) pending_memory_writes: Mutex<HashMap<Path, Vec<MemoryWrite>>>,
+    /// References without a value in the request that is being built.
+    pub(crate) missing: MissingReferences,
+    /// Where requests are collected, if they are.
+    pub(crate) requests: Option<CollectedRequests>,
 }
 
 /// The position of the interpreter in the plan, and the settings in force there.
@@ -132,12 +137,15 @@ impl Interpreter {
             steps: AtomicU64::new(started),
             in_flight: semaphore::Semaphore::default(),
             pending_memory_writes: Mutex::default(),
+            missing: MissingReferences::default(),
+            requests: None,
         }
     }
 
     /// Runs the whole plan. Returns the output of the root, or of the step that returned. The final variables are moved
     /// into `left`, however the run ends.
     pub(crate) async fn run(&self, plan: &Plan, start: Env, left: &FinalEnv) -> StepResult {
+        let start = Env { missing: Some(self.missing.clone()), ..start };
         let mut guard = EnvGuard { env: start, final_env: left };
         let env = &mut guard.env;
         let place = StepContext { path: Path::root(), text: plan.text, nesting: 0, depth: self.depth, enclosing: None };

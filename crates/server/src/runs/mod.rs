@@ -7,6 +7,7 @@ mod read;
 mod read_command;
 mod run_schema;
 pub(crate) mod start;
+mod steps;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -18,6 +19,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new()
         .routes(routes!(read::list_runs, start::post_run))
         .routes(routes!(read::get_run))
+        .routes(routes!(steps::list_steps))
         .routes(routes!(read::follow_run))
         .routes(routes!(read::replay_run))
         .routes(routes!(commands::cancel_run))

@@ -63,6 +63,8 @@ pub(crate) struct StepSchema {
     /// The question that the step asks.
     question: Option<String>,
     error: Option<StepFailure>,
+    /// References of its requests that had no value; absent if there are none.
+    warnings: Option<Vec<String>>,
     /// The child run, if the step is one of a child run: such steps are listed while they wait for a person.
     run: Option<String>,
 }

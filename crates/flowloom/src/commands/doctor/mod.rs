@@ -2,15 +2,18 @@
 
 mod stored_data;
 
-use flowloom_app::config::Config;
+use flowloom_app::config::project::quote_argument;
+use flowloom_app::config::{Config, find_shared_data_folder};
 use flowloom_app::secrets::list_secret_names;
 use flowloom_app::wiring;
 use flowloom_models_local::{check_processor, processor_hint};
+use flowloom_runtime::effects::Model as _;
 use flowloom_sandbox::Protection;
 use flowloom_store::Store;
 
 use crate::cli::Global;
 use crate::failure::CommandResult;
+use crate::style::{Style, paint};
 
 /// Continues a value in the next line, in its column.
 const LINE_BREAK: &str = "\n                     ";
@@ -54,9 +57,9 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
     } else {
         for finding in &findings {
             let sign = match (finding.is_fine, finding.is_active) {
-                (false, _) => "✗",
-                (true, Some(false)) => "!",
-                (true, _) => "✓",
+                (false, _) => paint(Style::Bad, "✗"),
+                (true, Some(false)) => paint(Style::Attention, "!"),
+                (true, _) => paint(Style::Good, "✓"),
             };
             let origin = if finding.origin.is_empty() { String::new() } else { format!("  ({})", finding.origin) };
             println!("{sign} {:<18} {}{origin}", finding.name, finding.value.replace('\n', LINE_BREAK));
@@ -77,18 +80,57 @@ fn passed_check(name: &str, value: impl Into<String>, origin: &str) -> DoctorChe
 
 fn check_settings(config: &Config) -> Vec<DoctorCheck> {
     let file = config.file.as_ref().map_or_else(|| "none".to_owned(), |file| file.display().to_string());
-    let model = config.default_model.value.clone().unwrap_or_else(|| "none".to_owned());
-    vec![
+    let model = config.default_model.value.clone().unwrap_or_else(|| describe_default_model(config));
+    let mut rows = vec![
         passed_check("version", env!("CARGO_PKG_VERSION"), ""),
         passed_check("configuration", file, ""),
+        passed_check("project", describe_project(config), config.project.reason.describe()),
         check_data_folder(config),
         passed_check("durability", format!("{:?}", config.durability.value).to_lowercase(), &config.durability.origin),
         passed_check("default model", model, &config.default_model.origin),
-        passed_check("egress.allow", join_items(&config.egress.allow), ""),
+        check_egress(config),
         passed_check("files.root", join_items(config.files_root.iter().map(|root| root.display().to_string())), ""),
         passed_check("functions", join_items(config.functions.keys()), ""),
         passed_check("agents", join_items(config.agents.keys()), ""),
-    ]
+    ];
+    rows.extend(check_earlier_data(config));
+    rows
+}
+
+/// The model that counts as the default if none is configured.
+fn describe_default_model(config: &Config) -> String {
+    wiring::build_default_models(config).resolve(None).unwrap_or_else(|_| "none".to_owned())
+}
+
+fn check_egress(config: &Config) -> DoctorCheck {
+    let allowed = passed_check("egress.allow", join_items(&config.egress.allow), "");
+    match wiring::check_egress_policy(config) {
+        Ok(()) => allowed,
+        Err(error) => DoctorCheck { is_fine: false, value: error.to_string(), ..allowed },
+    }
+}
+
+/// The folder of the project, and its name if it shares a database.
+fn describe_project(config: &Config) -> String {
+    let root = &config.project.root;
+    let folder = if root.as_os_str().is_empty() { ".".to_owned() } else { root.display().to_string() };
+    if config.project_name.is_empty() { folder } else { format!("{} in {folder}", config.project_name) }
+}
+
+/// Reports data of earlier versions, which kept the data of all projects of a user in one folder.
+fn check_earlier_data(config: &Config) -> Option<DoctorCheck> {
+    let folder = find_shared_data_folder()?;
+    let is_used = config.database.value.is_some() || config.data_dir.value == folder;
+    if is_used || !folder.join("flowloom.db").is_file() {
+        return None;
+    }
+    let value = format!(
+        "{} has the runs of all projects of an earlier version\nto copy them into this project:\n\
+         flowloom --data-dir {} backup earlier.db\nflowloom restore earlier.db",
+        folder.display(),
+        quote_argument(&folder)
+    );
+    Some(passed_check("earlier data", value, ""))
 }
 
 /// Reports the data folder, and whether other users can read it.
@@ -155,6 +197,8 @@ fn protection_check(protection: &Protection) -> DoctorCheck {
 async fn check_servers(config: &Config) -> Vec<DoctorCheck> {
     let servers = match wiring::build_mcp_servers(config) {
         Ok(servers) => servers,
+        // The row of the egress policy says what is wrong.
+        Err(_) if wiring::check_egress_policy(config).is_err() => return Vec::new(),
         Err(error) => return vec![DoctorCheck { is_fine: false, ..passed_check("mcp", error.to_string(), "") }],
     };
     let mut rows = Vec::new();

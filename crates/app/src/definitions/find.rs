@@ -1,0 +1,99 @@
+//! Finds the definitions of a folder: all of them, or the one with a name.
+
+use std::path::{Path, PathBuf};
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::find_similar_name;
+
+use super::error::DefinitionError;
+use super::folder::{has_definition_extension, id_from_path, is_definition, list_files};
+use super::source::{LoadedDefinition, Loader, STDIN_PATH};
+
+/// A file of a folder, as it was read.
+pub struct FoundFile {
+    /// Its id, as a server calls it.
+    pub id: String,
+    /// Its path relative to the folder.
+    pub file: PathBuf,
+    /// Its definition.
+    pub source: LoadedDefinition,
+}
+
+/// The files of a folder that are definitions, also broken ones, by path; and the paths of the others.
+pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> (Vec<FoundFile>, Vec<PathBuf>) {
+    let (mut found, mut others) = (Vec::new(), Vec::new());
+    for path in sorted_files(folder) {
+        let source = loader.compile(&path);
+        let is_foreign = source.compiled.diagnostics.iter().any(|problem| problem.code == Code::UnknownFormat);
+        if is_foreign || !is_definition(&path, source.bytes()) {
+            others.push(path);
+        } else {
+            let file = path.strip_prefix(folder).unwrap_or(&path).to_owned();
+            found.push(FoundFile { id: id_from_path(&file.display().to_string()), file, source });
+        }
+    }
+    (found, others)
+}
+
+/// The definition that a person means: the file or folder at a path, or the workflow of a project with this id or file
+/// name. Fails with the nearest names if there is none, or with all if there are several.
+pub fn find_named(root: &Path, named: &Path) -> Result<PathBuf, DefinitionError> {
+    let name = named.display().to_string();
+    let is_name = named.components().count() == 1 && !has_definition_extension(named);
+    if named.exists() || !is_name || name == STDIN_PATH {
+        return Ok(named.to_owned());
+    }
+    let files = sorted_files(root);
+    let id = |path: &PathBuf| id_from_path(&path.strip_prefix(root).unwrap_or(path).display().to_string());
+    if let Some(file) = files.iter().find(|file| id(file) == name) {
+        return Ok(file.clone());
+    }
+    let has_name = |file: &&PathBuf| file.file_stem().is_some_and(|stem| stem.to_string_lossy() == name);
+    let mut fitting: Vec<&PathBuf> = files.iter().filter(has_name).collect();
+    match (fitting.pop(), fitting.is_empty()) {
+        (Some(file), true) => Ok(file.clone()),
+        (Some(file), false) => {
+            fitting.push(file);
+            Err(DefinitionError::Ambiguous { name, ids: fitting.into_iter().map(id).collect() })
+        }
+        (None, _) => {
+            let ids: Vec<String> = files.iter().map(id).collect();
+            let meant = find_similar_name(&name, ids.iter().map(String::as_str)).map(str::to_owned);
+            Err(DefinitionError::NotInProject { name, meant })
+        }
+    }
+}
+
+fn sorted_files(folder: &Path) -> Vec<PathBuf> {
+    let here = Path::new(".");
+    let folder = if folder.as_os_str().is_empty() { here } else { folder };
+    let mut files = list_files(folder);
+    files.sort_unstable();
+    files.into_iter().map(|file| file.strip_prefix(here).map(Path::to_owned).unwrap_or(file)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workflow_is_found_by_path_id_and_file_name() {
+        let place = tempfile::tempdir().expect("a folder");
+        let root = place.path();
+        for file in ["poem.json", "flow/weather.json", "flow/twin.json", "steps/twin.json"] {
+            std::fs::create_dir_all(root.join(file).parent().expect("a folder")).expect("created");
+            std::fs::write(root.join(file), "{}").expect("written");
+        }
+        let find = |name: &str| find_named(root, Path::new(name)).map_err(|error| error.to_string());
+        assert_eq!(find("poem"), Ok(root.join("poem.json")));
+        assert_eq!(find("flow.weather"), Ok(root.join("flow/weather.json")), "an id has an extension, too");
+        assert_eq!(find("weather"), Ok(root.join("flow/weather.json")));
+        assert_eq!(find("twin").expect_err("two"), "twin fits several workflows: flow.twin, steps.twin");
+        assert_eq!(find("peom").expect_err("misspelt"), "there is no file or workflow peom; did you mean poem?");
+        assert_eq!(
+            find("lost/peom.json"),
+            Ok(PathBuf::from("lost/peom.json")),
+            "reading it reports that it is missing"
+        );
+    }
+}

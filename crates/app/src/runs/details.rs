@@ -1,0 +1,175 @@
+//! The steps of a run in full: what each sent and received. The record holds the hashes of requests; they are built again by
+//! following it, without performing anything.
+
+use flowloom_core::chat::Usage;
+use flowloom_core::effect::{HttpRequest, Request};
+use flowloom_core::error::StepFailure;
+use flowloom_core::path::Path;
+use flowloom_core::plan::Capture;
+use flowloom_core::render;
+use flowloom_core::state::StepState;
+use flowloom_core::value::Value;
+use flowloom_runtime::requests::SentRequest;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::engines::{App, LoadedRun};
+use crate::error::AppError;
+
+/// A step with what it sent and received.
+#[derive(Debug, Serialize)]
+pub struct StepDetails {
+    /// Its path.
+    pub path: Path,
+    /// Its phase.
+    pub phase: &'static str,
+    /// Kind of its effect; `None` if it has none of its own.
+    pub kind: Option<String>,
+    /// The target of its effect: model, address or function.
+    pub target: Option<String>,
+    /// Its requests, one for each attempt.
+    pub requests: Vec<RequestDetails>,
+    /// What it received.
+    pub output: Option<Value>,
+    /// Its last failure.
+    pub error: Option<StepFailure>,
+    /// Why it was skipped.
+    pub reason: Option<String>,
+    /// References of its requests that had no value.
+    pub warnings: Vec<String>,
+    /// Tokens and cost.
+    pub usage: Option<Usage>,
+    /// Time of its first event, in milliseconds since the Unix epoch.
+    pub started_at: u64,
+    /// Time of its end.
+    pub finished_at: Option<u64>,
+}
+
+/// A request of a step.
+#[derive(Debug, Serialize)]
+pub struct RequestDetails {
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// The request; its fields depend on the kind of the effect. Secrets are names.
+    pub request: serde_json::Value,
+}
+
+/// The steps of a run, in the order of the journal: all, or those at a path and below.
+pub async fn read_details(app: &App, opened: &LoadedRun, within: Option<&Path>) -> Result<Vec<StepDetails>, AppError> {
+    let engine = app.engine_for_run(opened)?;
+    let sent = engine.collect_requests(opened.records.clone(), opened.plan.clone()).await;
+    let state = opened.state();
+    let is_within = |step: &&StepState| within.is_none_or(|within| step.path.is_within(within));
+    Ok(state.steps().iter().filter(is_within).map(|step| describe_step(step, &sent)).collect())
+}
+
+fn describe_step(step: &StepState, sent: &[SentRequest]) -> StepDetails {
+    let own = sent.iter().filter(|sent| sent.path == step.path);
+    StepDetails {
+        path: step.path.clone(),
+        phase: step.phase.name(),
+        kind: step.kind.as_deref().map(str::to_owned),
+        target: step.target.as_deref().map(str::to_owned),
+        requests: own
+            .map(|sent| RequestDetails { attempt: sent.attempt, request: request_to_json(&sent.request) })
+            .collect(),
+        output: step.output.clone(),
+        error: step.error.clone(),
+        reason: step.reason.as_deref().map(str::to_owned),
+        warnings: step.warnings.clone(),
+        usage: step.usage,
+        started_at: step.started_at,
+        finished_at: step.finished_at,
+    }
+}
+
+/// A request as JSON. Secrets are names in it.
+fn request_to_json(request: &Request) -> serde_json::Value {
+    match request {
+        Request::Generate(request) => {
+            let messages: Vec<_> = request.messages.iter().collect();
+            let tools: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+            let mut all = json!({"model": request.model, "messages": messages});
+            let options = serde_json::to_value(&request.options).unwrap_or_default();
+            for (name, value) in [("tools", json!(tools)), ("schema", json!(request.schema)), ("options", options)] {
+                if !is_empty(&value) {
+                    all[name] = value;
+                }
+            }
+            all
+        }
+        Request::Http(request) | Request::HttpExchange(request) => http_to_json(request),
+        Request::Scrape(request) => {
+            json!({"url": request.url, "capture": if request.capture == Capture::Html { "html" } else { "text" }})
+        }
+        Request::Call(request) => json!({"function": request.function, "arguments": request.payload.to_value()}),
+        Request::Python(request) => json!({"inputs": request.inputs}),
+        Request::MemoryGet { key } => json!({"key": key}),
+        Request::MemorySet { key, value } => json!({"key": key, "value": value}),
+        Request::Memories | Request::Profile => json!({}),
+        Request::Ask(request) => json!(request),
+        Request::Wait { duration_ms } => json!({"duration_ms": duration_ms}),
+    }
+}
+
+fn http_to_json(request: &HttpRequest) -> serde_json::Value {
+    let headers: serde_json::Map<_, _> =
+        request.headers.iter().map(|(name, value)| (name.clone(), value.to_redacted_text().into())).collect();
+    let mut all = json!({"method": request.method, "url": request.url.to_redacted_text()});
+    if !headers.is_empty() {
+        all["headers"] = headers.into();
+    }
+    if let Some(body) = &request.body {
+        all["body"] = body.to_redacted_text().into();
+    }
+    all
+}
+
+fn is_empty(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Null => true,
+        serde_json::Value::Array(items) => items.is_empty(),
+        serde_json::Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+impl StepDetails {
+    /// What the step sent, in the words of its kind: the prompt, the request, the arguments, the question.
+    pub fn describe_input(&self) -> Option<String> {
+        let request = &self.requests.last()?.request;
+        let text = |name: &str| request.get(name).and_then(serde_json::Value::as_str).map(str::to_owned);
+        match self.kind.as_deref()? {
+            "generate" => {
+                let messages = request.get("messages")?.as_array()?;
+                let one = |message: &serde_json::Value| {
+                    let field = |name: &str| message.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
+                    match (messages.len(), field("role")) {
+                        (1, "user") => field("content").to_owned(),
+                        (_, role) => format!("[{role}] {}", field("content")),
+                    }
+                };
+                Some(messages.iter().map(one).collect::<Vec<_>>().join("\n"))
+            }
+            "http" => Some(match text("body") {
+                Some(body) => format!("{} {}\n{body}", text("method")?, text("url")?),
+                None => format!("{} {}", text("method")?, text("url")?),
+            }),
+            "scrape" => text("url"),
+            "ask" => text("question"),
+            "call" => request.get("arguments").map(ToString::to_string),
+            "python" => request.get("inputs").map(ToString::to_string),
+            "memory_get" => text("key"),
+            "memory_set" => Some(format!("{} = {}", text("key")?, request.get("value")?)),
+            _ => None,
+        }
+    }
+
+    /// What the step received, as text.
+    pub fn describe_output(&self) -> Option<String> {
+        self.output.as_ref().map(|output| match output {
+            Value::String(text) => text.to_string(),
+            other => render::to_json(other),
+        })
+    }
+}

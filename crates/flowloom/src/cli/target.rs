@@ -1,0 +1,25 @@
+//! What a command works on, around which its project is searched for.
+
+use std::path::Path;
+
+use flowloom_app::config::project::ProjectTarget;
+
+use super::Command;
+
+/// The target of a command; `None` if it works on what is stored in the project of the current folder.
+pub(super) fn find_target(command: &Command) -> Option<ProjectTarget> {
+    let definition = |path: &Path| Some(ProjectTarget::Definition(path.to_owned()));
+    let served = |path: &Path| Some(ProjectTarget::Served(path.to_owned()));
+    match command {
+        Command::Run(arguments) => definition(&arguments.file),
+        Command::Dev(arguments) => definition(&arguments.file),
+        Command::Chat(arguments) => definition(&arguments.file),
+        Command::Graph(arguments) => definition(&arguments.file),
+        Command::List { folder } => definition(folder),
+        Command::Agent(arguments) => served(&arguments.path),
+        Command::Serve(arguments) => served(&arguments.folder),
+        Command::Mcp(arguments) => served(&arguments.folder),
+        Command::Sync(arguments) => served(&arguments.folder),
+        _ => None,
+    }
+}

@@ -1,0 +1,49 @@
+//! `flowloom list`: lists the workflows of a folder.
+
+use std::path::Path;
+
+use flowloom_app::definitions::find::{FoundFile, find_definitions};
+use flowloom_app::definitions::source::Loader;
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::failure::{CommandError, CommandResult};
+use crate::hint;
+use crate::style::{Style, paint};
+
+pub(crate) fn list_workflows(global: &Global, folder: &Path) -> CommandResult {
+    let config = global.load_config()?;
+    if !folder.is_dir() {
+        return Err(CommandError::usage(format!("{} is not a folder", folder.display())));
+    }
+    let (found, _) = find_definitions(folder, &Loader::new(&config));
+    if global.json {
+        let workflows: Vec<_> = found.iter().map(to_json).collect();
+        println!("{:#}", serde_json::Value::from(workflows));
+        return Ok(0);
+    }
+    if found.is_empty() {
+        eprintln!("there are no workflows in {}; create one: {}", folder.display(), hint::command_line("init"));
+    }
+    let width = found.iter().map(|file| file.id.chars().count()).max().unwrap_or(0);
+    for file in &found {
+        let mark = if file.source.is_refused() { paint(Style::Bad, "✗") } else { paint(Style::Good, "✓") };
+        let format = file.source.compiled.format.as_ref().map_or("", flowloom_core::plan::Format::name);
+        println!("{mark} {:<width$}  {format:<8}  {}", file.id, file.file.display());
+    }
+    if found.iter().any(|file| file.source.is_refused()) {
+        eprintln!("✗ has errors; to see them: flowloom check FILE");
+    }
+    Ok(0)
+}
+
+fn to_json(file: &FoundFile) -> serde_json::Value {
+    let compiled = &file.source.compiled;
+    json!({
+        "id": file.id,
+        "name": compiled.plan.as_ref().map(|plan| &plan.name),
+        "format": compiled.format.as_ref().map(flowloom_core::plan::Format::name),
+        "file": file.file,
+        "errors": compiled.diagnostics.iter().filter(|problem| problem.is_error()).count(),
+    })
+}

@@ -1,0 +1,36 @@
+//! `flowloom notifications`: lists what runs have left for a user.
+
+use flowloom_app::times::format_time;
+use flowloom_store::NotificationRow;
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::failure::CommandResult;
+use crate::style::{Style, paint};
+use crate::terminal::report::truncate_line;
+
+pub(crate) fn list_notifications(global: &Global, user: &str, limit: u32) -> CommandResult {
+    let app = global.open_existing()?;
+    let rows = app.store.list_notifications(Some(user), limit)?;
+    if global.json {
+        let all: Vec<_> = rows.iter().map(to_json).collect();
+        println!("{:#}", serde_json::Value::from(all));
+        return Ok(0);
+    }
+    if rows.is_empty() {
+        eprintln!("no notifications for {user}");
+    }
+    for row in &rows {
+        let title = paint(Style::Heading, &truncate_line(&row.title, 60));
+        println!("{}  {title}", format_time(row.at));
+        row.body.lines().for_each(|line| println!("  {line}"));
+    }
+    Ok(0)
+}
+
+fn to_json(row: &NotificationRow) -> serde_json::Value {
+    let metadata: serde_json::Value = serde_json::from_str(&row.metadata).unwrap_or_default();
+    json!({
+        "id": row.id, "title": row.title, "body": row.body, "metadata": metadata, "created_at": row.at, "is_read": row.is_read,
+    })
+}

@@ -1,0 +1,60 @@
+//! The models that a plan names: what is wrong with them is said before the first step.
+
+use flowloom_app::definitions::bundle::Bundle;
+use flowloom_app::engines::App;
+use flowloom_core::plan::{Leaf, Plan, StepKind};
+
+use crate::failure::CommandError;
+
+/// Fails if a model that the plan names, or its default, cannot be used: no key, no file, no such provider.
+pub(super) fn check_models(app: &App, bundle: &Bundle, plan: &Plan) -> Result<(), CommandError> {
+    let models = app.build_models(bundle);
+    for named in list_models(plan) {
+        // The same exit code as that of a run which fails for this reason.
+        models.resolve(named.as_deref()).map_err(|error| CommandError { exit: 1, ..CommandError::from(error) })?;
+    }
+    Ok(())
+}
+
+/// Says which steps `--model` does not change, because they name their own model.
+pub(super) fn report_fixed_models(plan: &Plan, given: &[String]) {
+    let Some(default) = given.iter().find(|model| !model.contains('=')) else { return };
+    // Every name has an alias then.
+    if given.iter().any(|model| model.starts_with("*=")) {
+        return;
+    }
+    let names = list_models(plan).into_iter().flatten().filter(|name| name != default);
+    let mut fixed: Vec<String> = names.filter(|name| !given.iter().any(|model| is_alias_of(model, name))).collect();
+    fixed.sort_unstable();
+    fixed.dedup();
+    if !fixed.is_empty() {
+        eprintln!(
+            "steps that name their own model keep it: {}; to change them all: --model '*={default}'",
+            fixed.join(", ")
+        );
+    }
+}
+
+fn is_alias_of(given: &str, name: &str) -> bool {
+    given.split_once('=').is_some_and(|(alias, _)| alias == name)
+}
+
+/// The models of the steps, `None` for the default, each once. Names that are computed are left out.
+fn list_models(plan: &Plan) -> Vec<Option<String>> {
+    let mut models = Vec::new();
+    plan.root.visit(&mut |step| {
+        if let StepKind::Leaf(Leaf::Generate(generate)) = &step.kind {
+            let named = match &generate.model {
+                None => None,
+                Some(model) => match model.as_literal() {
+                    Some(name) => Some(name.to_owned()),
+                    None => return,
+                },
+            };
+            if !models.contains(&named) {
+                models.push(named);
+            }
+        }
+    });
+    models
+}

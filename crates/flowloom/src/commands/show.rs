@@ -1,0 +1,125 @@
+//! `flowloom show`: shows a run, one of its steps, or a run as it continues.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::runs::details::read_details;
+use flowloom_app::runs::finished::read_outcome;
+use flowloom_app::runs::retry::parse_step_path;
+use flowloom_app::runs::summary::{self, StepSummary};
+use flowloom_app::runs::watch::Watcher as _;
+use flowloom_core::event::Record;
+use flowloom_core::path::Path;
+use flowloom_core::state::RunState;
+use flowloom_core::status::Status;
+use flowloom_runtime::RunOutcome;
+use flowloom_runtime::journal::Journal as _;
+use serde::Serialize;
+
+use super::print_json;
+use super::run::{print_uncertain, print_waiting};
+use crate::cli::{Global, OutputArgs, ShowArgs};
+use crate::failure::{CommandError, CommandResult};
+use crate::terminal::details::{DetailLevel, render_details};
+use crate::terminal::report;
+use crate::terminal::screen::ProgressScreen;
+use crate::terminal::width::{stdout_columns, terminal_columns};
+
+/// Interval of reading the journal of a run that another process drives.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The fields that `show --json` adds to the summary of a run.
+#[derive(Serialize)]
+struct RecordFields<'a> {
+    steps: Vec<StepSummary<'a>>,
+    events: &'a [Arc<Record>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interruption: Option<String>,
+}
+
+pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandResult {
+    let app = global.open_existing()?;
+    let mut opened = app.open_run(&arguments.run).await?;
+    if arguments.follow {
+        opened = follow_run(&app, opened, global.json).await?;
+    }
+    if let Some(path) = &arguments.path {
+        return show_step(global, &app, &opened, path).await;
+    }
+    let past = read_outcome(&app, &opened).await?;
+    let interruption = app.explain_interruption(&opened);
+    if global.json {
+        let summary = summary::summarize_run(opened.id, &opened.plan, &past.state, &past.env);
+        let steps = summary::summarize_steps(&past.state);
+        print_json(&summary.with_fields(RecordFields { steps, events: &opened.records, interruption }));
+        return Ok(0);
+    }
+    print!("{}", report::render_waterfall(opened.id, &opened.plan, &past.state, stdout_columns()));
+    let level = if arguments.verbose { DetailLevel::Full } else { DetailLevel::Short };
+    let steps = read_details(&app, &opened, None).await?;
+    print!("{}", render_details(&steps, level, terminal_columns()));
+    print_next_command(&past, interruption);
+    Ok(0)
+}
+
+/// How the run continues, if it does.
+fn print_next_command(past: &RunOutcome, interruption: Option<String>) {
+    match past.state.status {
+        Status::Waiting => print_waiting(past),
+        Status::Uncertain => print_uncertain(past),
+        _ => {}
+    }
+    if let Some(interruption) = interruption {
+        println!("\n{interruption}");
+    }
+}
+
+async fn show_step(global: &Global, app: &App, opened: &LoadedRun, name: &str) -> CommandResult {
+    let path = parse_step_path(name);
+    let steps = read_details(app, opened, path.as_ref()).await?;
+    if path.is_none() || steps.is_empty() {
+        let state = opened.state();
+        let known: Vec<&str> = state.steps().iter().map(|step| step.path.as_str()).collect();
+        return Err(CommandError::usage(format!("the run has no step {name}; its steps are {}", known.join(", "))));
+    }
+    if global.json {
+        print_json(&steps);
+    } else {
+        print!("{}", render_details(&steps, DetailLevel::Full, terminal_columns()).trim_start_matches('\n'));
+    }
+    Ok(0)
+}
+
+/// Shows the events of a run until it ends or waits, whatever process drives it.
+async fn follow_run(app: &App, opened: LoadedRun, is_quiet: bool) -> Result<LoadedRun, CommandError> {
+    let mut screen = ProgressScreen::new(&OutputArgs::default(), is_quiet);
+    let followed = follow_events(app, opened, &mut |record| screen.on_event(record)).await;
+    screen.on_close();
+    followed
+}
+
+/// Calls `see` with each event of a run until it ends or waits.
+pub(super) async fn follow_events(
+    app: &App,
+    opened: LoadedRun,
+    see: &mut dyn FnMut(&Record),
+) -> Result<LoadedRun, CommandError> {
+    let (mut opened, mut seen) = (opened, 0);
+    loop {
+        opened.records[seen..].iter().for_each(|record| see(record));
+        seen = opened.records.len();
+        if is_over(&opened.state()) {
+            return Ok(opened);
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+        if !app.store.read(opened.id, seen as u64).await?.is_empty() || !app.is_driven(opened.id)? {
+            opened = app.open_run_by_id(opened.id).await?;
+        }
+    }
+}
+
+/// Whether nothing more happens until somebody does something.
+fn is_over(state: &RunState) -> bool {
+    !matches!(state.status, Status::Queued | Status::Running)
+}

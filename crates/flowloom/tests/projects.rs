@@ -1,0 +1,334 @@
+//! Projects: a folder with a configuration or with data, found by searching upwards. Each has its own runs, and a process
+//! continues only runs of its own project and configuration.
+
+mod support;
+
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use support::http::RunningServer;
+use support::{TestServer, Workspace, exit_code, stderr_text, two_calls_flow};
+
+/// Configuration of a project whose runs need no model.
+const SCRIPTED: &str = "default_model = \"scripted:echo\"\n";
+
+/// A command in a folder of a workspace, with the data folder of its project.
+fn build_project_command(place: &Workspace, folder: &str, arguments: &[&str]) -> Command {
+    let mut command = place.build_command(arguments);
+    command.current_dir(place.path(folder)).env_remove("FLOWLOOM_DATA_DIR");
+    command.env("HOME", place.path("home")).env_remove("XDG_DATA_HOME");
+    command
+}
+
+fn run_in(place: &Workspace, folder: &str, arguments: &[&str]) -> Output {
+    build_project_command(place, folder, arguments).output().expect("the program runs")
+}
+
+fn stdout_text(output: &Output) -> String {
+    assert_eq!(exit_code(output), 0, "{}", stderr_text(output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn write_file(place: &Workspace, file: &str, text: &str) {
+    let path = place.path(file);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+    std::fs::write(path, text).expect("written");
+}
+
+fn prompt_flow(name: &str) -> String {
+    json!({"name": name, "steps": [
+        {"type": "start", "config": {"variables": [{"name": "who", "value": "you"}]}},
+        {"type": "llmInstruction", "config": {"instruction": "Greet ${who}", "resultVariable": "greeting"}},
+    ]})
+    .to_string()
+}
+
+/// A workspace without a configuration of its own, with the projects `a` and `b`.
+fn two_projects() -> Workspace {
+    let place = Workspace::new("");
+    std::fs::remove_file(place.path("flowloom.toml")).expect("removed");
+    for project in ["a", "b"] {
+        write_file(&place, &format!("{project}/flowloom.toml"), SCRIPTED);
+        write_file(&place, &format!("{project}/flows/greet.json"), &prompt_flow(project));
+    }
+    place
+}
+
+#[test]
+fn each_project_has_its_own_runs_and_is_found_from_below() {
+    let place = two_projects();
+    let greeted = stdout_text(&run_in(&place, "a/flows", &["run", "greet.json", "-i", "who=Ann"]));
+    assert!(greeted.contains("Greet Ann"), "{greeted}");
+    let data = place.path("a/.flowloom");
+    assert_eq!(std::fs::metadata(&data).expect("it exists").permissions().mode() & 0o777, 0o700);
+    assert_eq!(std::fs::read_to_string(data.join(".gitignore")).expect("it exists"), "*\n");
+    for folder in ["a", "a/flows"] {
+        let runs: Value =
+            serde_json::from_str(&stdout_text(&run_in(&place, folder, &["runs", "--json"]))).expect("JSON");
+        assert_eq!(runs.as_array().map(Vec::len), Some(1), "{folder}: {runs}");
+    }
+    stdout_text(&run_in(&place, "b", &["run", "greet"]));
+    assert!(stdout_text(&run_in(&place, "b", &["show", "last"])).contains("b (flow)"));
+    assert!(stdout_text(&run_in(&place, "a", &["show", "last"])).contains("a (flow)"));
+}
+
+#[test]
+fn a_definition_of_another_project_runs_there_and_commands_say_how_to_go_on() {
+    let place = two_projects();
+    let question = json!({"id": "q", "name": "q", "steps": [{"name": "s", "functionId": "human::ask", "mode": "sequential",
+        "errorMode": "fail", "promptTemplate": "Who?"}]});
+    write_file(&place, "a/flows/ask.json", &question.to_string());
+    let asked = run_in(&place, ".", &["run", "a/flows/ask.json", "--input", "/dev/null"]);
+    let message = stderr_text(&asked);
+    assert_eq!(exit_code(&asked), 4, "{message}");
+    assert!(message.contains("flowloom --config a/flowloom.toml answer "), "{message}");
+    assert!(place.path("a/.flowloom").exists() && !place.path(".flowloom").exists());
+    let lost = run_in(&place, ".", &["show", "last"]);
+    assert_eq!(exit_code(&lost), 2);
+    assert!(stderr_text(&lost).contains("--config a/flowloom.toml"), "{}", stderr_text(&lost));
+    assert!(!place.path(".flowloom").exists(), "looking creates nothing");
+    stdout_text(&run_in(&place, ".", &["--config", "a/flowloom.toml", "show", "last"]));
+}
+
+#[test]
+fn a_definition_from_elsewhere_runs_in_the_current_project_and_one_below_in_its_own() {
+    let place = two_projects();
+    stdout_text(&run_in(&place, "b", &["run", "../a/flows/greet.json"]));
+    assert!(place.path("b/.flowloom").exists() && !place.path("a/.flowloom").exists());
+    write_file(&place, "b/inner/flowloom.toml", SCRIPTED);
+    write_file(&place, "b/inner/greet.json", &prompt_flow("inner"));
+    stdout_text(&run_in(&place, "b", &["run", "inner/greet.json"]));
+    assert!(place.path("b/inner/.flowloom").exists());
+}
+
+#[test]
+fn outside_of_a_project_runs_are_kept_where_the_command_runs_or_what_it_serves() {
+    let place = two_projects();
+    write_file(&place, "loose/greet.json", &prompt_flow("loose"));
+    stdout_text(&run_in(&place, "loose", &["run", "greet.json", "--model", "scripted:echo"]));
+    assert!(place.path("loose/.flowloom").exists());
+    std::fs::create_dir(place.path("loose/below")).expect("created");
+    assert!(stdout_text(&run_in(&place, "loose/below", &["show", "last"])).contains("loose (flow)"));
+    // Data in the home folder does not make everything below it a project.
+    write_file(&place, "home/greet.json", &prompt_flow("home"));
+    stdout_text(&run_in(&place, "home", &["run", "greet.json", "--model", "scripted:echo"]));
+    std::fs::create_dir(place.path("home/work")).expect("created");
+    assert_eq!(exit_code(&run_in(&place, "home/work", &["show", "last"])), 2);
+}
+
+#[test]
+fn a_configuration_further_up_that_belongs_to_another_user_is_refused() {
+    let place = two_projects();
+    if chown(place.path("a/flowloom.toml"), Some(12_345), None).is_err() {
+        eprintln!("SKIP: only root can give files away");
+        return;
+    }
+    let refused = run_in(&place, "a/flows", &["runs"]);
+    assert_eq!(exit_code(&refused), 2);
+    assert!(stderr_text(&refused).contains("belongs to another user (uid 12345)"), "{}", stderr_text(&refused));
+    stdout_text(&run_in(&place, "a/flows", &["--config", "../flowloom.toml", "run", "greet.json"]));
+    stdout_text(&run_in(&place, "a", &["runs"]));
+}
+
+#[test]
+fn an_env_file_sets_what_the_environment_does_not() {
+    let place = two_projects();
+    write_file(&place, "a/.env", "FLOWLOOM_DEFAULT_MODEL=\"scripted:from-env-file.json\"\n");
+    let model = |command: &mut Command| {
+        let report: Value =
+            serde_json::from_str(&String::from_utf8_lossy(&command.output().expect("it runs").stdout)).expect("JSON");
+        let row = report.as_array().expect("rows").iter().find(|row| row["name"] == "default model").cloned();
+        row.expect("the row")["value"].as_str().map(str::to_owned)
+    };
+    let mut command = build_project_command(&place, "a/flows", &["doctor", "--json"]);
+    assert_eq!(model(&mut command).as_deref(), Some("scripted:from-env-file.json"));
+    command.env("FLOWLOOM_DEFAULT_MODEL", "scripted:echo");
+    assert_eq!(model(&mut command).as_deref(), Some("scripted:echo"));
+    write_file(&place, "a/.env", "no assignment here\n");
+    let broken = run_in(&place, "a", &["runs"]);
+    assert_eq!(exit_code(&broken), 2);
+    assert!(stderr_text(&broken).contains(".env: "), "{}", stderr_text(&broken));
+}
+
+#[test]
+fn each_folder_has_its_own_conversation() {
+    let place = two_projects();
+    write_file(&place, "a/other/greet.json", &prompt_flow("other"));
+    let say = |folder: &str, text: &str| run_in(&place, "a", &["agent", folder, "-m", text]);
+    stdout_text(&say("flows", "my password is swordfish"));
+    let other = say("other", "hello");
+    assert!(!stderr_text(&other).contains("continuing"), "{}", stderr_text(&other));
+    let again = say("flows", "hello");
+    assert!(stderr_text(&again).contains("continuing with 2 messages"), "{}", stderr_text(&again));
+}
+
+/// Starts a run of `flow.json` in a folder, and kills it in its second call.
+fn interrupt_run(place: &Workspace, slow: &TestServer, folder: &str) {
+    let before = slow.request_count("/slow");
+    let mut command = build_project_command(place, folder, &["run", "flow.json", "--data-dir", "../data"]);
+    let mut child = command.stderr(Stdio::null()).spawn().expect("it starts");
+    slow.wait_for_requests("/slow", before + 1);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+}
+
+/// Serves a folder of the workspace until its recovery has looked at all runs.
+fn serve_once(place: &Workspace, folder: &str, options: &[&str]) {
+    let all = [&["serve", ".", "--bind", "127.0.0.1:0", "--data-dir", "../data"][..], options].concat();
+    let mut server = RunningServer::spawn_command(build_project_command(place, folder, &all));
+    // The server answers after the first look.
+    assert_eq!(server.get("/health").status, 200);
+    server.child.kill().expect("killed");
+    server.child.wait().expect("ended");
+}
+
+fn describe_last_run(place: &Workspace, folder: &str) -> String {
+    stdout_text(&run_in(place, folder, &["--data-dir", "../data", "show", "last"]))
+}
+
+#[test]
+fn a_server_leaves_runs_of_other_projects_and_configurations_alone() {
+    let (place, slow) = (two_projects(), TestServer::start());
+    let allowing = format!("{SCRIPTED}{}", slow.egress_config());
+    write_file(&place, "a/flowloom.toml", &allowing);
+    write_file(&place, "a/flow.json", &two_calls_flow(&slow, "GET", "/slow"));
+    interrupt_run(&place, &slow, "a");
+
+    // Another project.
+    write_file(&place, "b/flowloom.toml", &allowing);
+    serve_once(&place, "b", &[]);
+    let elsewhere = run_in(&place, "b", &["--data-dir", "../data", "resume", "last"]);
+    assert!(stderr_text(&elsewhere).contains("error[FL1210]"), "{}", stderr_text(&elsewhere));
+    let shown = describe_last_run(&place, "b");
+    assert!(shown.contains("interrupted") && shown.contains("belongs to the project a"), "{shown}");
+
+    // The same project, under a configuration that would refuse the second call.
+    write_file(&place, "a/flowloom.toml", SCRIPTED);
+    serve_once(&place, "a", &[]);
+    let shown = describe_last_run(&place, "a");
+    assert!(shown.contains("interrupted") && shown.contains("the configuration has changed"), "{shown}");
+    assert!(shown.contains("(egress)"), "{shown}");
+
+    // A change that cannot alter the result.
+    slow.release_slow();
+    write_file(&place, "a/flowloom.toml", &format!("{allowing}[retention]\nfailed = \"30d\"\n"));
+    let before = slow.request_count("/slow");
+    let all = ["serve", ".", "--bind", "127.0.0.1:0", "--data-dir", "../data"];
+    let mut server = RunningServer::spawn_command(build_project_command(&place, "a", &all));
+    slow.wait_for_requests("/slow", before + 1);
+    server.child.kill().expect("killed");
+    server.child.wait().expect("ended");
+}
+
+#[test]
+fn the_operator_may_accept_another_configuration() {
+    let (place, slow) = (two_projects(), TestServer::start());
+    write_file(&place, "a/flowloom.toml", &format!("{SCRIPTED}{}", slow.egress_config()));
+    write_file(&place, "a/flow.json", &two_calls_flow(&slow, "GET", "/slow"));
+    interrupt_run(&place, &slow, "a");
+    slow.release_slow();
+    let more = format!("[egress]\nallow = [\"{}\", \"10.1.2.3:80\"]\n", slow.address);
+    write_file(&place, "a/flowloom.toml", &format!("{SCRIPTED}{more}"));
+    serve_once(&place, "a", &[]);
+    assert!(describe_last_run(&place, "a").contains("interrupted"));
+    let before = slow.request_count("/slow");
+    let all = ["serve", ".", "--bind", "127.0.0.1:0", "--data-dir", "../data", "--accept-config-change"];
+    let mut server = RunningServer::spawn_command(build_project_command(&place, "a", &all));
+    slow.wait_for_requests("/slow", before + 1);
+    server.child.kill().expect("killed");
+    server.child.wait().expect("ended");
+}
+
+#[test]
+fn a_new_project_runs_at_once() {
+    let place = two_projects();
+    let created = stdout_text(&run_in(&place, ".", &["init", "new"]));
+    assert!(created.contains("created new/flowloom.toml"), "{created}");
+    assert!(stdout_text(&run_in(&place, "new", &["check", "."])).contains("describe.json (flow): ok"));
+    let run = run_in(&place, "new", &["run", "describe", "-i", "topic=tides", "--model", "scripted:echo"]);
+    assert!(stdout_text(&run).contains("tides"));
+    let again = run_in(&place, ".", &["init", "new"]);
+    assert_eq!(exit_code(&again), 0, "nothing differs: {}", stderr_text(&again));
+    write_file(&place, "new/describe.json", "{}");
+    let again = run_in(&place, ".", &["init", "new"]);
+    assert!(stderr_text(&again).contains("new/describe.json already exist"), "{}", stderr_text(&again));
+}
+
+#[test]
+fn a_project_starts_with_any_definition() {
+    let place = two_projects();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for (file, id) in [
+        ("markdown/review.mdx", "review"),
+        ("graph/helpdesk.json", "helpdesk"),
+        ("steps/refine.json", "refine"),
+        ("flow/summarize-page.json", "summarize-page"),
+    ] {
+        let from = examples.join(file).display().to_string();
+        let created = stdout_text(&run_in(&place, ".", &["init", id, "--from", &from]));
+        assert!(created.contains(&format!("created {id}/{id}.")), "{created}");
+        let listed = stdout_text(&run_in(&place, id, &["list"]));
+        assert!(listed.contains(&format!("✓ {id}")), "{listed}");
+    }
+}
+
+#[test]
+fn a_folder_is_listed_and_checked() {
+    let place = two_projects();
+    write_file(&place, "a/broken.json", "{\"steps\": [");
+    write_file(&place, "a/data.json", "{\"wind\": 3}");
+    write_file(&place, "a/README.md", "# Not a workflow\n");
+    let listed = stdout_text(&run_in(&place, "a", &["list"]));
+    assert!(listed.contains("✗ broken") && listed.contains("✓ flows.greet") && !listed.contains("README"), "{listed}");
+    let checked = run_in(&place, "a", &["check", "."]);
+    assert_eq!(exit_code(&checked), 2);
+    let (report, notes) = (String::from_utf8_lossy(&checked.stdout).into_owned(), stderr_text(&checked));
+    assert!(report.contains("flows/greet.json (flow): ok") && report.contains("broken.json"), "{report}");
+    assert!(notes.contains("not workflows: ") && notes.contains("data.json"), "{notes}");
+    let misspelt = run_in(&place, "a", &["run", "gret"]);
+    assert!(stderr_text(&misspelt).contains("there is no file or workflow gret"), "{}", stderr_text(&misspelt));
+}
+
+#[test]
+fn a_definition_is_read_from_stdin() {
+    let place = two_projects();
+    for (command, expected) in [("check", "stdin.json (flow): ok"), ("run", "Greet you")] {
+        let mut child = build_project_command(&place, "a", &[command, "-"])
+            .stdin(std::fs::File::open(place.path("a/flows/greet.json")).expect("it opens"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let output = child.wait().and_then(|_| child.wait_with_output()).expect("it ends");
+        assert!(stdout_text(&output).contains(expected), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
+fn a_definition_runs_again_when_it_is_saved() {
+    let (place, server) = (two_projects(), TestServer::start());
+    write_file(&place, "a/flowloom.toml", &format!("{SCRIPTED}{}", server.egress_config()));
+    let flow = |path: &str| {
+        json!({"name": "w", "steps": [{"type": "apiCall", "config": {"url": format!("http://{}{path}", server.address),
+            "method": "GET", "headers": [], "responseVariable": "r"}}]})
+        .to_string()
+    };
+    write_file(&place, "a/watched.json", &flow("/one"));
+    let mut child = build_project_command(&place, "a", &["dev", "watched.json"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().expect("a pipe")));
+    lines
+        .find(|line| line.as_ref().is_ok_and(|line| line.contains("waiting for a change")))
+        .expect("it waits")
+        .expect("text");
+    assert_eq!(server.request_count("/one"), 1);
+    write_file(&place, "a/watched.json", &flow("/two"));
+    server.wait_for_requests("/two", 1);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+}

@@ -1,0 +1,110 @@
+//! `GET /api/v1/runs/{id}/steps`: the steps of a run in full.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use flowloom_app::engines::App;
+use flowloom_app::keys::Scope;
+use flowloom_app::runs::details::{StepDetails, read_details};
+use flowloom_app::runs::retry::parse_step_path;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::run_schema::StepFailure;
+use crate::caller::Caller;
+use crate::params::{PathParam, QueryParams};
+use crate::problem::{ApiResult, Problem};
+use crate::runs::answer::open_own_run;
+
+/// Which steps are returned.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct StepQuery {
+    /// Only the step at this path, and the steps in it.
+    #[serde(default)]
+    path: Option<String>,
+}
+
+/// The steps of a run.
+#[derive(Serialize)]
+struct StepList {
+    steps: Vec<StepDetails>,
+}
+
+/// The steps of a run with what they sent and received.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StepListSchema {
+    /// In the order in which they started.
+    steps: Vec<StepDetailsSchema>,
+}
+
+/// A step with what it sent and received.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StepDetailsSchema {
+    path: String,
+    /// `running`, `waiting`, `uncertain`, `finished`, `failed`, `skipped` or `aborted`.
+    phase: String,
+    /// Kind of its effect, such as `generate`, `http` or `call`; null if it has none of its own.
+    kind: Option<String>,
+    /// Model, address or function.
+    target: Option<String>,
+    /// One for each attempt.
+    requests: Vec<RequestSchema>,
+    /// What it received.
+    output: Option<serde_json::Value>,
+    error: Option<StepFailure>,
+    /// Why it was skipped.
+    reason: Option<String>,
+    /// References of its requests that had no value.
+    warnings: Vec<String>,
+    usage: Option<UsageSchema>,
+    /// Milliseconds since the Unix epoch.
+    started_at: u64,
+    finished_at: Option<u64>,
+}
+
+/// A request of a step.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RequestSchema {
+    /// The attempt, from 1.
+    attempt: u32,
+    /// Its fields depend on the kind of the effect. Secrets are names.
+    request: serde_json::Value,
+}
+
+/// Tokens and cost of a step.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct UsageSchema {
+    input_tokens: u64,
+    output_tokens: u64,
+    /// Cost in millionths of a US dollar; null if the price is unknown.
+    micro_usd: Option<u64>,
+}
+
+/// Returns the steps of a run with what each sent and received. Nothing is performed: requests are built again from the
+/// record.
+#[utoipa::path(get, path = "/api/v1/runs/{id}/steps", tag = "runs", operation_id = "list_steps",
+    params(("id" = String, Path), StepQuery), security(("key" = ["read"])),
+    responses((status = 200, description = "The steps", body = StepListSchema), (status = 404, description = "The run or the step does not exist, or the run belongs to another user")))]
+pub(crate) async fn list_steps(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+    QueryParams(query): QueryParams<StepQuery>,
+) -> ApiResult<Response> {
+    caller.require_scope(Scope::Read)?;
+    let opened = open_own_run(&app, &caller, &id).await?;
+    let path = query.path.as_deref();
+    let within = path.and_then(parse_step_path);
+    let steps = read_details(&app, &opened, within.as_ref()).await?;
+    match path {
+        Some(path) if within.is_none() || steps.is_empty() => Err(Problem::not_found("step", path)),
+        _ => Ok(Json(StepList { steps }).into_response()),
+    }
+}
