@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether a terminal does something else with a character than showing it.
 pub(crate) fn is_control(c: char) -> bool {
@@ -28,8 +29,17 @@ pub(crate) fn replace_controls(text: &str) -> Cow<'_, str> {
     text.chars().map(replace).collect()
 }
 
+/// Whether something was printed to stdout.
+static HAS_PRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether something was printed to stdout.
+pub(crate) fn has_printed() -> bool {
+    HAS_PRINTED.load(Ordering::Relaxed)
+}
+
 /// Prints to stdout. Data for another program stays as it is.
 pub(crate) fn write_stdout(text: fmt::Arguments<'_>) {
+    HAS_PRINTED.store(true, Ordering::Relaxed);
     if std::io::stdout().is_terminal() {
         std::print!("{}", replace_controls(&text.to_string()));
     } else {

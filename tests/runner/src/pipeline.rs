@@ -183,6 +183,7 @@ fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
             parent: None,
             workflow: None,
             thread_key: None,
+            trace: None,
             id: None,
         };
         let outcome = engine.start_run(start).map_err(|error| error.to_string())?.drive_to_end().await;
@@ -225,6 +226,7 @@ fn earlier_run() -> RunCreated {
         parent: None,
         workflow: None,
         thread_key: None,
+        trace: None,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::limits::Limits;
 use crate::path::Path;
 use crate::plan::{EffectClass, Format};
 use crate::status::Status;
+use crate::trace::TraceContext;
 use crate::value::Value;
 
 /// An event with its header. All events have the same header, so a reader can group them without knowing each kind.
@@ -213,6 +214,9 @@ pub struct RunCreated {
     /// The key under which the conversation is stored for the user when the run ends; `None` if it is not stored.
     #[serde(default, alias = "keep", skip_serializing_if = "Option::is_none")]
     pub thread_key: Option<String>,
+    /// The distributed trace that the run belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
 }
 
 /// The step that started a child run.

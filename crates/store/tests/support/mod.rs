@@ -104,6 +104,7 @@ pub(crate) fn created_with_bundle(bundle: Hash) -> Event {
         parent: None,
         workflow: None,
         thread_key: None,
+        trace: None,
     }))
 }
 
