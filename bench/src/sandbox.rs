@@ -108,6 +108,7 @@ pub(crate) fn context_of(user: &str) -> EffectContext {
         agent: None,
         definition: Arc::default(),
         depth: 0,
+        trace: None,
         allowance: None,
         deltas: Arc::new(NoEffects),
     }

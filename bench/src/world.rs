@@ -75,6 +75,7 @@ pub(crate) async fn run_to_end(
         parent: None,
         workflow: None,
         thread_key: None,
+        trace: None,
         id: None,
     };
     let run = engine.start_run(start)?;

@@ -1,16 +1,17 @@
 //! Exports finished runs as OpenTelemetry traces over OTLP/HTTP. Disabled unless a URL is configured.
 //!
-//! The names of spans and attributes follow the semantic conventions for generative AI, which are not stable yet; they
-//! are used only in this file. Prompts and answers are not exported.
+//! The names of spans and attributes follow the semantic conventions for generative AI and HTTP; the former are not stable
+//! yet, and are used only in this file. Nothing that a person or a model wrote is exported.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flowloom_core::error::StepFailure;
-use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status as RunStatus;
+use flowloom_core::trace::TraceContext;
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
@@ -41,7 +42,8 @@ impl TraceExporter {
         let endpoint = format!("{}/v1/traces", address.trim_end_matches('/'));
         let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).with_timeout(EXPORT_TIMEOUT).build();
         let mut exporter = exporter.map_err(ConfigError::Telemetry)?;
-        exporter.set_resource(&Resource::builder().with_service_name("flowloom").build());
+        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+        exporter.set_resource(&Resource::builder().with_service_name("flowloom").with_attribute(version).build());
         let (ended, mut waiting) = mpsc::channel::<Vec<SpanData>>(MAX_QUEUED_RUNS);
         tokio::spawn(async move {
             while let Some(mut spans) = waiting.recv().await {
@@ -68,10 +70,15 @@ impl TraceExporter {
     }
 }
 
-/// Converts a run and its steps to the spans of one trace, whose id is the run's.
+/// Converts a run and its steps to the spans of one trace: the trace of the call that started the run, or its own.
+/// Nothing if that trace is not recorded.
 fn build_spans(state: &RunState) -> Vec<SpanData> {
     let Some(run) = state.run else { return Vec::new() };
-    let root = span_id("");
+    let given = state.created.as_ref().and_then(|created| created.trace.clone());
+    let trace = RunTrace { run, context: given.unwrap_or_else(|| TraceContext::of_run(run)) };
+    if !trace.context.is_sampled {
+        return Vec::new();
+    }
     let (name, format, workflow) = state.created.as_ref().map_or_else(Default::default, |created| {
         (created.name.clone(), created.format.to_string(), created.workflow.clone().unwrap_or_default())
     });
@@ -84,6 +91,7 @@ fn build_spans(state: &RunState) -> Vec<SpanData> {
         KeyValue::new("flowloom.status", state.status.name()),
     ];
     attributes.extend(usage_attributes(Some(&state.usage)));
+    attributes.extend(state.error.as_ref().map(error_type));
     let status = match &state.error {
         Some(error) => error_status(error),
         None if state.status == RunStatus::Succeeded => Status::Ok,
@@ -91,47 +99,98 @@ fn build_spans(state: &RunState) -> Vec<SpanData> {
     };
     let whole = SpanData {
         name: format!("invoke_workflow {name}").into(),
+        parent_span_id: trace.parent_span(),
+        parent_span_is_remote: trace.context.parent.is_some(),
         span_kind: SpanKind::Server,
         start_time: to_system_time(state.created_at),
         end_time: to_system_time(state.finished_at.unwrap_or(state.created_at)),
         attributes,
         status,
-        ..empty_span(run, root)
+        ..trace.empty_span(&Path::root())
     };
-    std::iter::once(whole).chain(state.steps().iter().map(|step| build_step_span(run, root, step))).collect()
+    std::iter::once(whole).chain(state.steps().iter().map(|step| build_step_span(&trace, step))).collect()
 }
 
-fn build_step_span(run: RunId, root: SpanId, step: &StepState) -> SpanData {
+fn build_step_span(trace: &RunTrace, step: &StepState) -> SpanData {
     let kind = step.kind.as_deref().unwrap_or("step");
-    let target = step.target.as_deref().unwrap_or_default();
-    // The conventions name model and tool calls; other steps use their own kind.
-    let (operation, name, label) = match kind {
-        "generate" => ("chat", format!("chat {target}"), "gen_ai.request.model"),
-        "call" => ("execute_tool", format!("execute_tool {target}"), "gen_ai.tool.name"),
-        kind => (kind, format!("{kind} {}", step.path.as_str()), "flowloom.target"),
-    };
-    let mut attributes = vec![
-        KeyValue::new("gen_ai.operation.name", operation.to_owned()),
-        KeyValue::new(label, target.to_owned()),
+    let EffectSpan { name, kind: span_kind, mut attributes } =
+        describe_effect(kind, step.target.as_deref().unwrap_or_default(), step.path.as_str());
+    attributes.extend([
+        KeyValue::new("flowloom.step.kind", kind.to_owned()),
         KeyValue::new("flowloom.step.path", step.path.as_str().to_owned()),
         KeyValue::new("flowloom.step.attempts", i64::from(step.attempts)),
         KeyValue::new("flowloom.step.phase", step.phase.name()),
-    ];
+    ]);
     attributes.extend(usage_attributes(step.usage.as_ref()));
-    let status = match (&step.error, step.phase) {
-        (Some(error), Phase::Failed) => error_status(error),
-        _ => Status::Unset,
-    };
-    let span_kind = if matches!(kind, "generate" | "http" | "scrape") { SpanKind::Client } else { SpanKind::Internal };
+    let failure = step.error.as_ref().filter(|_| step.phase == Phase::Failed);
+    attributes.extend(failure.map(error_type));
     SpanData {
         name: name.into(),
-        parent_span_id: root,
+        parent_span_id: SpanId::from_bytes(TraceContext::span_id(trace.run, &Path::root())),
         span_kind,
         start_time: to_system_time(step.started_at),
         end_time: to_system_time(step.finished_at.unwrap_or(step.started_at)),
         attributes,
-        status,
-        ..empty_span(run, span_id(step.path.as_str()))
+        status: failure.map_or(Status::Unset, error_status),
+        ..trace.empty_span(&step.path)
+    }
+}
+
+/// What the span of a step says of its effect.
+struct EffectSpan {
+    name: String,
+    kind: SpanKind,
+    attributes: Vec<KeyValue>,
+}
+
+/// Describes an effect as the semantic conventions do. Only names and hosts are exported: questions, paths and queries of
+/// URLs and keys of memories may contain what a person or a model wrote.
+fn describe_effect(kind: &str, target: &str, path: &str) -> EffectSpan {
+    match kind {
+        "generate" => {
+            let (provider, model) = target.split_once(':').unwrap_or(("", target));
+            let attributes = vec![
+                KeyValue::new("gen_ai.operation.name", "chat"),
+                KeyValue::new("gen_ai.provider.name", provider_name(provider).to_owned()),
+                KeyValue::new("gen_ai.request.model", model.to_owned()),
+            ];
+            EffectSpan { name: format!("chat {model}"), kind: SpanKind::Client, attributes }
+        }
+        "call" => {
+            let attributes = vec![
+                KeyValue::new("gen_ai.operation.name", "execute_tool"),
+                KeyValue::new("gen_ai.tool.name", target.to_owned()),
+                KeyValue::new("gen_ai.tool.type", "function"),
+            ];
+            EffectSpan { name: format!("execute_tool {target}"), kind: SpanKind::Internal, attributes }
+        }
+        "http" | "scrape" => {
+            let (method, url) = target.split_once(' ').filter(|_| kind == "http").unwrap_or(("GET", target));
+            let mut attributes = vec![KeyValue::new("http.request.method", method.to_owned())];
+            attributes.extend(server_attributes(url));
+            EffectSpan { name: method.to_owned(), kind: SpanKind::Client, attributes }
+        }
+        kind => EffectSpan { name: format!("{kind} {path}"), kind: SpanKind::Internal, attributes: Vec::new() },
+    }
+}
+
+/// The scheme, host and port of a URL; nothing if it has no host.
+fn server_attributes(url: &str) -> Vec<KeyValue> {
+    let Ok(url) = url::Url::parse(url) else { return Vec::new() };
+    let Some(host) = url.host_str() else { return Vec::new() };
+    let mut attributes =
+        vec![KeyValue::new("url.scheme", url.scheme().to_owned()), KeyValue::new("server.address", host.to_owned())];
+    attributes.extend(url.port_or_known_default().map(|port| KeyValue::new("server.port", i64::from(port))));
+    attributes
+}
+
+/// The name of a provider in the conventions; our own name for those that they do not list.
+fn provider_name(provider: &str) -> &str {
+    match provider {
+        "gemini" => "gcp.gemini",
+        "mistral" => "mistral_ai",
+        "xai" => "x_ai",
+        own => own,
     }
 }
 
@@ -143,38 +202,83 @@ fn usage_attributes(usage: Option<&flowloom_core::chat::Usage>) -> Vec<KeyValue>
     ]
 }
 
+fn error_type(error: &StepFailure) -> KeyValue {
+    KeyValue::new("error.type", error.code.to_string())
+}
+
+/// The status of a failure. The message of the failure may quote an answer, so only the meaning of its code is exported.
 fn error_status(error: &StepFailure) -> Status {
-    Status::error(format!("{}: {}", error.code, error.message))
+    Status::error(format!("{}: {}", error.code, error.code.title()))
 }
 
-/// A span of a run's trace without name, times and attributes.
-fn empty_span(run: RunId, id: SpanId) -> SpanData {
-    let trace = TraceId::from_bytes(run.0.into_bytes());
-    SpanData {
-        span_context: SpanContext::new(trace, id, TraceFlags::SAMPLED, false, TraceState::default()),
-        parent_span_id: SpanId::INVALID,
-        parent_span_is_remote: false,
-        span_kind: SpanKind::Internal,
-        name: Cow::Borrowed(""),
-        start_time: UNIX_EPOCH,
-        end_time: UNIX_EPOCH,
-        attributes: Vec::new(),
-        dropped_attributes_count: 0,
-        events: SpanEvents::default(),
-        links: SpanLinks::default(),
-        status: Status::Unset,
-        instrumentation_scope: InstrumentationScope::builder("flowloom").build(),
+/// The trace of a run.
+struct RunTrace {
+    run: RunId,
+    context: TraceContext,
+}
+
+impl RunTrace {
+    fn parent_span(&self) -> SpanId {
+        let parent = self.context.parent.as_deref().and_then(|parent| SpanId::from_hex(parent).ok());
+        parent.unwrap_or(SpanId::INVALID)
     }
-}
 
-/// The span id of a path. It is the same in every run; the trace id distinguishes runs.
-fn span_id(path: &str) -> SpanId {
-    let hash = Hash::of_bytes(format!("span {path}").as_bytes());
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&hash.as_bytes()[..8]);
-    SpanId::from_bytes(bytes)
+    /// The span of a path without name, times and attributes.
+    fn empty_span(&self, path: &Path) -> SpanData {
+        let trace = TraceId::from_hex(&self.context.trace).unwrap_or(TraceId::INVALID);
+        let id = SpanId::from_bytes(TraceContext::span_id(self.run, path));
+        SpanData {
+            span_context: SpanContext::new(trace, id, TraceFlags::SAMPLED, false, TraceState::default()),
+            parent_span_id: SpanId::INVALID,
+            parent_span_is_remote: false,
+            span_kind: SpanKind::Internal,
+            name: Cow::Borrowed(""),
+            start_time: UNIX_EPOCH,
+            end_time: UNIX_EPOCH,
+            attributes: Vec::new(),
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status: Status::Unset,
+            instrumentation_scope: InstrumentationScope::builder("flowloom").build(),
+        }
+    }
 }
 
 fn to_system_time(ms: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(span: &EffectSpan, key: &str) -> Option<String> {
+        span.attributes.iter().find(|one| one.key.as_str() == key).map(|one| one.value.to_string())
+    }
+
+    #[test]
+    fn a_model_call_has_its_provider_and_its_model() {
+        let span = describe_effect("generate", "mistral:small:latest", "/a");
+        assert_eq!(span.name, "chat small:latest");
+        assert_eq!(attribute(&span, "gen_ai.provider.name").as_deref(), Some("mistral_ai"));
+        assert_eq!(attribute(&span, "gen_ai.request.model").as_deref(), Some("small:latest"));
+    }
+
+    #[test]
+    fn what_a_person_wrote_is_not_exported() {
+        for (kind, target) in [
+            ("http", "GET http://127.0.0.1:9901/a/wish?q=wish#wish"),
+            ("http", "POST wish"),
+            ("scrape", "https://wish:wish@example.com/wish"),
+            ("scrape", "wish no URL"),
+            ("ask", "What about the wish?"),
+            ("memory_get", "wish"),
+        ] {
+            let span = describe_effect(kind, target, "/a");
+            assert!(!format!("{} {:?}", span.name, span.attributes).contains("wish"), "{kind} {target}");
+        }
+        let span = describe_effect("http", "GET http://127.0.0.1:9901/boom?q=1", "/a");
+        assert_eq!((span.name.as_str(), attribute(&span, "server.port").as_deref()), ("GET", Some("9901")));
+    }
 }

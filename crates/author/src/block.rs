@@ -62,6 +62,13 @@ pub(crate) fn read(text: &str, wanted: &RequiredBlock, id: &str) -> Result<Value
     if problems.is_empty() { Ok(block) } else { Err(problems) }
 }
 
+/// The reason that a model gives instead of a block.
+pub(crate) fn read_refusal(text: &str) -> Option<String> {
+    let answer = find_object(text, &["error", "source_code", "python_source", "prompt_template"])?;
+    let has_block = ["source_code", "python_source", "prompt_template"].iter().any(|key| answer.contains_key(*key));
+    text_of(&answer, "error").filter(|_| !has_block)
+}
+
 /// A text with its white space, which is significant; `None` if it is blank.
 fn get_code(answer: &Map, key: &str) -> Option<String> {
     answer.get(key).and_then(Value::as_str).filter(|code| !code.trim().is_empty()).map(str::to_owned)

@@ -110,6 +110,9 @@ pub async fn create_block(
     let BlockOrder { wanted, id, index, total, .. } = order;
     let (suggested_id, description) = (wanted.suggested_id.clone(), wanted.description.clone());
     world.emit_event(PlannerEvent::CreatingBlock { index: *index, total: *total, suggested_id, description });
+    if let Some(why) = wanted.find_outside_effect() {
+        return Ok(refuse_block(world, id, why));
+    }
     let mut dialogue = Dialogue::new(build_question(order));
     let mut errors = Vec::new();
     loop {
@@ -121,6 +124,9 @@ pub async fn create_block(
                 return Err(error);
             }
         };
+        if let Some(why) = reply.as_deref().and_then(block::read_refusal) {
+            return Ok(refuse_block(world, id, why));
+        }
         let problems = match tested {
             Ok(block) => {
                 world.emit_event(PlannerEvent::BlockTestPassed { block_id: id.clone() });
@@ -138,6 +144,12 @@ pub async fn create_block(
         }
         dialogue.add_failure(reply.as_deref(), problems);
     }
+}
+
+/// Gives a block up that cannot be written.
+fn refuse_block(world: &dyn PlannerEnv, id: &str, why: String) -> CreateOutcome {
+    world.emit_event(PlannerEvent::BlockCreateFailed { block_id: id.to_owned(), error: why.clone() });
+    CreateOutcome::Failed { block_id: id.to_owned(), errors: vec![why] }
 }
 
 fn build_question(order: &BlockOrder) -> ModelQuestion {

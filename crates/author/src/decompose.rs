@@ -6,6 +6,8 @@ use flowloom_core::value::{Map, Value};
 use crate::answer::ask_until;
 use crate::env::{ModelQuestion, PlannerEnv};
 use crate::event::{PlannerEvent, count_value};
+use crate::fence::fence_text;
+use crate::offer::list_blocks;
 use crate::required::{RequiredBlock, read};
 
 /// The name of the stage.
@@ -19,8 +21,10 @@ const DECOMPOSE_SCHEMA: &str = include_str!("prompts/decompose.schema.json");
 pub async fn decompose_goal(world: &dyn PlannerEnv, intent: &str) -> Result<Vec<RequiredBlock>, StepFailure> {
     let message = "finding the required blocks".to_owned();
     world.emit_event(PlannerEvent::Stage { stage: STAGE_NAME, status: "running", message });
-    let question =
-        ModelQuestion::new(STAGE_NAME, DECOMPOSE_PROMPT, format!("The wish:\n{intent}"), Some(DECOMPOSE_SCHEMA));
+    let offered = world.offer_blocks(intent).await?;
+    let offered = fence_text("existing blocks", &list_blocks(&offered));
+    let user = format!("The wish:\n{intent}\n\n{offered}");
+    let question = ModelQuestion::new(STAGE_NAME, DECOMPOSE_PROMPT, user, Some(DECOMPOSE_SCHEMA));
     let wanted = ask_until(world, STAGE_NAME, question, read).await?;
     let blocks = Value::list(wanted.iter().map(RequiredBlock::to_definition).collect());
     let details = Map::from_iter([("required_blocks".into(), blocks), ("count".into(), count_value(wanted.len()))]);

@@ -18,6 +18,7 @@ pub mod evaluation;
 pub mod event;
 mod export;
 mod fence;
+pub mod offer;
 pub mod planner;
 mod required;
 mod sample;

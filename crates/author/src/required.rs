@@ -18,6 +18,18 @@ pub(crate) const EXECUTION_TYPES: [&str; 2] = ["python", "llm"];
 /// Schema keywords that determine the type of a value.
 const TYPE_KEYWORDS: [&str; 7] = ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"];
 
+/// Verbs that say of a block that it acts on the outside world. Verbs that are also said of computing are not among them.
+const ACTING_VERBS: [&str; 13] = [
+    "alert", "deliver", "dispatch", "e-mail", "email", "notify", "post", "publish", "push", "remind", "send", "tweet",
+    "upload",
+];
+
+/// Whether a word is such a verb, in its base form or as `sends` and `pushes`.
+fn is_acting_verb(word: &str) -> bool {
+    let forms = [Some(word), word.strip_suffix('s'), word.strip_suffix("es")];
+    forms.into_iter().flatten().any(|form| ACTING_VERBS.contains(&form)) || word == "notifies"
+}
+
 /// A required block.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequiredBlock {
@@ -48,6 +60,17 @@ impl RequiredBlock {
     /// Whether only the id is known.
     pub fn is_only_named(&self) -> bool {
         self.input_schema.is_none() && self.output_schema.is_none()
+    }
+
+    /// Why no code can do what the block does: it acts on the outside world. A block that computes is never refused.
+    pub(crate) fn find_outside_effect(&self) -> Option<String> {
+        let first = self.description.split(|c: char| !c.is_alphanumeric() && c != '-').find(|word| !word.is_empty());
+        let is_action = self.category == "action" || first.is_some_and(|word| is_acting_verb(&word.to_lowercase()));
+        (is_action && self.execution_type == "python").then(|| {
+            "it acts on the outside world, and a written block runs in a sandbox, from which it cannot; existing blocks \
+             that act are http_request, notify_push and memory_write, or store a block that does it"
+                .to_owned()
+        })
     }
 
     /// A short description for a list.

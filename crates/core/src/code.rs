@@ -201,6 +201,7 @@ codes! {
     TooManyCalls = 1513 "there are too many calls";
     PeerRefused = 1514 "the call comes from another user of this machine";
     KeyExpired = 1515 "the key has expired";
+    PreconditionFailed = 1516 "the definition has changed meanwhile";
 }
 
 impl Code {

@@ -24,6 +24,7 @@ pub mod id;
 pub mod limits;
 pub mod path;
 pub mod status;
+pub mod trace;
 
 // A definition, from its expressions to its plan.
 pub mod expr;

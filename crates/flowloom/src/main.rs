@@ -18,6 +18,7 @@ mod terminal;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
+use flowloom_core::code::Code;
 use rustix::fs::Mode;
 use rustix::process::umask;
 
@@ -41,6 +42,11 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are not errors; clap prints each to the right stream.
             let _ = error.print();
+            if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+                let text = error.to_string();
+                let message = text.trim().trim_start_matches("error: ").lines().next().unwrap_or_default();
+                println!("{:#}", commands::build_error(Code::UsageInvalid, message));
+            }
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };

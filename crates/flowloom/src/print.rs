@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::style::{apply_styles, colors_stderr, colors_stdout};
 
@@ -30,8 +31,17 @@ pub(crate) fn replace_controls(text: &str) -> Cow<'_, str> {
     text.chars().map(replace).collect()
 }
 
+/// Whether something was printed to stdout.
+static HAS_PRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether something was printed to stdout.
+pub(crate) fn has_printed() -> bool {
+    HAS_PRINTED.load(Ordering::Relaxed)
+}
+
 /// Prints to stdout. Data for another program stays as it is.
 pub(crate) fn write_stdout(text: fmt::Arguments<'_>) {
+    HAS_PRINTED.store(true, Ordering::Relaxed);
     let text = text.to_string();
     let text = if std::io::stdout().is_terminal() { replace_controls(&text) } else { text.into() };
     std::print!("{}", apply_styles(&text, colors_stdout()));

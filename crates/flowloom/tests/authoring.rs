@@ -224,3 +224,156 @@ fn a_crash_in_the_third_stage_continues_in_the_third_stage() {
     assert_eq!(places.len(), 4, "{places:?}");
     assert_eq!(server.get("/api/pipelines/pipeline_shout").json()["nodes"][0]["block_id"], "shout");
 }
+
+/// AgentFlow's front end sends a `user_id` with a goal, no key, and nothing with the requests that follow.
+#[test]
+fn what_is_made_for_a_user_is_found_and_run_without_a_key() {
+    let place = create_workspace();
+    let server = RunningServer::start(&place, &[]);
+    let made = server.post("/api/create-agent", &json!({"intent": "Shout hello", "user_id": "user_999"})).json();
+    let listed = server.get("/api/pipelines").json();
+    assert_eq!((&listed[0]["id"], &listed[0]["user_id"]), (&json!("pipeline_shout"), &json!("user_999")), "{listed}");
+    assert_eq!(server.get("/api/pipelines/pipeline_shout").json()["nodes"][0]["block_id"], "shout");
+    let ran = server.post("/api/pipelines/pipeline_shout/run", &json!({})).json();
+    assert_eq!(ran["shared_context"]["n1"], json!({"text": "HELLO"}), "{ran}");
+    assert_eq!(server.get("/api/executions").json()[0]["user_id"], "user_999");
+    let nodes = read_events(&server, "/api/pipelines/pipeline_shout/run/stream", &[]);
+    assert_eq!(
+        nodes.last().map(|(_, name, data)| (name.as_str(), &data["status"])),
+        Some(("complete", &json!("completed")))
+    );
+    assert_eq!(server.get("/api/blocks/shout/source").json()["type"], "python");
+    assert!(server.get("/api/blocks").body.contains("\"shout\""));
+    // Saved again, it stays the same user's, whose blocks it uses.
+    let saved = server.post("/api/pipelines", &json!({"pipeline": made["pipeline_json"]})).json();
+    assert_eq!(saved["problems"], json!([]), "{saved}");
+    assert_eq!(server.get("/api/pipelines").json().as_array().map(Vec::len), Some(1));
+    // Two users with the same id: the request must name one.
+    server.post("/api/create-agent", &json!({"intent": "Shout hello", "user_id": "ann"}));
+    let unclear = server.get("/api/pipelines/pipeline_shout");
+    assert_eq!((unclear.status, unclear.error_code()), (400, "FL1505".to_owned()), "{unclear:?}");
+    assert_eq!(server.get("/api/pipelines/pipeline_shout?user_id=ann").status, 200);
+    assert_eq!(server.send_and_read("DELETE", "/api/pipelines/pipeline_shout?user_id=ann", &[], "").status, 204);
+    assert_eq!(server.get("/api/pipelines").json().as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn with_keys_the_pipelines_of_other_users_are_not_there() {
+    let place = create_workspace();
+    let key = |user: &str| {
+        let (_, made) =
+            place.run_json(&["keys", "create", "--name", user, "--user", user, "--scopes", "read,run,write"]);
+        format!("Authorization: Bearer {}", made["key"].as_str().unwrap_or_else(|| panic!("{made}")))
+    };
+    let (ann, bob) = (key("ann"), key("bob"));
+    let server = RunningServer::start(&place, &[]);
+    let json_type = "Content-Type: application/json";
+    let goal = json!({"intent": "Shout hello"}).to_string();
+    let made = server.send_and_read("POST", "/api/create-agent", &[&ann, json_type], &goal);
+    assert_eq!(made.json()["status"], "done", "{made:?}");
+    let as_user = |key: &str, method: &str, path: &str| server.send_and_read(method, path, &[key], "");
+    assert_eq!(as_user(&ann, "GET", "/api/pipelines/pipeline_shout").status, 200);
+    for path in ["/api/pipelines", "/api/pipelines?user_id=bob"] {
+        assert_eq!(as_user(&bob, "GET", path).json(), json!([]), "{path}");
+    }
+    assert!(!as_user(&bob, "GET", "/api/blocks").body.contains("\"shout\""));
+    for suffix in ["", "?user_id=ann"] {
+        for (method, path) in [
+            ("GET", "/api/pipelines/pipeline_shout"),
+            ("DELETE", "/api/pipelines/pipeline_shout"),
+            ("POST", "/api/pipelines/pipeline_shout/run"),
+            ("GET", "/api/pipelines/pipeline_shout/run/stream"),
+            ("GET", "/api/blocks/shout"),
+            ("GET", "/api/blocks/shout/source"),
+            ("DELETE", "/api/blocks/shout"),
+        ] {
+            let refused = as_user(&bob, method, &format!("{path}{suffix}"));
+            assert_eq!(refused.status, 404, "{method} {path}{suffix}: {refused:?}");
+        }
+    }
+    assert_eq!(as_user(&bob, "GET", "/api/pipelines?user_id=ann").status, 404);
+    assert_eq!(as_user(&ann, "GET", "/api/pipelines/pipeline_shout").status, 200);
+}
+
+#[test]
+fn every_event_of_an_automation_says_its_own_name() {
+    let place = create_workspace();
+    let server = RunningServer::start(&place, &[]);
+    let path = "/api/automate/stream?intent=Shout%20hello";
+    let all = read_events(&server, path, &[]);
+    for (_, name, data) in &all {
+        assert_eq!(&data["type"], name, "{data}");
+    }
+    let (_, _, last) = all.last().expect("events");
+    assert_eq!(last["pipeline"]["id"], "pipeline_shout", "{last}");
+    assert!(last["usage"]["stages"].is_object() && last["thinker_run_id"].is_string(), "{last}");
+    assert_eq!(last["log"][0]["step"], "decompose", "{last}");
+    // A client that follows the pipeline's run only gets the same end.
+    let node = all.iter().find(|(_, name, _)| name == "node_started").expect("a node");
+    let again = read_events(&server, path, &[&format!("Last-Event-ID: {}", node.0)]);
+    assert_eq!(again.last().map(|(_, _, data)| data), Some(last));
+}
+
+#[test]
+fn a_used_up_budget_is_the_reason_that_is_reported() {
+    for (budget, code) in [("tokens=100", "FL1110"), ("steps=3", "FL1101")] {
+        let place = create_workspace();
+        let config = format!(
+            "default_model = \"scripted:said.json\"\n[embeddings]\nmodel = \"none\"\n[author]\nbudget = \"{budget}\"\n"
+        );
+        place.write("flowloom.toml", &config);
+        let server = RunningServer::start(&place, &[]);
+        let agent = server.post("/api/create-agent", &json!({"intent": "Shout hello"})).json();
+        assert_eq!((&agent["status"], &agent["code"]), (&json!("failed"), &json!(code)), "{agent}");
+        assert!(!agent.to_string().contains("is ending"), "{agent}");
+        // The log has one entry for each stage, and no prompts.
+        assert!(
+            agent["log"].as_array().is_some_and(|log| log.iter().all(|entry| entry["step"].is_string())),
+            "{agent}"
+        );
+        assert!(agent["log"].to_string().len() < 1000, "{agent}");
+        let events = read_events(&server, "/api/create-agent/stream?intent=Shout%20hello", &[]);
+        let (_, name, last) = events.last().expect("events");
+        assert_eq!((name.as_str(), &last["code"]), ("error", &json!(code)), "{last}");
+    }
+}
+
+/// A model that would write a stub for a block that has to notify somebody.
+#[test]
+fn a_block_that_acts_on_the_world_is_never_written() {
+    let place = create_workspace();
+    let fields = |names: &[&str]| {
+        let properties: serde_json::Map<String, Value> =
+            names.iter().map(|name| ((*name).to_owned(), json!({"type": "string", "description": "d"}))).collect();
+        json!({"type": "object", "properties": properties, "required": names})
+    };
+    let wanted = |description: &str, category: &str| {
+        json!({"required_blocks": [{"suggested_id": "deliver_it", "description": description, "category": category,
+            "execution_type": "python", "depends_on": [], "input_schema": fields(&["channel", "words"]),
+            "output_schema": fields(&["receipt"])}]})
+    };
+    let stub = json!({"source_code": "async def execute(inputs, context):\n    return {'receipt': 'sent'}\n",
+        "examples": [{"inputs": {"channel": "a", "words": "b"}, "outputs": {"receipt": "sent"}}]});
+    let answers = json!({"match": [
+        {"contains": "Write this block.", "answer": stub.to_string()},
+        {"contains": "the team", "answer": wanted("Sends the words to a channel of the team", "process").to_string()},
+        {"contains": "the board", "answer": wanted("Bring the words to the board", "action").to_string()},
+    ]});
+    place.write("said.json", &answers.to_string());
+    let server = RunningServer::start(&place, &[]);
+    for goal in ["Tell the team", "Tell the board"] {
+        let agent = server.post("/api/automate", &json!({"intent": goal})).json();
+        assert_eq!((&agent["status"], &agent["missing_blocks"]), (&json!("failed"), &json!(["deliver_it"])), "{agent}");
+        assert!(agent["reason"].as_str().is_some_and(|reason| reason.contains("acts on the outside world")), "{agent}");
+    }
+}
+
+#[test]
+fn a_goal_is_neither_empty_nor_endless() {
+    let place = create_workspace();
+    let server = RunningServer::start(&place, &[]);
+    for goal in ["", "  \n", &"x".repeat((1 << 20) + 1)] {
+        assert_eq!(server.post("/api/clarify", &json!({"message": goal})).status, 400);
+        assert_eq!(server.post("/api/create-agent", &json!({"intent": goal})).status, 400);
+    }
+}

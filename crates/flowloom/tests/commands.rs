@@ -2,6 +2,7 @@
 
 mod support;
 
+use serde_json::{Value, json};
 use support::{TestServer, Workspace, exit_code, stderr_text};
 
 const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
@@ -28,7 +29,7 @@ fn data_on_stdout_and_everything_else_on_stderr() {
     assert_eq!((exit_code(&output), String::from_utf8_lossy(&output.stdout).as_ref()), (0, "LLM(Hi there)\n"));
     assert!(stderr_text(&output).contains("✓ /say  scripted:echo"), "{}", stderr_text(&output));
     let events = place.run(&["run", "w.json", "-i", "a=b", "--events"]);
-    let lines: Vec<serde_json::Value> = String::from_utf8_lossy(&events.stdout)
+    let lines: Vec<Value> = String::from_utf8_lossy(&events.stdout)
         .lines()
         .map(|line| serde_json::from_str(line).expect("one event a line"))
         .collect();
@@ -112,7 +113,7 @@ fn bad_definitions_are_refused_with_code_and_place() {
     for (name, bytes, code) in cases {
         std::fs::write(place.path(name), bytes).expect("written");
         let checked = place.run(&["check", name, "--report", "json"]);
-        let problems: serde_json::Value = serde_json::from_slice(&checked.stdout).expect("a list");
+        let problems: Value = serde_json::from_slice(&checked.stdout).expect("a list");
         let codes: Vec<_> = problems.as_array().expect("a list").iter().map(|p| p["code"].clone()).collect();
         assert!(codes.contains(&code.into()), "{name}: {codes:?}");
         assert_eq!(exit_code(&checked), 2, "{name}");
@@ -213,7 +214,7 @@ fn memory_is_kept_between_runs() {
     assert_eq!(exit_code(&place.run(&["run", "set.json"])), 0);
     assert_eq!(place.run_json(&["run", "get.json"]).1["result"]["vars"]["kept"], serde_json::json!([1, 2]));
     let (_, other) = place.run_json(&["run", "get.json", "--user", "someone-else"]);
-    assert_eq!(other["result"]["vars"]["kept"], serde_json::Value::Null);
+    assert_eq!(other["result"]["vars"]["kept"], Value::Null);
 }
 
 #[test]
@@ -246,4 +247,86 @@ fn the_documented_configuration_is_one() {
     std::fs::write(place.path("order.json"), "{}").expect("written");
     let output = place.run(&["models", "list", "--config", "documented.toml"]);
     assert_eq!(exit_code(&output), 0, "{}", stderr_text(&output));
+}
+
+/// Commands in an order in which each has a result.
+const COMMANDS_WITH_RESULTS: &[&[&str]] = &[
+    &["run", "hello.json", "--input", "hello.json"],
+    &["check", "hello.json"],
+    &["runs"],
+    &["show", "last"],
+    &["replay", "last"],
+    &["graph", "hello.json"],
+    &["graph", "broken.json"],
+    &["schema", "steps"],
+    &["explain", "FL1001"],
+    &["explain", "prompt"],
+    &["blocks", "list"],
+    &["blocks", "show", "filter"],
+    &["blocks", "export", "blocks", "filter"],
+    &["blocks", "import", "blocks"],
+    &["blocks", "remove", "filter"],
+    &["blocks", "find", "keep some items"],
+    &["keys", "create", "--name", "k"],
+    &["keys", "list"],
+    &["keys", "revoke", "k"],
+    &["user", "set", "name=Ada"],
+    &["user", "show"],
+    &["usage"],
+    &["audit"],
+    &["schedule", "add", "hello.json", "0 6 * * *"],
+    &["schedule", "list"],
+    &["schedule", "remove", "hello"],
+    &["models", "list"],
+    &["backup", "backup.db"],
+    &["prune", "--older", "30d"],
+    &["doctor"],
+    &["sync", "."],
+];
+
+/// Commands that fail.
+const COMMANDS_WITH_ERRORS: &[&[&str]] = &[
+    &["run", "nowhere.json"],
+    &["check", "nowhere.json"],
+    &["show", "ffff"],
+    &["replay", "ffff"],
+    &["cancel", "ffff"],
+    &["resume", "ffff"],
+    &["retry", "ffff"],
+    &["answer", "ffff", "x"],
+    &["resolve", "ffff", "/a", "--fail"],
+    &["graph", "nowhere.json"],
+    &["schema", "haiku"],
+    &["explain", "FL9999"],
+    &["blocks", "show", "nothing"],
+    &["blocks", "remove", "nothing"],
+    &["blocks", "import", "nowhere"],
+    &["keys", "revoke", "nobody"],
+    &["schedule", "add", "hello.json", "never"],
+    &["schedule", "remove", "nothing"],
+    &["hooks", "remove", "nothing"],
+    &["hooks", "add", "nowhere"],
+    &["import", "nowhere.json"],
+    &["import", "item.json", "--out", "flow.json"],
+    &["backup", "backup.db"],
+    &["restore", "nowhere.db"],
+    &["prune"],
+    &["sync", "nowhere"],
+    &["new", " ", "--yes"],
+    &["no-such-command"],
+    &["run"],
+];
+
+#[test]
+fn with_json_there_is_exactly_one_value() {
+    let place = Workspace::with_hello("[embeddings]\nmodel = \"none\"\n");
+    let item = json!({"item": {"flow": json!({"name": "f", "config": {"steps": []}}).to_string()}});
+    place.write("item.json", &item.to_string());
+    place.write("broken.json", "{");
+    for arguments in COMMANDS_WITH_RESULTS.iter().chain(COMMANDS_WITH_ERRORS) {
+        let done = place.run(&[*arguments, &["--json"][..]].concat());
+        let mut values = serde_json::Deserializer::from_slice(&done.stdout).into_iter::<Value>();
+        let (first, second) = (values.next(), values.next());
+        assert!(matches!(first, Some(Ok(_))) && second.is_none(), "{arguments:?}: {done:?}");
+    }
 }

@@ -268,3 +268,50 @@ fn a_kept_graph_has_the_agents_of_the_configuration() {
     let kept = send_put(&server, "/api/v1/workflows/g", &graph("ann"));
     assert_eq!((kept.status, &kept.json()["problems"]), (201, &json!([])), "{kept:?}");
 }
+
+/// The value of the header `ETag`.
+fn read_tag(reply: &HttpAnswer) -> String {
+    let line = reply.head.lines().find_map(|line| line.strip_prefix("etag: "));
+    line.unwrap_or_else(|| panic!("no etag: {reply:?}")).to_owned()
+}
+
+#[test]
+fn a_change_needs_the_content_that_it_was_made_for() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
+    let kinds = [
+        ("/api/v1/workflows/hello", steps_json("hello", "A"), steps_json("hello", "B")),
+        ("/api/v1/blocks/shout", block_json("!"), block_json("?")),
+        ("/api/v1/agents/guide", json!({"id": "guide", "name": "A"}), json!({"id": "guide", "name": "B"})),
+        ("/api/v1/tools/weather", json!({"id": "weather", "name": "A"}), json!({"id": "weather", "name": "B"})),
+    ];
+    for (path, first, second) in &kinds {
+        let put = |body: &Value, condition: &str| {
+            server.send_and_read("PUT", path, &["Content-Type: application/json", condition], &body.to_string())
+        };
+        let refused = put(first, "If-Match: *");
+        assert_eq!((refused.status, refused.error_code()), (412, "FL1516".to_owned()), "{path}: {refused:?}");
+        let created = put(first, "If-None-Match: *");
+        assert_eq!(created.status, 201, "{path}: {created:?}");
+        let before = read_tag(&created);
+        assert_eq!(read_tag(&server.get(path)), before, "{path}");
+        let updated = put(second, &format!("If-Match: {before}"));
+        assert_eq!(updated.status, 200, "{path}: {updated:?}");
+        let now = read_tag(&updated);
+        // Whoever has read the first content does not overwrite the second.
+        for condition in [&format!("If-Match: {before}"), "If-Match: \"bogus\"", "If-None-Match: *"] {
+            assert_eq!(put(first, condition).status, 412, "{path} {condition}");
+        }
+        assert_eq!(read_tag(&server.get(path)), now, "{path}: nothing was changed");
+        assert_eq!(put(second, "If-Match: bogus").status, 400, "{path}: a tag has quotes");
+        let read = if path.contains("workflows") { format!("{path}/source") } else { (*path).to_owned() };
+        let unchanged = server.send_and_read("GET", &read, &[&format!("If-None-Match: {now}")], "");
+        assert_eq!((unchanged.status, unchanged.body.as_str()), (304, ""), "{path}");
+        // The same content again is another version.
+        let again = put(first, &format!("If-Match: \"x\", {now}"));
+        assert_ne!((again.status, read_tag(&again)), (200, before.clone()), "{path}");
+        let delete = |tag: &str| server.send_and_read("DELETE", path, &[&format!("If-Match: {tag}")], "");
+        assert_eq!(delete(&before).status, 412, "{path}");
+        assert_eq!(delete(&read_tag(&again)).status, 204, "{path}");
+    }
+}

@@ -149,3 +149,63 @@ fn a_key_that_the_pipeline_does_not_declare_is_noticed_when_it_is_tried() {
     assert_eq!((code, &made["pipeline_json"]["memory_keys"]), (0, &json!(["last_tea"])), "{made}");
     assert_eq!(made["tried"]["memory"], json!([{"key": "last_tea", "value": 1}]), "{made}");
 }
+
+/// Kills `new` once its run has an event, and resumes the run.
+#[test]
+fn a_killed_command_is_resumed_up_to_its_files() {
+    for out in [None, Some("here")] {
+        let place = create_workspace();
+        let mut arguments = vec!["new", "Shout hello", "--yes"];
+        arguments.extend(out.into_iter().flat_map(|out| ["--out", out]));
+        let mut command = place.build_command(&arguments);
+        command.env("FLOWLOOM_FAILPOINT", "finish_append_after");
+        let killed = command.output().expect("it runs");
+        assert!(!place.path("shout").exists() && !place.path("here").exists(), "{}", stderr_text(&killed));
+        let folder = out.unwrap_or("shout");
+        for _ in 0..2 {
+            let resumed = place.run(&["resume", "last"]);
+            assert_eq!(exit_code(&resumed), 0, "{}", stderr_text(&resumed));
+            assert!(
+                String::from_utf8_lossy(&resumed.stdout).contains(&format!("flowloom run {folder}")),
+                "{resumed:?}"
+            );
+        }
+        assert!(place.path(folder).join("blocks/shout.json").is_file() && !place.path("shout_2").exists());
+        assert_eq!(exit_code(&place.run(&["check", folder])), 0);
+    }
+}
+
+#[test]
+fn blocks_that_could_be_written_are_kept_when_others_could_not() {
+    let place = create_workspace();
+    let text = json!({"type": "object", "properties": {"text": {"type": "string", "description": "A text."}}, "required": ["text"]});
+    let wanted = |id: &str, description: &str| {
+        json!({"suggested_id": id, "description": description, "execution_type": "python", "depends_on": [],
+            "input_schema": text, "output_schema": text})
+    };
+    let block = |source: &str| {
+        json!({"source_code": source, "examples": [{"inputs": {"text": "ab"}, "outputs": {"text": "AB"}}]}).to_string()
+    };
+    let needs = json!({"required_blocks": [wanted("upper", "Capital letters"), wanted("wrong", "Backward letters")]});
+    let answers = json!({"match": [
+        {"contains": "Its id is \"upper\"", "answer": block("async def execute(inputs, context):\n    return {'text': inputs['text'].upper()}\n")},
+        {"contains": "Its id is \"wrong\"", "answer": block("async def execute(inputs, context):\n    return {'text': 1}\n")},
+        {"contains": "Change letters", "answer": needs.to_string()},
+    ]});
+    place.write("said.json", &answers.to_string());
+    let (code, output) = place.run_json(&["new", "Change letters", "--yes", "--out", "part"]);
+    assert_eq!((code, &output["kept_blocks"]), (1, &json!(["upper"])), "{output}");
+    assert!(!place.path("part").exists());
+    let listed = place.run(&["blocks", "list"]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("upper"), "{listed:?}");
+}
+
+#[test]
+fn every_used_up_budget_has_the_same_exit_code() {
+    let place = create_workspace();
+    for budget in ["tokens=100", "steps=3"] {
+        let (code, output) = place.run_json(&["new", "Shout hello", "--yes", "--budget", budget]);
+        assert_eq!(code, 5, "{budget}: {output}");
+        assert!(output["error"].as_str().is_some_and(|error| !error.contains("ending")), "{output}");
+    }
+}

@@ -17,12 +17,9 @@ fn an_ended_run_is_a_trace_at_the_collector() {
     let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "a secret wish"})).json();
     collector.wait_for_requests("/v1/traces", 1);
     let body = collector.last_body("/v1/traces");
-    for output in [
-        "invoke_workflow hello",
-        "chat scripted:echo",
-        "gen_ai.usage.input_tokens",
-        run["run_id"].as_str().expect("an id"),
-    ] {
+    for output in
+        ["invoke_workflow hello", "chat echo", "gen_ai.usage.input_tokens", run["run_id"].as_str().expect("an id")]
+    {
         assert!(body.contains(output), "{output} is not in {body}");
     }
     assert!(!body.contains("wish"), "prompts are not exported");
@@ -71,4 +68,79 @@ fn figures_count_what_is_there() {
         assert!(figures.lines().any(|found| found == line), "{line} is not in {figures}");
     }
     assert!(figures.contains("\nflowloom_journal_bytes "), "{figures}");
+}
+
+/// A step list that calls an API and then asks a model.
+fn write_two_calls(place: &Workspace, api: &str) {
+    let step = |name: &str, function: &str, more: Value| {
+        let mut step = json!({"name": name, "functionId": function, "mode": "sequential", "errorMode": "fail"});
+        step.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+        step
+    };
+    let steps = json!([
+        step("send", "tool::web_fetch", json!({"promptTemplate": format!("http://{api}/boom?q={{{{input}}}}")})),
+        step("ask", "agent::chat", json!({"promptTemplate": "Say {{input}}"})),
+    ]);
+    place.write("two.json", &json!({"id": "two", "name": "two", "description": "d", "steps": steps}).to_string());
+}
+
+#[test]
+fn traces_continue_those_of_callers_and_contain_nothing_that_was_written() {
+    const PARENT: &str = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let (collector, api) = (TestServer::start(), TestServer::start());
+    let config = format!(
+        "default_model = \"scripted:echo\"\n{}[telemetry]\notlp = \"http://{}\"\n",
+        api.egress_config(),
+        collector.address
+    );
+    let place = Workspace::new(&config);
+    write_two_calls(&place, &api.address);
+    let server = RunningServer::start(&place, &[]);
+    let body = json!({"workflow": "two", "inputs": "wish"}).to_string();
+    let headers = ["Content-Type: application/json", PARENT];
+    let run = server.send_and_read("POST", "/api/v1/runs?wait=60", &headers, &body);
+    assert_eq!(run.json()["status"], "succeeded", "{run:?}");
+    let sent = api.last_head("/boom?q=wish");
+    let sent = sent.lines().find_map(|line| line.strip_prefix("traceparent: ")).unwrap_or_else(|| panic!("{sent}"));
+    assert!(sent.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-") && !sent.contains("00f067aa0ba902b7"), "{sent}");
+    collector.wait_for_requests("/v1/traces", 1);
+    let body = collector.last_body("/v1/traces");
+    assert!(!body.contains("wish"), "{body}");
+    for expected in ["gen_ai.tool.name", "gen_ai.provider.name", "gen_ai.request.model", "service.version"] {
+        assert!(body.contains(expected), "{expected} is not in {body}");
+    }
+}
+
+#[test]
+fn without_a_collector_a_trace_is_passed_on_as_it_came() {
+    let api = TestServer::start();
+    let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", api.egress_config()));
+    write_two_calls(&place, &api.address);
+    let server = RunningServer::start(&place, &[]);
+    let body = json!({"workflow": "two", "inputs": "a"}).to_string();
+    let call = |headers: &[&str]| {
+        server.send_and_read("POST", "/api/v1/runs?wait=60", headers, &body);
+        api.last_head("/boom?q=a")
+    };
+    assert!(!call(&["Content-Type: application/json"]).contains("traceparent"), "there is no trace");
+    let parent = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    assert!(call(&["Content-Type: application/json", parent]).contains(parent));
+}
+
+#[test]
+fn durations_are_counted_in_histograms() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello"}));
+    server.get("/nowhere");
+    let figures = server.get("/metrics").body;
+    for line in [
+        "flowloom_http_request_duration_seconds_bucket{method=\"POST\",route=\"/api/v1/runs\",status=\"200\",le=\"+Inf\"} 1",
+        "flowloom_http_request_duration_seconds_count{method=\"GET\",route=\"none\",status=\"404\"} 1",
+        "flowloom_step_duration_seconds_count{kind=\"generate\",outcome=\"finished\"} 1",
+        "flowloom_model_call_duration_seconds_count{provider=\"scripted\",outcome=\"finished\"} 1",
+    ] {
+        assert!(figures.lines().any(|found| found == line), "{line} is not in {figures}");
+    }
+    assert!(figures.contains("flowloom_model_tokens_total{provider=\"scripted\",direction=\"input\"} "), "{figures}");
 }

@@ -46,7 +46,10 @@ fn a_run_shows_what_its_steps_sent_and_received() {
     assert!(progress.contains("! /told  ${cty} has no value; the variables are city, weather"), "{progress}");
 
     let short = stdout_of(&place, &["show", "last"]);
-    assert!(short.contains(&format!("  in    POST http://{}/weather {{\"city\":\"Oslo\"}}", server.address)), "{short}");
+    assert!(
+        short.contains(&format!("  in    POST http://{}/weather {{\"city\":\"Oslo\"}}", server.address)),
+        "{short}"
+    );
     assert!(short.contains("  in    Tell me of /weather, ${weather.wind} and ${cty}.\n"), "{short}");
     assert!(short.contains("  out   LLM(Tell me of /weather"), "{short}");
     assert!(short.contains("  ! ${cty} has no value"), "{short}");

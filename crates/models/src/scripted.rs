@@ -140,6 +140,7 @@ mod tests {
             agent: None,
             definition: Arc::default(),
             depth: 0,
+            trace: None,
             allowance: None,
             deltas: Arc::new(Nowhere),
         };

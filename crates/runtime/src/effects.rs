@@ -20,6 +20,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
+use flowloom_core::trace::TraceContext;
 use flowloom_core::value::Value;
 
 /// A boxed future, because the traits are used as trait objects.
@@ -47,6 +48,8 @@ pub struct EffectContext {
     pub definition: Arc<DefinitionIdentity>,
     /// Nesting depth of the run in other workflows.
     pub depth: u32,
+    /// The distributed trace of the run.
+    pub trace: Option<Arc<TraceContext>>,
     /// The budget of workflows that a function starts; `None` for effects that cannot start any.
     pub allowance: Option<Arc<BudgetAllowance>>,
     /// Receives text as it arrives.
@@ -57,6 +60,11 @@ impl EffectContext {
     /// The idempotency key: the same for every send of this attempt, even after a crash.
     pub fn idempotency_key(&self) -> String {
         self.attempt_key(self.attempt)
+    }
+
+    /// The header `traceparent` of what the step sends; `None` if the run belongs to no trace.
+    pub fn traceparent(&self) -> Option<String> {
+        self.trace.as_ref()?.to_header(self.run, &self.path)
     }
 
     /// The idempotency key of another attempt at the same step.

@@ -11,6 +11,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::status::Status;
+use flowloom_core::trace::TraceContext;
 use flowloom_core::value::Value;
 
 use crate::ENGINE_SEMANTICS;
@@ -51,6 +52,8 @@ pub struct StartOptions {
     pub thread_key: Option<String>,
     /// The id of the run; `None` for a new one.
     pub id: Option<RunId>,
+    /// The distributed trace that the run belongs to.
+    pub trace: Option<TraceContext>,
 }
 
 /// Runs plans with one set of effects and one journal.
@@ -168,6 +171,7 @@ impl Engine {
             workflow: start.workflow.or_else(|| start.plan.id.clone()),
             thread_key: start.thread_key,
             project: self.project.clone(),
+            trace: start.trace,
         };
         let log = self.open_log(lease, Mode::Live, Vec::new());
         let run = self.build_run(start.plan, log.clone(), &created, self.effects.clock.now_ms());

@@ -7,11 +7,16 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::metrics;
 
 /// A fixed number of permits, shared fairly among users.
 #[derive(Clone)]
 pub struct FairSemaphore {
     shared: Arc<Shared>,
+    /// The name of the queue in the metrics.
+    name: &'static str,
 }
 
 /// A permit. It returns to the semaphore when it is dropped.
@@ -56,14 +61,17 @@ struct Place {
 type Grant = (oneshot::Sender<FairPermit>, FairPermit);
 
 impl FairSemaphore {
-    /// A semaphore with `permits` permits, of which one user may hold at most `user_limit`. Both are at least 1.
-    pub fn new(permits: usize, user_limit: usize) -> FairSemaphore {
+    /// A semaphore with `permits` permits, of which one user may hold at most `user_limit`. Both are at least 1. The metrics
+    /// count how long requests wait in the queue `name`.
+    pub fn new(name: &'static str, permits: usize, user_limit: usize) -> FairSemaphore {
         let state = State { free: permits.max(1), users: HashMap::new(), queue: BTreeSet::new(), grants: 0 };
-        FairSemaphore { shared: Arc::new(Shared { state: Mutex::new(state), user_limit: user_limit.max(1) }) }
+        let shared = Arc::new(Shared { state: Mutex::new(state), user_limit: user_limit.max(1) });
+        FairSemaphore { shared, name }
     }
 
     /// Waits for a permit on behalf of a user. A request that is dropped while it waits leaves the queue.
     pub async fn acquire_permit(&self, user: &Arc<str>) -> FairPermit {
+        let since = Instant::now();
         let (sender, receiver) = oneshot::channel();
         let grants = {
             let mut state = self.shared.lock_state();
@@ -72,7 +80,10 @@ impl FairSemaphore {
         };
         send_grants(grants);
         match receiver.await {
-            Ok(permit) => permit,
+            Ok(permit) => {
+                metrics::record_wait(self.name, u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX));
+                permit
+            }
             // Senders stay in the queue, which this semaphore owns, until they are used.
             Err(_) => std::future::pending().await,
         }
@@ -183,7 +194,7 @@ mod tests {
 
     #[test]
     fn another_user_is_served_before_a_long_queue() {
-        let semaphore = FairSemaphore::new(2, 2);
+        let semaphore = FairSemaphore::new("test", 2, 2);
         let mut held = hold_permits(&semaphore, "ann", 2);
         let mut anns = queue_requests(&semaphore, "ann", 1000);
         let mut bobs = queue_requests(&semaphore, "bob", 1);
@@ -194,7 +205,7 @@ mod tests {
 
     #[test]
     fn permits_are_shared_equally() {
-        let semaphore = FairSemaphore::new(6, 6);
+        let semaphore = FairSemaphore::new("test", 6, 6);
         let mut held = hold_permits(&semaphore, "ann", 6);
         let users = ["ann", "bob", "cid"];
         let mut queues: Vec<_> = users.iter().map(|user| queue_requests(&semaphore, user, 10)).collect();
@@ -218,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_user_leaves_permits_for_others() {
-        let semaphore = FairSemaphore::new(4, 3);
+        let semaphore = FairSemaphore::new("test", 4, 3);
         let held = hold_permits(&semaphore, "ann", 3);
         let _waiting = queue_requests(&semaphore, "ann", 1);
         drop(hold_permits(&semaphore, "bob", 1));
@@ -227,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_request_that_is_dropped_keeps_no_permit() {
-        let semaphore = FairSemaphore::new(1, 1);
+        let semaphore = FairSemaphore::new("test", 1, 1);
         let held = hold_permits(&semaphore, "ann", 1);
         drop(queue_requests(&semaphore, "ann", 100));
         let granted = queue_requests(&semaphore, "bob", 1);

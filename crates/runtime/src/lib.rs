@@ -20,6 +20,7 @@ pub mod journal;
 mod log;
 pub mod memory;
 pub mod memory_quota;
+pub mod metrics;
 pub mod publish;
 pub mod redact;
 pub mod reopen;

@@ -52,6 +52,7 @@ impl Trial {
             parent: None,
             workflow: None,
             thread_key: keep.map(str::to_owned),
+            trace: None,
             id: None,
         };
         let run = self.engine.start_run(start).expect("accepted");

@@ -64,6 +64,7 @@ impl Trial {
             parent: None,
             workflow: None,
             thread_key: None,
+            trace: None,
             id: None,
         })
     }

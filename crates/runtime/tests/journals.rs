@@ -49,6 +49,7 @@ fn journal(seed: u64, plan: Plan, cut: usize, is_cancelled: bool) -> Vec<Arc<Rec
         parent: None,
         workflow: None,
         thread_key: None,
+        trace: None,
         id: None,
     };
     journal.crash_after(cut);

@@ -53,6 +53,7 @@ impl Trial {
             parent: None,
             workflow: None,
             thread_key: None,
+            trace: None,
             id: None,
         };
         let run = self.engine.start_run(start).expect("accepted");

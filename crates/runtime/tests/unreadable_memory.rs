@@ -95,6 +95,7 @@ fn a_memory_that_cannot_be_read_fails_the_step_and_the_run_ends() {
             parent: None,
             workflow: None,
             thread_key: None,
+            trace: None,
             id: None,
         };
         let run = engine.start_run(start).expect("accepted");

@@ -156,6 +156,7 @@ fn start_settings(plan: &Arc<Plan>) -> StartOptions {
         parent: None,
         workflow: None,
         thread_key: None,
+        trace: None,
         id: None,
     }
 }

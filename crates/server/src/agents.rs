@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::body::JsonBody;
+use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::definitions::parts;
 use crate::params::{PathParam, QueryParams};
@@ -68,7 +68,7 @@ pub(crate) async fn post_chat(
     PathParam(name): PathParam<String>,
     QueryParams(waiting): QueryParams<WaitQuery>,
     headers: HeaderMap,
-    JsonBody(chat, text): JsonBody<AgentChatRequest>,
+    JsonObject(chat, text): JsonObject<AgentChatRequest>,
 ) -> ApiResult<Response> {
     let call = StartContext::admitted(&server, &caller, chat.user, &headers)?;
     let thread = chat.thread.as_deref().unwrap_or(DEFAULT_THREAD);

@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 
 use crate::blocking::run_blocking;
 use crate::caller::Caller;
-use crate::params::QueryParams;
+use crate::params::{QueryParams, check_limit};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::state::Server;
 
@@ -47,6 +47,7 @@ pub(crate) struct AuditQuery {
     cursor: Option<String>,
     /// Maximum number of entries (1 to 200; default 50).
     #[serde(default)]
+    #[param(minimum = 1, maximum = 200)]
     limit: Option<u32>,
 }
 
@@ -121,7 +122,7 @@ pub(crate) async fn list_audit(
             query.user
         }
     };
-    let limit = query.limit.unwrap_or(DEFAULT_PAGE_ENTRIES).clamp(1, MAX_PAGE_ENTRIES);
+    let limit = check_limit(query.limit, DEFAULT_PAGE_ENTRIES, MAX_PAGE_ENTRIES)?;
     let parse = |cursor: String| cursor.parse().map_err(|_| Problem::new(Code::RequestInvalid, "invalid cursor"));
     let before = query.cursor.map(parse).transpose()?;
     let filter = AuditFilter { user, since: query.since.unwrap_or_default(), before, limit: limit + 1 };

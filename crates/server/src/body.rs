@@ -25,6 +25,23 @@ impl<T: DeserializeOwned> FromRequest<Server> for JsonBody<T> {
     }
 }
 
+/// A deserialised body that must be an object. Without this check, a list of the values of its fields would do.
+pub(crate) struct JsonObject<T>(pub(crate) T, pub(crate) String);
+
+impl<T: DeserializeOwned> FromRequest<Server> for JsonObject<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, server: &Server) -> Result<JsonObject<T>, Problem> {
+        let text = read_text(server, request).await?;
+        if text.trim_start().starts_with('[') {
+            return Err(invalid_request("invalid request body: expected an object, not a list".to_owned()));
+        }
+        let value =
+            serde_json::from_str(&text).map_err(|error| invalid_request(format!("invalid request body: {error}")))?;
+        Ok(JsonObject(value, text))
+    }
+}
+
 /// A deserialised body that may be left out.
 pub(crate) struct OptionalJsonBody<T>(pub(crate) T);
 

@@ -41,6 +41,13 @@ pub(crate) struct UsedKey {
     pub(crate) secret_hash: Arc<str>,
 }
 
+impl UsedKey {
+    /// Id of the key.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+}
+
 impl Caller {
     /// The caller for requests made by this process itself.
     pub(crate) fn local(user: &str) -> Caller {

@@ -10,20 +10,47 @@ use tower_http::cors::CorsLayer;
 const MAX_AGE_SECONDS: Duration = Duration::from_secs(600);
 
 /// Headers that pages may send.
-const SENT: [HeaderName; 8] = [
+const SENT: [HeaderName; 29] = [
     header::AUTHORIZATION,
     header::CONTENT_TYPE,
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("x-flowloom-thread"),
     HeaderName::from_static("idempotency-key"),
     HeaderName::from_static("last-event-id"),
     HeaderName::from_static("mcp-session-id"),
     HeaderName::from_static("mcp-protocol-version"),
     HeaderName::from_static("mcp-method"),
     HeaderName::from_static("mcp-name"),
+    // OpenAI's SDKs send these with each request.
+    HeaderName::from_static("openai-beta"),
+    HeaderName::from_static("openai-organization"),
+    HeaderName::from_static("openai-project"),
+    HeaderName::from_static("x-stainless-arch"),
+    HeaderName::from_static("x-stainless-async"),
+    HeaderName::from_static("x-stainless-custom-poll-interval"),
+    HeaderName::from_static("x-stainless-helper-method"),
+    HeaderName::from_static("x-stainless-lang"),
+    HeaderName::from_static("x-stainless-os"),
+    HeaderName::from_static("x-stainless-package-version"),
+    HeaderName::from_static("x-stainless-poll-helper"),
+    HeaderName::from_static("x-stainless-raw-response"),
+    HeaderName::from_static("x-stainless-read-timeout"),
+    HeaderName::from_static("x-stainless-retry-count"),
+    HeaderName::from_static("x-stainless-runtime"),
+    HeaderName::from_static("x-stainless-runtime-version"),
+    HeaderName::from_static("x-stainless-timeout"),
 ];
 
 /// Headers of answers that pages may read.
-const EXPOSED_HEADERS: [HeaderName; 3] =
-    [header::LOCATION, header::RETRY_AFTER, HeaderName::from_static("mcp-session-id")];
+const EXPOSED_HEADERS: [HeaderName; 5] = [
+    header::ETAG,
+    header::LOCATION,
+    header::RETRY_AFTER,
+    HeaderName::from_static("mcp-session-id"),
+    HeaderName::from_static("x-flowloom-run-id"),
+];
 
 /// What lets pages of the listed origins call; `None` if there are none.
 pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {

@@ -6,7 +6,8 @@ use axum::http::{Method, StatusCode};
 use flowloom_app::keys::Scope;
 use serde_json::{Value, json};
 
-use crate::openai;
+use crate::public_url::PublicUrl;
+use crate::{openai, openapi_types};
 
 /// Shared responses: the condition, the status and the description.
 const SHARED_RESPONSES: [(ResponseCondition, &str, &str); 12] = [
@@ -53,8 +54,11 @@ pub(crate) fn collect_scopes(document: &Value) -> HashMap<String, Vec<(Method, V
         .collect()
 }
 
-/// Completes an OpenAPI document.
-pub(crate) fn complete_document(mut document: Value) -> Value {
+/// Completes an OpenAPI document, for clients that reach the server at `public_url`.
+pub(crate) fn complete_document(mut document: Value, public_url: Option<&PublicUrl>) -> Value {
+    if let Some(public_url) = public_url {
+        document["servers"] = json!([{"url": public_url.to_text()}]);
+    }
     document["components"]["securitySchemes"] = json!({
         "key": {"type": "http", "scheme": "bearer", "description": "An API key created with `flowloom keys create`. The names in `security` are the scopes that an operation requires."}
     });
@@ -62,6 +66,7 @@ pub(crate) fn complete_document(mut document: Value) -> Value {
         let operations = item.as_object_mut().into_iter().flatten();
         operations.for_each(|(method, operation)| add_responses(path, method, operation));
     }
+    openapi_types::complete_types(&mut document);
     document
 }
 

@@ -25,6 +25,11 @@ pub enum ServeError {
     /// The client of the MCP server over standard input does not follow the protocol.
     #[error("the MCP client violates the protocol: {0}")]
     Protocol(String),
+    /// The public address is no address of a web server.
+    #[error(
+        "the public URL must be like https://example.com/flows, not {0:?}; change --public-url or [server] public_url"
+    )]
+    PublicUrl(String),
     /// The store, the configuration or a run failed.
     #[error(transparent)]
     App(#[from] AppError),
@@ -36,6 +41,7 @@ impl ServeError {
         match self {
             ServeError::Unprotected(_) | ServeError::Listen { .. } => Code::BindRefused,
             ServeError::Protocol(_) => Code::RequestInvalid,
+            ServeError::PublicUrl(_) => Code::ConfigInvalid,
             ServeError::App(error) => error.code(),
         }
     }

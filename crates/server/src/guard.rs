@@ -10,10 +10,11 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
+use flowloom_core::trace::TraceContext;
 use tower_service::Service as _;
 
 use crate::body::MAX_BODY_BYTES;
-use crate::caller::Caller;
+use crate::caller::{Caller, UsedKey};
 use crate::definitions::upload::BodyKind as Upload;
 use crate::problem::Problem;
 use crate::state::Server;
@@ -34,15 +35,42 @@ impl GuardedRouter {
 
     /// Responds to a request, and logs it.
     pub(crate) async fn handle_request(self, request: Request) -> Response {
-        if !tracing::enabled!(tracing::Level::INFO) {
-            return guard_request(&self.server, request, self.router).await;
-        }
-        let (started, method, path) = (Instant::now(), request.method().clone(), request.uri().path().to_owned());
+        let (started, method) = (Instant::now(), request.method().clone());
+        let logged = tracing::enabled!(tracing::Level::INFO).then(|| LoggedRequest::new(&request));
         let answer = guard_request(&self.server, request, self.router).await;
-        let (status, ms) = (answer.status().as_u16(), started.elapsed().as_secs_f64() * 1e3);
-        tracing::info!(%method, path, status, ms, "call");
+        let elapsed = started.elapsed();
+        let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        self.server.requests.record_request(&method, &answer, duration_ms);
+        if let Some(LoggedRequest { path, trace }) = logged {
+            let (status, ms) = (answer.status().as_u16(), elapsed.as_secs_f64() * 1e3);
+            let key = answer.extensions().get::<Caller>().and_then(|caller| caller.key.as_ref()).map(UsedKey::id);
+            let run = run_of(answer.headers());
+            tracing::info!(%method, path, status, ms, key, run, trace, "call");
+        }
         answer
     }
+}
+
+/// What the log says of a request.
+struct LoggedRequest {
+    path: String,
+    /// The id of the trace that the request belongs to.
+    trace: Option<String>,
+}
+
+impl LoggedRequest {
+    fn new(request: &Request) -> LoggedRequest {
+        let header = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+        let trace = header.and_then(TraceContext::parse).map(|context| context.trace);
+        LoggedRequest { path: request.uri().path().to_owned(), trace }
+    }
+}
+
+/// The run that a response names.
+fn run_of(headers: &HeaderMap) -> Option<&str> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let in_location = || text("location")?.split_once("/api/v1/runs/")?.1.split('/').next();
+    text("x-flowloom-run-id").or_else(in_location)
 }
 
 async fn guard_request(server: &Server, request: Request, mut router: Router) -> Response {
@@ -60,6 +88,9 @@ async fn guard_request(server: &Server, request: Request, mut router: Router) ->
     if is_openai {
         openai::failure::convert_problem(&mut answer);
     }
+    if let Some(public_url) = &server.public_url {
+        public_url.add_prefix(&mut answer);
+    }
     add_security_headers(answer.headers_mut());
     answer
 }
@@ -68,12 +99,19 @@ async fn guard_request(server: &Server, request: Request, mut router: Router) ->
 pub(crate) async fn authorize(State(server): State<Server>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     if let Err(problem) = authenticate(&server, &mut parts).await {
-        return problem.into_response();
+        let mut answer = problem.into_response();
+        parts.extensions.remove::<MatchedPath>().and_then(|route| answer.extensions_mut().insert(route));
+        return answer;
     }
-    let key = parts.extensions.get::<Caller>().and_then(|caller| caller.key.as_ref());
-    let secret = key.map(|key| key.secret_hash.clone());
+    let caller = parts.extensions.get::<Caller>().cloned();
+    let route = parts.extensions.get::<MatchedPath>().cloned();
+    let secret = caller.as_ref().and_then(|caller| caller.key.as_ref()).map(|key| key.secret_hash.clone());
     let answer = next.run(Request::from_parts(parts, body)).await;
-    server.streams.bind_to_secret(secret, answer)
+    let mut answer = server.streams.bind_to_secret(secret, answer);
+    // For the log and the metrics.
+    caller.and_then(|caller| answer.extensions_mut().insert(caller));
+    route.and_then(|route| answer.extensions_mut().insert(route));
+    answer
 }
 
 /// Authenticates the caller before the body is read. The required scope comes from the operation's OpenAPI description.
@@ -115,7 +153,9 @@ fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<()
     // The own origin includes the scheme and the port: another port of this machine is another site. Behind a proxy that
     // encrypts, `cors` names the origin.
     let is_own = |origin: &str| {
-        origin.split_once("://").is_some_and(|(scheme, own)| scheme == "http" && own.eq_ignore_ascii_case(host))
+        let is_public = server.public_url.as_ref().is_some_and(|public| public.origin.eq_ignore_ascii_case(origin));
+        let is_this = |(scheme, own): (&str, &str)| scheme == "http" && own.eq_ignore_ascii_case(host);
+        is_public || origin.split_once("://").is_some_and(is_this)
     };
     if headers.contains_key(header::ORIGIN) && !is_listed && !text(header::ORIGIN).is_some_and(is_own) {
         let message = format!(
@@ -158,6 +198,18 @@ pub(crate) fn reject_cross_site(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
+/// Rejects compressed bodies: a small one could expand to a very large one.
+fn reject_encoded_body(headers: &HeaderMap) -> Result<(), Problem> {
+    let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim().to_owned());
+    match encoding.filter(|encoding| !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity")) {
+        Some(encoding) => {
+            let message = format!("the body has the Content-Encoding {encoding}; send it without one");
+            Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Checks content type and length. Forms of another site can be sent without preflight, but never with the type JSON.
 fn check_content(request: &Parts) -> Result<(), Problem> {
     let Parts { method, uri, headers, .. } = request;
@@ -165,6 +217,7 @@ fn check_content(request: &Parts) -> Result<(), Problem> {
     let changes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
     let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     // A chunked body has no declared length.
+    reject_encoded_body(headers)?;
     let has_body = length.map_or_else(|| headers.contains_key(header::TRANSFER_ENCODING), |length| length > 0);
     let kind = text(header::CONTENT_TYPE).unwrap_or_default();
     let is_taken = Upload::from_content_type(kind).is_some_and(|kind| kind.is_accepted(method, uri));

@@ -24,7 +24,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::body::{JsonBody, read_text};
+use crate::body::{JsonObject, read_text};
 use crate::caller::Caller;
 use crate::definitions::change::{OwnerQuery, writable_user};
 use crate::params::{PathParam, QueryParams};
@@ -103,7 +103,7 @@ pub(crate) async fn put_hook(
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<OwnerQuery>,
-    JsonBody(new, _): JsonBody<HookRequest>,
+    JsonObject(new, _): JsonObject<HookRequest>,
 ) -> ApiResult<Json<HookInfo>> {
     let user = writable_user(&caller, whose.user, &id)?;
     StartContext::for_user(&server, &user).find_definition(&new.workflow).await?;

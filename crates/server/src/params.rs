@@ -32,6 +32,15 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Server> for PathParam<T> {
     }
 }
 
+/// The number of items that a page contains. Fails with `RequestInvalid` if the requested number is 0 or above `max`.
+pub(crate) fn check_limit(limit: Option<u32>, default: u32, max: u32) -> Result<u32, Problem> {
+    match limit {
+        None => Ok(default),
+        Some(limit) if (1..=max).contains(&limit) => Ok(limit),
+        Some(limit) => Err(invalid_request(&format!("limit must be from 1 to {max}, not {limit}"))),
+    }
+}
+
 fn invalid_request(why: &str) -> Problem {
     Problem::new(Code::RequestInvalid, format!("invalid URL: {why}"))
 }

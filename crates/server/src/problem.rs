@@ -47,7 +47,7 @@ pub(crate) struct ProblemDocument {
     detail: String,
     /// All diagnostics of a rejected definition.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<crate::openapi_types::DiagnosticSchema>)]
     errors: Vec<serde_json::Value>,
 }
 
@@ -81,6 +81,19 @@ impl Problem {
 
     pub(crate) fn detail(&self) -> &str {
         &self.detail
+    }
+
+    /// The problem document. `prefix` comes before the paths of this server.
+    pub(crate) fn to_document(&self, prefix: &str) -> ProblemDocument {
+        let Problem { code, status, detail, errors, .. } = self.clone();
+        ProblemDocument {
+            kind: format!("{prefix}/errors/{code}"),
+            title: code.title(),
+            status: status.as_u16(),
+            code: code.to_string(),
+            detail,
+            errors,
+        }
     }
 
     /// The error for objects that do not exist or belong to another user.
@@ -123,17 +136,8 @@ problem_from!(
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Problem { code, status, detail, errors, retry_at } = self.clone();
-        let kind = format!("/errors/{code}");
-        let document = ProblemDocument {
-            kind,
-            title: code.title(),
-            status: status.as_u16(),
-            code: code.to_string(),
-            detail,
-            errors,
-        };
-        let mut response = (status, Json(document)).into_response();
+        let Problem { status, retry_at, .. } = self;
+        let mut response = (status, Json(self.to_document(""))).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if status == StatusCode::UNAUTHORIZED {
@@ -174,6 +178,7 @@ fn http_status(code: Code) -> StatusCode {
         Code::TooManyRuns | Code::TooManyCalls | Code::MemoryFull | Code::QuotaExceeded => {
             StatusCode::TOO_MANY_REQUESTS
         }
+        Code::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
         Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
         Code::StoreFailed | Code::StoreCorrupt | Code::StoreReadOnly | Code::OwnershipLost | Code::ConfigInvalid => {
             StatusCode::INTERNAL_SERVER_ERROR

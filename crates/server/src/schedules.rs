@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::body::JsonBody;
+use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::definitions::change::{OwnerQuery, writable_user};
 use crate::params::{PathParam, QueryParams};
@@ -121,7 +121,7 @@ pub(crate) async fn put_schedule(
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<OwnerQuery>,
-    JsonBody(new, _): JsonBody<ScheduleRequest>,
+    JsonObject(new, _): JsonObject<ScheduleRequest>,
 ) -> ApiResult<Json<Schedule>> {
     let user = writable_user(&caller, whose.user, &id)?;
     StartContext::for_user(&server, &user).find_definition(&new.workflow).await?;

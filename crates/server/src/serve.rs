@@ -21,16 +21,22 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use crate::error::ServeError;
 use crate::guard::GuardedRouter;
 use crate::problem::Problem;
+use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
 use crate::state::{SHUTDOWN_TIMEOUT, Server, Shared};
 use crate::{cors, describe, guard, listen, mcp, revoked, routes};
 
 /// How long answers may take to be sent when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The size from which a response is compressed.
+const MIN_COMPRESSED_BYTES: u16 = 1024;
 
 /// Options of a server.
 pub struct ServerOptions {
@@ -42,6 +48,8 @@ pub struct ServerOptions {
     pub hosts: Vec<String>,
     /// Maximum number of live runs.
     pub max_runs: usize,
+    /// The address under which clients reach the server; it takes precedence over `[server] public_url`.
+    pub public_url: Option<String>,
 }
 
 /// A server that listens; it answers once it is run.
@@ -119,8 +127,11 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     let mut hosts: Vec<String> = options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
     hosts.push(address.ip().to_string());
     let settings = app.config.server.clone();
+    let public_url = options.public_url.as_deref().or(settings.public_url.as_deref());
+    let public_url = public_url.map(PublicUrl::parse).transpose()?;
+    hosts.extend(public_url.as_ref().map(|url| url.host_name().to_owned()));
     let telemetry = app.config.telemetry.otlp.as_deref().map(TraceExporter::start).transpose()?;
-    let openapi = describe::complete_document(serde_json::to_value(openapi).unwrap_or_default());
+    let openapi = describe::complete_document(serde_json::to_value(openapi).unwrap_or_default(), public_url.as_ref());
     let server = Server::new(Shared {
         is_open: !has_keys,
         rates: RateLimiter::new(settings.rate_limit(is_local)),
@@ -128,6 +139,7 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
         hosts,
         scopes: describe::collect_scopes(&openapi),
         openapi,
+        public_url,
         ..Shared::local(app, options.folder, RunSupervisor::new(options.max_runs, telemetry))
     });
     // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
@@ -144,18 +156,32 @@ fn complete_document(router: Router<Server>, server: Server) -> Router {
     let origins = cors::layer(&server.cors);
     let router = router
         .route(mcp::http::MCP_PATH, mcp::http::mcp_route(&server))
-        .fallback(async || Problem::new(Code::NotThere, "there is no such route; for a list: GET /openapi.json"))
+        .fallback(async || {
+            Problem::new(
+                Code::NotThere,
+                "there is no such route; GET /docs shows all of them, GET /openapi.json describes them",
+            )
+        })
         .method_not_allowed_fallback(async || {
             let message = "this route does not support the method; for its methods: GET /openapi.json";
             Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED)
         })
-        .layer(middleware::from_fn_with_state(server.clone(), guard::authorize));
+        .layer(middleware::from_fn_with_state(server.clone(), guard::authorize))
+        .layer(CompressionLayer::new().compress_when(compressible()));
     // Outside of what asks for a key: a page may read why it was refused, and a preflight has no key.
     let router = match origins {
         Some(origins) => router.layer(origins),
         None => router,
     };
     router.with_state(server)
+}
+
+/// Which responses are compressed, if the client accepts that: those that are large enough, except streams of events and
+/// problems, which other routes convert.
+fn compressible() -> impl Predicate {
+    SizeAbove::new(MIN_COMPRESSED_BYTES)
+        .and(NotForContentType::SSE)
+        .and(NotForContentType::const_new("application/problem+json"))
 }
 
 /// Reclaims abandoned runs and starts the background tasks, which run until the server stops.

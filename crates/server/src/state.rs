@@ -18,6 +18,8 @@ use flowloom_app::runs::turns::BusyThreads;
 use flowloom_store::Store;
 
 use crate::key_uses::KeyUses;
+use crate::metrics::RequestDurations;
+use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
 use crate::revoked::KeyStreams;
 
@@ -81,6 +83,9 @@ pub(crate) struct Shared {
     /// Whether requests without a key are accepted: no keys exist, and only this machine can connect.
     pub(crate) is_open: bool,
     pub(crate) rates: RateLimiter,
+    pub(crate) requests: RequestDurations,
+    /// The address under which clients reach the server, if it is not its own.
+    pub(crate) public_url: Option<PublicUrl>,
     pub(crate) key_uses: KeyUses,
     /// Open streams, by the key that opened them.
     pub(crate) streams: Arc<KeyStreams>,
@@ -104,6 +109,8 @@ impl Shared {
             followers: Arc::default(),
             is_open: true,
             rates: RateLimiter::new(None),
+            requests: RequestDurations::default(),
+            public_url: None,
             key_uses: KeyUses::default(),
             streams: Arc::default(),
             cors: Vec::new(),

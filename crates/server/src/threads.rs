@@ -30,12 +30,13 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::body::JsonBody;
+use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::{WaitQuery, respond_with_run};
+use crate::runs::run_schema::RunSchema;
 use crate::runs::start::StartContext;
 use crate::state::Server;
 
@@ -149,7 +150,7 @@ pub(crate) struct MessageRequest {
 #[utoipa::path(post, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "say", tag = "threads", security(("key" = ["run"])), request_body = MessageRequest,
     params(("workflow" = String, Path), ("thread" = String, Path), WaitQuery,
         ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single turn")),
-    responses((status = 200, description = "The turn has ended"), (status = 202, description = "The turn is still running or waiting"),
+    responses((status = 200, description = "The turn has ended", body = RunSchema), (status = 202, description = "The turn is still running or waiting", body = RunSchema),
         (status = 404, body = ProblemDocument), (status = 409, description = "Another turn of the conversation is running", body = ProblemDocument), (status = 422, body = ProblemDocument), (status = 429, body = ProblemDocument)))]
 pub(crate) async fn send_message(
     State(server): State<Server>,
@@ -157,7 +158,7 @@ pub(crate) async fn send_message(
     PathParam((workflow, thread)): PathParam<(String, String)>,
     QueryParams(waiting): QueryParams<WaitQuery>,
     headers: HeaderMap,
-    JsonBody(message, text): JsonBody<MessageRequest>,
+    JsonObject(message, text): JsonObject<MessageRequest>,
 ) -> ApiResult<Response> {
     let call = StartContext::admitted(&server, &caller, message.user, &headers)?;
     let request = format!("{}\n{text}", thread_key(&workflow, &thread));

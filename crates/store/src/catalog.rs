@@ -140,7 +140,8 @@ impl Store {
         if let Some(runs) = &self.runs {
             return Ok(runs.oldest_unfinished_at());
         }
-        let sql = "select created_at from run where finished_at is null order by created_at limit 1";
+        let sql = "select created_at from run where finished_at is null and status not in ('waiting', 'uncertain') \
+                   order by created_at limit 1";
         self.read_with(|db| db.query_first(sql, &[], |row| row.get_count(0)))
     }
 

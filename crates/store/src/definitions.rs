@@ -10,6 +10,7 @@ use flowloom_core::hash::Hash;
 
 use crate::audit::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
+use crate::definition_condition::{DefinitionCondition, content_tag};
 use crate::error::StoreError;
 use crate::quota_check::check_definitions;
 use crate::search;
@@ -154,17 +155,18 @@ impl DefinitionChange {
         }
     }
 
-    fn user(&self) -> &str {
+    fn key(&self) -> &DefinitionKey {
         match self {
-            DefinitionChange::Put(NewDefinition { key, .. }) | DefinitionChange::Delete(key) => &key.user,
+            DefinitionChange::Put(NewDefinition { key, .. }) | DefinitionChange::Delete(key) => key,
         }
     }
 
     fn to_audited(&self) -> AuditedChange {
-        let (action, key) = match self {
-            DefinitionChange::Put(new) => (AuditAction::PutDefinition, &new.key),
-            DefinitionChange::Delete(key) => (AuditAction::DeleteDefinition, key),
+        let action = match self {
+            DefinitionChange::Put(_) => AuditAction::PutDefinition,
+            DefinitionChange::Delete(_) => AuditAction::DeleteDefinition,
         };
+        let key = self.key();
         AuditedChange::new(action, Some(key.user.clone()), format!("{} {}", key.kind.name(), key.id))
     }
 }
@@ -212,6 +214,18 @@ impl Store {
         by: &Actor,
         at: u64,
     ) -> Result<Vec<ChangeResult>, StoreError> {
+        self.change_definitions_if(changes, DefinitionCondition::default(), by, at).await
+    }
+
+    /// Does the same if the current content of each definition meets a condition. Fails with `PreconditionFailed`
+    /// otherwise.
+    pub async fn change_definitions_if(
+        &self,
+        changes: Vec<DefinitionChange>,
+        condition: DefinitionCondition,
+        by: &Actor,
+        at: u64,
+    ) -> Result<Vec<ChangeResult>, StoreError> {
         let attempted: Vec<AuditedChange> = changes.iter().map(DefinitionChange::to_audited).collect();
         for new in changes.iter().filter_map(DefinitionChange::as_put) {
             self.check_database_quota(&new.key.user, at)?;
@@ -221,12 +235,13 @@ impl Store {
         let tell = notified.clone();
         let job = move |connection: &DbConnection| {
             connection.serialize_changes("definitions")?;
+            changes.iter().try_for_each(|change| check_condition(connection, &condition, change.key()))?;
             let done: Result<Vec<ChangeResult>, _> =
                 changes.iter().map(|change| apply_change(connection, change, at)).collect();
             let done = done?;
             check_unused(connection, &changes)?;
             let created = changes.iter().zip(&done).filter(|(_, result)| **result == ChangeResult::Created);
-            let users: BTreeSet<&str> = created.map(|(change, _)| change.user()).collect();
+            let users: BTreeSet<&str> = created.map(|(change, _)| change.key().user.as_str()).collect();
             users.into_iter().try_for_each(|user| check_definitions(&quotas, connection, user, at))?;
             let mut recorded = audited.iter().zip(&done).filter(|(_, result)| result.is_change());
             recorded.try_for_each(|(change, result)| change.record_entry(connection, &actor, at, result.name()))?;
@@ -249,6 +264,12 @@ impl Store {
     pub fn list_definitions(&self, user: &str, kind: DefinitionKind) -> Result<Vec<DefinitionRow>, StoreError> {
         let sql = format!("select {DEFINITION_COLUMNS} from definition where user_id = $1 and kind = $2 order by id");
         self.read_with(|db| db.query_rows(&sql, params![user, kind.name()], parse_definition_row))
+    }
+
+    /// The users who have a definition of a kind, in order; only those who have the one called `id`, if it is given.
+    pub fn list_owners(&self, kind: DefinitionKind, id: Option<&str>) -> Result<Vec<String>, StoreError> {
+        let sql = "select distinct user_id from definition where kind = $1 and ($2 = '' or id = $2) order by user_id";
+        self.read_with(|db| db.query_rows(sql, params![kind.name(), id.unwrap_or_default()], |row| row.get(0)))
     }
 
     /// All versions of a definition, newest first; also of a deleted definition.
@@ -275,6 +296,39 @@ fn parse_definition_row(row: &DbRow<'_>) -> Result<DefinitionRow, StoreError> {
         origin: Origin::parse(&row.get::<String>(7)?),
         created_at: row.get_count(8)?,
         updated_at: row.get_count(9)?,
+    })
+}
+
+impl DefinitionRow {
+    /// The tag of its content.
+    pub fn content_tag(&self) -> String {
+        content_tag(&self.hash, self.version)
+    }
+}
+
+/// Fails with `PreconditionFailed` unless the content that is effective for the user meets the condition.
+fn check_condition(
+    connection: &DbConnection,
+    condition: &DefinitionCondition,
+    key: &DefinitionKey,
+) -> Result<(), StoreError> {
+    if *condition == DefinitionCondition::default() {
+        return Ok(());
+    }
+    let tag = match read_tag(connection, key, &key.user)? {
+        None => read_tag(connection, key, SHARED_USER)?,
+        own => own,
+    };
+    match condition.is_met(tag.as_deref()) {
+        true => Ok(()),
+        false => Err(StoreError::ConditionFailed { kind: key.kind.name(), id: key.id.clone() }),
+    }
+}
+
+fn read_tag(connection: &DbConnection, key: &DefinitionKey, user: &str) -> Result<Option<String>, StoreError> {
+    let sql = "select hash, version from definition where user_id = $1 and kind = $2 and id = $3";
+    connection.query_first(sql, params![user, key.kind.name(), &key.id], |row| {
+        Ok(content_tag(&row.get::<String>(0)?, row.get_count(1)? as u32))
     })
 }
 

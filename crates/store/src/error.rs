@@ -172,6 +172,16 @@ pub enum StoreError {
         /// What uses it.
         users: Vec<String>,
     },
+    /// A definition does not have the content that a change requires.
+    #[error(
+        "the {kind} {id} does not have the content that the request requires; read it again, and repeat the change"
+    )]
+    ConditionFailed {
+        /// Kind of the definition.
+        kind: &'static str,
+        /// Its id.
+        id: String,
+    },
     /// A quota of a user is used up.
     #[error("{0}")]
     Quota(QuotaExceeded),
@@ -306,6 +316,7 @@ impl StoreError {
             StoreError::KeyNotFound(_) => Code::KeyUnknown,
             StoreError::KeyAmbiguous { .. } => Code::UsageInvalid,
             StoreError::StillUsed { .. } => Code::StillUsed,
+            StoreError::ConditionFailed { .. } => Code::PreconditionFailed,
             StoreError::Quota(_) => Code::QuotaExceeded,
             StoreError::FolderInUse(_) | StoreError::Backup(BackupError::InUse(_)) => Code::StoreLocked,
             StoreError::Backup(

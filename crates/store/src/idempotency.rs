@@ -53,6 +53,14 @@ impl Store {
         })
     }
 
+    /// The keys of a user that begin with `prefix` and under which `run` was started.
+    pub fn list_start_keys(&self, user: &str, prefix: &str, run: RunId) -> Result<Vec<String>, StoreError> {
+        let sql = "select key from idempotency_key where user_id = $1 and key >= $2 and run = $3 order by key";
+        let keys: Vec<String> =
+            self.read_with(|db| db.query_rows(sql, params![user, prefix, &run.to_string()], |row| row.get(0)))?;
+        Ok(keys.into_iter().filter(|key| key.starts_with(prefix)).collect())
+    }
+
     /// Records that the call with `key` continued `run`, which existed already.
     pub async fn record_resumed_run(&self, key: StartKey<'_>, run: RunId) -> Result<(), StoreError> {
         let (user, key) = (key.user.to_owned(), key.key.to_owned());

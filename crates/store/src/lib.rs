@@ -14,6 +14,7 @@ mod checksum;
 mod commands;
 mod commit_thread;
 mod db;
+mod definition_condition;
 mod definitions;
 mod error;
 mod hooks;
@@ -53,6 +54,7 @@ pub use catalog::PersonalWrites;
 pub use check::{CheckedRows, Damage};
 pub use commands::PostedCommand;
 pub use db::postgres::Database;
+pub use definition_condition::{ContentTags, DefinitionCondition, content_tag};
 pub use definitions::{
     ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, SHARED_USER,
     VersionRow,

@@ -153,7 +153,8 @@ impl MemoryRuns {
     /// Creation time of the oldest unfinished run; ids are ordered by creation.
     pub(crate) fn oldest_unfinished_at(&self) -> Option<u64> {
         let state = self.lock_state();
-        state.runs.values().find(|stored| stored.row.finished_at.is_none()).map(|stored| stored.row.created_at)
+        let is_due = |row: &RunRow| row.finished_at.is_none() && !matches!(&*row.status, "waiting" | "uncertain");
+        state.runs.values().find(|stored| is_due(&stored.row)).map(|stored| stored.row.created_at)
     }
 
     /// Runs that match a filter, newest first.

@@ -21,6 +21,7 @@ on_both!(
     what_is_written_is_read_by_another_process,
     one_owner_at_a_time,
     runs_are_found_by_prefix,
+    a_run_that_waits_is_not_overdue,
     a_conversation_is_kept_in_the_transaction_of_the_runs_end,
     many_runs_share_commits,
     a_refused_job_does_not_take_others_with_it,
@@ -86,6 +87,18 @@ async fn runs_are_found_by_prefix(place: &TestDatabase) {
     assert_eq!(store.find_run(&run_id(1).to_string()).expect("whole").status, "succeeded");
     assert_eq!(store.find_run("0000").expect_err("both").code(), Code::RunAmbiguous);
     assert_eq!(store.find_run("ffff").expect_err("none").code(), Code::RunNotFound);
+}
+
+async fn a_run_that_waits_is_not_overdue(place: &TestDatabase) {
+    let store = place.open();
+    let lease = store.begin_run(run_id(1)).expect("new");
+    let started =
+        vec![new_record(run_id(1), 1, created_event(&store)), new_record(run_id(1), 2, Event::RunStarted { epoch: 1 })];
+    append_records(&*store, lease, started).await.expect("stored");
+    assert!(store.oldest_unfinished_at().expect("readable").is_some());
+    let waits = new_record(run_id(1), 3, Event::RunSuspended { status: Status::Waiting });
+    append_records(&*store, lease, vec![waits]).await.expect("stored");
+    assert_eq!(store.oldest_unfinished_at().expect("readable"), None);
 }
 
 async fn a_conversation_is_kept_in_the_transaction_of_the_runs_end(place: &TestDatabase) {

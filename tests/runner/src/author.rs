@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_author::clarify::{Clarification, Conversation, ConversationMessage, ConversationRole, clarify_goal};
 use flowloom_author::dry_run::{DryRunInputs, Prompts};
+use flowloom_author::offer::describe_block;
 use flowloom_author::wire::build_definition;
 use flowloom_author::{
     Candidate, Draft, DryRun, DryRunner, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, PlannerSettings,
@@ -205,6 +206,11 @@ impl PlannerEnv for ScriptedWorld {
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(question.clone());
             Ok(ModelAnswer { text: self.answers.next_answer()?, elapsed: 0.0 })
         })
+    }
+
+    fn offer_blocks<'a>(&'a self, _intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
+        let offered = self.registry.iter().map(describe_block).collect();
+        Box::pin(async move { Ok(offered) })
     }
 
     fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {

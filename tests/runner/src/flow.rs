@@ -75,6 +75,7 @@ pub(crate) fn run_plan(
         parent: None,
         workflow: None,
         thread_key: None,
+        trace: None,
         id: None,
     };
     match engine.start_run(start) {

@@ -149,6 +149,7 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
                 parent: None,
                 workflow: None,
                 thread_key: None,
+                trace: None,
                 id: None,
             };
             Ok(engine.start_run(start)?.drive_to_end().await)

@@ -100,6 +100,7 @@ fn run_case(case: &Value, plan: Plan, model: &Arc<ScriptedModel>) -> Result<(Arc
         parent: None,
         workflow: None,
         thread_key: None,
+        trace: None,
         id: None,
     };
     crate::block_on(async { Ok((plan, engine.start_run(start)?.drive_to_end().await)) })

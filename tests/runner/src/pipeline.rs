@@ -183,6 +183,7 @@ fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
             parent: None,
             workflow: None,
             thread_key: None,
+            trace: None,
             id: None,
         };
         let outcome = engine.start_run(start).map_err(|error| error.to_string())?.drive_to_end().await;
@@ -226,6 +227,7 @@ fn earlier_run() -> RunCreated {
         workflow: None,
         thread_key: None,
         project: None,
+        trace: None,
     }
 }
 

@@ -74,6 +74,7 @@ impl ScheduledRun {
             parent: None,
             workflow: None,
             thread_key: None,
+            trace: None,
             id: None,
         };
         let clock = &self.world.clock;

@@ -123,6 +123,7 @@ fn evaluate_all(expressions: &[String]) -> Result<String, String> {
         parent: None,
         workflow: None,
         thread_key: None,
+        trace: None,
         id: None,
     };
     let outcome = block_on(async {

@@ -117,6 +117,7 @@ impl Process {
             parent: None,
             workflow: None,
             thread_key: None,
+            trace: None,
             id: Some(id),
         };
         match self.engine.start_run(options) {

@@ -48,6 +48,7 @@ fn a_seventh_format_runs_on_the_engine() {
         parent: None,
         workflow: None,
         thread_key: None,
+        trace: None,
         id: None,
     };
     let run = engine.start_run(start).expect("accepted");

@@ -38,11 +38,12 @@ impl AuthoringEvents {
                 Some(AgentFlowEvent::new(name.clone(), record.at, data))
             }
             // A run that was cancelled or ran out of budget emitted no final event itself.
-            Event::RunFinished { error, status, .. } if !self.is_over && *status != Status::Succeeded => {
+            Event::RunFinished { error, status, failed, .. } if !self.is_over && *status != Status::Succeeded => {
                 let code = error.as_ref().map_or(Value::Null, |error| error.code.to_string().into());
                 let why = error.as_ref().map_or_else(|| status.name().to_owned(), |error| error.message.clone());
                 let data = build_fields([
                     ("run_id", record.run.to_string().into()),
+                    ("stage", failed.as_ref().map_or(Value::Null, |path| stage_of(path).into())),
                     ("code", code),
                     ("error", why.into()),
                     ("missing_blocks", Value::list(Vec::new())),

@@ -18,6 +18,8 @@ use super::trials::{DryRunRequest, TrialRequest};
 use super::world::RecordedEnv;
 use super::{AuthoringEnv, persist};
 
+/// Lists the existing blocks that may serve a goal; called as a child step of `author::decompose`.
+pub(super) const OFFER_FUNCTION: &str = "author::offer";
 /// Finds blocks; called as a child step of `author::search`.
 pub(super) const FIND_FUNCTION: &str = "author::find";
 /// Runs a trial of a block; called as a child step of `author::create`.
@@ -34,6 +36,7 @@ enum AuthorOperation {
     Clarify,
     Stage(Stage),
     Store,
+    Offer,
     Find,
     Trial,
     DryRun,
@@ -54,6 +57,7 @@ pub fn build_functions(author: AuthoringEnv) -> Vec<(&'static str, FunctionConfi
         ("author::create", AuthorOperation::Stage(Stage::Create)),
         ("author::wire", AuthorOperation::Stage(Stage::Wire)),
         ("author::keep", AuthorOperation::Store),
+        (OFFER_FUNCTION, AuthorOperation::Offer),
         (FIND_FUNCTION, AuthorOperation::Find),
         (TRIAL_FUNCTION, AuthorOperation::Trial),
         (DRY_RUN_FUNCTION, AuthorOperation::DryRun),
@@ -81,6 +85,10 @@ impl NativeFunction for AuthorFunction {
                 AuthorOperation::Stage(stage) => run_stage(author, stage, payload, context, below).await,
                 AuthorOperation::Store => {
                     persist::finish_pipeline(author, AuthoringJob::from_payload(payload)?, context, below).await
+                }
+                AuthorOperation::Offer => {
+                    let intent = payload.get("intent").unwrap_or_default();
+                    to_value(&author.offer_blocks(intent.as_str().unwrap_or_default(), &context.user).await?)
                 }
                 AuthorOperation::Find => {
                     let wanted: RequiredBlock =
@@ -132,7 +140,7 @@ async fn run_stage(
     }
     let settings = PlannerSettings { thresholds: author.blocks.thresholds(), sources: author.sources.clone() };
     let done = job.draft.run_stage(stage, &RecordedEnv::new(author, &job.how, below), &settings).await;
-    if stage == Stage::Create && job.how.keep {
+    if stage == Stage::Create && (job.how.keep || job.how.keeps_partial && done.is_err()) {
         persist::store_blocks(author, &job.draft, context).await?;
     }
     done?;

@@ -22,6 +22,13 @@ impl AgentFlowEvent {
         data.extend(fields);
         AgentFlowEvent { name, data: data.into() }
     }
+
+    /// The same event under another name.
+    pub fn with_name(self, name: &'static str) -> AgentFlowEvent {
+        let mut data = self.data.as_map().cloned().unwrap_or_default();
+        data.insert("type".into(), name.into());
+        AgentFlowEvent { name: name.into(), data: data.into() }
+    }
 }
 
 /// Builds the fields of an event, in order.

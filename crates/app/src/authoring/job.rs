@@ -1,5 +1,7 @@
 //! State passed from one stage to the next.
 
+use std::path::PathBuf;
+
 use flowloom_author::Draft;
 use flowloom_core::code::Code;
 use flowloom_core::effect::Payload;
@@ -34,9 +36,28 @@ pub struct AuthoringOptions {
     pub block_model: Option<String>,
     /// Whether the pipeline and the new blocks are saved in the store.
     pub keep: bool,
+    /// Whether the blocks that passed their trials are saved if others could not be written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_partial: bool,
+    /// Where the pipeline is written as files, once it exists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputTarget>,
     /// Ids that the pipeline may not use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taken: Vec<String>,
+}
+
+/// Where a pipeline is written as files. It is part of the run's input, so that whoever resumes the run writes it there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputTarget {
+    /// The chosen folder; `None` for one with the name of the pipeline.
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
+    /// The folder in which it is created otherwise.
+    pub base: PathBuf,
+    /// The other format to write it in, too.
+    #[serde(default)]
+    pub into: Option<String>,
 }
 
 impl AuthoringOptions {

@@ -23,7 +23,7 @@ use crate::blocks::BlockRegistry;
 use crate::definitions::stored::DefinitionContent;
 pub use events::AuthoringEvents;
 pub use functions::build_functions;
-pub use job::{AuthoringJob, AuthoringOptions, parse_as, to_value};
+pub use job::{AuthoringJob, AuthoringOptions, OutputTarget, parse_as, to_value};
 pub use trials::dry_run_definition;
 
 /// Workflows that every installation has.

@@ -2,6 +2,7 @@
 
 use flowloom_author::create::numbered_ids;
 use flowloom_author::dry_run::{DryRun, DryRunInputs, DryRunner, Prompts};
+use flowloom_author::offer::describe_block;
 use flowloom_author::{Candidate, RequiredBlock, TrialOutcome};
 use flowloom_core::block::Card;
 use flowloom_core::error::StepFailure;
@@ -12,6 +13,7 @@ use flowloom_runtime::effects::EffectContext;
 use serde::{Deserialize, Serialize};
 
 use super::AuthoringEnv;
+use crate::blocks::BlockMatch;
 use crate::tools::memory_keys::scope_to_pipeline;
 
 /// Maximum number of blocks that a search returns.
@@ -41,6 +43,11 @@ pub(super) struct CandidateSearch {
 }
 
 impl AuthoringEnv {
+    /// The existing blocks that may serve a goal, as [`describe_block`] describes them.
+    pub(super) async fn offer_blocks(&self, intent: &str, user: &str) -> Result<Vec<Value>, StepFailure> {
+        Ok(self.blocks.offer_blocks(user, intent).await?.iter().map(describe_block).collect())
+    }
+
     pub(super) async fn find_candidates(
         &self,
         wanted: &RequiredBlock,
@@ -48,8 +55,7 @@ impl AuthoringEnv {
     ) -> Result<CandidateSearch, StepFailure> {
         let card = Card::from_definition(&wanted.to_definition());
         let finding = self.blocks.find_blocks(user, &card, MAX_CANDIDATES).await?;
-        let candidate =
-            |found: crate::blocks::BlockMatch| Candidate { block: found.block, similarity: found.similarity };
+        let candidate = |found: BlockMatch| Candidate { block: found.block, similarity: found.similarity };
         let mut candidates: Vec<Candidate> = finding.matches.into_iter().map(candidate).collect();
         let is_there = |block: &Value| candidates.iter().any(|other| other.block.get("id") == block.get("id"));
         let mut alike = self.find_same_name(&wanted.suggested_id, user)?;

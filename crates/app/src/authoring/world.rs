@@ -79,6 +79,13 @@ impl PlannerEnv for RecordedEnv<'_> {
         })
     }
 
+    fn offer_blocks<'a>(&'a self, intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            let arguments = Map::from_iter([("intent".into(), Value::from(intent))]);
+            self.call_function(functions::OFFER_FUNCTION, &arguments).await
+        })
+    }
+
     fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {
         Box::pin(async move {
             let found: CandidateSearch = self

@@ -91,12 +91,12 @@ fn load_block(store: &Store, found: &FoundBlock) -> Result<Option<Value>, StepFa
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A registry of built-in blocks with the local model; `None` if the model is not cached.
     #[allow(clippy::print_stderr)]
-    async fn open_registry(folder: &std::path::Path) -> Option<BlockRegistry> {
+    pub(crate) async fn open_registry(folder: &std::path::Path) -> Option<BlockRegistry> {
         let registry = crate::blocks::tests::open_registry(folder);
         let done = registry.embed_missing().await;
         done.inspect_err(|_| eprintln!("SKIP embedding model not cached")).ok()?;
@@ -118,7 +118,8 @@ mod tests {
         sort list | Sort a list of items by a field | items:array field:string | items:array | -
         send email | Send an email to an address | to:string subject:string body:string | sent:boolean | -";
 
-    fn build_schema(fields: &str) -> Value {
+    /// The schema of an object with these fields, each written as `name:type`.
+    pub(crate) fn build_schema(fields: &str) -> Value {
         let kind = |kind: &str| Value::map((!kind.is_empty()).then(|| ("type", Value::from(kind))));
         let fields: Vec<(&str, &str)> = fields.split(' ').filter_map(|field| field.split_once(':')).collect();
         let required = fields.iter().map(|(name, _)| Value::from(*name)).collect();

@@ -5,6 +5,7 @@ mod check;
 mod embeddings;
 mod error;
 mod find;
+mod offer;
 mod persist;
 mod vectors;
 
@@ -64,6 +65,12 @@ impl BlockRegistry {
     pub fn list_stored(&self, user: &str) -> Result<Vec<Value>, AppError> {
         let stored_blocks = stored::list_definitions(&self.store, user, DefinitionKind::Block)?;
         Ok(stored_blocks.iter().filter_map(|row| parse_value(&row.content).ok()).collect())
+    }
+
+    /// The blocks that a user has stored, without those of everyone.
+    pub fn list_own(&self, user: &str) -> Result<Vec<Value>, AppError> {
+        let own = self.store.list_definitions(user, DefinitionKind::Block)?;
+        Ok(own.iter().filter_map(|row| parse_value(&row.content).ok()).collect())
     }
 
     /// Whether a block called `id` is stored.

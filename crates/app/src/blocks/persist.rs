@@ -4,7 +4,9 @@ use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{Actor, ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, Origin};
+use flowloom_store::{
+    Actor, ChangeResult, DefinitionChange, DefinitionCondition, DefinitionKey, DefinitionKind, NewDefinition, Origin,
+};
 
 use super::check::validate_block;
 use super::error::BlockError;
@@ -13,8 +15,15 @@ use crate::error::AppError;
 
 impl BlockRegistry {
     /// Stores blocks for a user, replacing those with the same ids. Returns one outcome per block. Full-text search
-    /// finds them at once, search by embedding a little later.
-    pub async fn put_blocks(&self, user: &str, blocks: &[Value], by: &Actor) -> Result<Vec<ChangeResult>, AppError> {
+    /// finds them at once, search by embedding a little later. Fails with `PreconditionFailed` if a block does not meet the
+    /// condition.
+    pub async fn put_blocks(
+        &self,
+        user: &str,
+        blocks: &[Value],
+        condition: DefinitionCondition,
+        by: &Actor,
+    ) -> Result<Vec<ChangeResult>, AppError> {
         let wrong = |block: &Value| {
             let problems = validate_block(block);
             (!problems.is_empty()).then(|| (id_of(block).to_owned(), problems))
@@ -32,17 +41,23 @@ impl BlockRegistry {
             DefinitionChange::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() })
         };
         let changes = blocks.iter().map(change).collect();
-        let changed = self.store.change_definitions(changes, by, SystemClock.now_ms()).await?;
+        let changed = self.store.change_definitions_if(changes, condition, by, SystemClock.now_ms()).await?;
         self.notify_changed();
         Ok(changed)
     }
 
     /// Deletes a block of a user. Fails with `StillUsed` while a pipeline uses it, `NotMine` if it is built in,
-    /// `NotThere` if there is none.
-    pub async fn remove_block(&self, user: &str, id: &str, by: &Actor) -> Result<(), AppError> {
+    /// `NotThere` if there is none, `PreconditionFailed` if it does not meet the condition.
+    pub async fn remove_block(
+        &self,
+        user: &str,
+        id: &str,
+        condition: DefinitionCondition,
+        by: &Actor,
+    ) -> Result<(), AppError> {
         let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Block, id: id.to_owned() };
-        let changed =
-            self.store.change_definitions(vec![DefinitionChange::Delete(key)], by, SystemClock.now_ms()).await?;
+        let changes = vec![DefinitionChange::Delete(key)];
+        let changed = self.store.change_definitions_if(changes, condition, by, SystemClock.now_ms()).await?;
         if changed != [ChangeResult::Missing] {
             return Ok(());
         }

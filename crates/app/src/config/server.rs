@@ -26,6 +26,8 @@ pub struct ServerSettings {
     rate_per_second: Option<f64>,
     /// Origins whose pages may send requests, exactly as browsers send them: `https://app.example`.
     pub cors: Vec<String>,
+    /// The address under which clients reach the server through a proxy: `https://example.com/flows`.
+    pub public_url: Option<String>,
     /// Log format.
     pub log: LogStyle,
     /// Maximum number of concurrent connections.
@@ -40,6 +42,7 @@ impl Default for ServerSettings {
         ServerSettings {
             rate_per_second: None,
             cors: Vec::new(),
+            public_url: None,
             log: LogStyle::Text,
             connections: 4096,
             head_timeout_ms: 10_000,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
+use flowloom_core::trace::TraceContext;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
@@ -34,12 +35,14 @@ pub struct StartOptions {
     pub idempotency_key: Option<String>,
     /// Whether the caller follows the run from its first event.
     pub needs_events: bool,
+    /// The trace of the call.
+    pub trace: Option<TraceContext>,
 }
 
 impl StartOptions {
     /// A call on behalf of a user, without an idempotency key, that does not follow the run.
     pub fn for_user(user: &str) -> StartOptions {
-        StartOptions { user: user.to_owned(), idempotency_key: None, needs_events: false }
+        StartOptions { user: user.to_owned(), idempotency_key: None, needs_events: false, trace: None }
     }
 }
 
@@ -127,13 +130,27 @@ impl RunService {
         if let Some(text) = &new.budget {
             parse_budget(text, &mut limits)?;
         }
+        let (id, trace) = self.continue_trace(call.trace.clone(), new.id);
         let start = StartRun {
             workflow_id: Some(definition.id.clone()),
             agent: new.agent,
             thread: new.thread,
-            id: new.id,
+            id,
+            trace,
             ..StartRun::new(&prepared, new.inputs, &call.user, limits)
         };
         Ok(self.live.start_run(start.start(&self.app.store)?, call.needs_events || new.needs_events).await)
+    }
+
+    /// The trace of a new run and its id: the trace of the call, or, if runs are exported, one that begins with the run.
+    fn continue_trace(&self, given: Option<TraceContext>, id: Option<RunId>) -> (Option<RunId>, Option<TraceContext>) {
+        match (given, self.live.exports_traces()) {
+            (Some(given), is_exported) => (id, Some(TraceContext { is_exported, ..given })),
+            (None, true) => {
+                let id = id.unwrap_or_else(|| RunId(uuid::Uuid::now_v7()));
+                (Some(id), Some(TraceContext::of_run(id)))
+            }
+            (None, false) => (id, None),
+        }
     }
 }

@@ -7,6 +7,7 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
+use flowloom_core::trace::TraceContext;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
@@ -68,6 +69,8 @@ pub struct StartRun<'a> {
     pub parent: Option<ParentStep>,
     /// The id that was reserved for it, for example by an idempotency key; a new one if none was.
     pub id: Option<RunId>,
+    /// The distributed trace that it belongs to.
+    pub trace: Option<TraceContext>,
 }
 
 /// A run that was started and is to be driven.
@@ -92,6 +95,7 @@ impl<'a> StartRun<'a> {
             depth: 0,
             parent: None,
             id: None,
+            trace: None,
         }
     }
 
@@ -116,6 +120,7 @@ impl<'a> StartRun<'a> {
             workflow: self.workflow_id,
             thread_key: self.thread,
             id: self.id,
+            trace: self.trace,
         })?;
         Ok(StartedRun { run, plan: plan.clone() })
     }

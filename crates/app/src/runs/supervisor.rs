@@ -100,6 +100,11 @@ impl RunSupervisor {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the runs are exported as traces when they end.
+    pub fn exports_traces(&self) -> bool {
+        self.telemetry.is_some()
+    }
+
     /// The number of live runs.
     pub fn count(&self) -> usize {
         self.lock_runs().by_id.len()

@@ -129,6 +129,7 @@ impl DryRunner {
             parent: None,
             workflow: None,
             thread_key: None,
+            trace: None,
             id: None,
         };
         let journal = Arc::new(CopiedJournal::new(&self.user, given));

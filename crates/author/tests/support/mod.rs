@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use flowloom_author::offer::describe_block;
 use flowloom_author::{
     Candidate, DryRun, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, RequiredBlock, TrialOutcome,
 };
@@ -77,6 +78,11 @@ impl PlannerEnv for Scripted {
             let text = answer.unwrap_or_else(|| Err(StepFailure::new(Code::ScriptExhausted, "no further answer")))?;
             Ok(ModelAnswer { text, elapsed: 0.5 })
         })
+    }
+
+    fn offer_blocks<'a>(&'a self, _intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
+        let offered = self.registry.iter().map(|candidate| describe_block(&candidate.block)).collect();
+        Box::pin(async move { Ok(offered) })
     }
 
     fn find_blocks<'a>(&'a self, _wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {

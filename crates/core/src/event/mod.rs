@@ -17,6 +17,7 @@ use crate::limits::Limits;
 use crate::path::Path;
 use crate::plan::{EffectClass, Format};
 use crate::status::Status;
+use crate::trace::TraceContext;
 use crate::value::Value;
 
 /// Name of the progress of a step about references that had no value: `{messages: [text]}`.
@@ -219,6 +220,9 @@ pub struct RunCreated {
     /// Under which configuration the run was started. Old versions did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<RunProject>,
+    /// The distributed trace that the run belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
 }
 
 /// The configuration under which a run was started. Other processes drive the run only under the same one.

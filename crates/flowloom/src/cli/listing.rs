@@ -162,6 +162,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
         ],
     ),
     ("doctor", ["flowloom doctor", "flowloom doctor --read-data"]),
+    ("man", ["flowloom man ~/.local/share/man/man1", "flowloom man target/man"]),
     ("explain", ["flowloom explain FL0105", "flowloom explain prompt"]),
     (
         "completions",

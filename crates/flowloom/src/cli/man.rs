@@ -22,7 +22,7 @@ pub(crate) fn write_man_pages(folder: &Path) -> io::Result<usize> {
 
 /// The pages of the program and of all commands.
 fn list_pages() -> Vec<Page> {
-    let mut root = build_command();
+    let mut root = build_command().disable_help_subcommand(true);
     root.build();
     let mut pages = Vec::new();
     collect_pages(&root, "", &mut pages);
@@ -31,8 +31,7 @@ fn list_pages() -> Vec<Page> {
 
 fn collect_pages(command: &Command, path: &str, pages: &mut Vec<Page>) {
     pages.push(Page { path: path.to_owned(), command: command.clone() });
-    for subcommand in command.get_subcommands().filter(|command| command.get_name() != "help" && !command.is_hide_set())
-    {
+    for subcommand in command.get_subcommands() {
         collect_pages(subcommand, format!("{path} {}", subcommand.get_name()).trim_start(), pages);
     }
 }

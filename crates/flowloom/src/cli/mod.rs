@@ -133,7 +133,7 @@ impl Global {
 pub(crate) enum Command {
     /// Run a definition
     Run(RunArgs),
-    /// Check and run a definition again whenever one of its files is saved
+    /// Run a definition again whenever one of its files is saved
     Dev(RunArgs),
     /// Create a project that runs at once
     Init(InitArgs),
@@ -153,7 +153,7 @@ pub(crate) enum Command {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show a run: its steps as a waterfall, and what each sent and received
+    /// Show a run: each step, and what it sent and received
     Show(ShowArgs),
     /// Resume an interrupted or waiting run
     Resume {
@@ -181,7 +181,7 @@ pub(crate) enum Command {
         #[arg(long, default_value_t = 20)]
         limit: u32,
     },
-    /// Replay a run without performing effects, and check for divergence
+    /// Replay a run without effects, and check for divergence
     Replay {
         /// Run id, unique start or end of an id, or `last`
         run: String,
@@ -296,12 +296,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "ID", default_value = "local")]
         user: String,
     },
-    /// Explain an error code, or print the prompt of Markdown workflows
+    /// Explain an error code, or print the prompt of Markdown
     Explain {
         /// Error code such as FL0105, or `prompt`
         code: String,
     },
-    /// Show the configuration, where it comes from, and what is missing
+    /// Show the configuration, its origin, and what is missing
     Doctor {
         /// Also read the whole database, and report every damaged run
         #[arg(long)]

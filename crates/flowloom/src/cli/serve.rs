@@ -16,6 +16,9 @@ pub(crate) struct ServeArgs {
     /// Additional host name to accept in the Host header
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Vec<String>,
+    /// Address under which clients reach the server through a proxy that removes the path: https://example.com/flows
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
     /// Log format [default: text]
     #[arg(long, value_enum, value_name = "STYLE")]
     pub(crate) log: Option<LogArg>,

@@ -9,7 +9,7 @@ use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
-use flowloom_store::Actor;
+use flowloom_store::{Actor, DefinitionCondition};
 use serde_json::json;
 
 use crate::cli::{BlocksCommand, Global};
@@ -24,11 +24,11 @@ pub(crate) async fn manage_blocks(global: &Global, user: &str, command: BlocksCo
             Ok(0)
         }
         BlocksCommand::Find { words, limit } => find_blocks(global, &app, user, &words, limit as usize).await,
-        BlocksCommand::Export { folder, ids } => export_blocks(&app, user, &folder, &ids),
-        BlocksCommand::Import { paths } => import_blocks(&app, user, &paths).await,
+        BlocksCommand::Export { folder, ids } => export_blocks(global, &app, user, &folder, &ids),
+        BlocksCommand::Import { paths } => import_blocks(global, &app, user, &paths).await,
         BlocksCommand::Remove { id } => {
-            app.blocks.remove_block(user, &id, &Actor::command_line()).await?;
-            println!("removed {id}");
+            app.blocks.remove_block(user, &id, DefinitionCondition::default(), &Actor::command_line()).await?;
+            super::print_result(global, json!({"removed": id}), &format!("removed {id}"));
             Ok(0)
         }
     }
@@ -52,23 +52,25 @@ fn find_block(app: &App, user: &str, id: &str) -> Result<Value, AppError> {
 }
 
 /// Writes blocks as files, in the layout that a pipeline in the parent folder finds.
-fn export_blocks(app: &App, user: &str, folder: &Path, ids: &[String]) -> CommandResult {
+fn export_blocks(global: &Global, app: &App, user: &str, folder: &Path, ids: &[String]) -> CommandResult {
     let blocks = match ids {
         [] => app.blocks.list_stored(user)?,
         ids => ids.iter().map(|id| find_block(app, user, id)).collect::<Result<_, _>>()?,
     };
     let failed = |error| CommandError::new(Code::FileFailed, format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(failed)?;
+    let mut files = Vec::new();
     for block in &blocks {
         let file = folder.join(format!("{}.json", id_of(block)));
         std::fs::write(&file, format!("{}\n", summary::to_indented_json(block))).map_err(failed)?;
-        println!("{}", file.display());
+        files.push(file.display().to_string());
     }
+    super::print_result(global, json!({"files": files}), &files.join("\n"));
     Ok(0)
 }
 
 /// Stores the blocks of files or folders.
-async fn import_blocks(app: &App, user: &str, paths: &[PathBuf]) -> CommandResult {
+async fn import_blocks(global: &Global, app: &App, user: &str, paths: &[PathBuf]) -> CommandResult {
     let mut blocks = Vec::new();
     for path in paths {
         for file in list_files(path)? {
@@ -78,10 +80,11 @@ async fn import_blocks(app: &App, user: &str, paths: &[PathBuf]) -> CommandResul
             blocks.extend(read.as_list().map_or_else(|| vec![read.clone()], <[Value]>::to_vec));
         }
     }
-    let changed = app.blocks.put_blocks(user, &blocks, &Actor::command_line()).await?;
-    for (block, changed) in blocks.iter().zip(changed) {
-        println!("{} {}", changed.name(), id_of(block));
-    }
+    let changed = app.blocks.put_blocks(user, &blocks, DefinitionCondition::default(), &Actor::command_line()).await?;
+    let results: Vec<_> = blocks.iter().zip(&changed).map(|(block, changed)| (id_of(block), changed.name())).collect();
+    let lines: Vec<String> = results.iter().map(|(id, changed)| format!("{changed} {id}")).collect();
+    let values: Vec<_> = results.iter().map(|(id, changed)| json!({"id": id, "changed": changed})).collect();
+    super::print_result(global, json!(values), &lines.join("\n"));
     Ok(0)
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn print_schema(name: &str) -> CommandResult {
     }
 }
 
-pub(crate) fn import_hub_item(file: &Path, out: Option<&Path>) -> CommandResult {
+pub(crate) fn import_hub_item(global: &Global, file: &Path, out: Option<&Path>) -> CommandResult {
     let text = std::fs::read_to_string(file)
         .map_err(|error| CommandError::usage(format!("{} cannot be read: {error}", file.display())))?;
     let Some(definition) = flow::unwrap_item(&text) else {
@@ -78,8 +78,11 @@ pub(crate) fn import_hub_item(file: &Path, out: Option<&Path>) -> CommandResult 
     let written = summary::to_indented_json(&definition);
     match out {
         None => println!("{written}"),
-        Some(out) => std::fs::write(out, written)
-            .map_err(|error| CommandError::usage(format!("{} cannot be written: {error}", out.display())))?,
+        Some(out) => {
+            let failed = |error| CommandError::usage(format!("{} cannot be written: {error}", out.display()));
+            std::fs::write(out, written).map_err(failed)?;
+            super::print_result(global, serde_json::json!({"file": out.display().to_string()}), "");
+        }
     }
     Ok(0)
 }

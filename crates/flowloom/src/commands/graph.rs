@@ -2,6 +2,8 @@
 
 use flowloom_app::definitions::source::{self, Loader};
 
+use serde_json::json;
+
 use crate::cli::{Global, GraphArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::diagnostics;
@@ -13,10 +15,16 @@ pub(crate) fn draw_definition(global: &Global, arguments: &GraphArgs) -> Command
     let source = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) }.compile(&arguments.file);
     let Some(plan) = &source.compiled.plan else {
         diagnostics::print_diagnostics(&source);
+        if global.json {
+            super::print_json(&json!({"problems": source.problems()}));
+        }
         return Ok(2);
     };
     let drawing = draw_plan(plan, arguments.format)
         .map_err(|why| CommandError::usage(format!("{} cannot be drawn: {why}", arguments.file.display())))?;
-    print!("{drawing}");
+    match global.json {
+        true => super::print_json(&json!({"drawing": drawing})),
+        false => print!("{drawing}"),
+    }
     Ok(0)
 }

@@ -39,7 +39,7 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
         KeysCommand::Revoke { key } => {
             let id = app.store.find_key(&key)?.id;
             app.store.revoke_key(&id, &by, now).await?;
-            println!("revoked {id}");
+            super::print_result(global, json!({"revoked": id}), &format!("revoked {id}"));
         }
     }
     Ok(0)

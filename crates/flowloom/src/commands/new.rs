@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_app::authoring::{AuthoringEvents, AuthoringJob, AuthoringOptions, BuiltInWorkflow, parse_as, to_value};
+use flowloom_app::authoring::{AuthoringJob, AuthoringOptions, BuiltInWorkflow, OutputTarget, parse_as, to_value};
 use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::compile_bundle;
 use flowloom_app::definitions::source;
@@ -10,25 +10,24 @@ use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::runs::inputs::parse_budget;
 use flowloom_app::runs::watch::Watcher;
-use flowloom_app::wiring;
 use flowloom_author::clarify::{Clarification, ConversationMessage, ConversationRole};
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::{Format, Plan};
-use flowloom_core::status::Status;
+use flowloom_core::plan::Plan;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
 use flowloom_runtime::RunOutcome;
 use flowloom_runtime::effects::Model as _;
 
-use super::print_json;
+use super::authored::{AuthoredRun, finish_authoring};
 use super::run::{choose_models, run_workflow};
 use crate::cli::{Global, NewArgs, SMALL_MODEL};
-use crate::commands::pipeline_folder::{self, OutputFolder};
-use crate::failure::{CommandError, CommandResult, print_error};
+use crate::commands::pipeline_folder::OutputFolder;
+use crate::failure::{CommandError, CommandResult};
 use crate::inputs;
 use crate::terminal::ask;
 use crate::terminal::stages::StageDisplay;
+use flowloom_app::wiring;
 
 pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> CommandResult {
     let config = load_config(global, &arguments.model, arguments.budget.as_deref())?;
@@ -36,7 +35,8 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
     if let Some(format) = into.filter(|format| !flowloom_author::EXPORT_FORMATS.contains(format)) {
         return Err(CommandError::usage(format!("--into expects flow, steps or markdown, not {}", format.name())));
     }
-    let folder = arguments.out.as_deref().map(OutputFolder::prepare).transpose()?;
+    arguments.out.as_deref().map(OutputFolder::prepare).transpose()?;
+    let target = choose_target(&arguments)?;
     let mut answers = PromptAnswers::from_arguments(&arguments)?;
     let goal = match arguments.goal.clone() {
         Some(goal) => goal,
@@ -51,35 +51,26 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
     let _ = app.blocks.embed_missing().await;
     let author = AuthoringSession {
         app: &app,
-        options: AuthoringOptions::from_config(&app.config),
+        options: AuthoringOptions {
+            keeps_partial: true,
+            output: Some(target.clone()),
+            ..AuthoringOptions::from_config(&app.config)
+        },
         arguments: &arguments,
         is_quiet: global.json,
     };
     author.warn_of_small_model();
     let intent = if arguments.yes { goal } else { author.clarify_goal(goal, &mut answers).await? };
     let (outcome, plan) = author.run_planner(&intent).await?;
-    if outcome.state.status != Status::Succeeded {
-        return Ok(print_refusal(global, &outcome));
-    }
-    let made = render_result(&plan, &outcome.state, &outcome.env).output;
-    let folder = folder.unwrap_or_else(|| OutputFolder::choose_free(&made));
-    let mut written = folder.write(&made)?;
-    let lacks = match into {
-        Some(format) => folder.write_as(format, &made, &author.resolve_model()?, &mut written)?,
-        None => Vec::new(),
-    };
-    match global.json {
-        true => print_json(&build_summary(&made, &outcome, &folder, &written)),
-        false => pipeline_folder::print_summary(&made, &folder, &written),
-    }
-    if !lacks.is_empty() {
-        let problems = lacks.join("\n  ");
-        let format = into.as_ref().map_or("", Format::name);
-        return Err(CommandError::usage(format!(
-            "the pipeline was written, but {format} cannot express it:\n  {problems}"
-        )));
-    }
-    Ok(0)
+    finish_authoring(global, &app, &AuthoredRun { outcome: &outcome, plan: &plan, target: &target, is_resumed: false })
+}
+
+/// Where the pipeline is written, as paths that do not depend on the working directory.
+fn choose_target(arguments: &NewArgs) -> Result<OutputTarget, CommandError> {
+    let unreadable = |error| CommandError::usage(format!("the working directory cannot be read: {error}"));
+    let base = std::env::current_dir().map_err(unreadable)?;
+    let folder = arguments.out.as_ref().map(|folder| base.join(folder));
+    Ok(OutputTarget { folder, base, into: arguments.into.clone() })
 }
 
 /// The configuration, with the models and the budget of the command line taking precedence.
@@ -96,36 +87,6 @@ pub(super) fn load_config(global: &Global, models: &[String], budget: Option<&st
     Ok(config)
 }
 
-/// Prints why there is no pipeline. The stages have printed their own failures already.
-fn print_refusal(global: &Global, outcome: &RunOutcome) -> u8 {
-    if let Some(error) = outcome.find_error() {
-        print_error(error.code, "", &error.message);
-    }
-    eprintln!("  nothing was written; for the completed stages: flowloom show {}", outcome.id);
-    if let Some(error) = &outcome.state.error {
-        eprintln!("  for details: flowloom explain {}", error.code);
-    }
-    if global.json {
-        let error = outcome.state.error.as_ref().map_or(Value::Null, |error| error.message.as_str().into());
-        print_json(&Value::map([("run_id", outcome.id.to_string().into()), ("error", error)]));
-    }
-    outcome.state.status.table_row().exit_code
-}
-
-fn build_summary(made: &Value, outcome: &RunOutcome, folder: &OutputFolder, written: &[String]) -> Value {
-    let mut events = AuthoringEvents::default();
-    outcome.records.iter().for_each(|record| drop(events.convert(record)));
-    let field = |name: &str| made.get(name).cloned().unwrap_or_default();
-    Value::map([
-        ("run_id", outcome.id.to_string().into()),
-        ("folder", folder.path().display().to_string().into()),
-        ("files", Value::list(written.iter().map(|file| file.as_str().into()).collect())),
-        ("pipeline_json", field("pipeline_json")),
-        ("tried", field("tried")),
-        ("usage", events.usage()),
-    ])
-}
-
 /// The context in which the built-in workflows run.
 struct AuthoringSession<'a> {
     app: &'a App,
@@ -137,17 +98,13 @@ struct AuthoringSession<'a> {
 impl AuthoringSession<'_> {
     /// Says at once that the small model in the program cannot write pipelines, which would fail after a minute.
     fn warn_of_small_model(&self) {
-        if self.resolve_model().is_ok_and(|model| model == SMALL_MODEL) {
+        let model = wiring::build_default_models(&self.app.config).resolve(None);
+        if model.is_ok_and(|model| model == SMALL_MODEL) {
             eprintln!(
                 "warning: {SMALL_MODEL} is too small to write pipelines; choose a larger model: --model openai:gpt-4o-mini, \
                  --model ollama:MODEL (docs/author.md)"
             );
         }
-    }
-
-    /// The default model, for formats whose prompts must name one.
-    fn resolve_model(&self) -> Result<String, CommandError> {
-        Ok(wiring::build_default_models(&self.app.config).resolve(None)?)
     }
 
     /// Clarifies the goal: asks questions until the goal is clear.
@@ -171,8 +128,8 @@ impl AuthoringSession<'_> {
         message: &str,
         history: &[ConversationMessage],
     ) -> Result<Clarification, CommandError> {
-        let entries =
-            [("message", message.into()), ("history", to_value(&history)?), ("how", to_value(&self.options)?)];
+        let how = AuthoringOptions::from_config(&self.app.config);
+        let entries = [("message", message.into()), ("history", to_value(&history)?), ("how", to_value(&how)?)];
         let (user, input) = (&self.arguments.user, Value::map(entries));
         let (outcome, plan) =
             run_built_in(self.app, BuiltInWorkflow::Clarifier, input, user, Box::new(SilentWatcher)).await?;

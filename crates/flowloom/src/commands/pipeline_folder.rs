@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use flowloom_app::authoring::OutputTarget;
 use flowloom_app::runs::summary;
 use flowloom_author::ExportedDefinition;
-use flowloom_author::create::free_id;
+use flowloom_author::create::{free_id, numbered_ids};
 use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::Value;
@@ -40,16 +41,31 @@ impl OutputFolder {
         Ok(folder)
     }
 
-    /// A folder in the working directory, named after the pipeline, that does not exist yet.
-    pub(crate) fn choose_free(made: &Value) -> OutputFolder {
-        let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
-        let id = get_text(pipeline, "id");
-        let name = id.strip_prefix("pipeline_").filter(|name| !name.is_empty()).unwrap_or(id);
-        OutputFolder(free_id(name, |name| Path::new(name).exists()).into())
+    /// A folder in `base`, named after the pipeline, that does not exist yet.
+    pub(crate) fn choose_free(base: &Path, made: &Value) -> OutputFolder {
+        OutputFolder(base.join(free_id(pipeline_name(made), |name| base.join(name).exists())))
+    }
+
+    /// The folder into which the pipeline was written before, or else a new one.
+    pub(crate) fn find_or_choose(target: &OutputTarget, made: &Value) -> Result<OutputFolder, CommandError> {
+        let text = summary::to_indented_json(&made.get("pipeline_json").cloned().unwrap_or_default()) + "\n";
+        let has_it = |path: &Path| std::fs::read_to_string(path.join(PIPELINE_FILE)).is_ok_and(|found| found == text);
+        if let Some(folder) = &target.folder {
+            return if has_it(folder) { Ok(OutputFolder(folder.clone())) } else { OutputFolder::prepare(folder) };
+        }
+        let names = numbered_ids(pipeline_name(made)).map(|name| target.base.join(name));
+        let written = names.take_while(|path| path.exists()).find(|path| has_it(path));
+        Ok(written.map_or_else(|| OutputFolder::choose_free(&target.base, made), OutputFolder))
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// The path, relative to the working directory if it is below it.
+    pub(crate) fn shown_path(&self) -> PathBuf {
+        let current = std::env::current_dir().unwrap_or_default();
+        self.0.strip_prefix(&current).unwrap_or(&self.0).to_owned()
     }
 
     /// Writes the pipeline and those of its blocks that are not built in. Returns the file names.
@@ -99,6 +115,13 @@ impl OutputFolder {
     }
 }
 
+/// The name of the pipeline as the name of a folder.
+fn pipeline_name(made: &Value) -> &str {
+    let id =
+        made.get("pipeline_json").and_then(|pipeline| pipeline.get("id")).and_then(Value::as_str).unwrap_or_default();
+    id.strip_prefix("pipeline_").filter(|name| !name.is_empty()).unwrap_or(id)
+}
+
 fn write_failure(path: &Path, error: &std::io::Error) -> CommandError {
     CommandError::usage(format!("{} cannot be written: {error}", path.display()))
 }
@@ -110,8 +133,8 @@ pub(crate) fn print_summary(made: &Value, folder: &OutputFolder, written: &[Stri
     iter_nodes(pipeline).for_each(|node| println!("  {}", render_node(node)));
     println!("\nDry run, without side effects:");
     made.get("tried").into_iter().flat_map(iter_nodes).for_each(|node| println!("  {}", render_dry_run_result(node)));
-    println!("\nWritten to {}: {}", folder.path().display(), written.join(", "));
-    println!("Run it: flowloom run {}", folder.path().display());
+    println!("\nWritten to {}: {}", folder.shown_path().display(), written.join(", "));
+    println!("Run it: flowloom run {}", folder.shown_path().display());
 }
 
 fn iter_nodes(of: &Value) -> impl Iterator<Item = &Value> {

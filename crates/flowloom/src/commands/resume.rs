@@ -1,5 +1,6 @@
 //! `flowloom resume`, `retry`, `cancel`, `answer` and `resolve`: commands to a run.
 
+use flowloom_app::authoring::BuiltInWorkflow;
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::finished::read_outcome;
@@ -8,12 +9,14 @@ use flowloom_app::runs::open_steps::{select_question, select_uncertain};
 use flowloom_app::runs::retry::build_retry;
 use flowloom_core::code::Code;
 use flowloom_core::event::Resolution;
+use flowloom_core::plan::Plan;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::{Run, RunOutcome};
 
-use super::run::{drive_and_report, drive_with_screen, print_outcome};
+use super::authored::{AuthoredRun, find_target, finish_authoring};
+use super::run::{drive_with_screen, print_outcome};
 use super::send::{Delivery, send_command};
 use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs, RetryArgs};
 use crate::failure::{CommandError, CommandResult};
@@ -29,7 +32,7 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
     if opened.state().status.is_final() {
         let past = read_outcome(app, &opened).await?;
         eprintln!("the run has already ended: {}", past.state.status.name());
-        return Ok(print_outcome(global, output, &opened.plan, &past));
+        return report_resumed(global, app, output, &opened.plan, &past);
     }
     let child = opened.id;
     let opened = app.open_driving_run(opened).await?;
@@ -37,7 +40,20 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
         eprintln!("{child} is a child run of {}, which continues", opened.id);
     }
     let run = app.resume_loaded(&opened).await?;
-    drive_and_report(global, app, output, run, &opened.plan).await
+    let outcome = drive_with_screen(global, app, output, run).await?;
+    report_resumed(global, app, output, &opened.plan, &outcome)
+}
+
+/// Reports a run as `run` does. For a run of `new`, writes the files of its pipeline.
+fn report_resumed(global: &Global, app: &App, output: &OutputArgs, plan: &Plan, outcome: &RunOutcome) -> CommandResult {
+    if let Some(target) = find_target(plan, outcome).filter(|_| outcome.state.status.is_final()) {
+        return finish_authoring(global, app, &AuthoredRun { outcome, plan, target: &target, is_resumed: true });
+    }
+    let code = print_outcome(global, output, plan, outcome);
+    if plan.id.as_deref() == Some(BuiltInWorkflow::Clarifier.id()) {
+        eprintln!("to create the pipeline: flowloom new --yes with the refined description");
+    }
+    Ok(code)
 }
 
 pub(crate) async fn retry_run(global: &Global, arguments: RetryArgs) -> CommandResult {
@@ -119,7 +135,7 @@ async fn send_and_report(
     }
     let drive = async |run| drive_with_screen(global, app, output, run).await;
     match send_command(app, &opened, command, drive).await? {
-        Delivery::Driven(driven) => Ok(print_outcome(global, output, &driven.plan, &driven.outcome)),
+        Delivery::Driven(driven) => report_resumed(global, app, output, &driven.plan, &driven.outcome),
         Delivery::Applied => {
             eprintln!("applied by the worker of the run");
             Ok(0)

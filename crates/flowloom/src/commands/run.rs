@@ -111,18 +111,6 @@ pub(super) fn report_refused(global: &Global, source: &LoadedDefinition) -> u8 {
     2
 }
 
-/// Drives a run until it ends or waits, displays it, and prints the result. Returns the exit code.
-pub(super) async fn drive_and_report(
-    global: &Global,
-    app: &App,
-    output: &OutputArgs,
-    run: Run,
-    plan: &Plan,
-) -> CommandResult {
-    let outcome = drive_with_screen(global, app, output, run).await?;
-    Ok(print_outcome(global, output, plan, &outcome))
-}
-
 /// Drives a run and shows its progress.
 pub(super) async fn drive_with_screen(
     global: &Global,

@@ -22,6 +22,7 @@ pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs) -> Comma
         bind: arguments.bind,
         hosts: arguments.host,
         max_runs: arguments.max_runs,
+        public_url: arguments.public_url,
     };
     let style = arguments.log.map_or(config.server.log, LogStyle::from);
     let app = App::open(config)?;

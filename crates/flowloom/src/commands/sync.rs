@@ -22,6 +22,10 @@ pub(crate) async fn sync_folder(global: &Global, arguments: SyncArgs) -> Command
     if !refused.is_empty() {
         refused.iter().for_each(diagnostics::print_diagnostics);
         eprintln!("Nothing was changed: {} of {} have errors", refused.len(), refused.len() + items.len());
+        if global.json {
+            let problems: Vec<_> = refused.iter().flat_map(|source| source.problems()).collect();
+            super::print_json(&json!({"problems": problems}));
+        }
         return Ok(2);
     }
     let synced = match &arguments.server {

@@ -64,10 +64,17 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
         ScheduleCommand::List => print_schedules(global, app.store.list_schedules(None)?),
         ScheduleCommand::Remove { id, user } => {
             app.store.delete_schedule(&user, &id).await?;
-            eprintln!("removed {id}");
+            print_removal(global, &id);
         }
     }
     Ok(0)
+}
+
+fn print_removal(global: &Global, id: &str) {
+    match global.json {
+        true => super::print_json(&json!({"removed": id})),
+        false => eprintln!("removed {id}"),
+    }
 }
 
 fn print_schedules(global: &Global, rows: Vec<ScheduleRow>) {
@@ -102,7 +109,7 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
         }
         HooksCommand::Remove { id, user } => {
             app.store.delete_hook(&user, &id).await?;
-            eprintln!("removed {id}");
+            print_removal(global, &id);
         }
     }
     Ok(0)

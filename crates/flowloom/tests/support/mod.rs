@@ -6,6 +6,7 @@ pub(crate) mod clients;
 pub(crate) mod embedder;
 pub(crate) mod http;
 pub(crate) mod model;
+pub(crate) mod openai;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -41,7 +41,7 @@ pub(crate) struct EngineSlot {
 
 impl Default for EngineSlot {
     fn default() -> EngineSlot {
-        EngineSlot { turns: FairSemaphore::new(1, 1), model: Mutex::default() }
+        EngineSlot { turns: FairSemaphore::new("local_model", 1, 1), model: Mutex::default() }
     }
 }
 

@@ -29,6 +29,7 @@ fn context_with(shown: Arc<DeltaRecorder>) -> EffectContext {
         agent: None,
         definition: Arc::default(),
         depth: 0,
+        trace: None,
         allowance: None,
         deltas: shown,
     }

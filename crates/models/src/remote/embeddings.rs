@@ -57,7 +57,7 @@ impl RemoteModels {
         body: &str,
         count: usize,
     ) -> Result<Vec<Vec<f32>>, ProviderError> {
-        let reply = self.post_json(target, "embeddings", key, body.to_owned()).await?;
+        let reply = self.post_json(target, "embeddings", key, None, body.to_owned()).await?;
         let body = with_idle_timeout(self.idle, read_body(reply, MAX_BODY_BYTES)).await?;
         let answer = serde_json::from_slice(&body.require_complete()?).map_err(ProviderError::AnswerNotJson)?;
         order_vectors(answer, count)

@@ -56,6 +56,8 @@ pub(crate) struct ProviderCall<'a> {
     pub(crate) request: &'a GenerateRequest,
     /// Idempotency key.
     pub(crate) key: &'a str,
+    /// The trace that the call belongs to, as the header `traceparent`.
+    pub(crate) traceparent: Option<String>,
     /// Maximum answer in tokens, for protocols that require one.
     pub(crate) max_tokens: u32,
     /// Whether to use the provider's own support for JSON schemas.
@@ -109,8 +111,8 @@ impl RemoteModels {
         key: &str,
         max_tokens: u32,
     ) -> Result<ProviderAnswer, ModelError> {
-        let call =
-            ProviderCall { target, request, key, max_tokens, native_schema: request.schema.is_some(), idle: self.idle };
+        let (traceparent, native_schema) = (context.traceparent(), request.schema.is_some());
+        let call = ProviderCall { target, request, key, traceparent, max_tokens, native_schema, idle: self.idle };
         // The time in which the call waits for a descriptor does not count.
         let _permit = descriptors::acquire_for_call().await;
         self.with_timeout(target, self.call_with_retries(call, context)).await
@@ -183,7 +185,8 @@ impl RemoteModels {
         show: &mut (dyn FnMut(&str) + Send),
     ) -> Result<ProviderAnswer, ProviderError> {
         let body = openai::request_body(&call.target.model, call.request, call.native_schema).to_string();
-        let mut reply = self.post_json(call.target, "chat/completions", call.key, body).await?;
+        let traceparent = call.traceparent.as_deref();
+        let mut reply = self.post_json(call.target, "chat/completions", call.key, traceparent, body).await?;
         if reply.get_header("content-type").starts_with("application/json") {
             let body = with_idle_timeout(call.idle, read_body(reply, MAX_BODY_BYTES)).await?;
             return parse_whole_answer(&body.require_complete()?, show);
@@ -213,11 +216,15 @@ impl RemoteModels {
         target: &Target,
         path: &str,
         key: &str,
+        traceparent: Option<&str>,
         body: String,
     ) -> Result<HttpReply, ProviderError> {
-        let mut headers = HeaderMap::with_capacity(3);
+        let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(HeaderName::from_static("idempotency-key"), http::secret_header(key)?);
+        if let Some(traceparent) = traceparent.and_then(|text| HeaderValue::from_str(text).ok()) {
+            headers.insert(HeaderName::from_static("traceparent"), traceparent);
+        }
         if let Some(key) = &target.key {
             headers.insert(AUTHORIZATION, http::secret_header(&format!("Bearer {key}"))?);
         }

@@ -66,7 +66,7 @@ fn chat_options(call: &ProviderCall<'_>) -> ChatOptions {
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
         .with_capture_tool_calls(true)
-        .with_extra_headers(("Idempotency-Key".to_owned(), call.key.to_owned()))
+        .with_extra_headers(extra_headers(call))
         .with_max_tokens(asked.max_tokens.unwrap_or(call.max_tokens));
     options.temperature = asked.temperature;
     options.top_p = asked.top_p;
@@ -77,6 +77,12 @@ fn chat_options(call: &ProviderCall<'_>) -> ChatOptions {
         options.response_format = Some(ChatResponseFormat::JsonSpec(JsonSpec::new("answer", to_json(schema))));
     }
     options
+}
+
+fn extra_headers(call: &ProviderCall<'_>) -> Vec<(String, String)> {
+    let key = ("Idempotency-Key".to_owned(), call.key.to_owned());
+    let traceparent = call.traceparent.clone().map(|traceparent| ("traceparent".to_owned(), traceparent));
+    std::iter::once(key).chain(traceparent).collect()
 }
 
 fn chat_request(request: &GenerateRequest) -> ChatRequest {

@@ -78,8 +78,13 @@ impl<'a> ChildEffectRunner<'a> {
             Ok(output) => Ok(output.unwrap_or_default()),
             Err(Interrupt::Failed(error, _)) => Err(error),
             Err(halt) => {
+                let reason = match &halt {
+                    // The step reports why the run ends, for example that its budget is used up.
+                    Interrupt::Limit(_, error, _) => error.clone(),
+                    _ => StepFailure::new(Code::StepRefused, "the run is ending"),
+                };
                 *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(halt));
-                Err(StepFailure::new(Code::StepRefused, "the run is ending"))
+                Err(reason)
             }
         }
     }

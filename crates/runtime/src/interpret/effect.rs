@@ -113,7 +113,7 @@ impl Interpreter {
             None => {
                 self.log.wait_until_durable().await.map_err(|error| EffectFailure::Halt(error.into()))?;
                 crate::failpoint::hit("effect_dispatch_before");
-                self.perform_with_timeout(place, attempt, &effect).await?
+                self.perform_measured(place, attempt, &effect).await?
             }
         };
         self.check_output_size(effect.request, &outcome)?;
@@ -223,7 +223,7 @@ impl Interpreter {
         (self.log.pause_activities(enclosing), lent)
     }
 
-    async fn perform_with_timeout(
+    pub(super) async fn perform_with_timeout(
         &self,
         place: &StepContext,
         attempt: u32,
@@ -375,6 +375,7 @@ impl Interpreter {
             agent: self.agent.clone(),
             definition: self.definition.clone(),
             depth: place.depth,
+            trace: self.trace.clone(),
             allowance: None,
             deltas: redact_deltas(self.redactor.as_ref(), self.log.publisher.delta_sink()),
         }

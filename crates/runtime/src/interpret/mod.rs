@@ -10,6 +10,7 @@ mod child_effects;
 mod composite;
 mod effect;
 mod leaf;
+mod measure;
 mod outcome;
 mod requests;
 mod scoped;
@@ -33,6 +34,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::bind;
 use flowloom_core::plan::{Composite, Env, MissingReferences, OnError, Plan, Step, StepKind};
 use flowloom_core::status::Status;
+use flowloom_core::trace::TraceContext;
 use flowloom_core::value::Value;
 
 use crate::divergence::Divergence;
@@ -81,6 +83,7 @@ pub(crate) struct Interpreter {
     pub(crate) definition: Arc<DefinitionIdentity>,
     pub(crate) redactor: Option<Arc<dyn Redactor>>,
     pub(crate) depth: u32,
+    pub(crate) trace: Option<Arc<TraceContext>>,
     pub(crate) memory: Arc<dyn crate::journal::Journal>,
     /// The size of the user's memory; `None` before the first write.
     pub(crate) memory_usage: Mutex<Option<MemoryUsage>>,
@@ -133,6 +136,7 @@ impl Interpreter {
             definition: Arc::default(),
             redactor: None,
             depth: created.depth,
+            trace: created.trace.clone().map(Arc::new),
             ledger,
             steps: AtomicU64::new(started),
             in_flight: semaphore::Semaphore::default(),

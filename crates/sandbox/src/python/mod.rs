@@ -81,9 +81,9 @@ pub(crate) struct BlockRunner {
 impl BlockRunner {
     pub(crate) fn new(config: Arc<SandboxConfig>) -> BlockRunner {
         let blocks = config.python.blocks.max(1);
-        let turns = FairSemaphore::new(blocks, user_share(blocks));
+        let turns = FairSemaphore::new("python_blocks", blocks, user_share(blocks));
         let processes = blocks * PROCESSES_PER_TURN;
-        let processes = FairSemaphore::new(processes, user_share(processes));
+        let processes = FairSemaphore::new("python_processes", processes, user_share(processes));
         BlockRunner { processes, turns, interpreters: InterpreterPool::new(config.clone()), config }
     }
 

@@ -60,7 +60,7 @@ struct ScriptWorker {
 impl WorkerPool {
     pub(crate) fn new(config: Arc<SandboxConfig>) -> WorkerPool {
         let workers = config.script.workers.max(1);
-        WorkerPool { config, turns: FairSemaphore::new(workers, workers), idle: Mutex::default() }
+        WorkerPool { config, turns: FairSemaphore::new("expressions", workers, workers), idle: Mutex::default() }
     }
 
     /// Describes how expressions are evaluated on this machine, or what is missing.

@@ -56,6 +56,7 @@ pub fn context_of(user: &str) -> EffectContext {
         agent: None,
         definition: Arc::default(),
         depth: 0,
+        trace: None,
         allowance: None,
         deltas: Arc::new(NoDeltas),
     }

@@ -26,7 +26,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::runs::{ensure_id, list_definitions, run_and_wait};
-use crate::body::JsonBody;
+use crate::body::{JsonBody, JsonObject};
 use crate::caller::Caller;
 use crate::definitions::change::writable_key;
 use crate::definitions::put;
@@ -108,7 +108,7 @@ pub(crate) async fn run_workflow(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(wanted, text): JsonBody<RunWorkflowRequest>,
+    JsonObject(wanted, text): JsonObject<RunWorkflowRequest>,
 ) -> ApiResult<Response> {
     let call = StartContext::admitted(&server, &caller, None, &headers)?;
     let missing = |_| Problem::new(Code::NotThere, steps::not_found_message(&wanted.workflow_id));

@@ -26,7 +26,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::runs::{find_definition, list_definitions, run_and_wait};
-use crate::body::JsonBody;
+use crate::body::{JsonBody, JsonObject};
 use crate::caller::Caller;
 use crate::definitions::change::{delete_definition, reject_folder_file, writable_key};
 use crate::definitions::put;
@@ -94,7 +94,7 @@ pub(crate) struct SaveFlowRequest {
 pub(crate) async fn save_flow(
     State(server): State<Server>,
     caller: Caller,
-    JsonBody(save, _): JsonBody<SaveFlowRequest>,
+    JsonObject(save, _): JsonObject<SaveFlowRequest>,
 ) -> FlowResult {
     let (Some(name), Some(config)) = (save.name.filter(|name| !name.is_empty()), save.config.as_map()) else {
         caller.require_scope(Scope::Write)?;
@@ -202,7 +202,7 @@ pub(crate) async fn toggle_flow(
     State(server): State<Server>,
     caller: Caller,
     PathParam(uuid): PathParam<String>,
-    JsonBody(toggle, _): JsonBody<ToggleRequest>,
+    JsonObject(toggle, _): JsonObject<ToggleRequest>,
 ) -> FlowResult {
     caller.require_scope(Scope::Write)?;
     let (_, content) = find_definition(&server.catalog, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;

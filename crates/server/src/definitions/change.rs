@@ -9,7 +9,7 @@ use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, Store};
+use flowloom_store::{ChangeResult, DefinitionChange, DefinitionCondition, DefinitionKey, DefinitionKind, Store};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -47,19 +47,38 @@ pub(crate) fn writable_user(caller: &Caller, user: Option<String>, id: &str) -> 
     caller.resolve_user(user)
 }
 
-/// Applies one change.
-pub(crate) async fn apply_change(store: &Store, change: DefinitionChange, caller: &Caller) -> ApiResult<ChangeResult> {
-    let changed = store.change_definitions(vec![change], &caller.to_actor(), SystemClock.now_ms()).await?;
+/// The definition that a request changes, and the content that it must have.
+pub(crate) struct ChangeTarget {
+    pub(crate) key: DefinitionKey,
+    pub(crate) condition: DefinitionCondition,
+}
+
+impl From<DefinitionKey> for ChangeTarget {
+    fn from(key: DefinitionKey) -> ChangeTarget {
+        ChangeTarget { key, condition: DefinitionCondition::default() }
+    }
+}
+
+/// Applies one change under a condition.
+pub(crate) async fn apply_change(
+    store: &Store,
+    change: DefinitionChange,
+    condition: DefinitionCondition,
+    caller: &Caller,
+) -> ApiResult<ChangeResult> {
+    let (changes, now) = (vec![change], SystemClock.now_ms());
+    let changed = store.change_definitions_if(changes, condition, &caller.to_actor(), now).await?;
     Ok(changed.first().copied().unwrap_or(ChangeResult::Missing))
 }
 
 /// Deletes a definition. Fails with `NotThere` if there is none.
-pub(crate) async fn delete_definition(app: &App, key: DefinitionKey, caller: &Caller) -> ApiResult<()> {
+pub(crate) async fn delete_definition(app: &App, target: impl Into<ChangeTarget>, caller: &Caller) -> ApiResult<()> {
+    let ChangeTarget { key, condition } = target.into();
     let (what, id) = (key.kind.name(), key.id.clone());
     if key.kind == DefinitionKind::Block {
-        return Ok(app.blocks.remove_block(&key.user, &key.id, &caller.to_actor()).await?);
+        return Ok(app.blocks.remove_block(&key.user, &key.id, condition, &caller.to_actor()).await?);
     }
-    match apply_change(&app.store, DefinitionChange::Delete(key), caller).await? {
+    match apply_change(&app.store, DefinitionChange::Delete(key), condition, caller).await? {
         ChangeResult::Missing => Err(Problem::not_found(what, &id)),
         _ => Ok(()),
     }

@@ -28,7 +28,7 @@ pub(crate) struct CheckResult {
     /// Whether it has an error and therefore cannot be run.
     is_refused: bool,
     /// The diagnostics, as reported by `flowloom check --json`: at most 200, and then one that counts the others.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<crate::openapi_types::DiagnosticSchema>)]
     problems: Vec<serde_json::Value>,
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod change;
 pub(crate) mod check;
+pub(crate) mod etag;
 pub(crate) mod parts;
 pub(crate) mod put;
 pub(crate) mod sync;

@@ -17,7 +17,7 @@ use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_store::{
     ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, Store,
-    VersionRow,
+    VersionRow, content_tag,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -26,7 +26,7 @@ use utoipa_axum::routes;
 
 use super::put::VersionQuery;
 use crate::caller::Caller;
-use crate::definitions::change::apply_change;
+use crate::definitions::change::{ChangeTarget, apply_change};
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
@@ -65,6 +65,11 @@ impl SharedDefinition {
 }
 
 impl SharedDefinition {
+    /// The tag of its content.
+    fn content_tag(&self) -> Option<String> {
+        Some(content_tag(&self.hash, self.version))
+    }
+
     /// A built-in definition; its version and time are 0.
     fn from_built_in(block: &Value) -> SharedDefinition {
         SharedDefinition {
@@ -173,9 +178,10 @@ pub(crate) async fn find_row(
 pub(crate) async fn store_definition(
     app: &App,
     caller: &Caller,
-    key: DefinitionKey,
+    target: impl Into<ChangeTarget>,
     part: &Value,
 ) -> ApiResult<ChangeResult> {
+    let ChangeTarget { key, condition } = target.into();
     let names: &[&str] = match key.kind {
         DefinitionKind::Agent => &["id", "agentId", "agent_id"],
         DefinitionKind::Tool => &["id", "toolId", "tool_id"],
@@ -196,13 +202,14 @@ pub(crate) async fn store_definition(
     }
     let part = Value::from(part);
     if key.kind == DefinitionKind::Block {
-        let changed = app.blocks.put_blocks(&key.user, &[part], &caller.to_actor()).await?;
+        let changed = app.blocks.put_blocks(&key.user, &[part], condition, &caller.to_actor()).await?;
         return Ok(changed.first().copied().unwrap_or(ChangeResult::Missing));
     }
     let content = render::to_json(&part);
     apply_change(
         &app.store,
         DefinitionChange::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() }),
+        condition,
         caller,
     )
     .await
@@ -217,7 +224,10 @@ macro_rules! part_routes {
     ($module:ident, $kind:expr, $list:literal, $one:literal, $tag:literal) => {
         #[doc = concat!("`", $list, "`.")]
         pub(crate) mod $module {
+            use crate::definitions::change::ChangeTarget;
             use crate::definitions::change::OwnerQuery;
+            use crate::definitions::etag::IfContent;
+            use crate::definitions::etag::Tagged;
             use crate::definitions::change::writable_key;
             use crate::definitions::change::delete_definition;
             use crate::definitions::put::VersionList;
@@ -254,15 +264,17 @@ macro_rules! part_routes {
             }
 
             /// Returns one definition.
-            #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), VersionQuery),
-                                responses((status = 200, body = SharedDefinition), (status = 404, body = ProblemDocument)))]
+            #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), VersionQuery, ("If-None-Match" = Option<String>, Header, description = "The `ETag` of the content that the client has")),
+                                responses((status = 200, body = SharedDefinition), (status = 304, description = "The client has this content"), (status = 404, body = ProblemDocument)))]
             pub(crate) async fn get_part(
                 State(store): State<Arc<Store>>,
                 caller: Caller,
                 PathParam(id): PathParam<String>,
                 QueryParams(which): QueryParams<VersionQuery>,
-            ) -> ApiResult<Json<SharedDefinition>> {
-                find_one(&store, which, &caller, $kind, id).await.map(Json)
+                IfContent(condition): IfContent,
+            ) -> ApiResult<Tagged<SharedDefinition>> {
+                let found = find_one(&store, which, &caller, $kind, id).await?;
+                Ok(Tagged::read(&condition, found.content_tag(), found))
             }
 
             /// Lists every version, newest first, also of a deleted definition.
@@ -280,33 +292,39 @@ macro_rules! part_routes {
             }
 
             /// Creates or replaces the definition with this id.
-            #[utoipa::path(put, path = $one, operation_id = concat!("put_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery),
+            #[utoipa::path(put, path = $one, operation_id = concat!("put_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery, ("If-Match" = Option<String>, Header, description = "Change it only if its `ETag` is one of these"), ("If-None-Match" = Option<String>, Header, description = "`*`: only if it does not exist")),
                                 request_body(content = Object, content_type = "application/json"),
                                 responses((status = 200, description = "Updated or unchanged", body = SharedDefinition),
-                                    (status = 201, description = "Created", body = SharedDefinition), (status = 400, body = ProblemDocument)))]
+                                    (status = 201, description = "Created", body = SharedDefinition), (status = 400, body = ProblemDocument),
+                                    (status = 412, description = "It does not meet the condition", body = ProblemDocument)))]
             pub(crate) async fn put_part(
                 State(app): State<Arc<App>>,
                 caller: Caller,
                 PathParam(id): PathParam<String>,
                 QueryParams(whose): QueryParams<OwnerQuery>,
+                IfContent(condition): IfContent,
                 JsonBody(part, _): JsonBody<Value>,
-            ) -> ApiResult<(StatusCode, Json<SharedDefinition>)> {
+            ) -> ApiResult<Tagged<SharedDefinition>> {
                 let key = writable_key(&caller, whose.user, $kind, &id)?;
                 let user = key.user.clone();
-                let changed = store_definition(&app, &caller, key, &part).await?;
-                Ok((change_status(changed), Json(SharedDefinition::from_row(find_row(&app.store, user, $kind, &id).await?))))
+                let changed = store_definition(&app, &caller, ChangeTarget { key, condition }, &part).await?;
+                let stored = SharedDefinition::from_row(find_row(&app.store, user, $kind, &id).await?);
+                Ok(Tagged::changed(change_status(changed), stored.content_tag(), stored))
             }
 
             /// Deletes a definition. Fails while a workflow uses it.
-            #[utoipa::path(delete, path = $one, operation_id = concat!("delete_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery),
-                                responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
+            #[utoipa::path(delete, path = $one, operation_id = concat!("delete_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), OwnerQuery, ("If-Match" = Option<String>, Header, description = "Delete it only if its `ETag` is one of these")),
+                                responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument),
+                                    (status = 412, description = "It does not meet the condition", body = ProblemDocument)))]
             pub(crate) async fn delete_part(
                 State(app): State<Arc<App>>,
                 caller: Caller,
                 PathParam(id): PathParam<String>,
                 QueryParams(whose): QueryParams<OwnerQuery>,
+                IfContent(condition): IfContent,
             ) -> ApiResult<StatusCode> {
-                delete_definition(&app, writable_key(&caller, whose.user, $kind, &id)?, &caller).await?;
+                let key = writable_key(&caller, whose.user, $kind, &id)?;
+                delete_definition(&app, ChangeTarget { key, condition }, &caller).await?;
                 Ok(StatusCode::NO_CONTENT)
             }
         }

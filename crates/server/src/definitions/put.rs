@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, DefinitionContent};
+use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_store::{
@@ -22,7 +23,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::upload;
 use crate::caller::Caller;
-use crate::definitions::change::{OwnerQuery, apply_change, delete_definition, reject_folder_file, writable_key};
+use crate::definitions::change::{
+    ChangeTarget, OwnerQuery, apply_change, delete_definition, reject_folder_file, writable_key,
+};
+use crate::definitions::etag::{IfContent, Tagged};
 use crate::definitions::workflows::{WorkflowInfo, to_workflow_info};
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
@@ -52,32 +56,36 @@ pub(crate) struct PutResult {
 
 /// Creates or replaces the workflow with this id. The body is the definition as JSON or Markdown (`text/markdown`), an
 /// object `{"entry", "files"}`, or a form with files.
-#[utoipa::path(put, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "put_workflow", params(("id" = String, Path), PutQuery),
+#[utoipa::path(put, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "put_workflow", params(("id" = String, Path), PutQuery, ("If-Match" = Option<String>, Header, description = "Change it only if its `ETag` is one of these"), ("If-None-Match" = Option<String>, Header, description = "`*`: only if it does not exist")),
     request_body(content((Object = "application/json"), (String = "text/markdown"), (Object = "multipart/form-data"))),
     responses((status = 200, description = "Updated or unchanged", body = PutResult), (status = 201, description = "It is new", body = PutResult),
-        (status = 409, description = "The id belongs to a file of the served folder", body = ProblemDocument), (status = 422, description = "It has errors", body = ProblemDocument)))]
+        (status = 409, description = "The id belongs to a file of the served folder", body = ProblemDocument), (status = 412, description = "It does not meet the condition", body = ProblemDocument), (status = 422, description = "It has errors", body = ProblemDocument)))]
 pub(crate) async fn put_workflow(
     State(server): State<Server>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(how): QueryParams<PutQuery>,
+    IfContent(condition): IfContent,
     request: Request,
-) -> ApiResult<(StatusCode, Json<PutResult>)> {
+) -> ApiResult<Tagged<PutResult>> {
     let key = writable_key(&caller, how.user, DefinitionKind::Workflow, &id)?;
     let content = upload::read_definition(request, &server, &id).await?;
-    let (changed, workflow) = store_workflow(&server, &caller, key, content, how.draft).await?;
+    let target = ChangeTarget { key, condition };
+    let (changed, workflow) = store_workflow(&server, &caller, target, content, how.draft).await?;
     let status = if changed == ChangeResult::Created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(PutResult { changed: changed.name(), workflow })))
+    let tag = workflow.content_tag();
+    Ok(Tagged::changed(status, tag, PutResult { changed: changed.name(), workflow }))
 }
 
 /// Stores a workflow. One with errors is stored only as a draft.
 pub(crate) async fn store_workflow(
     server: &Server,
     caller: &Caller,
-    key: DefinitionKey,
+    target: impl Into<ChangeTarget>,
     content: DefinitionContent,
     is_draft: bool,
 ) -> ApiResult<(ChangeResult, WorkflowInfo)> {
+    let ChangeTarget { key, condition } = target.into();
     reject_folder_file(&server.catalog, &key.id).await?;
     let (shared, whose) = (server.clone(), key.clone());
     let new = crate::blocking::compile_blocking(move |stop| {
@@ -85,7 +93,7 @@ pub(crate) async fn store_workflow(
         compile_checked(&shared, &loader, whose, &content, is_draft)
     });
     let new = new.await??;
-    let changed = apply_change(&server.app.store, DefinitionChange::Put(new), caller).await?;
+    let changed = apply_change(&server.app.store, DefinitionChange::Put(new), condition, caller).await?;
     let shared = server.clone();
     let found = crate::blocking::run_blocking(move || shared.catalog.find_definition(&key.user, &key.id)).await??;
     let found = found.ok_or_else(|| Problem::new(Code::StoreFailed, "the stored workflow is missing"))?;
@@ -114,18 +122,20 @@ fn compile_checked(
 }
 
 /// Deletes a workflow. Its versions remain, and its runs continue.
-#[utoipa::path(delete, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "delete_workflow", params(("id" = String, Path), OwnerQuery),
+#[utoipa::path(delete, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "delete_workflow", params(("id" = String, Path), OwnerQuery, ("If-Match" = Option<String>, Header, description = "Delete it only if its `ETag` is one of these")),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument),
-        (status = 409, description = "The id belongs to a file of the served folder, or the workflow is in use", body = ProblemDocument)))]
+        (status = 409, description = "The id belongs to a file of the served folder, or the workflow is in use", body = ProblemDocument),
+        (status = 412, description = "It does not meet the condition", body = ProblemDocument)))]
 pub(crate) async fn delete_workflow(
     State(server): State<Server>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<OwnerQuery>,
+    IfContent(condition): IfContent,
 ) -> ApiResult<StatusCode> {
     let key = writable_key(&caller, whose.user, DefinitionKind::Workflow, &id)?;
     reject_folder_file(&server.catalog, &id).await?;
-    delete_definition(&server.app, key, &caller).await?;
+    delete_definition(&server.app, ChangeTarget { key, condition }, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -152,20 +162,27 @@ pub(crate) struct WorkflowSource {
 }
 
 /// Returns the source of a workflow, in the form that `PUT` accepts.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}/source", tag = "workflows", operation_id = "get_workflow_source", security(("key" = ["read"])), params(("id" = String, Path), VersionQuery),
-    responses((status = 200, body = WorkflowSource), (status = 404, body = ProblemDocument)))]
+#[utoipa::path(get, path = "/api/v1/workflows/{id}/source", tag = "workflows", operation_id = "get_workflow_source", security(("key" = ["read"])), params(("id" = String, Path), VersionQuery, ("If-None-Match" = Option<String>, Header, description = "The `ETag` of the content that the client has")),
+    responses((status = 200, body = WorkflowSource), (status = 304, description = "The client has this content"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_source(
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(which): QueryParams<VersionQuery>,
-) -> ApiResult<Json<WorkflowSource>> {
+    IfContent(condition): IfContent,
+) -> ApiResult<Tagged<WorkflowSource>> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(which.user)?;
-    let found = crate::blocking::run_blocking(move || catalog.read_source(&user, &id, which.version)).await??;
-    let DefinitionContent { entry, files, .. } =
-        found.ok_or_else(|| Problem::not_found("workflow", "of this id and version"))?;
-    Ok(Json(WorkflowSource { entry, files }))
+    let found = crate::blocking::run_blocking(move || {
+        let tag = match which.version {
+            None => catalog.find_definition(&user, &id)?.and_then(|found| Some(found.stored_row()?.content_tag())),
+            Some(_) => None,
+        };
+        Ok::<_, AppError>(catalog.read_source(&user, &id, which.version)?.map(|content| (tag, content)))
+    });
+    let (tag, DefinitionContent { entry, files, .. }) =
+        found.await??.ok_or_else(|| Problem::not_found("workflow", "of this id and version"))?;
+    Ok(Tagged::read(&condition, tag, WorkflowSource { entry, files }))
 }
 
 /// A version of a definition.

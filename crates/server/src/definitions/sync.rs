@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::blocking::compile_blocking;
-use crate::body::JsonBody;
+use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::definitions::change::reject_folder_file;
 use crate::params::QueryParams;
@@ -43,7 +43,7 @@ pub(crate) struct SyncQuery {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SyncRequest {
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<crate::openapi_types::SyncItemSchema>)]
     items: Vec<SyncItem>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn sync_workflows(
     State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     QueryParams(how): QueryParams<SyncQuery>,
-    JsonBody(folder, _): JsonBody<SyncRequest>,
+    JsonObject(folder, _): JsonObject<SyncRequest>,
 ) -> ApiResult<Json<SyncResult>> {
     caller.require_scope(Scope::Write)?;
     let user = caller.resolve_user(how.user)?;

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use flowloom_app::definitions::catalog::{Catalog, CatalogEntry};
 use flowloom_app::keys::Scope;
 use flowloom_core::plan::{InputKind, Inputs};
+use flowloom_store::content_tag;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::blocking::run_blocking;
 use crate::caller::Caller;
 use crate::definitions::change::OwnerQuery;
+use crate::definitions::etag::Tagged;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 
@@ -38,8 +41,15 @@ pub(crate) struct WorkflowInfo {
     /// Declared inputs.
     inputs: Vec<InputInfo>,
     /// Diagnostics of `check`.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<crate::openapi_types::DiagnosticSchema>)]
     pub(crate) problems: Vec<serde_json::Value>,
+}
+
+impl WorkflowInfo {
+    /// The tag of a stored definition's content.
+    pub(crate) fn content_tag(&self) -> Option<String> {
+        Some(content_tag(self.hash.as_deref()?, self.version?))
+    }
 }
 
 /// A declared input.
@@ -82,12 +92,15 @@ pub(crate) async fn get_workflow(
     caller: Caller,
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<OwnerQuery>,
-) -> ApiResult<Json<WorkflowInfo>> {
+) -> ApiResult<Tagged<WorkflowInfo>> {
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
     let wanted = id.clone();
     let found = run_blocking(move || catalog.find_definition(&user, &wanted)).await??;
-    found.map(|definition| Json(to_workflow_info(&definition))).ok_or_else(|| Problem::not_found("workflow", &id))
+    let found = found.ok_or_else(|| Problem::not_found("workflow", &id))?;
+    let workflow = to_workflow_info(&found);
+    // Its problems depend on other definitions, too, so that it is sent whatever content the client has.
+    Ok(Tagged::changed(StatusCode::OK, workflow.content_tag(), workflow))
 }
 
 pub(crate) fn to_workflow_info(definition: &CatalogEntry) -> WorkflowInfo {

@@ -107,13 +107,13 @@ function draw(description) {
   document.getElementById("main").replaceChildren(
     element("h1", {}, description.info.title),
     element("p", { class: "lead" }, `${description.info.description} Version ${description.info.version}. `,
-      element("a", { href: "/openapi.json" }, "OpenAPI document")),
+      element("a", { href: "openapi.json" }, "OpenAPI document")),
     element("p", {}, prose("Errors are `application/problem+json` documents with a code, which `/errors/CODE` explains.")),
     ...operations.map((one) => section(one, schemas)), ...Object.entries(schemas).map(schema));
   if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
 }
 
-fetch("/openapi.json")
+fetch("openapi.json")
   .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(`status ${answer.status}`))))
   .then(draw)
   .catch((error) => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, any};
 use flowloom_core::code::Code;
@@ -63,7 +63,12 @@ impl McpEndpoint {
         // Read with the time-out of all request bodies.
         let text = read_text(server, Request::from_parts(parts.clone(), body)).await?;
         parts.extensions.insert(caller);
-        let answer = self.service.handle(Request::from_parts(parts, Body::from(text))).await.map(Body::new);
+        let ends_session = parts.method == Method::DELETE;
+        let mut answer = self.service.handle(Request::from_parts(parts, Body::from(text))).await.map(Body::new);
+        // The session has ended already. Clients take 202 for a failure.
+        if ends_session && answer.status() == StatusCode::ACCEPTED {
+            *answer.status_mut() = StatusCode::NO_CONTENT;
+        }
         if let Some(id) = session_id(answer.headers()) {
             self.lock_users().insert(id, user);
         }

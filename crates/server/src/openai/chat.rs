@@ -9,16 +9,17 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
-use flowloom_core::value::Map;
+use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::chunks;
+use super::format::{AnswerFormat, FormatRequest};
 use super::messages::{ChatMessage, Conversation};
 use super::names::{created_seconds, run_headers};
 use super::reply::{ClientToolCall, RunAnswer};
 use super::run::{ModelRequest, OpenAiContext};
-use crate::body::JsonBody;
+use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
@@ -42,6 +43,17 @@ pub(crate) struct ChatRequest {
     /// Number of answers; only 1 is supported.
     #[serde(default)]
     n: Option<u64>,
+    /// The form of the answer. If it is JSON, the output of the workflow must be an object that fits.
+    #[serde(default)]
+    response_format: Option<FormatRequest>,
+    /// Tools of the client. The workflow decides which it calls.
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    tools: Option<Vec<Value>>,
+    /// `auto`, `none`, or the one function that the answer must call with the output of the workflow.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    tool_choice: Option<Value>,
 }
 
 /// Options of a stream.
@@ -149,27 +161,29 @@ pub(crate) async fn complete_chat(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(new, text): JsonBody<ChatRequest>,
+    JsonObject(new, text): JsonObject<ChatRequest>,
 ) -> ApiResult<Response> {
     if new.n.is_some_and(|n| n > 1) {
         return Err(Problem::new(Code::RequestInvalid, "a workflow returns one answer; n must be 1"));
     }
+    let tools = new.tools.unwrap_or_default();
+    let format = AnswerFormat::parse(new.response_format)?.with_tool_choice(new.tool_choice.as_ref(), &tools)?;
     let with_usage = new.stream_options.and_then(|options| options.include_usage).unwrap_or(false);
     let wanted = ModelRequest {
         model: new.model,
-        conversation: Conversation(new.messages),
+        conversation: Conversation::new(new.messages)?,
         metadata: new.metadata.unwrap_or_default(),
         thread: None,
         previous: None,
     };
     let wanted = wanted.with_thread(&headers);
     let asking = OpenAiContext { server: &server, caller: &caller, headers: &headers };
-    let speaker = asking.start_answer(&wanted, &format!("chat\n{text}")).await?;
+    let speaker = asking.start_answer(&wanted, &format!("chat\n{text}")).await?.in_format(format);
     let run = speaker.run_id();
     if new.stream == Some(true) {
         return Ok((run_headers(run), chunks::stream_chunks(speaker, wanted.model, with_usage)).into_response());
     }
-    let RunAnswer { text, calls, usage } = speaker.wait_for_answer().await?;
+    let RunAnswer { text, calls, usage, .. } = speaker.wait_for_answer().await?;
     let finish_reason = if calls.is_empty() { "stop" } else { "tool_calls" };
     let content = (calls.is_empty() || !text.is_empty()).then_some(text);
     let tool_calls = calls.into_iter().map(RequestedCall::from).collect();

@@ -54,7 +54,7 @@ impl ChunkEncoder {
 
     /// Encodes the remaining text, the tool calls and the finish reason.
     fn encode_end(&self, reply: RunAnswer) -> Vec<Event> {
-        let RunAnswer { text, calls, usage } = reply;
+        let RunAnswer { text, calls, usage, .. } = reply;
         let mut events = Vec::new();
         if !text.is_empty() {
             events.push(self.text_chunk(&text));

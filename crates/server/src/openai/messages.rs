@@ -68,6 +68,17 @@ pub(crate) struct CalledFunction {
 pub(crate) struct Conversation(pub(crate) Vec<ChatMessage>);
 
 impl Conversation {
+    /// The messages of a request. Fails with `RequestInvalid` unless a user or a tool had the last word.
+    pub(crate) fn new(messages: Vec<ChatMessage>) -> ApiResult<Conversation> {
+        let last = messages.iter().rev().find(|message| !matches!(message.role.as_str(), "system" | "developer"));
+        let problem = match last.map(|message| message.role.as_str()) {
+            Some("user" | "tool") => return Ok(Conversation(messages)),
+            None => "there is no message of the user".to_owned(),
+            Some(role) => format!("the last message is of the role {role}; expected user or tool"),
+        };
+        Err(Problem::new(Code::RequestInvalid, problem))
+    }
+
     /// The tool results at the end of the conversation, as pairs of call id and text.
     pub(crate) fn tool_results(&self) -> ApiResult<Vec<(&str, String)>> {
         let results = self.0.iter().rev().take_while(|message| message.role == "tool");

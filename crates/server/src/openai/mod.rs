@@ -4,6 +4,7 @@
 mod chat;
 mod chunks;
 pub(crate) mod failure;
+mod format;
 mod inputs;
 mod messages;
 mod models;

@@ -6,10 +6,10 @@ use flowloom_app::runs::supervisor::FinishedRun;
 use flowloom_core::chat::{Role, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
-use flowloom_core::json::parse_value;
+use flowloom_core::json::{parse_value, read_lenient};
 use flowloom_core::plan::{AgentTool, Composite, Plan, StepKind, ToolEffect};
 use flowloom_core::render;
-use flowloom_core::state::{RunState, StepState};
+use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
@@ -22,6 +22,10 @@ pub(crate) struct RunAnswer {
     /// Tool calls that the client has to execute.
     pub(crate) calls: Vec<ClientToolCall>,
     pub(crate) usage: Usage,
+    /// The status of the run.
+    pub(crate) status: Status,
+    /// Objects that the answer may stand for: the output of the last model call that answered in JSON.
+    pub(crate) objects: Vec<Value>,
 }
 
 /// A tool call for the client.
@@ -52,7 +56,8 @@ pub(crate) fn build_answer(ended: &FinishedRun) -> ApiResult<RunAnswer> {
         }
         _ => return Err(failed_problem(id, state)),
     };
-    Ok(RunAnswer { text, calls, usage: state.usage })
+    let objects = last_object(state).into_iter().collect();
+    Ok(RunAnswer { text, calls, usage: state.usage, status: state.status, objects })
 }
 
 /// The problem of a run that did not succeed. Its status is one that clients do not retry, since a retry would start a
@@ -83,6 +88,15 @@ fn turn_text(ended: &FinishedRun) -> Option<String> {
     let since = thread.messages().iter().rev().take_while(|message| message.role != Role::User);
     let mut messages = since.filter(|message| message.role == Role::Assistant && !message.content.is_empty());
     Some(messages.next().map(|message| message.content.clone()).unwrap_or_default())
+}
+
+/// The object that the last finished model call answered with.
+fn last_object(state: &RunState) -> Option<Value> {
+    let is_answer = |step: &&StepState| step.kind.as_deref() == Some("generate") && step.phase == Phase::Finished;
+    match state.steps().iter().rev().find(is_answer)?.output.as_ref()? {
+        Value::String(text) => read_lenient(text).filter(|value| value.as_map().is_some()),
+        output => output.as_map().map(|_| output.clone()),
+    }
 }
 
 /// The question of a waiting run, and how to answer it.

@@ -11,6 +11,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
+use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 use flowloom_core::value::Map;
@@ -18,13 +19,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::format::{AnswerFormat, FormatRequest};
 use super::messages::{CalledFunction, ChatMessage, Conversation, MessageContent, MessageToolCall};
 use super::names::{created_seconds, run_headers};
 use super::reply::{RunAnswer, build_answer};
 use super::response_events;
 use super::run::{ModelRequest, OpenAiContext};
 use super::speaker::read_outcome;
-use crate::body::JsonBody;
+use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem};
@@ -58,6 +60,29 @@ pub(crate) struct ResponseRequest {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map>,
+    /// Whether to answer at once, while the run continues; `GET /v1/responses/{id}` then returns its state.
+    #[serde(default)]
+    background: Option<bool>,
+    /// The form of the answer.
+    #[serde(default)]
+    text: Option<TextOptions>,
+    /// Tools of the client. The workflow decides which it calls.
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<Object>>)]
+    tools: Option<Vec<flowloom_core::value::Value>>,
+    /// `auto`, `none`, or the one function that the answer must call with the output of the workflow.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    tool_choice: Option<flowloom_core::value::Value>,
+}
+
+/// Options of the text of a response.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ResponseTextOptions)]
+pub(crate) struct TextOptions {
+    /// If it is JSON, the output of the workflow must be an object that fits.
+    #[serde(default)]
+    format: Option<FormatRequest>,
 }
 
 /// The input of a response.
@@ -100,6 +125,13 @@ pub(crate) enum ConversationRef {
 }
 
 impl ResponseRequest {
+    /// The form that the answer must have.
+    fn read_format(&mut self) -> ApiResult<AnswerFormat> {
+        let format = self.text.take().and_then(|text| text.format);
+        let tools = self.tools.take().unwrap_or_default();
+        AnswerFormat::parse(format)?.with_tool_choice(self.tool_choice.as_ref(), &tools)
+    }
+
     fn into_request(self) -> ApiResult<ModelRequest> {
         let mut messages: Vec<ChatMessage> =
             self.instructions.map(|text| build_message("system", MessageContent::Text(text))).into_iter().collect();
@@ -112,7 +144,8 @@ impl ResponseRequest {
             ConversationRef::Id(id) | ConversationRef::Object { id } => id,
         });
         let metadata = self.metadata.unwrap_or_default();
-        Ok(ModelRequest { model: self.model, conversation: Conversation(messages), metadata, thread, previous })
+        let conversation = Conversation::new(messages)?;
+        Ok(ModelRequest { model: self.model, conversation, metadata, thread, previous })
     }
 }
 
@@ -159,14 +192,26 @@ pub(crate) async fn create_response(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(new, text): JsonBody<ResponseRequest>,
+    JsonObject(mut new, text): JsonObject<ResponseRequest>,
 ) -> ApiResult<Response> {
     let (is_stream, previous) = (new.stream == Some(true), new.previous_response_id.clone());
+    let is_background = new.background == Some(true);
+    let format = new.read_format()?;
+    if is_background && !format.is_text() {
+        let message = "a response in the background is a text; leave out background, or text.format and tool_choice";
+        return Err(Problem::new(Code::RequestInvalid, message));
+    }
     let wanted = new.into_request()?.with_thread(&headers);
     let asking = OpenAiContext { server: &server, caller: &caller, headers: &headers };
-    let speaker = asking.start_answer(&wanted, &format!("responses\n{text}")).await?;
+    let mut speaker = asking.start_answer(&wanted, &format!("responses\n{text}")).await?.in_format(format);
+    if is_background {
+        speaker = speaker.cancel_on_drop(None);
+    }
     let run = speaker.run_id();
-    let shape = ResponseBuilder { run, model: wanted.model, previous };
+    let shape = ResponseBuilder { run, model: wanted.model, previous, is_background };
+    if is_background && !is_stream {
+        return Ok((run_headers(run), Json(shape.build_response("in_progress", &[]))).into_response());
+    }
     if is_stream {
         return Ok((run_headers(run), response_events::stream_response(speaker, shape)).into_response());
     }
@@ -190,7 +235,7 @@ pub(crate) async fn get_response(
     let ended = read_outcome(&app, run).await?;
     let state = &ended.outcome.state;
     let model = state.created.as_ref().and_then(|created| created.workflow.clone()).unwrap_or_default();
-    let shape = ResponseBuilder { run, model, previous: None };
+    let shape = ResponseBuilder { run, model, previous: None, is_background: false };
     Ok(Json(match (build_answer(&ended), state.status) {
         (Ok(reply), _) => shape.completed_response(&reply),
         (Err(_), Status::Queued | Status::Running) => shape.build_response("in_progress", &[]),
@@ -203,6 +248,7 @@ pub(crate) struct ResponseBuilder {
     pub(crate) run: RunId,
     pub(crate) model: String,
     previous: Option<String>,
+    is_background: bool,
 }
 
 impl ResponseBuilder {
@@ -210,7 +256,7 @@ impl ResponseBuilder {
     pub(crate) fn build_response(&self, status: &str, output: &[Value]) -> Value {
         json!({
             "id": format!("{RESPONSE_ID_PREFIX}{}", self.run), "object": "response", "created_at": created_seconds(self.run), "status": status,
-            "error": null, "incomplete_details": null, "instructions": null, "metadata": {}, "model": self.model,
+            "background": self.is_background, "error": null, "incomplete_details": null, "instructions": null, "metadata": {}, "model": self.model,
             "output": output, "parallel_tool_calls": true, "previous_response_id": self.previous,
             "temperature": null, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": null,
             "usage": null,

@@ -11,8 +11,8 @@ use flowloom_runtime::publish::{Delivery, Delta, RunUpdate, Subscription};
 use futures_util::stream::{self, Stream};
 use tokio::runtime::Handle;
 
+use super::format::AnswerFormat;
 use super::reply::{RunAnswer, build_answer};
-
 use crate::problem::ApiResult;
 use crate::runs::answer::MAX_WAIT;
 use crate::state::Server;
@@ -31,6 +31,7 @@ pub(crate) struct AnswerStream {
     is_finished: bool,
     /// The user on whose behalf the run is cancelled if the client disconnects.
     cancel_as: Option<String>,
+    format: AnswerFormat,
 }
 
 /// A piece of an answer.
@@ -53,7 +54,17 @@ impl AnswerStream {
             sent_model_chars: 0,
             is_finished: false,
             cancel_as: None,
+            format: AnswerFormat::Text,
         }
+    }
+
+    /// Gives the answer in a form. Only a text is sent while it is written.
+    pub(crate) fn in_format(mut self, format: AnswerFormat) -> AnswerStream {
+        if !format.is_text() {
+            self.answer_source = None;
+        }
+        self.format = format;
+        self
     }
 
     /// Cancels the run on behalf of a user if the stream is dropped early: a user who stops an answer also wants to
@@ -123,7 +134,7 @@ impl AnswerStream {
     async fn finish(&mut self, time: Duration) -> ApiResult<RunAnswer> {
         let ended = self.wait_for_outcome(time).await;
         self.is_finished = true;
-        build_answer(&*ended?)
+        self.format.apply(self.run, build_answer(&*ended?)?)
     }
 
     async fn wait_for_outcome(&mut self, time: Duration) -> ApiResult<Arc<FinishedRun>> {

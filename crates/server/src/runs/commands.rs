@@ -26,7 +26,7 @@ use utoipa::ToSchema;
 use super::answer::{WaitQuery, open_own_run, respond_with_run};
 use super::run_schema::RunSchema;
 use super::start::idempotency_key;
-use crate::body::{JsonBody, OptionalJsonBody};
+use crate::body::{JsonObject, OptionalJsonBody};
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem};
@@ -202,7 +202,7 @@ pub(crate) struct AnswerRequest {
 pub(crate) async fn answer_run(
     call: CommandRequest,
     QueryParams(waiting): QueryParams<WaitQuery>,
-    JsonBody(reply, _): JsonBody<AnswerRequest>,
+    JsonObject(reply, _): JsonObject<AnswerRequest>,
 ) -> ApiResult<Response> {
     let build = |state: &RunState, known: Option<&CommandAction>| {
         if let Some(path) = known.and_then(CommandAction::path) {
@@ -259,7 +259,7 @@ pub(crate) enum ResolutionKind {
 pub(crate) async fn resolve_run(
     call: CommandRequest,
     QueryParams(waiting): QueryParams<WaitQuery>,
-    JsonBody(decision, _): JsonBody<ResolveRequest>,
+    JsonObject(decision, _): JsonObject<ResolveRequest>,
 ) -> ApiResult<Response> {
     let how = match (decision.how, decision.value) {
         (ResolutionKind::Resend, None) => Resolution::Resend,

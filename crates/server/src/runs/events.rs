@@ -102,13 +102,17 @@ pub(crate) fn encode_stream(
     batches.flat_map(stream::iter)
 }
 
-/// Builds the response from a stream of events, with heartbeats. A new stream also sends the reconnect delay.
+/// Builds the response from a stream of events, with heartbeats. The first event of a new stream also has the reconnect
+/// delay: some clients take a delay without an event for an empty event.
 pub(crate) fn stream_response(
     is_new: bool,
     events: impl futures_util::Stream<Item = Sse> + Send + 'static,
 ) -> axum::response::Response {
-    let retry = is_new.then(|| Sse::default().retry(RECONNECT_DELAY));
-    let events = stream::iter(retry).chain(events).map(Ok::<_, Infallible>);
+    let mut is_first = is_new;
+    let events = events.map(move |event| match std::mem::take(&mut is_first) {
+        true => Ok::<_, Infallible>(event.retry(RECONNECT_DELAY)),
+        false => Ok(event),
+    });
     Stream::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT_INTERVAL)).into_response()
 }
 

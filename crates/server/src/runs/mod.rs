@@ -5,7 +5,7 @@ mod commands;
 pub(crate) mod events;
 mod read;
 mod read_command;
-mod run_schema;
+pub(crate) mod run_schema;
 pub(crate) mod start;
 mod steps;
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::caller::Caller;
-use crate::params::{PathParam, QueryParams};
+use crate::params::{PathParam, QueryParams, check_limit};
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::{find_own_run, open_own_run, summarize_stored};
 use crate::runs::events;
@@ -53,6 +53,7 @@ pub(crate) struct RunQuery {
     cursor: Option<String>,
     /// Maximum number of runs (1 to 200; default 50).
     #[serde(default)]
+    #[param(minimum = 1, maximum = 200)]
     limit: Option<u32>,
 }
 
@@ -89,7 +90,7 @@ pub(crate) async fn list_runs(
     QueryParams(filter): QueryParams<RunQuery>,
 ) -> ApiResult<Json<RunPage>> {
     caller.require_scope(Scope::Read)?;
-    let limit = filter.limit.unwrap_or(DEFAULT_PAGE_RUNS).clamp(1, MAX_PAGE_RUNS);
+    let limit = check_limit(filter.limit, DEFAULT_PAGE_RUNS, MAX_PAGE_RUNS)?;
     let before = match &filter.cursor {
         None => None,
         Some(cursor) => Some(RunId::parse(cursor).ok_or_else(|| Problem::new(Code::RequestInvalid, "invalid cursor"))?),

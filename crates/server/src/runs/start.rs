@@ -9,20 +9,25 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_app::definitions::catalog::CatalogEntry;
+use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::{StartOptions, StartRunRequest};
 use flowloom_app::runs::supervisor::ActiveRun;
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::id::RunId;
+use flowloom_core::trace::TraceContext;
 use flowloom_core::value::{Map, Value};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::answer::{WaitQuery, accepts_events, respond_with_run};
 use super::run_schema::RunSchema;
-use crate::body::JsonBody;
+use crate::blocking::run_blocking;
+use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::params::QueryParams;
-use crate::problem::ApiResult;
+use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
 /// A run to start.
@@ -60,7 +65,7 @@ pub(crate) async fn post_run(
     caller: Caller,
     QueryParams(waiting): QueryParams<WaitQuery>,
     headers: HeaderMap,
-    JsonBody(new, text): JsonBody<RunRequest>,
+    JsonObject(new, text): JsonObject<RunRequest>,
 ) -> ApiResult<Response> {
     let call = StartContext::admitted(&server, &caller, new.user.clone(), &headers)?;
     let run = call.start_once(&text, async |id| {
@@ -91,7 +96,12 @@ impl<'a> StartContext<'a> {
         server.supervisor.check_start(&user)?;
         Ok(StartContext {
             server,
-            start: StartOptions { user, idempotency_key: idempotency_key(headers), needs_events },
+            start: StartOptions {
+                user,
+                idempotency_key: idempotency_key(headers),
+                needs_events,
+                trace: read_trace(headers),
+            },
         })
     }
 
@@ -126,15 +136,38 @@ impl<'a> StartContext<'a> {
         Ok(self.server.runs.bind_key(&self.start, run).await?)
     }
 
-    /// Finds the definition to run. Fails with `NotThere`.
+    /// Finds the definition to run. Fails with `NotThere`, and names the one that may be meant.
     pub(crate) async fn find_definition(&self, id: &str) -> ApiResult<Arc<CatalogEntry>> {
-        Ok(self.server.runs.find_definition(&self.start.user, id).await?)
+        match self.server.runs.find_definition(&self.start.user, id).await {
+            Err(error) if error.code() == Code::NotThere => {
+                let meant = self.find_similar(id).await?;
+                let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+                Err(Problem::new(Code::NotThere, format!("there is no workflow {id}{advice}")))
+            }
+            found => Ok(found?),
+        }
+    }
+
+    /// The id of the user's workflow that is most like `id`.
+    async fn find_similar(&self, id: &str) -> ApiResult<Option<String>> {
+        let (server, user, wanted) = (self.server.clone(), self.start.user.clone(), id.to_owned());
+        let found = run_blocking(move || {
+            let all = server.catalog.list_definitions(&user)?;
+            let ids = all.iter().map(|definition| definition.id.as_str());
+            Ok::<_, AppError>(find_similar_name(&wanted, ids).map(str::to_owned))
+        });
+        Ok(found.await??)
     }
 
     /// Starts a run of a definition. Fails with `StepRefused` if it has errors.
     pub(crate) async fn start_run(&self, definition: &CatalogEntry, new: StartRunRequest) -> ApiResult<ActiveRun> {
         Ok(self.server.runs.start_run(&self.start, definition, new).await?)
     }
+}
+
+/// The trace of a request.
+fn read_trace(headers: &HeaderMap) -> Option<TraceContext> {
+    TraceContext::parse(headers.get("traceparent")?.to_str().ok()?)
 }
 
 /// The idempotency key that a request names.

@@ -105,6 +105,7 @@ pub(crate) fn created_with_bundle(bundle: Hash) -> Event {
         workflow: None,
         thread_key: None,
         project: None,
+        trace: None,
     }))
 }
 

@@ -110,7 +110,7 @@ impl OutgoingRequest {
         let url = fill_url(&request.url, used, sender.head)?;
         let mut rows = RequestHeaders::new(&request.headers, used, sender.head, limits)?;
         let changes = matches!(method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
-        rows.add_defaults(changes.then_some(&sender.key));
+        rows.add_defaults(changes.then_some(&sender.key), sender.traceparent.as_deref());
         let encoding = body_encoding(rows.get_header("content-type").unwrap_or_default());
         let body = request.body.as_ref().map(|body| used.fill_text(body, encoding, sender.body)).transpose()?;
         let body_is_private = request.body.as_ref().is_some_and(Rich::has_secrets);

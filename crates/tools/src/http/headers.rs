@@ -52,12 +52,15 @@ impl RequestHeaders {
     }
 
     /// Adds the engine's own headers unless the author set them.
-    pub(super) fn add_defaults(&mut self, key: Option<&str>) {
+    pub(super) fn add_defaults(&mut self, key: Option<&str>, traceparent: Option<&str>) {
         self.add_if_absent("user-agent", USER_AGENT);
         // Other codings would be rejected in the response, so only gzip is requested.
         self.add_if_absent("accept-encoding", "gzip");
         if let Some(key) = key {
             self.add_if_absent("idempotency-key", key);
+        }
+        if let Some(traceparent) = traceparent {
+            self.add_if_absent("traceparent", traceparent);
         }
     }
 

@@ -65,6 +65,8 @@ impl Default for HttpLimits {
 pub(crate) struct RequestSender<'a> {
     /// The idempotency key of requests that change something.
     key: String,
+    /// The trace that the request belongs to, as the header `traceparent`.
+    pub(crate) traceparent: Option<String>,
     /// Who names the secrets of the URL and the headers.
     head: Requester<'a>,
     /// Who names the secrets of the body.
@@ -75,13 +77,15 @@ impl<'a> RequestSender<'a> {
     /// For a request that a definition describes.
     pub(crate) fn of_definition(context: &'a EffectContext) -> RequestSender<'a> {
         let requester = Requester::Definition(&context.definition);
-        RequestSender { key: context.idempotency_key(), head: requester, body: requester }
+        let (key, traceparent) = (context.idempotency_key(), context.traceparent());
+        RequestSender { key, traceparent, head: requester, body: requester }
     }
 
     /// For a test: with an idempotency key, and all secrets named by the configuration.
     #[cfg(test)]
     pub(crate) fn with_key(key: &str) -> RequestSender<'static> {
-        RequestSender { key: key.to_owned(), head: Requester::Configuration, body: Requester::Configuration }
+        let (head, body) = (Requester::Configuration, Requester::Configuration);
+        RequestSender { key: key.to_owned(), traceparent: None, head, body }
     }
 
     /// For a request whose URL and headers are configured, with a body from a definition.

@@ -195,6 +195,7 @@ fn test_context() -> EffectContext {
         agent: None,
         definition: Arc::default(),
         depth: 0,
+        trace: None,
         allowance: None,
         deltas: Arc::new(NoDeltas),
     }

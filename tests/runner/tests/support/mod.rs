@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use flowloom_author::dry_run::DryRunInputs;
+use flowloom_author::offer::describe_block;
 use flowloom_author::wire::build_definition;
 use flowloom_author::{
     Candidate, DryRun, DryRunner, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, PlannerSettings, RequiredBlock,
@@ -90,6 +91,11 @@ impl PlannerEnv for AuthoringWorld {
         })
     }
 
+    fn offer_blocks<'a>(&'a self, _intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
+        let offered = built_in_blocks().iter().map(describe_block).collect();
+        Box::pin(async move { Ok(offered) })
+    }
+
     fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {
         let is_called = |block: &&Value| block.get("id").and_then(Value::as_str) == Some(&wanted.suggested_id);
         let found = built_in_blocks()
@@ -129,6 +135,7 @@ fn test_context() -> EffectContext {
         agent: None,
         definition: Arc::default(),
         depth: 0,
+        trace: None,
         allowance: None,
         deltas: Arc::new(NoDeltas),
     }

@@ -70,6 +70,7 @@ impl WorkflowHost {
                 agent: child.agent.clone(),
                 depth,
                 parent: Some(ParentStep { run: context.run, path: context.path.clone() }),
+                trace: context.trace.as_ref().map(|trace| trace.of_child(context.run, &context.path)),
                 id: Some(id),
                 ..StartRun::new(&workflow, child.inputs.clone(), &context.user, limits.clone())
             };

@@ -16,6 +16,7 @@ use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_author::clarify::ConversationMessage;
 use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
@@ -24,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::wire::{EventId, encode_event, parse_last_event_id};
-use crate::body::JsonBody;
+use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::compat::runs::{CompatRun, run_and_wait};
 use crate::guard;
@@ -34,6 +35,9 @@ use crate::runs::answer::find_own_run;
 use crate::runs::events::{self, EventEncoder};
 use crate::runs::start::StartContext;
 use crate::state::Server;
+
+/// Maximum size of a goal, in bytes: each stage sends it to a model.
+const MAX_GOAL_BYTES: usize = 1 << 20;
 
 /// A message of the clarification.
 #[derive(Deserialize, Serialize, ToSchema)]
@@ -53,13 +57,14 @@ pub(crate) struct ClarifyMessage {
 #[utoipa::path(post, path = "/api/clarify", operation_id = "agentflow_clarify", tag = "AgentFlow", security(("key" = ["run"])), request_body = ClarifyMessage,
     params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
     responses((status = 200, description = "`{ready, refined_intent, question}`"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
-        (status = 409, body = ProblemDocument), (status = 422, description = "The model returned no usable answer", body = ProblemDocument)))]
+        (status = 409, body = ProblemDocument), (status = 422, description = "The model returned no usable answer", body = ProblemDocument), (status = 502, description = "The provider of the model failed", body = ProblemDocument)))]
 pub(crate) async fn clarify_goal(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(request, text): JsonBody<ClarifyMessage>,
+    JsonObject(request, text): JsonObject<ClarifyMessage>,
 ) -> ApiResult<Response> {
+    check_goal("message", &request.message)?;
     let call = StartContext::admitted(&server, &caller, request.user_id.clone(), &headers)?;
     let definition = compile_built_in(&call, BuiltInWorkflow::Clarifier).await?;
     let mut inputs = to_value(&request)?.as_map().cloned().unwrap_or_default();
@@ -67,9 +72,16 @@ pub(crate) async fn clarify_goal(
     let ended = run_and_wait(&call, &definition, start_options(&server, inputs.into()), &text).await?;
     match (&ended.state.error, ended.state.status) {
         (None, Status::Succeeded) => Ok(Json(ended.presented.output).into_response()),
-        (Some(error), _) => Err(Problem::from(error.clone())),
+        (Some(error), _) => Err(clarify_problem(error.clone())),
         (None, _) => Ok(ended.to_response(Map::new())),
     }
+}
+
+/// The problem of a failed clarification. If the provider of the model failed, the status says so.
+fn clarify_problem(error: StepFailure) -> Problem {
+    let is_provider = error.code == Code::ModelFailed;
+    let problem = Problem::from(error);
+    if is_provider { problem.with_status(StatusCode::BAD_GATEWAY) } else { problem }
 }
 
 /// A goal in plain language.
@@ -86,11 +98,20 @@ pub(crate) struct CreateAgentRequest {
 
 impl CreateAgentRequest {
     pub(crate) fn validate(&self) -> ApiResult<()> {
-        match self.intent.trim().is_empty() {
-            true => Err(Problem::new(Code::RequestInvalid, "the intent is empty")),
-            false => Ok(()),
-        }
+        check_goal("intent", &self.intent)
     }
+}
+
+/// Fails with `RequestInvalid` if a goal is empty, or longer than what the stages can ask a model about.
+fn check_goal(field: &str, goal: &str) -> ApiResult<()> {
+    if goal.trim().is_empty() {
+        return Err(Problem::new(Code::RequestInvalid, format!("the {field} is empty")));
+    }
+    if goal.len() > MAX_GOAL_BYTES {
+        let message = format!("the {field} has {} bytes; at most {MAX_GOAL_BYTES} are possible", goal.len());
+        return Err(Problem::new(Code::RequestInvalid, message));
+    }
+    Ok(())
 }
 
 /// Creates a pipeline for a goal, tests it and stores it.
@@ -102,7 +123,7 @@ pub(crate) async fn create_agent(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(request, text): JsonBody<CreateAgentRequest>,
+    JsonObject(request, text): JsonObject<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
@@ -121,7 +142,7 @@ pub(crate) async fn create_agent_stream(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(request, text): JsonBody<CreateAgentRequest>,
+    JsonObject(request, text): JsonObject<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     stream_authoring(&server, &caller, &headers, request, &text).await
 }
@@ -235,7 +256,7 @@ pub(crate) fn authoring_response(ended: &CompatRun) -> Map {
         answer = Map::from_iter([
             ("pipeline_json".into(), Value::Null),
             ("status".into(), flowloom_formats::steps::status_word(ended.state.status).into()),
-            ("log".into(), Value::list(progress.iter().map(|event| event.data.clone()).collect())),
+            ("log".into(), Value::list(progress.iter().filter_map(log_entry).collect())),
             ("missing_blocks".into(), field("missing_blocks").unwrap_or_else(|| Value::list(Vec::new()))),
             ("reason".into(), field("error").unwrap_or_default()),
             ("code".into(), field("code").unwrap_or_default()),
@@ -244,6 +265,18 @@ pub(crate) fn authoring_response(ended: &CompatRun) -> Map {
     answer.insert("usage".into(), events.usage());
     answer.insert("run_id".into(), ended.id.to_string().into());
     answer
+}
+
+/// The entry of the log for an event: one for each stage that has ended. The prompts are in the run's events.
+fn log_entry(event: &AgentFlowEvent) -> Option<Value> {
+    let fields: &[&str] = match &*event.name {
+        "stage_result" => &["status", "matched", "missing", "created", "failed"],
+        "error" => &["code", "error"],
+        _ => return None,
+    };
+    let step = ("step", event.data.get("stage").cloned().unwrap_or_default());
+    let others = fields.iter().filter_map(|field| Some((*field, event.data.get(field)?.clone())));
+    Some(Value::map(std::iter::once(step).chain(others)))
 }
 
 /// Compiles a built-in workflow for the caller.

@@ -17,12 +17,13 @@ use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::value::{Map, Value};
+use flowloom_store::StoreError;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 
 use super::author::{self, CreateAgentRequest, StageEncoder, authoring_response, run_authoring};
-use super::run_stream;
+use super::run_stream::{self, BuildResponse};
 use super::wire::{EventId, encode_event, parse_last_event_id};
-use crate::body::JsonBody;
+use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::compat::runs::{CompatRun, find_definition, read_snapshot, run_and_wait};
 use crate::guard;
@@ -43,7 +44,7 @@ pub(crate) async fn automate_goal(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(request, text): JsonBody<CreateAgentRequest>,
+    JsonObject(request, text): JsonObject<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Write)?;
     request.validate()?;
@@ -71,7 +72,7 @@ pub(crate) async fn automate_stream(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(request, text): JsonBody<CreateAgentRequest>,
+    JsonObject(request, text): JsonObject<CreateAgentRequest>,
 ) -> ApiResult<Response> {
     stream_automation(&server, &caller, &headers, request, &text).await
 }
@@ -105,7 +106,8 @@ async fn stream_automation(
         Some(last) => {
             let run = find_own_run(&server.app.store, caller, &last.run.to_string())?;
             if server.app.open_run_by_id(run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
-                return run_stream::resume_stream(server, caller, last, pipeline_response).await;
+                let authored = find_authored(server, run).await?;
+                return run_stream::resume_stream(server, caller, last, response_with(authored)).await;
             }
             (server.supervisor.find_started(run), last.seq)
         }
@@ -131,7 +133,9 @@ async fn stream_automation(
 /// Streams the run of the new pipeline, if there is one.
 async fn stream_pipeline_run(server: &Server, planner_run: RunId) -> BoxStream<'static, Sse> {
     match start_pipeline_run(server, planner_run).await {
-        Ok(Some((active, plan))) => run_stream::stream_nodes(server, active, &plan, 0, pipeline_response).boxed(),
+        Ok(Some(PipelineRun { active, plan, authored })) => {
+            run_stream::stream_nodes(server, active, &plan, 0, response_with(authored)).boxed()
+        }
         // The stages have reported the reason.
         Ok(None) => stream::empty().boxed(),
         Err(problem) => stream::once(async move { run_stream::error_event(&problem) }).boxed(),
@@ -139,7 +143,7 @@ async fn stream_pipeline_run(server: &Server, planner_run: RunId) -> BoxStream<'
 }
 
 /// Starts the run of the pipeline that an authoring run created, for the same user. Repeated calls return the same run.
-async fn start_pipeline_run(server: &Server, planner_run: RunId) -> ApiResult<Option<(ActiveRun, Arc<Plan>)>> {
+async fn start_pipeline_run(server: &Server, planner_run: RunId) -> ApiResult<Option<PipelineRun>> {
     let ended = read_snapshot(&server.app, planner_run).await?;
     let authored = authoring_response(&ended);
     let Some(id) = created_pipeline_id(&authored) else { return Ok(None) };
@@ -147,7 +151,35 @@ async fn start_pipeline_run(server: &Server, planner_run: RunId) -> ApiResult<Op
     let call = StartContext::for_user(server, &user).with_key(Some(thread_key(planner_run)));
     let (definition, _) =
         find_definition(&server.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
-    run_stream::start_run(&call, &definition, "").await.map(Some)
+    let (active, plan) = run_stream::start_run(&call, &definition, "").await?;
+    Ok(Some(PipelineRun { active, plan, authored }))
+}
+
+/// The run of a new pipeline, and the response of the authoring run that created it.
+struct PipelineRun {
+    active: ActiveRun,
+    plan: Arc<Plan>,
+    authored: Map,
+}
+
+/// The response of the authoring run whose pipeline a run runs; empty if there is none.
+async fn find_authored(server: &Server, pipeline_run: RunId) -> ApiResult<Map> {
+    let shared = server.clone();
+    let planner_run = crate::blocking::run_blocking(move || {
+        let store = &shared.app.store;
+        let Some(row) = store.get_run(pipeline_run)? else { return Ok(None) };
+        let keys = store.list_start_keys(&row.user, KEY_PREFIX, pipeline_run)?;
+        Ok::<_, StoreError>(keys.iter().find_map(|key| RunId::parse(key.strip_prefix(KEY_PREFIX)?)))
+    });
+    match planner_run.await?? {
+        Some(planner_run) => Ok(authoring_response(&read_snapshot(&server.app, planner_run).await?)),
+        None => Ok(Map::new()),
+    }
+}
+
+/// Builds the final event from the response of the authoring run and the run of the pipeline.
+fn response_with(authored: Map) -> BuildResponse {
+    Arc::new(move |ended| automation_response(&authored, ended))
 }
 
 /// The id of the created pipeline, if there is one.
@@ -155,9 +187,12 @@ fn created_pipeline_id(authored: &Map) -> Option<String> {
     authored.get("pipeline_json")?.get("id")?.as_str().map(str::to_owned)
 }
 
+/// Start of the idempotency keys of pipelines' runs; the id of the authoring run follows.
+const KEY_PREFIX: &str = "automate/";
+
 /// Derives the idempotency key of the pipeline's run from the authoring run, so that every follower gets the same run.
 fn thread_key(planner_run: RunId) -> String {
-    format!("automate/{planner_run}")
+    format!("{KEY_PREFIX}{planner_run}")
 }
 
 /// The response of the pipeline's run, with the log of the authoring run.
@@ -190,7 +225,7 @@ struct AutomationEncoder(StageEncoder);
 impl EventEncoder for AutomationEncoder {
     fn encode_event(&mut self, record: &Record) -> Vec<Sse> {
         let hear = |happened: AgentFlowEvent| match &*happened.name {
-            "complete" => AgentFlowEvent { name: "pipeline".into(), ..happened },
+            "complete" => happened.with_name("pipeline"),
             _ => happened,
         };
         let fields = self.0.convert(record).map(hear);

@@ -10,27 +10,37 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_app::blocks::BlockRegistry;
 use flowloom_app::engines::App;
+use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::value::Value;
-use flowloom_store::DefinitionKind;
+use flowloom_store::{DefinitionKey, DefinitionKind};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::body::JsonBody;
+use super::owner::{UserQuery, find_owner, list_users};
+use crate::body::{JsonBody, JsonObject};
 use crate::caller::Caller;
 use crate::definitions::change::{delete_definition, writable_key};
 use crate::definitions::parts;
-use crate::params::PathParam;
+use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 
 /// Maximum number of blocks that a search returns.
 const MAX_SEARCH_RESULTS: usize = 10;
 
-async fn find_for_caller(blocks: &Arc<BlockRegistry>, caller: &Caller, id: &str) -> ApiResult<Value> {
+async fn find_for_caller(app: &App, caller: &Caller, whose: UserQuery, id: &str) -> ApiResult<Value> {
     caller.require_scope(Scope::Read)?;
-    find_block(blocks, caller.resolve_user(None)?, id).await
+    let user = find_owner(&app.store, caller, whose.user_id, DefinitionKind::Block, id).await?;
+    find_block(&app.blocks, user, id).await
+}
+
+/// The key of a block that the caller may change.
+async fn find_writable(app: &App, caller: &Caller, named: Option<String>, id: &str) -> ApiResult<DefinitionKey> {
+    caller.require_scope(Scope::Write)?;
+    let user = find_owner(&app.store, caller, named, DefinitionKind::Block, id).await?;
+    writable_key(caller, Some(user), DefinitionKind::Block, id)
 }
 
 async fn find_block(blocks: &Arc<BlockRegistry>, user: String, id: &str) -> ApiResult<Value> {
@@ -40,36 +50,47 @@ async fn find_block(blocks: &Arc<BlockRegistry>, user: String, id: &str) -> ApiR
 }
 
 /// Lists all blocks.
-#[utoipa::path(get, path = "/api/blocks", operation_id = "agentflow_list_blocks", tag = "AgentFlow", security(("key" = ["read"])), responses((status = 200, description = "A list of blocks")))]
+#[utoipa::path(get, path = "/api/blocks", operation_id = "agentflow_list_blocks", tag = "AgentFlow", security(("key" = ["read"])), params(UserQuery), responses((status = 200, description = "A list of blocks")))]
 pub(crate) async fn list_blocks(
-    State(blocks): State<Arc<BlockRegistry>>,
+    State(app): State<Arc<App>>,
     caller: Caller,
+    QueryParams(whose): QueryParams<UserQuery>,
 ) -> ApiResult<Json<Vec<Value>>> {
     caller.require_scope(Scope::Read)?;
-    let user = caller.resolve_user(None)?;
-    Ok(Json(crate::blocking::run_blocking(move || blocks.list_blocks(&user)).await??))
+    let users = list_users(&app.store, &caller, whose.user_id, DefinitionKind::Block).await?;
+    let listed = crate::blocking::run_blocking(move || {
+        let (first, others) = users.split_first().map_or(("", &[][..]), |(first, others)| (first.as_str(), others));
+        let mut all = app.blocks.list_blocks(first)?;
+        for user in others {
+            all.extend(app.blocks.list_own(user)?);
+        }
+        Ok::<_, AppError>(all)
+    });
+    Ok(Json(listed.await??))
 }
 
 /// Returns a block.
-#[utoipa::path(get, path = "/api/blocks/{id}", operation_id = "agentflow_get_block", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/blocks/{id}", operation_id = "agentflow_get_block", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path), UserQuery),
     responses((status = 200, description = "The block"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_block(
-    State(blocks): State<Arc<BlockRegistry>>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<UserQuery>,
 ) -> ApiResult<Json<Value>> {
-    Ok(Json(find_for_caller(&blocks, &caller, &id).await?))
+    Ok(Json(find_for_caller(&app, &caller, whose, &id).await?))
 }
 
 /// Returns the source of a block: its Python code or its prompt.
-#[utoipa::path(get, path = "/api/blocks/{id}/source", operation_id = "agentflow_block_source", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/blocks/{id}/source", operation_id = "agentflow_block_source", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path), UserQuery),
     responses((status = 200, description = "`{source, type}`"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_source(
-    State(blocks): State<Arc<BlockRegistry>>,
+    State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<UserQuery>,
 ) -> ApiResult<Json<serde_json::Value>> {
-    let block = find_for_caller(&blocks, &caller, &id).await?;
+    let block = find_for_caller(&app, &caller, whose, &id).await?;
     let written = |key: &str| block.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     match (written("source_code"), written("prompt_template")) {
         (Some(source), _) => Ok(Json(json!({"source": source, "type": "python"}))),
@@ -79,32 +100,35 @@ pub(crate) async fn get_source(
 }
 
 /// Creates or replaces a block.
-#[utoipa::path(post, path = "/api/blocks", operation_id = "agentflow_put_block", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object,
+#[utoipa::path(post, path = "/api/blocks", operation_id = "agentflow_put_block", tag = "AgentFlow", security(("key" = ["write"])), params(UserQuery), request_body = Object,
     responses((status = 200, description = "`{status, block_id}`"), (status = 400, body = ProblemDocument)))]
 pub(crate) async fn put_block(
     State(app): State<Arc<App>>,
     caller: Caller,
+    QueryParams(whose): QueryParams<UserQuery>,
     JsonBody(block, _): JsonBody<Value>,
 ) -> ApiResult<Json<serde_json::Value>> {
     let Some(id) = block.get("id").and_then(Value::as_str).map(str::to_owned) else {
         caller.require_scope(Scope::Write)?;
         return Err(Problem::new(Code::RequestInvalid, "a block must have an id"));
     };
-    parts::store_definition(&app, &caller, writable_key(&caller, None, DefinitionKind::Block, &id)?, &block).await?;
+    let key = find_writable(&app, &caller, whose.user_id, &id).await?;
+    parts::store_definition(&app, &caller, key, &block).await?;
     Ok(Json(json!({"status": "created", "block_id": id})))
 }
 
 /// Updates an existing block; updating a built-in block creates a block of the user that replaces it.
-#[utoipa::path(put, path = "/api/blocks/{id}", operation_id = "agentflow_update_block", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)), request_body = Object,
+#[utoipa::path(put, path = "/api/blocks/{id}", operation_id = "agentflow_update_block", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path), UserQuery), request_body = Object,
     responses((status = 200, description = "The block"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument),
         (status = 422, description = "All problems of the block", body = ProblemDocument)))]
 pub(crate) async fn update_block(
     State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<UserQuery>,
     JsonBody(block, _): JsonBody<Value>,
 ) -> ApiResult<Json<Value>> {
-    let key = writable_key(&caller, None, DefinitionKind::Block, &id)?;
+    let key = find_writable(&app, &caller, whose.user_id, &id).await?;
     let user = key.user.clone();
     find_block(&app.blocks, user.clone(), &id).await?;
     parts::store_definition(&app, &caller, key, &block).await?;
@@ -112,14 +136,15 @@ pub(crate) async fn update_block(
 }
 
 /// Deletes a block. Fails while a pipeline uses it.
-#[utoipa::path(delete, path = "/api/blocks/{id}", operation_id = "agentflow_delete_block", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)),
+#[utoipa::path(delete, path = "/api/blocks/{id}", operation_id = "agentflow_delete_block", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path), UserQuery),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn delete_block(
     State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<UserQuery>,
 ) -> ApiResult<StatusCode> {
-    delete_definition(&app, writable_key(&caller, None, DefinitionKind::Block, &id)?, &caller).await?;
+    delete_definition(&app, find_writable(&app, &caller, whose.user_id, &id).await?, &caller).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -131,14 +156,15 @@ pub(crate) struct BlockSearchRequest {
 }
 
 /// Returns up to ten blocks that match a description, best first.
-#[utoipa::path(post, path = "/api/blocks/search", operation_id = "agentflow_search_blocks", tag = "AgentFlow", security(("key" = ["read"])), request_body = BlockSearchRequest,
+#[utoipa::path(post, path = "/api/blocks/search", operation_id = "agentflow_search_blocks", tag = "AgentFlow", security(("key" = ["read"])), params(UserQuery), request_body = BlockSearchRequest,
     responses((status = 200, description = "A list of blocks")))]
 pub(crate) async fn search_blocks(
     State(blocks): State<Arc<BlockRegistry>>,
     caller: Caller,
-    JsonBody(search, _): JsonBody<BlockSearchRequest>,
+    QueryParams(whose): QueryParams<UserQuery>,
+    JsonObject(search, _): JsonObject<BlockSearchRequest>,
 ) -> ApiResult<Json<Vec<Value>>> {
     caller.require_scope(Scope::Read)?;
-    let finding = blocks.search_blocks(&caller.resolve_user(None)?, &search.query, MAX_SEARCH_RESULTS).await?;
+    let finding = blocks.search_blocks(&caller.resolve_user(whose.user_id)?, &search.query, MAX_SEARCH_RESULTS).await?;
     Ok(Json(finding.matches.into_iter().map(|found| found.block).collect()))
 }

@@ -44,7 +44,7 @@ async fn read_all(store: &Arc<Store>, caller: &Caller, named: String) -> ApiResu
 
 /// Returns a user's memory as an object.
 #[utoipa::path(get, path = "/api/memory/{user_id}", operation_id = "agentflow_memory", tag = "AgentFlow", security(("key" = ["read"])), params(("user_id" = String, Path)),
-    responses((status = 200, description = "An object"), (status = 404, body = ProblemDocument)))]
+    responses((status = 200, description = "An object", body = Object), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_memory(
     State(store): State<Arc<Store>>,
     caller: Caller,
@@ -55,7 +55,7 @@ pub(crate) async fn get_memory(
 
 /// Returns a user's memory as an object.
 #[utoipa::path(get, path = "/api/v1/memory/{user}", operation_id = "get_memory", tag = "memory", security(("key" = ["read"])), params(("user" = String, Path)),
-    responses((status = 200, description = "An object"), (status = 404, body = ProblemDocument)))]
+    responses((status = 200, description = "An object", body = Object), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_native(
     State(store): State<Arc<Store>>,
     caller: Caller,
@@ -90,7 +90,7 @@ pub(crate) async fn replace_native(
 
 /// Same as `PUT /api/v1/memory/{user}/{key}`.
 #[utoipa::path(put, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_put_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
+    request_body = serde_json::Value, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn put_one(
     State(server): State<Server>,
     caller: Caller,
@@ -113,7 +113,7 @@ pub(crate) async fn remove_one(
 
 /// Stores a value, any JSON, under a key.
 #[utoipa::path(put, path = "/api/v1/memory/{user}/{key}", operation_id = "put_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
-    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
+    request_body = serde_json::Value, responses((status = 204, description = "Stored"), (status = 400, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn put_native(
     State(server): State<Server>,
     caller: Caller,

@@ -7,6 +7,7 @@ mod executions;
 mod memory;
 mod node_events;
 mod notifications;
+mod owner;
 mod pipelines;
 mod run_stream;
 mod wire;

@@ -16,18 +16,19 @@ use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
-use flowloom_store::{DefinitionKind, RunFilter, Store};
+use flowloom_store::{DefinitionKind, RunFilter, SHARED_USER, Store};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::executions::build_execution;
+use super::owner::{UserQuery, find_owner, list_users};
 use super::wire::format_time;
-use crate::body::JsonBody;
+use crate::body::{JsonBody, JsonObject};
 use crate::caller::Caller;
 use crate::compat::runs::{CompatRun, ensure_id, find_definition, list_definitions, run_and_wait};
 use crate::definitions::change::{delete_definition, reject_folder_file, writable_key};
 use crate::definitions::put;
-use crate::params::PathParam;
+use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::start::StartContext;
 use crate::state::Server;
@@ -39,19 +40,32 @@ pub(crate) fn unwrap_pipeline(written: &Value) -> Map {
 }
 
 /// Lists pipelines, newest first.
-#[utoipa::path(get, path = "/api/pipelines", operation_id = "agentflow_list_pipelines", tag = "AgentFlow", security(("key" = ["read"])),
-    responses((status = 200, description = "`[{id, name, user_intent, user_prompt, status, trigger_type, node_count, created_at}]`")))]
-pub(crate) async fn list_pipelines(State(server): State<Server>, caller: Caller) -> ApiResult<Json<Value>> {
+#[utoipa::path(get, path = "/api/pipelines", operation_id = "agentflow_list_pipelines", tag = "AgentFlow", security(("key" = ["read"])), params(UserQuery),
+    responses((status = 200, description = "`[{id, user_id, name, user_intent, user_prompt, status, trigger_type, node_count, created_at}]`")))]
+pub(crate) async fn list_pipelines(
+    State(server): State<Server>,
+    caller: Caller,
+    QueryParams(whose): QueryParams<UserQuery>,
+) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let mut found =
-        list_definitions(&server.catalog, caller.resolve_user(None)?, flowloom_formats::pipeline::FORMAT).await?;
+    let users = list_users(&server.app.store, &caller, whose.user_id, DefinitionKind::Workflow).await?;
+    let mut found = Vec::new();
+    for (index, user) in users.into_iter().enumerate() {
+        let mut items = list_definitions(&server.catalog, user.clone(), flowloom_formats::pipeline::FORMAT).await?;
+        // Files and what everyone may use are in the first list.
+        items.retain(|(definition, _)| index == 0 || definition.stored_row().is_some_and(|row| row.key.user == user));
+        found.extend(items);
+    }
     // Files of the folder have no creation time and come last.
     found.sort_by_key(|(definition, _)| std::cmp::Reverse(definition.stored_row().map(|row| row.created_at)));
-    let user = caller.user.clone();
     let items = crate::blocking::run_blocking(move || {
+        let user = |definition: &CatalogEntry| match definition.stored_row() {
+            Some(row) if row.key.user != SHARED_USER => Some(row.key.user.clone()),
+            _ => caller.user.clone(),
+        };
         found
             .iter()
-            .map(|(definition, content)| build_item(&server.app.store, user.clone(), definition, content))
+            .map(|(definition, content)| build_item(&server.app.store, user(definition), definition, content))
             .collect()
     });
     let items: Result<Vec<Value>, AppError> = items.await?;
@@ -76,6 +90,7 @@ fn build_item(
     let nodes = pipeline.get("nodes").and_then(Value::as_list).map_or(0, <[Value]>::len);
     Ok(Value::map([
         ("id", definition.id.as_str().into()),
+        ("user_id", definition.stored_row().map_or(Value::Null, |row| row.key.user.as_str().into())),
         ("name", field("name")),
         ("user_intent", field("user_intent")),
         ("user_prompt", field("user_prompt")),
@@ -88,37 +103,43 @@ fn build_item(
 }
 
 /// Returns a pipeline as it was stored.
-#[utoipa::path(get, path = "/api/pipelines/{id}", operation_id = "agentflow_get_pipeline", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/pipelines/{id}", operation_id = "agentflow_get_pipeline", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path), UserQuery),
     responses((status = 200, description = "The pipeline"), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_pipeline(
     State(server): State<Server>,
     caller: Caller,
     PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<UserQuery>,
 ) -> ApiResult<Json<Value>> {
     caller.require_scope(Scope::Read)?;
-    let (_, content) =
-        find_definition(&server.catalog, caller.resolve_user(None)?, flowloom_formats::pipeline::FORMAT, &id).await?;
+    let user = find_owner(&server.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
+    let (_, content) = find_definition(&server.catalog, user, flowloom_formats::pipeline::FORMAT, &id).await?;
     let mut pipeline = unwrap_pipeline(&parse_value(content.entry_text()).unwrap_or_default());
     pipeline.insert("id".into(), id.into());
     Ok(Json(pipeline.into()))
 }
 
-/// Stores a pipeline, given directly or in the field `pipeline`. A pipeline with errors is stored, too, but cannot be
+/// Stores a pipeline, given directly or in the field `pipeline`, for the user in `user_id` or else for the one who has it
+/// already. A pipeline with errors is stored, too, but cannot be
 /// run; `problems` lists the errors.
-#[utoipa::path(post, path = "/api/pipelines", operation_id = "agentflow_put_pipeline", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object,
+#[utoipa::path(post, path = "/api/pipelines", operation_id = "agentflow_put_pipeline", tag = "AgentFlow", security(("key" = ["write"])), params(UserQuery), request_body = Object,
     responses((status = 200, description = "`{id, status, problems}`"), (status = 400, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn create_pipeline(
     State(server): State<Server>,
     caller: Caller,
+    QueryParams(whose): QueryParams<UserQuery>,
     JsonBody(written, _): JsonBody<Value>,
 ) -> ApiResult<Json<serde_json::Value>> {
+    caller.require_scope(Scope::Write)?;
     let mut pipeline = unwrap_pipeline(&written);
     if pipeline.is_empty() {
-        caller.require_scope(Scope::Write)?;
         return Err(Problem::new(Code::RequestInvalid, "a pipeline must be an object with nodes and edges"));
     }
     let id = ensure_id(&mut pipeline);
-    let key = writable_key(&caller, None, DefinitionKind::Workflow, &id)?;
+    let in_body = written.get("user_id").and_then(Value::as_str).filter(|_| caller.user.is_none());
+    let named = whose.user_id.or_else(|| in_body.map(str::to_owned));
+    let user = find_owner(&server.app.store, &caller, named, DefinitionKind::Workflow, &id).await?;
+    let key = writable_key(&caller, Some(user), DefinitionKind::Workflow, &id)?;
     let (_, workflow) =
         put::store_workflow(&server, &caller, key, build_content(&id, &written, pipeline), true).await?;
     Ok(Json(serde_json::json!({"id": id, "status": "created", "problems": workflow.problems})))
@@ -137,14 +158,17 @@ fn build_content(id: &str, written: &Value, pipeline: Map) -> DefinitionContent 
 }
 
 /// Deletes a pipeline.
-#[utoipa::path(delete, path = "/api/pipelines/{id}", operation_id = "agentflow_delete_pipeline", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)),
+#[utoipa::path(delete, path = "/api/pipelines/{id}", operation_id = "agentflow_delete_pipeline", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path), UserQuery),
     responses((status = 204, description = "Deleted"), (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument)))]
 pub(crate) async fn delete_pipeline(
     State(server): State<Server>,
     caller: Caller,
     PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<UserQuery>,
 ) -> ApiResult<StatusCode> {
-    let key = writable_key(&caller, None, DefinitionKind::Workflow, &id)?;
+    caller.require_scope(Scope::Write)?;
+    let user = find_owner(&server.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
+    let key = writable_key(&caller, Some(user), DefinitionKind::Workflow, &id)?;
     reject_folder_file(&server.catalog, &id).await?;
     find_definition(&server.catalog, key.user.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
     delete_definition(&server.app, key, &caller).await?;
@@ -153,16 +177,19 @@ pub(crate) async fn delete_pipeline(
 
 /// Runs a stored pipeline and waits for its end.
 #[utoipa::path(post, path = "/api/pipelines/{id}/run", operation_id = "agentflow_run_kept", tag = "AgentFlow", security(("key" = ["run"])),
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run")),
+    params(("id" = String, Path), UserQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run")),
     responses((status = 200, description = "`{pipeline_id, run_id, status, shared_context, node_results, errors}`"),
         (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn run_workflow(
     State(server): State<Server>,
     caller: Caller,
     PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<UserQuery>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let call = StartContext::admitted(&server, &caller, None, &headers)?;
+    caller.require_scope(Scope::Run)?;
+    let user = find_owner(&server.app.store, &caller, whose.user_id, DefinitionKind::Workflow, &id).await?;
+    let call = StartContext::admitted(&server, &caller, Some(user), &headers)?;
     let (definition, _) =
         find_definition(&server.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), "").await?;
@@ -200,7 +227,7 @@ pub(crate) async fn run_unstored(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(wanted, text): JsonBody<RunPipelineRequest>,
+    JsonObject(wanted, text): JsonObject<RunPipelineRequest>,
 ) -> ApiResult<Response> {
     let call = StartContext::admitted(&server, &caller, wanted.user_id.clone(), &headers)?;
     let definition = compile_unstored(&call, &caller, wanted).await?;

@@ -11,6 +11,7 @@ use axum::response::sse::Event as Sse;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_app::authoring::happened::{AgentFlowEvent, build_fields};
 use flowloom_app::definitions::catalog::CatalogEntry;
+use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_core::event::Record;
@@ -19,16 +20,18 @@ use flowloom_core::plan::Plan;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
+use flowloom_store::DefinitionKind;
 use futures_util::stream::{self, Stream, StreamExt as _};
 
+use super::owner::{UserQuery, find_owner};
 use super::pipelines::{RunPipelineRequest, compile_unstored, stored_response, unstored_response};
 use super::wire::{EventId, encode_event, parse_last_event_id, with_event};
-use crate::body::JsonBody;
+use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::compat::agentflow::node_events::NodeEvents;
 use crate::compat::runs::{CompatRun, find_definition, read_snapshot};
 use crate::guard;
-use crate::params::PathParam;
+use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::find_own_run;
 use crate::runs::events::{self, EventEncoder};
@@ -36,7 +39,7 @@ use crate::runs::start::StartContext;
 use crate::state::Server;
 
 /// Builds the response of the route without a stream.
-pub(crate) type BuildResponse = fn(&CompatRun) -> Map;
+pub(crate) type BuildResponse = Arc<dyn Fn(&CompatRun) -> Map + Send + Sync>;
 
 /// Runs a pipeline and streams the events of its nodes. After a lost connection, `Last-Event-ID` continues the stream;
 /// if no events are left, the response is 204.
@@ -48,53 +51,63 @@ pub(crate) async fn stream_unstored(
     State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
-    JsonBody(wanted, text): JsonBody<RunPipelineRequest>,
+    JsonObject(wanted, text): JsonObject<RunPipelineRequest>,
 ) -> ApiResult<Response> {
     if let Some(last) = parse_last_event_id(&headers) {
-        return resume_stream(&server, &caller, last, unstored_response).await;
+        return resume_stream(&server, &caller, last, Arc::new(unstored_response)).await;
     }
     let call = StartContext::admitted(&server, &caller, wanted.user_id.clone(), &headers)?;
     let definition = compile_unstored(&call, &caller, wanted).await?;
-    start_stream(&call, &definition, &text, unstored_response).await
+    start_stream(&call, &definition, &text, Arc::new(unstored_response)).await
 }
 
 /// Runs a stored pipeline and streams the events of its nodes.
 #[utoipa::path(post, path = "/api/pipelines/{id}/run/stream", operation_id = "agentflow_run_kept_stream", tag = "AgentFlow", security(("key" = ["run"])),
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    params(("id" = String, Path), UserQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn stream_stored(
     State(server): State<Server>,
     caller: Caller,
     PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<UserQuery>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    stream_stored_run(&server, &caller, &id, &headers).await
+    stream_stored_run(&server, &caller, whose, &id, &headers).await
 }
 
 /// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
 #[utoipa::path(get, path = "/api/pipelines/{id}/run/stream", operation_id = "agentflow_follow_kept", tag = "AgentFlow", security(("key" = ["run"])),
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    params(("id" = String, Path), UserQuery, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = ProblemDocument), (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument)))]
 pub(crate) async fn follow_stored(
     State(server): State<Server>,
     caller: Caller,
     PathParam(id): PathParam<String>,
+    QueryParams(whose): QueryParams<UserQuery>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     guard::reject_cross_site(&headers)?;
-    stream_stored_run(&server, &caller, &id, &headers).await
+    stream_stored_run(&server, &caller, whose, &id, &headers).await
 }
 
-async fn stream_stored_run(server: &Server, caller: &Caller, id: &str, headers: &HeaderMap) -> ApiResult<Response> {
+async fn stream_stored_run(
+    server: &Server,
+    caller: &Caller,
+    whose: UserQuery,
+    id: &str,
+    headers: &HeaderMap,
+) -> ApiResult<Response> {
+    caller.require_scope(Scope::Run)?;
     if let Some(last) = parse_last_event_id(headers) {
-        return resume_stream(server, caller, last, stored_response).await;
+        return resume_stream(server, caller, last, Arc::new(stored_response)).await;
     }
-    let call = StartContext::admitted(server, caller, None, headers)?;
+    let user = find_owner(&server.app.store, caller, whose.user_id, DefinitionKind::Workflow, id).await?;
+    let call = StartContext::admitted(server, caller, Some(user), headers)?;
     let (definition, _) =
         find_definition(&server.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, id).await?;
-    start_stream(&call, &definition, "", stored_response).await
+    start_stream(&call, &definition, "", Arc::new(stored_response)).await
 }
 
 /// Starts a run and streams its events from the beginning.
@@ -134,7 +147,7 @@ pub(crate) async fn resume_stream(
     last: EventId,
     whole: BuildResponse,
 ) -> ApiResult<Response> {
-    caller.require_scope(flowloom_app::keys::Scope::Run)?;
+    caller.require_scope(Scope::Run)?;
     let run = find_own_run(&server.app.store, caller, &last.run.to_string())?;
     let opened = server.app.open_run_by_id(run).await?;
     let state = opened.state();

@@ -17,14 +17,14 @@ const MAX_ENTRIES: u32 = 500;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LimitQuery {
-    /// Maximum number of entries (1 to 500; default 50).
+    /// Maximum number of entries (0 to 500; default 50).
     #[serde(default)]
     limit: Option<u32>,
 }
 
 impl LimitQuery {
     pub(crate) fn clamped(&self) -> u32 {
-        self.limit.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES)
+        self.limit.unwrap_or(DEFAULT_ENTRIES).min(MAX_ENTRIES)
     }
 }
 

@@ -1,0 +1,147 @@
+//! Figures of this process since its start: how long steps take, how long requests wait in queues, and what models use.
+//! They are no part of any run.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::chat::Usage;
+
+/// Upper bounds of the buckets, in milliseconds. Longer durations are in a last bucket without a bound.
+pub const BUCKET_BOUNDS_MS: [u64; 14] =
+    [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000];
+
+/// Maximum number of histograms of one kind. Names beyond it count as `other`.
+const MAX_SERIES: usize = 1_000;
+
+/// Durations, counted in buckets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// The number of durations in each bucket; the last bucket has no bound.
+    counts: [u64; BUCKET_BOUNDS_MS.len() + 1],
+    /// The sum of all durations, in milliseconds.
+    sum_ms: u64,
+}
+
+impl Histogram {
+    /// Adds a duration.
+    pub fn add(&mut self, duration_ms: u64) {
+        let bucket = BUCKET_BOUNDS_MS.partition_point(|bound| *bound < duration_ms);
+        self.counts[bucket] += 1;
+        self.sum_ms = self.sum_ms.saturating_add(duration_ms);
+    }
+
+    /// The number of durations up to each bound, and in total.
+    pub fn cumulative_counts(&self) -> impl Iterator<Item = u64> {
+        self.counts.iter().scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        })
+    }
+
+    /// The sum of all durations, in milliseconds.
+    pub fn sum_ms(&self) -> u64 {
+        self.sum_ms
+    }
+}
+
+/// Histograms by their labels: pairs of name and value.
+pub type LabeledHistograms = BTreeMap<Vec<(&'static str, Cow<'static, str>)>, Histogram>;
+
+/// Adds a duration to the histogram with these labels.
+pub fn add_duration(
+    histograms: &mut LabeledHistograms,
+    labels: Vec<(&'static str, Cow<'static, str>)>,
+    duration_ms: u64,
+) {
+    let labels = match histograms.len() < MAX_SERIES || histograms.contains_key(&labels) {
+        true => labels,
+        false => labels.into_iter().map(|(name, _)| (name, Cow::Borrowed("other"))).collect(),
+    };
+    histograms.entry(labels).or_default().add(duration_ms);
+}
+
+/// The figures.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Durations of effects, by `kind` and `outcome`.
+    pub steps: LabeledHistograms,
+    /// Durations of model calls, by `provider` and `outcome`.
+    pub model_calls: LabeledHistograms,
+    /// Time that requests waited for a place, by `queue`.
+    pub queues: LabeledHistograms,
+    /// What the models of each provider used.
+    pub model_usage: BTreeMap<String, Usage>,
+}
+
+static FIGURES: Mutex<Figures> = Mutex::new(Figures {
+    steps: BTreeMap::new(),
+    model_calls: BTreeMap::new(),
+    queues: BTreeMap::new(),
+    model_usage: BTreeMap::new(),
+});
+
+fn lock_figures() -> MutexGuard<'static, Figures> {
+    FIGURES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The figures so far.
+pub fn read_figures() -> Figures {
+    lock_figures().clone()
+}
+
+/// An effect that was performed.
+pub(crate) struct PerformedEffect<'a> {
+    pub(crate) kind: &'static str,
+    /// The model, for model calls.
+    pub(crate) model: Option<&'a str>,
+    pub(crate) has_failed: bool,
+    pub(crate) usage: Option<&'a Usage>,
+    pub(crate) duration_ms: u64,
+}
+
+/// Counts an effect. Waiting for a person or a time is none that takes long by itself.
+pub(crate) fn record_effect(effect: &PerformedEffect<'_>) {
+    if matches!(effect.kind, "ask" | "wait") {
+        return;
+    }
+    let outcome = ("outcome", Cow::Borrowed(if effect.has_failed { "failed" } else { "finished" }));
+    let mut figures = lock_figures();
+    let labels = vec![("kind", Cow::Borrowed(effect.kind)), outcome.clone()];
+    add_duration(&mut figures.steps, labels, effect.duration_ms);
+    let Some(model) = effect.model else { return };
+    let provider = model.split_once(':').map_or(model, |(provider, _)| provider);
+    let labels = vec![("provider", Cow::Owned(provider.to_owned())), outcome];
+    add_duration(&mut figures.model_calls, labels, effect.duration_ms);
+    if let Some(usage) = effect.usage {
+        figures.model_usage.entry(provider.to_owned()).or_insert_with(Usage::none).add(usage);
+    }
+}
+
+/// Counts the time that a request waited for a place.
+pub(crate) fn record_wait(queue: &'static str, duration_ms: u64) {
+    add_duration(&mut lock_figures().queues, vec![("queue", Cow::Borrowed(queue))], duration_ms);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_in_the_first_bucket_that_it_fits() {
+        let mut histogram = Histogram::default();
+        [0, 5, 6, 300_000, 300_001].into_iter().for_each(|duration_ms| histogram.add(duration_ms));
+        let counts: Vec<u64> = histogram.cumulative_counts().collect();
+        assert_eq!((counts[0], counts[1], counts[13], counts[14]), (2, 3, 4, 5));
+        assert_eq!(histogram.sum_ms(), 600_012);
+    }
+
+    #[test]
+    fn the_number_of_series_is_bounded() {
+        let mut histograms = LabeledHistograms::new();
+        for number in 0..MAX_SERIES + 5 {
+            add_duration(&mut histograms, vec![("route", Cow::Owned(number.to_string()))], 1);
+        }
+        assert_eq!(histograms.len(), MAX_SERIES + 1);
+    }
+}

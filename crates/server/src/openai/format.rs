@@ -1,0 +1,215 @@
+//! The form that a client wants the answer in: `response_format`, `text.format`, or a tool that the answer must call.
+
+use flowloom_core::code::Code;
+use flowloom_core::id::RunId;
+use flowloom_core::json::read_lenient;
+use flowloom_core::render;
+use flowloom_core::status::Status;
+use flowloom_core::value::{Map, Value};
+use flowloom_runtime::schema::{find_schema_error, validation_errors};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::reply::{ClientToolCall, RunAnswer};
+use crate::problem::{ApiResult, Problem};
+
+/// The form of an answer: `{"type": "text"}`, `{"type": "json_object"}`, or `{"type": "json_schema"}` with a schema.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = AnswerFormat)]
+pub(crate) struct FormatRequest {
+    /// `text`, `json_object` or `json_schema`.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The schema, in a chat request.
+    #[serde(default)]
+    json_schema: Option<NamedSchema>,
+    /// The schema, in a request for a response.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    schema: Option<Value>,
+}
+
+/// A JSON Schema with a name.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = NamedSchema)]
+pub(crate) struct NamedSchema {
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    schema: Option<Value>,
+}
+
+/// The form that an answer must have.
+#[derive(Default)]
+pub(crate) enum AnswerFormat {
+    /// Any text.
+    #[default]
+    Text,
+    /// An object that fits the schema.
+    Object(Value),
+    /// A call of this tool, whose arguments fit the schema.
+    Call { name: String, schema: Value },
+}
+
+impl AnswerFormat {
+    /// The form that `format` describes. Fails with `RequestInvalid` if there is no such form.
+    pub(crate) fn parse(format: Option<FormatRequest>) -> ApiResult<AnswerFormat> {
+        let Some(FormatRequest { kind, json_schema, schema }) = format else { return Ok(AnswerFormat::Text) };
+        match kind.as_str() {
+            "text" => Ok(AnswerFormat::Text),
+            "json_object" => Ok(AnswerFormat::Object(Map::new().into())),
+            "json_schema" => {
+                let schema = schema.or(json_schema.and_then(|named| named.schema));
+                let schema = schema.ok_or_else(|| invalid_request("the format json_schema needs a schema".into()))?;
+                check_schema(&schema)?;
+                Ok(AnswerFormat::Object(schema))
+            }
+            other => {
+                let message = format!("unknown format {other:?}; expected text, json_object or json_schema");
+                Err(invalid_request(message))
+            }
+        }
+    }
+
+    /// The form that `tool_choice` demands. A tool that the workflow does not call itself is called with its output.
+    pub(crate) fn with_tool_choice(self, choice: Option<&Value>, tools: &[Value]) -> ApiResult<AnswerFormat> {
+        // Chat requests nest the function, requests for responses do not.
+        let function = |value: &Value| value.get("function").unwrap_or(value).clone();
+        let name_of = |value: &Value| function(value).get("name").and_then(Value::as_str).map(str::to_owned);
+        let name = match choice {
+            None => return Ok(self),
+            Some(Value::String(word)) if matches!(&**word, "auto" | "none") => return Ok(self),
+            Some(Value::String(word)) if &**word == "required" => {
+                let message = "tool_choice \"required\" is not possible: the workflow decides which tools it calls; name \
+                               the one function that the answer must call, or leave tool_choice out";
+                return Err(invalid_request(message.to_owned()));
+            }
+            Some(choice) => name_of(choice),
+        };
+        let tool = name.as_ref().and_then(|name| tools.iter().find(|tool| name_of(tool).as_ref() == Some(name)));
+        let (Some(name), Some(tool)) = (name, tool) else {
+            return Err(invalid_request("tool_choice names no function of tools".to_owned()));
+        };
+        let schema = function(tool).get("parameters").cloned().unwrap_or_else(|| Map::new().into());
+        check_schema(&schema)?;
+        Ok(AnswerFormat::Call { name, schema })
+    }
+
+    /// Whether the answer is a text that can be sent while it is written.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self, AnswerFormat::Text)
+    }
+
+    /// The answer of a run in this form. Fails with `ModelNotJson` if its output has no such form.
+    pub(crate) fn apply(&self, run: RunId, answer: RunAnswer) -> ApiResult<RunAnswer> {
+        let schema = match self {
+            AnswerFormat::Text => return Ok(answer),
+            AnswerFormat::Object(schema) | AnswerFormat::Call { schema, .. } => schema,
+        };
+        // The workflow calls a tool first; its answer follows.
+        if !answer.calls.is_empty() {
+            return Ok(answer);
+        }
+        let object = find_fitting(run, &answer, schema)?;
+        let text = render::to_json(&object);
+        Ok(match self {
+            AnswerFormat::Call { name, .. } => {
+                let id = format!("call_{}_output", run.0.simple());
+                let call = ClientToolCall { id, name: name.clone(), arguments: text };
+                RunAnswer { text: String::new(), calls: vec![call], ..answer }
+            }
+            _ => RunAnswer { text, ..answer },
+        })
+    }
+}
+
+/// The first object of the answer that fits the schema.
+fn find_fitting(run: RunId, answer: &RunAnswer, schema: &Value) -> ApiResult<Value> {
+    let not_json = |why: &str| Problem::new(Code::ModelNotJson, format!("the output of the run {run} {why}"));
+    if answer.status != Status::Succeeded {
+        return Err(not_json("is not there yet: the run waits for a person"));
+    }
+    let in_text = read_lenient(strip_fence(&answer.text)).filter(|value| value.as_map().is_some());
+    let mut reason = None;
+    for object in in_text.into_iter().chain(answer.objects.iter().cloned()) {
+        match validation_errors(schema, &object) {
+            None => return Ok(object),
+            Some(why) => reason = reason.or(Some(why)),
+        }
+    }
+    Err(match reason {
+        Some(why) => not_json(&format!("does not fit the schema of the request: {why}")),
+        None => not_json("is not a JSON object; let the workflow end with a step that answers in JSON"),
+    })
+}
+
+/// The content of a Markdown code fence that is the whole text; otherwise the text.
+fn strip_fence(text: &str) -> &str {
+    let text = text.trim();
+    let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+    inner.map_or(text, |inner| inner.trim_start_matches("json").trim())
+}
+
+fn check_schema(schema: &Value) -> ApiResult<()> {
+    match find_schema_error(schema) {
+        Some(why) => Err(invalid_request(format!("the schema of the answer is not a JSON Schema: {why}"))),
+        None => Ok(()),
+    }
+}
+
+fn invalid_request(message: String) -> Problem {
+    Problem::new(Code::RequestInvalid, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_core::chat::Usage;
+    use flowloom_core::json::parse_value;
+
+    fn parse(text: &str) -> ApiResult<AnswerFormat> {
+        AnswerFormat::parse(Some(serde_json::from_str(text).expect("a format")))
+    }
+
+    fn answer(text: &str, objects: &[&str]) -> RunAnswer {
+        let objects = objects.iter().map(|text| parse_value(text).expect("JSON")).collect();
+        RunAnswer { text: text.to_owned(), calls: Vec::new(), usage: Usage::none(), status: Status::Succeeded, objects }
+    }
+
+    const SCHEMA: &str = r#"{"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object",
+        "properties": {"n": {"type": "integer"}}, "required": ["n"]}}}"#;
+
+    #[test]
+    fn an_object_is_found_in_the_text_or_in_the_last_step() {
+        let (run, format) = (RunId::new(1, [1; 10]), parse(SCHEMA).expect("valid"));
+        let text = |reply: RunAnswer| format.apply(run, reply).map(|reply| reply.text);
+        assert_eq!(text(answer(r#"{"n": 1}"#, &[])).expect("fits"), r#"{"n":1}"#);
+        assert_eq!(text(answer("```json\n{\"n\": 2}\n```", &[])).expect("fits"), r#"{"n":2}"#);
+        assert_eq!(text(answer("The number is 3.", &[r#"{"n":3}"#])).expect("fits"), r#"{"n":3}"#);
+        let refused = text(answer(r#"{"n": "one"}"#, &[])).expect_err("it does not fit");
+        assert!(refused.detail().contains("integer"), "{}", refused.detail());
+        let refused = text(answer("three", &[])).expect_err("no object");
+        assert_eq!(refused.code(), Code::ModelNotJson);
+        let waiting = RunAnswer { status: Status::Waiting, ..answer("{}", &[]) };
+        assert!(text(waiting).is_err());
+    }
+
+    #[test]
+    fn a_tool_that_must_be_called_is_called_with_the_output() {
+        let tools =
+            [parse_value(r#"{"type": "function", "function": {"name": "city", "parameters": {"type": "object"}}}"#)
+                .expect("JSON")];
+        let choice = |text: &str| AnswerFormat::Text.with_tool_choice(Some(&parse_value(text).expect("JSON")), &tools);
+        let format = choice(r#"{"type": "function", "function": {"name": "city"}}"#).expect("valid");
+        let reply = format.apply(RunId::new(1, [1; 10]), answer(r#"{"n": 1}"#, &[])).expect("a call");
+        assert_eq!((reply.calls[0].name.as_str(), reply.calls[0].arguments.as_str()), ("city", r#"{"n":1}"#));
+        assert!(choice("\"auto\"").expect("valid").is_text());
+        assert!(choice("\"required\"").is_err() && choice(r#"{"function": {"name": "other"}}"#).is_err());
+    }
+
+    #[test]
+    fn a_format_that_is_not_known_is_refused() {
+        assert!(parse(r#"{"type": "grammar"}"#).is_err() && parse(r#"{"type": "json_schema"}"#).is_err());
+        assert!(parse(r#"{"type": "json_schema", "schema": {"type": "integr"}}"#).is_err());
+        assert!(parse(r#"{"type": "text"}"#).expect("valid").is_text());
+    }
+}
