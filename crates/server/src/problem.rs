@@ -83,6 +83,10 @@ impl Problem {
         &self.detail
     }
 
+    pub(crate) fn errors(&self) -> &[serde_json::Value] {
+        &self.errors
+    }
+
     /// The error for objects that do not exist or belong to another user.
     pub(crate) fn not_found(what: &str, name: &str) -> Problem {
         Problem::new(Code::NotThere, format!("there is no {what} {name}"))

@@ -3,6 +3,7 @@
 pub mod bundle;
 pub mod catalog;
 pub mod error;
+pub mod flow_folder;
 pub mod folder;
 mod injection_check;
 mod secret_check;
@@ -10,3 +11,4 @@ pub mod source;
 pub mod sources;
 pub mod stored;
 pub mod sync;
+pub mod tool_check;

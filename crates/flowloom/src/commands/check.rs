@@ -1,6 +1,7 @@
 //! `flowloom check FILE…`: reports every problem and applies fixes. Never runs anything.
 
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
+use flowloom_app::definitions::tool_check::add_tool_warnings;
 use flowloom_core::diagnostic::apply_fixes;
 
 use crate::cli::{CheckArgs, Global, ReportStyle};
@@ -28,6 +29,7 @@ pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> Comman
         }
     }
     for source in &mut sources {
+        add_tool_warnings(&loader, source);
         source.add_secret_warnings(&config, None);
         source.add_injection_warnings(&config);
     }

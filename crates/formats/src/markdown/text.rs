@@ -6,7 +6,7 @@ use flowloom_core::code::Code;
 use markdown::mdast::Node;
 
 use super::expression::{CompiledExpression, Paragraph, ParagraphPart, join_blocks};
-use super::nodes::{node_range, read_element};
+use super::nodes::{content_range, node_range, read_element};
 use super::parse::TextPiece;
 use super::scope::ScopeNames;
 use super::{MarkdownCompiler, actions};
@@ -35,7 +35,11 @@ impl MarkdownCompiler<'_> {
         text: &TextPiece<'_>,
         around: &TextContext<'_>,
     ) -> Vec<Paragraph> {
-        let content_nodes = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
+        let is_comment = |node: &Node| match node {
+            Node::Blockquote(_) => !has_lazy_lines(text.text, content_range(node)),
+            node => matches!(node, Node::Yaml(_)),
+        };
+        let content_nodes = nodes.iter().copied().filter(|node| !is_comment(node));
         let mut groups: Vec<Vec<&Node>> = Vec::new();
         for node in content_nodes {
             match groups.last_mut() {
@@ -64,7 +68,7 @@ impl MarkdownCompiler<'_> {
             };
         }
         let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { return Vec::new() };
-        let (start, end) = (node_range(first).start, node_range(last).end);
+        let (start, end) = (node_range(first).start, content_range(last).end);
         let start = start + text.text[start..end].bytes().take_while(|b| matches!(b, b' ' | b'\t')).count();
         let mut holes = Vec::new();
         if !is_module_code(first, &text.text[start..end]) {
@@ -81,8 +85,26 @@ impl MarkdownCompiler<'_> {
         around: &TextContext<'_>,
         holes: &mut Vec<Replacement>,
     ) {
-        let Range { start, end } = node_range(node);
+        let Range { start, end } = content_range(node);
         let expression = match node {
+            Node::Text(_) => {
+                holes.extend(escaped_signs(&text.text[start..end]).map(|at| Replacement {
+                    start: start + at,
+                    end: start + at + 1,
+                    put: Vec::new(),
+                }));
+                return;
+            }
+            Node::Blockquote(_) if has_lazy_lines(text.text, start..end) => {
+                let comments = comment_lines(text.text, start..end);
+                self.collect_after_comments(node, &comments, text, around, holes);
+                holes.extend(comments.iter().map(|line| Replacement {
+                    start: line.start,
+                    end: line.end,
+                    put: Vec::new(),
+                }));
+                return;
+            }
             Node::Blockquote(_) => {
                 holes.push(comment_range(text.text, start, end));
                 return;
@@ -108,6 +130,25 @@ impl MarkdownCompiler<'_> {
         }
         for child in node.children().into_iter().flatten() {
             self.collect_replacements(child, text, around, holes);
+        }
+    }
+
+    /// Collects the replacements in the lines of a block quote that are not comments.
+    fn collect_after_comments(
+        &mut self,
+        node: &Node,
+        comments: &[Range<usize>],
+        text: &TextPiece<'_>,
+        around: &TextContext<'_>,
+        holes: &mut Vec<Replacement>,
+    ) {
+        for child in node.children().into_iter().flatten() {
+            let Range { start, end } = node_range(child);
+            match comments.iter().find(|line| line.contains(&start)) {
+                Some(line) if end <= line.end => {}
+                Some(_) => self.collect_after_comments(child, comments, text, around, holes),
+                None => self.collect_replacements(child, text, around, holes),
+            }
         }
     }
 
@@ -163,6 +204,36 @@ fn is_module_code(node: &Node, text: &str) -> bool {
     let allocator = oxc_allocator::Allocator::default();
     let parsed = oxc_parser::Parser::new(&allocator, text, oxc_span::SourceType::mjs()).parse();
     !parsed.panicked && !parsed.diagnostics.has_errors()
+}
+
+/// The backslashes before braces and `<` that are only signs. They are for the parser of this format; everything else is
+/// sent as it is written.
+fn escaped_signs(source: &str) -> impl Iterator<Item = usize> {
+    let mut is_escaped = false;
+    source.char_indices().zip(source.chars().skip(1)).filter_map(move |((at, c), next)| {
+        let is_escape = c == '\\' && !is_escaped;
+        is_escaped = is_escape;
+        (is_escape && matches!(next, '{' | '}' | '<')).then_some(at)
+    })
+}
+
+/// The lines of a block quote that start with `>`, with their line ends. Only they are comments: Markdown also counts
+/// the lines below them that continue their paragraph.
+fn comment_lines(text: &str, quote: Range<usize>) -> Vec<Range<usize>> {
+    let mut start = quote.start;
+    let mut comments = Vec::new();
+    for line in text[quote].split_inclusive('\n') {
+        if line.trim_start().starts_with('>') {
+            comments.push(start..start + line.len());
+        }
+        start += line.len();
+    }
+    comments
+}
+
+/// Whether a block quote has lines that do not start with `>`.
+fn has_lazy_lines(text: &str, quote: Range<usize>) -> bool {
+    text[quote].lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('>'))
 }
 
 /// A comment with its lines, and with one of the empty lines around it.
