@@ -176,7 +176,7 @@ fn only_lines_that_start_with_a_quotation_mark_are_comments() {
     place.write("lazy.mdx", &format!("{lines}{action}"));
     let (code, output) = place.run_json(&["run", "lazy.mdx"]);
     assert_eq!(code, 0, "{output}");
-    let expected = "LLM(Write a poem about 2 cats.\nNow {not} a brace.)";
+    let expected = "LLM(Write a poem about 2 cats.\n\nNow {not} a brace.)";
     assert_eq!(output["result"]["results"]["a"], expected, "{output}");
 
     place.write("empty.mdx", &format!("---\ndata:\n  none: []\n---\nItems: {{none}}\n\n{action}"));

@@ -242,8 +242,7 @@ impl GraphCompiler<'_> {
         let found = nodes.by_id.get(id).copied();
         if found.is_none() {
             let message = format_args!("the entry node {id} does not exist");
-            let known: Vec<&str> = nodes.nodes.iter().map(|node| node.id).collect();
-            self.report_unknown_node(Code::NoEntry, span, message, id, &known);
+            self.report_unknown_node(Code::NoEntry, span, message, id, nodes.nodes.iter().map(|node| node.id));
         }
         found
     }
@@ -308,14 +307,21 @@ impl GraphCompiler<'_> {
         if found.is_none() {
             let message = format_args!("{edge} leads {direction} the node {id}, which does not exist");
             let others = nodes.nodes.iter().enumerate().filter(|(index, _)| Some(*index) != source);
-            let known: Vec<&str> = others.map(|(_, node)| node.id).collect();
-            self.report_unknown_node(Code::DanglingEdge, node.span, message, id, &known);
+            let known = others.map(|(_, node)| node.id);
+            self.report_unknown_node(Code::DanglingEdge, node.span, message, id, known);
         }
         found
     }
 
-    fn report_unknown_node(&mut self, code: Code, span: Span, message: fmt::Arguments<'_>, id: &str, known: &[&str]) {
-        let meant = self.problems.find_similar(id, known.iter().copied());
+    fn report_unknown_node<'n>(
+        &mut self,
+        code: Code,
+        span: Span,
+        message: fmt::Arguments<'_>,
+        id: &str,
+        known: impl Iterator<Item = &'n str>,
+    ) {
+        let meant = self.problems.find_similar(id, known);
         let help = match meant {
             Some(meant) => format!("did you mean {meant:?}? or add a node with this id"),
             None => "add a node with this id, or remove the edge".to_owned(),

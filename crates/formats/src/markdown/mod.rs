@@ -154,7 +154,7 @@ fn compile_on_this_thread(
 impl MarkdownCompiler<'_> {
     fn compile_plan(&mut self, nodes: &[&Node], text: &TextPiece<'_>) -> Option<Plan> {
         let names = self.root_names();
-        let phases = build::split_phases(nodes);
+        let phases = build::split_phases(nodes, text.text);
         if phases.is_empty() {
             let message = "there is nothing to run: the file has no text and no action";
             self.problems.add_error(Code::NothingToRun, Span::default(), message).help =

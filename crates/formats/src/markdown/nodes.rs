@@ -17,11 +17,3 @@ pub(super) fn read_element(node: &Node) -> Option<(Option<&str>, &[Node])> {
         _ => None,
     }
 }
-
-/// The range of a node with all that is in it: the parser ends a block quote before the lines that continue its paragraph
-/// without a mark of their own.
-pub(super) fn content_range(node: &Node) -> Range<usize> {
-    let Range { start, end } = node_range(node);
-    let inner = node.children().into_iter().flatten().map(|child| content_range(child).end).max();
-    start..end.max(inner.unwrap_or(end))
-}

@@ -6,8 +6,8 @@ use flowloom_core::code::Code;
 use markdown::mdast::Node;
 
 use super::expression::{CompiledExpression, Paragraph, ParagraphPart, join_blocks};
-use super::nodes::{content_range, node_range, read_element};
-use super::parse::TextPiece;
+use super::nodes::{node_range, read_element};
+use super::parse::{self, TextPiece};
 use super::scope::ScopeNames;
 use super::{MarkdownCompiler, actions};
 
@@ -35,11 +35,7 @@ impl MarkdownCompiler<'_> {
         text: &TextPiece<'_>,
         around: &TextContext<'_>,
     ) -> Vec<Paragraph> {
-        let is_comment = |node: &Node| match node {
-            Node::Blockquote(_) => !has_lazy_lines(text.text, content_range(node)),
-            node => matches!(node, Node::Yaml(_)),
-        };
-        let content_nodes = nodes.iter().copied().filter(|node| !is_comment(node));
+        let content_nodes = nodes.iter().copied().filter(|node| !is_comment(node, text.text));
         let mut groups: Vec<Vec<&Node>> = Vec::new();
         for node in content_nodes {
             match groups.last_mut() {
@@ -54,7 +50,14 @@ impl MarkdownCompiler<'_> {
                 _ => groups.push(vec![node]),
             }
         }
-        groups.iter().flat_map(|group| self.compile_block(group, text, around)).collect()
+        let mut blocks = Vec::new();
+        for group in groups {
+            blocks.extend(match group.as_slice() {
+                [quote @ Node::Blockquote(_)] => self.compile_lazy_lines(quote, text, around),
+                group => self.compile_block(group, text, around),
+            });
+        }
+        blocks
     }
 
     /// One block: a paragraph, or the result of an expression that is a block of its own.
@@ -68,7 +71,7 @@ impl MarkdownCompiler<'_> {
             };
         }
         let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { return Vec::new() };
-        let (start, end) = (node_range(first).start, content_range(last).end);
+        let (start, end) = (node_range(first).start, node_range(last).end);
         let start = start + text.text[start..end].bytes().take_while(|b| matches!(b, b' ' | b'\t')).count();
         let mut holes = Vec::new();
         if !is_module_code(first, &text.text[start..end]) {
@@ -85,22 +88,12 @@ impl MarkdownCompiler<'_> {
         around: &TextContext<'_>,
         holes: &mut Vec<Replacement>,
     ) {
-        let Range { start, end } = content_range(node);
+        let Range { start, end } = node_range(node);
         let expression = match node {
             Node::Text(_) => {
                 holes.extend(escaped_signs(&text.text[start..end]).map(|at| Replacement {
                     start: start + at,
                     end: start + at + 1,
-                    put: Vec::new(),
-                }));
-                return;
-            }
-            Node::Blockquote(_) if has_lazy_lines(text.text, start..end) => {
-                let comments = comment_lines(text.text, start..end);
-                self.collect_after_comments(node, &comments, text, around, holes);
-                holes.extend(comments.iter().map(|line| Replacement {
-                    start: line.start,
-                    end: line.end,
                     put: Vec::new(),
                 }));
                 return;
@@ -133,23 +126,15 @@ impl MarkdownCompiler<'_> {
         }
     }
 
-    /// Collects the replacements in the lines of a block quote that are not comments.
-    fn collect_after_comments(
-        &mut self,
-        node: &Node,
-        comments: &[Range<usize>],
-        text: &TextPiece<'_>,
-        around: &TextContext<'_>,
-        holes: &mut Vec<Replacement>,
-    ) {
-        for child in node.children().into_iter().flatten() {
-            let Range { start, end } = node_range(child);
-            match comments.iter().find(|line| line.contains(&start)) {
-                Some(line) if end <= line.end => {}
-                Some(_) => self.collect_after_comments(child, comments, text, around, holes),
-                None => self.collect_replacements(child, text, around, holes),
-            }
+    /// The text in the lines of a block quote that are no comments.
+    fn compile_lazy_lines(&mut self, quote: &Node, text: &TextPiece<'_>, around: &TextContext<'_>) -> Vec<Paragraph> {
+        let mut blocks = Vec::new();
+        for range in lazy_ranges(text.text, quote) {
+            let piece = text.slice(range.start, range.end);
+            let nodes = parse::parse(&piece, false, self.problems).unwrap_or_default();
+            blocks.extend(self.compile_blocks(&nodes.iter().collect::<Vec<_>>(), &piece, around));
         }
+        blocks
     }
 
     /// Reports an element that stays text; `false` if it may not.
@@ -217,23 +202,54 @@ fn escaped_signs(source: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The lines of a block quote that start with `>`, with their line ends. Only they are comments: Markdown also counts
-/// the lines below them that continue their paragraph.
-fn comment_lines(text: &str, quote: Range<usize>) -> Vec<Range<usize>> {
-    let mut start = quote.start;
-    let mut comments = Vec::new();
-    for line in text[quote].split_inclusive('\n') {
-        if line.trim_start().starts_with('>') {
-            comments.push(start..start + line.len());
-        }
-        start += line.len();
+/// Whether nothing of a node is content: the frontmatter, and block quotes of which every line is a comment.
+pub(super) fn is_comment(node: &Node, text: &str) -> bool {
+    match node {
+        Node::Blockquote(_) => lazy_ranges(text, node).is_empty(),
+        node => matches!(node, Node::Yaml(_)),
     }
-    comments
 }
 
-/// Whether a block quote has lines that do not start with `>`.
-fn has_lazy_lines(text: &str, quote: Range<usize>) -> bool {
-    text[quote].lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('>'))
+/// The lines of a block quote that do not start with `>`. Only lines that start with it are comments, but Markdown also
+/// counts the lines below them that continue their paragraph. The parser leaves the last of those out of the quote.
+fn lazy_ranges(text: &str, quote: &Node) -> Vec<Range<usize>> {
+    let Range { start, end } = node_range(quote);
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut at = start;
+    for line in text[start..].split_inclusive('\n') {
+        let content = line.trim();
+        let is_after = at >= end;
+        if is_after && (content.is_empty() || !ends_with_paragraph(quote) || starts_block(content)) {
+            break;
+        }
+        if !content.is_empty() && !content.starts_with('>') {
+            match ranges.last_mut().filter(|last| last.end == at) {
+                Some(last) => last.end = at + line.len(),
+                None => ranges.push(at..at + line.len()),
+            }
+        }
+        at += line.len();
+    }
+    ranges
+}
+
+/// Whether the last thing in a node is a paragraph, which the next line continues.
+fn ends_with_paragraph(node: &Node) -> bool {
+    match node.children().and_then(|children| children.last()) {
+        Some(Node::Paragraph(_)) => true,
+        Some(inner @ (Node::Blockquote(_) | Node::List(_) | Node::ListItem(_))) => ends_with_paragraph(inner),
+        _ => false,
+    }
+}
+
+/// Whether a line may start another block.
+fn starts_block(line: &str) -> bool {
+    let is_item = line.split_whitespace().next().is_some_and(|first| {
+        matches!(first, "-" | "*" | "+") || first.trim_end_matches(['.', ')']).bytes().all(|byte| byte.is_ascii_digit())
+    });
+    is_item
+        || line.starts_with(['<', '>', '#', '{'])
+        || ["```", "~~~", "---", "***", "___"].iter().any(|mark| line.starts_with(mark))
 }
 
 /// A comment with its lines, and with one of the empty lines around it.
