@@ -52,6 +52,7 @@ codes! {
     TooLarge = 119 "the definition would become too large";
     SecretUnbound = 120 "a secret is bound to no host";
     UntrustedTool = 121 "untrusted text meets a tool that changes something";
+    BadSchema = 122 "a JSON Schema is not valid";
     UnknownBlock = 201 "unknown block type";
     UnknownVariable = 202 "a reference names a variable that nothing sets";
     LateVariable = 203 "a variable is used before it is set";
@@ -63,6 +64,7 @@ codes! {
     NoBody = 209 "the body is not sent";
     MissingConfig = 210 "a step has no config";
     BlankVariable = 211 "a variable has no name";
+    BadSelector = 212 "a selector cannot be read";
     UnknownFunction = 301 "unknown function";
     UnknownMode = 302 "unknown step mode";
     UnknownErrorMode = 303 "unknown error mode";
@@ -109,6 +111,8 @@ codes! {
     NotAMethod = 621 "a text has no method of this name";
     NothingToRun = 622 "the workflow is empty";
     ActionAsText = 623 "an action stays text in an included file or a fragment";
+    UnclosedFence = 624 "a code block is not closed and hides an action";
+    NoAction = 625 "no action: no model is asked";
     HttpStatus = 1001 "the server answered with an error status";
     HttpRequestInvalid = 1002 "the HTTP request cannot be sent";
     HttpFailed = 1003 "the HTTP request failed";

@@ -40,8 +40,9 @@ pub mod event;
 
 pub mod state;
 
-// Apart from the rest: blocks as a registry sees them.
+// Apart from the rest: blocks as a registry sees them, and selectors of elements of a page.
 pub mod block;
+pub mod selector;
 
 pub use code::Code;
 pub use diagnostic::{Diagnostic, Severity, Span};

@@ -1,13 +1,13 @@
 //! Rendering of values as text: JSON with source numbers, JavaScript's rules, and Python's rules.
 
-use crate::value::{Map, Value};
+use crate::value::{Map, Number, Value};
 
 /// A format's rule for converting an inserted value to text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextStyle {
     /// Strings unchanged; everything else as compact JSON with source numbers.
     Json,
-    /// As JavaScript's `String()` and `JSON.stringify`: numbers re-read as doubles, integer-like keys first.
+    /// As JavaScript's `String()` and `JSON.stringify`: numbers as [`to_js_number`], integer-like keys first.
     JavaScript,
     /// As Python's `str()`.
     Python,
@@ -34,7 +34,7 @@ pub fn to_json(value: &Value) -> String {
     out
 }
 
-/// The result of `JSON.stringify` after `JSON.parse`.
+/// The result of `JSON.stringify` after `JSON.parse`, with numbers as [`to_js_number`].
 pub fn to_js_json(value: &Value) -> String {
     let mut out = String::new();
     write_json(value, true, &mut out);
@@ -46,8 +46,8 @@ pub fn to_js_json_pretty(value: &Value) -> String {
     serde_json::to_string_pretty(&to_js_value(value)).unwrap_or_default()
 }
 
-/// The value as JavaScript holds it: numbers as doubles, integer-like keys first. Used where the result of a format is
-/// a JavaScript value.
+/// The value as JavaScript holds it: numbers as [`to_js_number`], integer-like keys first. Used where the result of a
+/// format is a JavaScript value.
 pub fn to_js_value(value: &Value) -> Value {
     convert_to_js(value).unwrap_or_else(|| value.clone())
 }
@@ -56,12 +56,12 @@ pub fn to_js_value(value: &Value) -> Value {
 fn convert_to_js(value: &Value) -> Option<Value> {
     match value {
         Value::Number(number) => {
-            // Exact as a double, so the text does not change.
-            if number.as_i64().is_some_and(|int| int.unsigned_abs() < 1 << 53) {
+            // The text of an integer does not change.
+            if number.as_i64().is_some() {
                 return None;
             }
-            let text = format_js_number(number.as_f64());
-            (text != number.to_text()).then(|| crate::value::Number::parse(&text).map_or(Value::Null, Value::Number))
+            let text = to_js_number(number);
+            (text != number.to_text()).then(|| Number::parse(&text).map_or(Value::Null, Value::Number))
         }
         Value::List(items) => {
             let mut new: Option<Vec<Value>> = None;
@@ -91,7 +91,7 @@ fn write_json(value: &Value, js: bool, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-        Value::Number(number) if js => out.push_str(&format_js_number(number.as_f64())),
+        Value::Number(number) if js => out.push_str(&to_js_number(number)),
         Value::Number(number) => out.push_str(&number.to_text()),
         Value::String(text) => write_string(text, out),
         Value::List(items) => {
@@ -179,6 +179,41 @@ fn parse_js_index(key: &str) -> Option<u32> {
     key.parse::<u32>().ok().filter(|i| *i != u32::MAX && i.to_string() == key)
 }
 
+/// The number as JavaScript writes it (`1.0` becomes `1`), or as it is written in its source if JavaScript would change
+/// its value: ids of 64 bits, and numbers beyond the range of a double.
+pub fn to_js_number(number: &Number) -> String {
+    if let Some(int) = number.as_i64() {
+        return int.to_string();
+    }
+    let source = number.to_text();
+    let text = format_js_number(number.as_f64());
+    if is_same_number(&text, &source) { text } else { source }
+}
+
+/// Whether two decimal texts denote the same number.
+fn is_same_number(one: &str, other: &str) -> bool {
+    let (one, other) = (parse_decimal(one), parse_decimal(other));
+    one.is_some() && one == other
+}
+
+/// Whether the number is negative, its digits without zeros at either end, and the power of ten of the last of them.
+/// `None` if the text is not a number or its exponent is beyond any double.
+fn parse_decimal(text: &str) -> Option<(bool, String, i64)> {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let exponent = i64::from(exponent.parse::<i32>().ok()?);
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{}{fraction}", whole.trim_start_matches('-'));
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let significant = digits.trim_end_matches('0');
+    let power = exponent - fraction.len() as i64 + (digits.len() - significant.len()) as i64;
+    Some(match significant.trim_start_matches('0') {
+        "" => (false, String::new(), 0),
+        significant => (whole.starts_with('-'), significant.to_owned(), power),
+    })
+}
+
 /// ECMAScript `Number::toString`: shortest digits, exponent from 1e21 up and below 1e-6.
 pub fn format_js_number(value: f64) -> String {
     // Integers need no search for their shortest digits, and -0 is written 0.
@@ -213,8 +248,8 @@ fn format_python_float(value: f64) -> String {
 }
 
 /// The number as a Python float.
-pub fn to_python_float(number: &crate::value::Number) -> Value {
-    let float = crate::value::Number::parse(&format_python_float(number.as_f64()));
+pub fn to_python_float(number: &Number) -> Value {
+    let float = Number::parse(&format_python_float(number.as_f64()));
     float.map_or_else(|| Value::Number(number.clone()), Value::Number)
 }
 
@@ -270,9 +305,14 @@ fn escape_non_ascii(json: &str) -> String {
     out
 }
 
-fn format_python_number(number: &crate::value::Number) -> String {
-    let text = number.to_text();
-    if text.contains(['.', 'e', 'E']) { format_python_float(number.as_f64()) } else { text }
+/// The number as Python writes it, or as it is written in its source if a float would change its value.
+fn format_python_number(number: &Number) -> String {
+    let source = number.to_text();
+    if !source.contains(['.', 'e', 'E']) || !number.as_f64().is_finite() {
+        return source;
+    }
+    let text = format_python_float(number.as_f64());
+    if is_same_number(&text, &source) { text } else { source }
 }
 
 fn to_python_str(value: &Value) -> String {
@@ -335,7 +375,15 @@ mod tests {
     fn javascript_numbers() {
         let cases = [
             ("1.0", "1"),
-            ("12345678901234567890", "12345678901234567000"),
+            ("9007199254740993", "9007199254740993"),
+            ("12345678901234567890", "12345678901234567890"),
+            ("1152921504606846976", "1152921504606846976"),
+            ("12345678901234567000.0", "12345678901234567000"),
+            ("0.1000000000000000055", "0.1000000000000000055"),
+            ("-1E400", "-1E400"),
+            ("1e-400", "1e-400"),
+            ("1e99999999999", "1e99999999999"),
+            ("0.0e-7", "0"),
             ("1e21", "1e+21"),
             ("-0", "0"),
             ("1e-7", "1e-7"),
@@ -346,7 +394,16 @@ mod tests {
             ("100", "100"),
         ];
         for (from, to) in cases {
-            assert_eq!(to_js_json(&parse_value(from).expect("number")), to, "{from}");
+            let value = parse_value(from).expect("number");
+            assert_eq!(to_js_json(&value), to, "{from}");
+            assert_eq!(to_json(&to_js_value(&Value::list(vec![value]))), format!("[{to}]"), "{from}");
+        }
+    }
+
+    #[test]
+    fn python_numbers_keep_their_value() {
+        for text in ["12345678901234567890", "1e400", "-1E400", "0.1000000000000000055", "1e-400"] {
+            assert_eq!(to_python_json(&parse_value(text).expect("number")), text);
         }
     }
 

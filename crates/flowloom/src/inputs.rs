@@ -11,6 +11,7 @@ use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{InputKind, Inputs, Plan};
 use flowloom_core::value::{Map, Value};
+use flowloom_formats::flow;
 
 use crate::failure::CommandError;
 
@@ -36,7 +37,28 @@ pub(crate) fn read_inputs(plan: &Plan, values: &[String], file: Option<&Path>) -
         let (name, value) = parse_input(plan, value)?;
         map.insert(name.into(), value);
     }
+    // The only input of a step list is called `input`.
+    if let (Inputs::Whole(name), None, 1) = (&plan.inputs, file, map.len())
+        && let Some(value) = map.get(name)
+    {
+        return Ok(value.clone());
+    }
+    if plan.thread.is_some() && !has_message(&map) {
+        return Err(CommandError::usage("there is no message to answer; give one with -i message='…'"));
+    }
+    if plan.format == flow::FORMAT {
+        for warning in flow::describe_unused_inputs(plan, &map) {
+            eprintln!("warning: {warning}");
+        }
+    }
     Ok(map.into())
+}
+
+/// Whether the inputs of a conversation hold something that was said.
+fn has_message(inputs: &Map) -> bool {
+    let is_said = |message: &Value| message.as_str().is_some_and(|text| !text.trim().is_empty());
+    inputs.get("message").is_some_and(is_said)
+        || inputs.get("messages").and_then(Value::as_list).is_some_and(|list| !list.is_empty())
 }
 
 /// Parses one `-i` according to the input's declared kind.

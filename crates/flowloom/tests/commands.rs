@@ -330,3 +330,55 @@ fn with_json_there_is_exactly_one_value() {
         assert!(matches!(first, Some(Ok(_))) && second.is_none(), "{arguments:?}: {done:?}");
     }
 }
+
+#[test]
+fn numbers_arrive_as_they_are_written() {
+    const ID: &str = "12345678901234567890";
+    let place = Workspace::new(ECHO_CONFIG);
+    let chat = step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "<{{input}}>""#);
+    place.write("steps.json", &steps_json(&chat));
+    place.write("in.json", ID);
+    let step = format!(r#"{{"type": "llmInstruction", "config": {{"instruction": {{"id": {ID}, "big": 1E400}}}}}}"#);
+    place.write("flow.json", &format!(r#"{{"name": "f", "description": "d", "steps": [{step}]}}"#));
+    let data = "---\ndata:\n  id: 9007199254740993\n  more: [18446744073709551617, 0.1000000000000000055]\n---\n";
+    let text = "{id} {more[0]} {more[1]} {9007199254740995}\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n";
+    place.write("text.mdx", &format!("{data}{text}"));
+    let cases: [(&[&str], &str); 3] = [
+        (&["run", "steps.json", "--input", "in.json"], ID),
+        (&["run", "flow.json"], &format!(r#""id":{ID},"big":1E400"#)),
+        (&["run", "text.mdx"], "9007199254740993 18446744073709551617 0.1000000000000000055 9007199254740995"),
+    ];
+    for (arguments, part) in cases {
+        let output = place.run(arguments);
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(printed.contains(part), "{arguments:?}: {printed}{}", stderr_text(&output));
+    }
+}
+
+#[test]
+fn unknown_inputs_are_not_ignored() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let chat = step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi {{input}}""#);
+    place.write("steps.json", &steps_json(&chat));
+    let poem = "---\ninput:\n  topic: {type: text, default: cats}\n---\n\n{topic}\n\n";
+    place.write("poem.mdx", &format!("{poem}<GenText as=\"a\" model=\"scripted:echo\" />\n"));
+    place.write("pipeline.json", r#"{"id": "p", "name": "p", "nodes": [], "edges": []}"#);
+    let start = r#"{"type": "start", "config": {"variables": [{"name": "city", "value": "Oslo"}]}}"#;
+    let ask = r#"{"type": "llmInstruction", "config": {"instruction": "${city} ${day}"}}"#;
+    place.write("flow.json", &format!(r#"{{"name": "f", "description": "d", "steps": [{start}, {ask}]}}"#));
+    let cases: [(&[&str], i32, &str); 5] = [
+        (&["run", "poem.mdx", "-i", "topc=dogs"], 2, "there is no input topc; did you mean topic?"),
+        (&["run", "pipeline.json", "-i", "text=abc"], 2, "there is no input text: this workflow takes none"),
+        (&["run", "flow.json", "-i", "cty=Bergen"], 0, "warning: there is no input cty; did you mean city?"),
+        (&["run", "flow.json", "-i", "day=Monday"], 0, "✓"),
+        (&["run", "steps.json", "-i", "input=a lamp"], 0, "✓"),
+    ];
+    for (arguments, code, part) in cases {
+        let output = place.run(arguments);
+        let said = stderr_text(&output);
+        assert!(exit_code(&output) == code && said.contains(part), "{arguments:?}: {said}");
+        assert_eq!(said.contains("warning"), part.contains("warning"), "{arguments:?}: {said}");
+    }
+    let output = place.run(&["run", "steps.json", "-i", "input=a lamp"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "LLM(Hi a lamp)\n");
+}

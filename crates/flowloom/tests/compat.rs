@@ -192,3 +192,65 @@ fn a_failed_node_is_reported_as_failed() {
     assert_eq!(ran["status"], "failed", "{ran}");
     assert!(ran["errors"][0]["error"].as_str().is_some_and(|error| error.contains("no luck")), "{ran}");
 }
+
+#[test]
+fn anythingllm_builder_on_its_own_folder() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let flows = place.path("plugins/agent-flows");
+    std::fs::create_dir_all(&flows).expect("folders");
+    let step = json!({"type": "llmInstruction", "config": {"instruction": "Hi", "resultVariable": "said"}});
+    let finish = json!({"type": "finish", "config": {}});
+    let old = json!({"name": "Old", "description": "d", "active": true, "steps": [step, finish]});
+    std::fs::write(flows.join("3f2a-1.json"), old.to_string()).expect("written");
+    let server = RunningServer::start(&place, &[]);
+    let listed = server.get("/api/agent-flows/list").json();
+    assert_eq!(listed["flows"][0]["uuid"], "3f2a-1", "{listed}");
+
+    let config = json!({"description": "new", "steps": [step]});
+    let saved =
+        server.post("/api/agent-flows/save", &json!({"name": "New", "config": config, "uuid": "3f2a-1"})).json();
+    assert_eq!(saved["success"], true, "{saved}");
+    let read = |file: &str| -> Value {
+        serde_json::from_str(&std::fs::read_to_string(flows.join(file)).expect(file)).expect("JSON")
+    };
+    assert_eq!(read("3f2a-1.json")["name"], "New");
+    assert_eq!(read("3f2a-1.json.previous"), old, "the previous version is kept");
+
+    let toggled = server.post("/api/agent-flows/3f2a-1/toggle", &json!({"active": false})).json();
+    assert_eq!((&toggled["success"], &read("3f2a-1.json")["active"]), (&json!(true), &json!(false)));
+    let ran = server.post("/api/agent-flows/3f2a-1/run", &json!({})).json();
+    assert_eq!(ran["variables"]["said"], "LLM(Hi)", "{ran}");
+
+    let created = server.post("/api/agent-flows/save", &json!({"name": "Third", "config": config})).json();
+    let uuid = created["flow"]["uuid"].as_str().expect("a uuid").to_owned();
+    assert_eq!(read(&format!("{uuid}.json"))["name"], "Third");
+    assert_eq!(send_delete(&server, &format!("/api/agent-flows/{uuid}")).json(), json!({"success": true}));
+    assert!(!flows.join(format!("{uuid}.json")).exists());
+    assert_eq!(server.get(&format!("/api/agent-flows/{uuid}")).status, 404);
+
+    // The builder shows `error` only if the request itself succeeds.
+    let odd = json!({"name": "n", "config": {"steps": [{"type": "shell", "config": {}}]}});
+    let refused = server.post("/api/agent-flows/save", &odd);
+    assert_eq!((refused.status, &refused.json()["flow"]), (200, &Value::Null), "{refused:?}");
+    let unreadable = server.post("/api/agent-flows/3f2a-1/toggle", &json!({"active": "yes"}));
+    assert_eq!((unreadable.status, &unreadable.json()["success"]), (400, &json!(false)), "{unreadable:?}");
+}
+
+#[test]
+fn agentos_lists_files_of_any_form() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let step = "{name: 'say', functionId: 'agent::chat', mode: 'sequential', timeoutMs: 1000, errorMode: 'fail'}";
+    let call = format!("await trigger('workflow::create', {{name: 'Complete', description: 'd', steps: [{step}]}})\n");
+    place.write("complete.json", &call);
+    let server = RunningServer::start(&place, &[]);
+    let list = server.get("/api/workflows").json();
+    assert_eq!((&list[0]["name"], list[0]["steps"].as_array().map(Vec::len)), (&json!("Complete"), Some(1)), "{list}");
+    assert!(list[0]["createdAt"].as_i64().is_some_and(|at| at > 0), "{list}");
+
+    let ask = json!({"name": "w", "description": "d", "steps": [
+        {"name": "ask", "functionId": "human::ask", "mode": "sequential", "timeoutMs": 60000, "errorMode": "fail"},
+    ]});
+    let id = server.post("/api/workflows", &ask).json()["id"].clone();
+    let waiting = server.post("/api/workflows/run", &json!({"workflowId": id, "input": "Really?"}));
+    assert_eq!((waiting.status, &waiting.json()["status"]), (202, &json!("waiting")), "{waiting:?}");
+}

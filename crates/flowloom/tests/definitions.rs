@@ -315,3 +315,45 @@ fn a_change_needs_the_content_that_it_was_made_for() {
         assert_eq!(delete(&read_tag(&again)).status, 204, "{path}");
     }
 }
+
+#[test]
+fn files_of_any_script_have_ids_of_their_own() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
+    std::fs::create_dir_all(place.path("flows")).expect("a folder");
+    let folder = place.path("flows");
+    let folder = folder.to_str().expect("text");
+    for name in ["\u{5e02}", "\u{573a}", "\u{5929}\u{6c14}"] {
+        let step = json!({"type": "llmInstruction", "config": {"instruction": name, "resultVariable": "said"}});
+        let flow = json!({"name": name, "description": "d", "steps": [step]});
+        place.write(&format!("flows/{name}.json"), &flow.to_string());
+    }
+    let (code, synced) = place.run_json(&["sync", folder]);
+    assert_eq!((code, synced["created"].as_array().map(Vec::len)), (0, Some(3)), "{synced}");
+    let (_, again) = place.run_json(&["sync", folder]);
+    assert_eq!(again["unchanged"].as_array().map(Vec::len), Some(3), "{again}");
+    let run = server.post("/api/v1/runs?wait=10", &json!({"workflow": "\u{5929}\u{6c14}", "inputs": {}}));
+    assert_eq!(run.json()["output"], "LLM(\u{5929}\u{6c14})", "{run:?}");
+}
+
+#[test]
+fn definitions_that_share_an_id_are_refused() {
+    let place = Workspace::new(ECHO_CONFIG);
+    std::fs::create_dir_all(place.path("flows/x")).expect("folders");
+    for file in ["flows/x.y.json", "flows/x/y.json"] {
+        place.write(file, &json!({"name": file, "description": "d", "steps": []}).to_string());
+    }
+    let folder = place.path("flows");
+    let refused = place.run(&["sync", folder.to_str().expect("text")]);
+    let said = stderr_text(&refused);
+    assert_eq!(exit_code(&refused), 2);
+    assert!(said.contains("FL0116") && said.contains("Nothing was changed"), "{said}");
+
+    let server = RunningServer::start(&place, &[]);
+    let run = server.post("/api/v1/runs", &json!({"workflow": "flows.x.y", "inputs": {}}));
+    assert_eq!(run.status, 422, "{run:?}");
+    assert!(run.json().to_string().contains("flows/x/y.json and flows/x.y.json"), "{run:?}");
+    let item = json!({"id": "c", "entry": "c.json", "files": {"c.json": steps_json("c", "C").to_string()}});
+    let twice = send_put(&server, "/api/v1/workflows", &json!({"items": [item, item]}));
+    assert_eq!((twice.status, &twice.json()["code"]), (422, &json!("FL0116")), "{twice:?}");
+}

@@ -167,3 +167,30 @@ fn the_instructions_can_be_read() {
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("You carry out one step of a workflow."));
     assert_eq!(exit_code(&place.run(&["schema", "markdown"])), 0);
 }
+
+#[test]
+fn only_lines_that_start_with_a_quotation_mark_are_comments() {
+    let place = Workspace::new("");
+    let action = "<GenText as=\"a\" model=\"scripted:echo\" />\n";
+    let lines = "> note: keep it short\nWrite a poem about {1 + 1} cats.\n> {unknown.name}\nNow \\{not\\} a brace.\n\n";
+    place.write("lazy.mdx", &format!("{lines}{action}"));
+    let (code, output) = place.run_json(&["run", "lazy.mdx"]);
+    assert_eq!(code, 0, "{output}");
+    let expected = "LLM(Write a poem about 2 cats.\n\nNow {not} a brace.)";
+    assert_eq!(output["result"]["results"]["a"], expected, "{output}");
+
+    place.write("empty.mdx", &format!("---\ndata:\n  none: []\n---\nItems: {{none}}\n\n{action}"));
+    let (_, output) = place.run_json(&["run", "empty.mdx"]);
+    assert_eq!(output["result"]["results"]["a"], "LLM(Items: )", "{output}");
+}
+
+#[test]
+fn answers_are_fitted_to_their_schema() {
+    let place = Workspace::new("");
+    place.write("script.json", r#"["{\"n\": 1, \"more\": 2}"]"#);
+    let schema = "{$.z.object({ n: $.z.number(), d: $.z.number().default(7) })}";
+    place
+        .write("d.mdx", &format!("Say it.\n\n<GenObject as=\"a\" model=\"scripted:script.json\" schema={schema} />\n"));
+    let (code, output) = place.run_json(&["run", "d.mdx"]);
+    assert_eq!((code, &output["result"]["results"]["a"]), (0, &json!({"n": 1, "d": 7})), "{output}");
+}

@@ -31,6 +31,10 @@ pub(crate) fn detect_format<'r>(
     let Some((_, front_end)) = likely.filter(|(score, _)| *score > 0).max_by_key(|(score, _)| *score) else {
         let span = Span { start: tree.span.start, length: 1 };
         let message = "this is JSON, but not in any known format";
+        if let Some(near_miss) = front_ends.iter().find_map(|front_end| (front_end.near_miss)(&shape)) {
+            problems.add_error(Code::UnknownFormat, span, message).help = Some(near_miss.to_owned());
+            return None;
+        }
         let hints = front_ends.iter().map(|front_end| front_end.hint).filter(|hint| !hint.is_empty());
         let help = hints.chain(["or name the format with --as"]).collect::<Vec<_>>().join("; ");
         problems.add_error(Code::UnknownFormat, span, message).help = Some(help);

@@ -33,6 +33,8 @@ pub struct FrontEnd {
     pub recognises: fn(file: &str, text: &str) -> bool,
     /// How people recognise a definition of this format, for the message about a file in no known format.
     pub hint: &'static str,
+    /// What makes a document a definition of this format that is almost one, for the same message.
+    pub near_miss: fn(&Shape<'_>) -> Option<&'static str>,
     /// How much a JSON document looks like a definition of this format: 0 for not at all; the format with the highest
     /// score wins.
     pub score_shape: fn(&Shape<'_>) -> u8,
@@ -56,6 +58,7 @@ impl FrontEnd {
             related_file_patterns: &[],
             recognises: |_, _| false,
             hint: "",
+            near_miss: |_| None,
             score_shape: |_| 0,
             compile,
             render_result,

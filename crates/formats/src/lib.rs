@@ -14,6 +14,7 @@ pub mod flow;
 mod front_end;
 mod functions;
 pub mod graph;
+mod json_schema;
 pub mod markdown;
 pub mod pipeline;
 mod problems;

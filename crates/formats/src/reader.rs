@@ -2,7 +2,7 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span};
-use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind};
+use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_node};
 use flowloom_core::value::Value;
 
 use crate::problems::Problems;
@@ -36,7 +36,11 @@ pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems
     Some(text)
 }
 
-/// Parses JSON, and reports errors and repeated keys.
+/// Maximum number of syntax errors of one file that are reported.
+const MAX_SYNTAX_ERRORS: usize = 20;
+
+/// Parses JSON, and reports errors and repeated keys. After an error whose cause is plain, such as a comment, the rest is
+/// read as well, so that all problems are reported at once.
 pub(crate) fn read_json(
     text: &str,
     parsed: Result<(Node, Vec<Duplicate>), JsonError>,
@@ -51,12 +55,45 @@ pub(crate) fn read_json(
             Some(node)
         }
         Err(error) => {
-            let (help, fix) = json_help(text, &error);
-            let diagnostic = problems.add_error(json_code(error.kind), error.span, error.message);
-            (diagnostic.help, diagnostic.fix) = (help.map(str::to_owned), fix);
+            let mut read = blank_out(text, &error);
+            report_syntax(text, error, problems);
+            for _ in 1..MAX_SYNTAX_ERRORS {
+                match parse_node(read.as_deref()?) {
+                    Ok((node, _)) => return Some(node),
+                    Err(error) => {
+                        read = blank_out(read.as_deref()?, &error);
+                        report_syntax(text, error, problems);
+                    }
+                }
+            }
             None
         }
     }
+}
+
+fn report_syntax(text: &str, error: JsonError, problems: &mut Problems) {
+    let (help, fix) = json_help(text, &error);
+    let diagnostic = problems.add_error(json_code(error.kind), error.span, error.message);
+    (diagnostic.help, diagnostic.fix) = (help.map(str::to_owned), fix);
+}
+
+/// The text with blanks in the place of what does not belong into JSON: a comma before a closing bracket, or a comment.
+/// `None` if the error has another cause.
+fn blank_out(text: &str, error: &JsonError) -> Option<String> {
+    let at = error.span.start;
+    let (before, rest) = text.split_at_checked(at).filter(|_| error.kind == JsonErrorKind::Syntax)?;
+    let wrong = if rest.starts_with("//") {
+        at..at + rest.find('\n').unwrap_or(rest.len())
+    } else if rest.starts_with("/*") {
+        at..at + rest.find("*/")? + 2
+    } else if rest.starts_with([']', '}']) && before.trim_end().ends_with(',') {
+        let comma = before.trim_end().len() - 1;
+        comma..comma + 1
+    } else {
+        return None;
+    };
+    let blanks = " ".repeat(wrong.len());
+    Some(format!("{}{blanks}{}", &text[..wrong.start], &text[wrong.end..]))
 }
 
 /// Help and a fix for the most common mistakes in JSON.
@@ -126,11 +163,25 @@ impl<'a> Fields<'a> {
 
     /// Warns about keys that are not in `known`.
     pub(crate) fn warn_unknown_keys(&self, known: &[&str], problems: &mut Problems) {
+        self.warn_keys(known, true, problems);
+    }
+
+    /// Warns about keys that are misspellings of keys in `known`, for objects that may have any other key.
+    pub(crate) fn warn_misspelt_keys(&self, known: &[&str], problems: &mut Problems) {
+        self.warn_keys(known, false, problems);
+    }
+
+    fn warn_keys(&self, known: &[&str], is_closed: bool, problems: &mut Problems) {
+        // A key that is there under its right name, too, was not misspelt.
+        let absent: Vec<&str> = known.iter().copied().filter(|known| self.node.get(known).is_none()).collect();
         for (key, span, _) in self.node.entries() {
             if known.contains(&key.as_str()) {
                 continue;
             }
-            let meant = problems.find_similar(key, known.iter().copied());
+            let meant = problems.find_similar(key, absent.iter().copied());
+            if meant.is_none() && !is_closed {
+                continue;
+            }
             let message = format_args!("{} has no key {key:?}", self.what);
             let diagnostic = problems.add_warning(Code::UnknownKey, *span, message);
             diagnostic.help = Some(format!("the keys are {}", known.join(", ")));

@@ -1,5 +1,6 @@
 //! What a JSON document looks like, for front ends to recognise their own.
 
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::json::Node;
 
 /// A JSON document whose format is not known yet.
@@ -21,6 +22,11 @@ impl<'a> Shape<'a> {
     /// Whether the definition has one of these keys.
     pub fn has(&self, keys: &[&str]) -> bool {
         keys.iter().any(|key| self.definition.get(key).is_some())
+    }
+
+    /// Whether the definition has a key that is a misspelling of this one.
+    pub(crate) fn has_similar(&self, key: &str) -> bool {
+        self.definition.entries().iter().any(|(name, _, _)| find_similar_name(name, [key]).is_some())
     }
 
     /// Whether an item of the definition's list `list` has one of these keys.

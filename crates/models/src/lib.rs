@@ -6,6 +6,7 @@ mod catalog;
 pub mod embed;
 mod error;
 mod estimate;
+mod fit;
 mod local;
 mod models;
 mod remote;

@@ -139,8 +139,14 @@ impl Models {
         schema: &Value,
         context: &EffectContext,
     ) -> Result<GenerateReply, ModelError> {
-        let schema = Schema::new(schema)?;
-        let request = schema.add_instruction(request);
+        let mut schema = Schema::new(schema)?;
+        schema = match split_model_name(&request.model)?.0 {
+            "local" => schema.closed(),
+            "scripted" => schema,
+            _ if request.purpose == Purpose::Judged => schema,
+            _ => schema.wrapped(),
+        };
+        let request = schema.build_request(request);
         let mut answer = self.ask_model(&request, context, &context.idempotency_key()).await?;
         // A response with tool calls is not the answer yet.
         if !answer.tool_calls.is_empty() || request.purpose == Purpose::Judged {

@@ -1,18 +1,26 @@
 //! Validation of values against JSON Schemas.
 
-use flowloom_core::value::{Map, Value};
+use flowloom_core::value::Value;
 
 /// Maximum number of validation errors reported for one value.
 const MAX_VALIDATION_ERRORS: usize = 5;
 
-/// The reasons why `value` does not match `schema`; `None` if it does, or if the schema is not valid.
+/// The reasons why `value` does not match `schema`; `None` if it does. A missing or empty schema, or `true`, accepts
+/// everything. A schema that is not valid accepts nothing: validation is never switched off in silence.
 pub fn validation_errors(schema: &Value, value: &Value) -> Option<String> {
-    let is_empty = schema.as_map().is_none_or(Map::is_empty);
-    if is_empty {
-        return None;
+    match schema {
+        Value::Null | Value::Bool(true) => return None,
+        Value::Map(map) if map.is_empty() => return None,
+        _ => {}
     }
-    let (schema, value) = (serde_json::to_value(schema).ok()?, serde_json::to_value(value).ok()?);
-    let validator = jsonschema::validator_for(&schema).ok()?;
+    let validator = match build_validator(schema) {
+        Ok(validator) => validator,
+        Err(why) => return Some(format!("the schema is not valid: {why}")),
+    };
+    let value = match serde_json::to_value(value) {
+        Ok(value) => value,
+        Err(error) => return Some(format!("the value cannot be compared with the schema: {error}")),
+    };
     let complaints: Vec<_> = validator
         .iter_errors(&value)
         .take(MAX_VALIDATION_ERRORS)
@@ -26,9 +34,40 @@ pub fn validation_errors(schema: &Value, value: &Value) -> Option<String> {
 
 /// The reason why `schema` is not a valid JSON Schema. External references are not fetched.
 pub fn find_schema_error(schema: &Value) -> Option<String> {
+    build_validator(schema).err()
+}
+
+fn build_validator(schema: &Value) -> Result<jsonschema::Validator, String> {
     let read = match serde_json::to_value(schema) {
         Ok(read @ (serde_json::Value::Object(_) | serde_json::Value::Bool(_))) => read,
-        _ => return Some(format!("it is {}, not an object", schema.kind_name())),
+        _ => return Err(format!("it is {}, not an object", schema.kind_name())),
     };
-    jsonschema::validator_for(&read).err().map(|error| error.to_string())
+    jsonschema::validator_for(&read).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_core::json::parse_value;
+
+    use super::*;
+
+    #[test]
+    fn validation_is_never_switched_off() {
+        let value = parse_value(r#"{"v":"a"}"#).expect("a value");
+        let is_refused = |schema: &str| validation_errors(&parse_value(schema).expect("JSON"), &value).is_some();
+        for schema in [
+            "false",
+            r##"{"properties":{"v":{"$ref":"#/$defs/none"}}}"##,
+            r#"{"properties":{"v":{"type":"integr"}}}"#,
+            r#"{"$ref":"http://localhost:1234/schema.json"}"#,
+            r#""text""#,
+        ] {
+            assert!(is_refused(schema), "{schema}");
+        }
+        for schema in ["null", "true", "{}", r#"{"properties":{"v":{"type":"string"}}}"#] {
+            assert!(!is_refused(schema), "{schema}");
+        }
+        let huge = parse_value("1e400").expect("a number");
+        assert!(validation_errors(&parse_value(r#"{"type":"number"}"#).expect("JSON"), &huge).is_some());
+    }
 }

@@ -259,7 +259,7 @@ fn an_answer_must_fit_its_question() {
 #[test]
 fn a_required_input_is_asked_for_before_anything_is_recorded() {
     let input = Input { name: "city".into(), required: true, ..Input::default() };
-    let inputs = Inputs::Named { declared: vec![input], defaults: Map::new() };
+    let inputs = Inputs::Named { declared: vec![input], defaults: Map::new(), accepts_others: true };
     let trial = Trial::with_effects(Plan { inputs, ..make_plan(call_step("a", "f")) }, |_| {});
     assert_eq!(trial.start_run().map(|_| ()).expect_err("refused").code(), Code::InputMissing);
 }

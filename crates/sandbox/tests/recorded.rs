@@ -128,7 +128,7 @@ fn plan_with_root(root: Step) -> Arc<Plan> {
         id: None,
         name: "test".into(),
         description: String::new(),
-        inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
+        inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true },
         text: TextRules { missing: Missing::Keep, null_is_missing: false, style: TextStyle::Json, keeps_type: false },
         limits: Limits::default(),
         functions: Vec::new(),

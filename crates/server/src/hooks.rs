@@ -175,6 +175,11 @@ pub(crate) async fn call_hook(
     let request = format!("{}\n{body}", hook.id);
     let run = call.start_once(&request, async |id| {
         let definition = call.find_definition(&hook.workflow).await?;
+        // The sender may put more into the body than the workflow takes.
+        let inputs = match &definition.prepared {
+            Some(prepared) => prepared.plan.inputs.keep_accepted(inputs),
+            None => inputs,
+        };
         call.start_run(&definition, StartRunRequest { id, ..StartRunRequest::with_inputs(inputs) }).await
     });
     let run = run.await?.id;

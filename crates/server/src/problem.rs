@@ -83,6 +83,10 @@ impl Problem {
         &self.detail
     }
 
+    pub(crate) fn errors(&self) -> &[serde_json::Value] {
+        &self.errors
+    }
+
     /// The problem document. `prefix` comes before the paths of this server.
     pub(crate) fn to_document(&self, prefix: &str) -> ProblemDocument {
         let Problem { code, status, detail, errors, .. } = self.clone();

@@ -31,7 +31,7 @@ pub(crate) fn choose_plan(choices: &Choices, size: u64) -> PlannedRun {
         id: None,
         name: "simulated".into(),
         description: String::new(),
-        inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
+        inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true },
         text: RULES,
         limits: Limits::default(),
         functions: Vec::new(),

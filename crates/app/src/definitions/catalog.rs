@@ -4,17 +4,19 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::{StopFlag, compile};
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin};
 use tokio::sync::OnceCell;
 
 use super::error::DefinitionError;
+use super::flow_folder::FlowFolder;
 use super::folder::{self, ModificationTimes, read_modification_times};
 use crate::definitions::bundle::{AvailableTools, Bundle};
-use crate::definitions::source::{LoadedDefinition, Loader, read_inside};
+use crate::definitions::source::{LoadedDefinition, Loader, problem_of_whole_file, read_inside};
 use crate::definitions::stored::{self, DefinitionContent, Dependency};
 use crate::engines::App;
 use crate::error::AppError;
@@ -101,6 +103,14 @@ impl CatalogEntry {
             DefinitionLocation::File { file, .. } => Some(file),
             DefinitionLocation::Stored { .. } => None,
         }
+    }
+
+    /// When its file was last changed, in milliseconds since the Unix epoch; `None` if it is stored.
+    pub fn changed_at(&self) -> Option<u64> {
+        let DefinitionLocation::File { file, changed } = &self.location else { return None };
+        let (_, at) = changed.iter().find(|(path, _)| path.ends_with(file))?;
+        let since = at.as_ref()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_millis()).ok()
     }
 
     /// Its row in the store; `None` if it is a file.
@@ -246,6 +256,11 @@ impl Catalog {
         DefinitionContent { entry: entry.to_owned(), files, format: None }
     }
 
+    /// AnythingLLM's folder of flows, if that is served.
+    pub fn flow_folder(&self) -> Option<FlowFolder> {
+        FlowFolder::find(&self.root)
+    }
+
     /// The definition in the folder called `id`.
     pub fn find_file(&self, id: &str) -> Option<Arc<CatalogEntry>> {
         self.find_known_file(id).or_else(|| self.list_folder().into_iter().find(|definition| definition.id == id))
@@ -254,8 +269,13 @@ impl Catalog {
     /// The definition in the folder called `id`, if it is compiled and its files are unchanged. Checking a file's time
     /// takes microseconds; compiling needs a thread that may block.
     pub fn find_compiled_file(&self, id: &str) -> Option<Arc<CatalogEntry>> {
-        let known = lock(&self.files).values().find(|definition| definition.id == id).cloned();
-        known.filter(|known| known.is_fresh_file())
+        let files = lock(&self.files);
+        let mut known = files.values().filter(|definition| definition.id == id);
+        let (first, another) = (known.next().cloned(), known.next());
+        // Definitions that share an id are compared with each other, which takes longer.
+        let only = first.filter(|_| another.is_none());
+        drop(files);
+        only.filter(|known| known.is_fresh_file())
     }
 
     /// The ids of the definitions in the folder. Reads the folder.
@@ -265,15 +285,17 @@ impl Catalog {
 
     fn find_known_file(&self, id: &str) -> Option<Arc<CatalogEntry>> {
         let files = lock(&self.files);
-        let path = files.iter().find(|(_, definition)| definition.id == id).map(|(path, _)| path.clone());
+        let named = files.iter().filter(|(_, definition)| definition.id == id);
+        let paths: Vec<PathBuf> = named.map(|(path, _)| path.clone()).collect();
         drop(files);
-        path.and_then(|path| self.load_file(&path)).filter(|definition| definition.id == id)
+        let found = paths.iter().filter_map(|path| self.load_file(path));
+        refuse_shared_ids(found.filter(|definition| definition.id == id).collect()).into_iter().next()
     }
 
     fn list_folder(&self) -> Vec<Arc<CatalogEntry>> {
         let found = folder::list_files(&self.root).iter().filter_map(|file| self.load_file(file)).collect();
         *lock(&self.last_listed) = Some(Instant::now());
-        found
+        refuse_shared_ids(found)
     }
 
     /// Compiles a file unless its compiled definition is up to date; `None` if it is not a definition.
@@ -400,7 +422,37 @@ impl Catalog {
     }
 }
 
+/// Refuses every definition that shares its id with another one: which of them an id means must not depend on chance.
+fn refuse_shared_ids(found: Vec<Arc<CatalogEntry>>) -> Vec<Arc<CatalogEntry>> {
+    let ids: Vec<(&str, &str)> =
+        found.iter().map(|definition| (definition.id.as_str(), definition.file_path().unwrap_or_default())).collect();
+    let shared = folder::find_shared_ids(&ids);
+    let refuse = |(index, definition): (usize, &Arc<CatalogEntry>)| match shared.get(&index) {
+        Some(problem) => definition.refuse_with(problem).map_or_else(|| definition.clone(), Arc::new),
+        None => definition.clone(),
+    };
+    found.iter().enumerate().map(refuse).collect()
+}
+
 impl CatalogEntry {
+    /// The file with a further problem, so that it cannot be run; `None` if the definition is stored.
+    fn refuse_with(&self, problem: &Diagnostic) -> Option<CatalogEntry> {
+        let DefinitionLocation::File { file, changed } = &self.location else { return None };
+        let mut problems = self.problems.clone();
+        problems.push(problem_of_whole_file(problem));
+        Some(CatalogEntry {
+            id: self.id.clone(),
+            format: self.format,
+            location: DefinitionLocation::File { file: file.clone(), changed: changed.clone() },
+            problems,
+            is_refused: true,
+            prepared: None,
+            required_servers: Vec::new(),
+            prepared_with_tools: OnceCell::new(),
+            last_checked: Mutex::default(),
+        })
+    }
+
     fn is_fresh_file(&self) -> bool {
         let DefinitionLocation::File { changed, .. } = &self.location else { return false };
         let last_checked = *lock(&self.last_checked);

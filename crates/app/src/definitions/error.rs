@@ -54,6 +54,9 @@ pub enum DefinitionError {
         /// The names of the formats.
         known: Vec<String>,
     },
+    /// Two definitions of one request have this id.
+    #[error("two workflows have the id {0:?}; give each an id of its own")]
+    SharedId(String),
     /// It has too many files.
     #[error("a definition may have at most {MAX_DEFINITION_FILES} files")]
     TooManyFiles,
@@ -85,6 +88,7 @@ impl DefinitionError {
             DefinitionError::Invalid { .. }
             | DefinitionError::ToolsMissing { .. }
             | DefinitionError::UnknownContent => Code::StepRefused,
+            DefinitionError::SharedId(_) => Code::DuplicateName,
             DefinitionError::UnknownFormat { .. } | DefinitionError::Ambiguous { .. } => Code::UsageInvalid,
             DefinitionError::NotInProject { .. } => Code::Unreadable,
             DefinitionError::TooManyFiles | DefinitionError::EntryMissing(_) | DefinitionError::UnsafePath(_) => {

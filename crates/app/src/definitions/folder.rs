@@ -1,7 +1,13 @@
-//! Finds the files of the served folder that may be definitions.
+//! Finds the files of the served folder that may be definitions, and derives their ids.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Diagnostic, Span};
+
+use super::flow_folder::FLOW_FOLDER;
 
 /// Maximum depth of subfolders that are searched.
 const MAX_FOLDER_DEPTH: usize = 8;
@@ -15,10 +21,11 @@ const SKIPPED_FOLDERS: [&str; 4] = ["agents", "blocks", "tools", "node_modules"]
 /// The files of a definition with their modification times.
 pub(super) type ModificationTimes = Vec<(PathBuf, Option<SystemTime>)>;
 
-/// Every file of a folder that may be a definition.
+/// Every file of a folder that may be a definition, sorted by path.
 pub fn list_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     collect_files(folder, 0, &mut files);
+    files.sort();
     files
 }
 
@@ -51,15 +58,70 @@ pub(crate) fn is_definition(path: &Path, bytes: &[u8]) -> bool {
     path.extension().is_none_or(|end| end != "md") || asks()
 }
 
-/// Derives an id from a path: `flow/weather.json` becomes `flow.weather`.
+/// Derives an id from a path: `flow/weather.json` becomes `flow.weather`. Letters and digits of any script are kept.
+/// Flows in AnythingLLM's folder have the name of their file, which is their UUID.
 pub fn id_from_path(file: &str) -> String {
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-    let clean = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '.' };
-    stem.chars().map(clean).collect()
+    let stem = match stem.rsplit_once('/') {
+        Some((folder, name)) if folder.rsplit('/').next() == Some(FLOW_FOLDER) => name,
+        _ => stem,
+    };
+    let clean = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '.' };
+    let id: String = stem.chars().map(clean).collect();
+    // Browsers take the ids `.` and `..` out of an address.
+    if id.starts_with('.') { format!("_{id}") } else { id }
+}
+
+/// The definitions that share an id with another one of the folder: for each index, the problem to report. Each item is
+/// an id and the path of its file.
+pub(super) fn find_shared_ids(items: &[(&str, &str)]) -> BTreeMap<usize, Diagnostic> {
+    let mut by_id: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, (id, _)) in items.iter().enumerate() {
+        by_id.entry(id).or_default().push(index);
+    }
+    let shared = by_id.into_iter().filter(|(_, indexes)| indexes.len() > 1);
+    let problems = shared.flat_map(|(id, indexes)| {
+        let files: Vec<&str> = indexes.iter().map(|index| items[*index].1).collect();
+        let message = format!("{} have the same id {id:?}, so none of them can be used", files.join(" and "));
+        let problem = |index: usize| {
+            Diagnostic::new_error(Code::DuplicateName, items[index].1, Span::default(), message.clone())
+                .with_help("rename all of them but one, so that each has an id of its own")
+        };
+        indexes.iter().map(|index| (*index, problem(*index))).collect::<Vec<_>>()
+    });
+    problems.collect()
 }
 
 /// Reads the modification times of files.
 pub(super) fn read_modification_times<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> ModificationTimes {
     let changed = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
     paths.map(|path| (path.clone(), changed(path))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_keep_letters_of_any_script() {
+        let cases = [
+            ("flow/weather.json", "flow.weather"),
+            ("天气.json", "天气"),
+            ("märz 2026.mdx", "märz.2026"),
+            ("a/b.c.json", "a.b.c"),
+            ("+.json", "_."),
+            ("plugins/agent-flows/3f2a-1.json", "3f2a-1"),
+            ("agent-flows/sub/x.json", "agent-flows.sub.x"),
+        ];
+        for (file, id) in cases {
+            assert_eq!(id_from_path(file), id, "{file}");
+        }
+    }
+
+    #[test]
+    fn every_definition_with_a_shared_id_is_reported() {
+        let problems = find_shared_ids(&[("a", "a.json"), ("x.y", "x.y.json"), ("x.y", "x/y.json")]);
+        assert_eq!(problems.keys().copied().collect::<Vec<_>>(), [1, 2]);
+        assert!(problems[&1].message.contains("x.y.json and x/y.json"), "{}", problems[&1].message);
+    }
 }

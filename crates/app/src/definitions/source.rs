@@ -377,6 +377,11 @@ impl<'a> SourceTexts<'a> {
     }
 }
 
+/// A problem of a whole file as JSON.
+pub(super) fn problem_of_whole_file(diagnostic: &Diagnostic) -> serde_json::Value {
+    diagnostic_to_json(diagnostic, &SourceText { text: Cow::Borrowed(""), lines: LineTable::new("") })
+}
+
 fn diagnostic_to_json(diagnostic: &Diagnostic, source: &SourceText<'_>) -> serde_json::Value {
     let position = source.lines.find_position(&source.text, diagnostic.span.start);
     json!({

@@ -3,10 +3,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use flowloom_core::json::parse_value;
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
-use flowloom_formats::{compile, graph, pipeline};
+use flowloom_formats::{compile, graph, pipeline, steps};
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, SHARED_USER, Store};
 use serde::{Deserialize, Serialize};
 
@@ -184,7 +183,7 @@ fn parse_dependency(path: &str) -> Option<(DefinitionKind, String)> {
 
 /// Whether the text is a valid definition id.
 pub fn is_definition_id(id: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    let is_plain = |c: char| c.is_alphanumeric() || "-_.:".contains(c);
     (1..=MAX_ID_CHARS).contains(&id.len()) && id.chars().all(is_plain) && !id.starts_with('.')
 }
 
@@ -202,8 +201,7 @@ pub fn new_definition(
 
 /// A stored step list as AgentOS lists it: `id` and `createdAt` come from the store, not from the file.
 pub fn to_agentos_json(row: &DefinitionRow) -> Result<Value, AppError> {
-    let definition = parse_value(DefinitionContent::parse(&row.content)?.entry_text()).unwrap_or_default();
-    let mut map = definition.as_map().cloned().unwrap_or_default();
+    let mut map = steps::read_definition(DefinitionContent::parse(&row.content)?.entry_text());
     map.insert("id".into(), row.key.id.as_str().into());
     map.insert("createdAt".into(), (row.updated_at as i64).into());
     Ok(map.into())

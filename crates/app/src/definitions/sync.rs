@@ -1,5 +1,6 @@
 //! Synchronises a whole folder of workflows: determines which are new, changed, unchanged or deleted.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use flowloom_runtime::clock::SystemClock;
@@ -7,6 +8,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{Actor, ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, Origin, Store};
 use serde::{Deserialize, Serialize};
 
+use super::error::DefinitionError;
 use super::stored::{DefinitionContent, compile_for_user, new_definition};
 use crate::definitions::folder;
 use crate::definitions::source::{LoadedDefinition, Loader};
@@ -40,19 +42,31 @@ pub struct SyncPlan {
     outcome: SyncOutcome,
 }
 
-/// Reads the workflows of a folder with all files that belong to them. Returns those with errors separately.
+/// Reads the workflows of a folder with all files that belong to them. Returns those with errors separately, among them
+/// workflows that have the same id.
 pub fn read_folder(root: &Path, loader: &Loader<'_>) -> (Vec<SyncItem>, Vec<LoadedDefinition>) {
-    let (mut items, mut refused) = (Vec::new(), Vec::new());
+    let (mut found, mut refused) = (Vec::new(), Vec::new());
     for path in folder::list_files(root) {
         let source = loader.compile(&path);
         if source.compiled.format.is_none() || !folder::is_definition(&path, source.bytes()) {
             continue;
         }
-        if source.is_refused() {
-            refused.push(source);
-            continue;
+        match build_item(root, &source).filter(|_| !source.is_refused()) {
+            Some(item) => found.push((item, source)),
+            None => refused.push(source),
         }
-        items.extend(build_item(root, &source));
+    }
+    let ids: Vec<(&str, &str)> = found.iter().map(|(item, source)| (item.id.as_str(), source.name())).collect();
+    let mut shared = folder::find_shared_ids(&ids);
+    let mut items = Vec::new();
+    for (index, (item, mut source)) in found.into_iter().enumerate() {
+        match shared.remove(&index) {
+            None => items.push(item),
+            Some(problem) => {
+                source.compiled.diagnostics.push(problem);
+                refused.push(source);
+            }
+        }
     }
     items.sort_by(|a, b| a.id.cmp(&b.id));
     (items, refused)
@@ -104,8 +118,12 @@ pub fn plan_sync(
     let key = |id: &str| DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
     let mut planned = SyncPlan { changes: Vec::new(), outcome: SyncOutcome::default() };
     let mut problems = Vec::new();
+    let mut ids = HashSet::new();
     for item in &items {
         item.content.validate()?;
+        if !ids.insert(item.id.as_str()) {
+            return Err(DefinitionError::SharedId(item.id.clone()).into());
+        }
         let compiled = compile_for_user(store, loader, user, &item.content)?;
         if compiled.source.is_refused() {
             problems.extend(compiled.source.problems());

@@ -16,6 +16,9 @@ use flowloom_runtime::schema::validation_errors;
 /// Maximum length of a tool name, in characters.
 const MAX_TOOL_NAME_CHARS: usize = 64;
 
+/// Length of the hash that makes a tool name unique, in characters.
+const SHORT_HASH_CHARS: usize = 8;
+
 /// Maximum length of a tool description, in characters: the limit of model providers.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
@@ -43,14 +46,11 @@ pub struct ToolDescriptor {
 /// Makes tool names unique by appending a hash of the workflow id, which does not depend on the other tools.
 pub fn make_names_unique(mut offers: Vec<ToolDescriptor>) -> Vec<ToolDescriptor> {
     // A hashed name may collide with another name by chance or on purpose, so longer hashes follow.
-    for digits in [8, 16, 32] {
+    for digits in [SHORT_HASH_CHARS, 16, 32] {
         let mut count: BTreeMap<String, usize> = BTreeMap::new();
         offers.iter().for_each(|offer| *count.entry(offer.declaration.name.clone()).or_default() += 1);
         for offer in offers.iter_mut().filter(|offer| count[&offer.declaration.name] > 1) {
-            let hash = Hash::of_bytes(offer.workflow.as_bytes()).to_string();
-            let hash: String = hash.chars().take(digits).collect();
-            let name: String = offer.declaration.name.chars().take(MAX_TOOL_NAME_CHARS - 1 - hash.len()).collect();
-            offer.declaration.name = format!("{name}_{hash}");
+            offer.declaration.name = append_hash(&offer.declaration.name, &offer.workflow, digits);
         }
     }
     offers
@@ -94,10 +94,18 @@ impl ToolDescriptor {
     }
 }
 
-/// Converts an id to a valid tool name.
+/// Converts an id to a valid tool name. An id in another script keeps little of itself, so a hash of it is appended.
 fn tool_name(id: &str) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
-    id.chars().map(clean).take(MAX_TOOL_NAME_CHARS).collect()
+    let name: String = id.chars().map(clean).take(MAX_TOOL_NAME_CHARS).collect();
+    if id.is_ascii() { name } else { append_hash(&name, id, SHORT_HASH_CHARS) }
+}
+
+/// The name with the first characters of the id's hash.
+fn append_hash(name: &str, id: &str, chars: usize) -> String {
+    let hash: String = Hash::of_bytes(id.as_bytes()).to_string().chars().take(chars).collect();
+    let name: String = name.chars().take(MAX_TOOL_NAME_CHARS - 1 - hash.len()).collect();
+    format!("{name}_{hash}")
 }
 
 /// The JSON Schema of a tool's parameters.

@@ -71,6 +71,8 @@ impl PartsBuilder {
                 Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => {
                     text.push_str(&render::render_text(&value, TextStyle::JavaScript));
                 }
+                // A list without items adds nothing to its sentence.
+                Some(Value::List(items)) if items.is_empty() => {}
                 Some(value) => after.push(value),
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::code::Code;
+use crate::diagnostic::find_similar_name;
 use crate::error::StepFailure;
 use crate::value::{Blob, Map, Number, Value};
 
@@ -15,6 +16,8 @@ pub enum Inputs {
         declared: Vec<Input>,
         /// Variables set before the first step; supplied inputs override them.
         defaults: Map,
+        /// Whether other inputs become variables, too; otherwise a run with one is rejected.
+        accepts_others: bool,
     },
     /// The whole input value is one variable.
     Whole(Arc<str>),
@@ -56,10 +59,13 @@ pub enum InputKind {
 }
 
 impl Inputs {
-    /// The reason to reject a run with these inputs: a missing input (`FL1031`) or one of the wrong kind (`FL1038`).
-    /// `None` if the inputs are valid.
+    /// The reason to reject a run with these inputs: a missing input (`FL1031`), one of the wrong kind, or one that there
+    /// is not (`FL1038`). `None` if the inputs are valid.
     pub fn check_inputs(&self, given: &Value) -> Option<StepFailure> {
         let Inputs::Named { declared, .. } = self else { return None };
+        if let Some(unknown) = given.as_map().into_iter().flat_map(Map::keys).find(|name| !self.accepts(name)) {
+            return Some(StepFailure::new(Code::InputInvalid, self.describe_unknown(unknown)));
+        }
         declared.iter().find_map(|input| {
             let name = &input.name;
             match given.get(name) {
@@ -74,6 +80,40 @@ impl Inputs {
                 }
             }
         })
+    }
+}
+
+impl Inputs {
+    /// Whether an input with this name may be given.
+    fn accepts(&self, name: &str) -> bool {
+        match self {
+            Inputs::Named { declared, defaults, accepts_others } => {
+                *accepts_others || defaults.contains_key(name) || declared.iter().any(|input| input.name == name)
+            }
+            Inputs::Whole(_) => true,
+        }
+    }
+
+    /// That there is no such input, and which ones there are.
+    pub fn describe_unknown(&self, name: &str) -> String {
+        let Inputs::Named { declared, .. } = self else { return format!("there is no input {name}") };
+        let names = || declared.iter().map(|input| input.name.as_str());
+        match find_similar_name(name, names()) {
+            Some(meant) => format!("there is no input {name}; did you mean {meant}?"),
+            None if declared.is_empty() => format!("there is no input {name}: this workflow takes none"),
+            None => format!("there is no input {name}; the inputs are {}", names().collect::<Vec<_>>().join(", ")),
+        }
+    }
+
+    /// The inputs without those that would be rejected as unknown, for senders that do not know the workflow.
+    pub fn keep_accepted(&self, given: Value) -> Value {
+        match given.as_map() {
+            Some(map) if map.keys().any(|name| !self.accepts(name)) => {
+                let kept = map.iter().filter(|(name, _)| self.accepts(name));
+                kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map>().into()
+            }
+            _ => given,
+        }
     }
 }
 
@@ -180,10 +220,24 @@ mod tests {
             assert!(kind.find_problem(&wrong.into()).is_some(), "{kind:?}");
         }
         let declared = vec![Input { name: "n".into(), kind: InputKind::Number, required: true, ..Input::default() }];
-        let inputs = Inputs::Named { declared, defaults: Map::new() };
+        let inputs = Inputs::Named { declared, defaults: Map::new(), accepts_others: false };
         let code = |given: Value| inputs.check_inputs(&given).map(|error| error.code);
         assert_eq!(code(Value::Null), Some(Code::InputMissing));
         assert_eq!(code(Value::map([("n", Value::from("x"))])), Some(Code::InputInvalid));
         assert_eq!(code(Value::map([("n", Value::from(1))])), None);
+    }
+
+    #[test]
+    fn unknown_inputs_are_refused_with_a_suggestion() {
+        let declared = vec![Input { name: "topic".into(), ..Input::default() }];
+        let closed = Inputs::Named { declared: declared.clone(), defaults: Map::new(), accepts_others: false };
+        let given = Value::map([("topc", Value::from("dogs"))]);
+        let error = closed.check_inputs(&given).expect("an error");
+        assert_eq!(error.code, Code::InputInvalid);
+        assert_eq!(error.message, "there is no input topc; did you mean topic?");
+        assert_eq!(closed.describe_unknown("x"), "there is no input x; the inputs are topic");
+        assert_eq!(closed.keep_accepted(given.clone()), Value::map::<&str>([]));
+        let open = Inputs::Named { declared, defaults: Map::new(), accepts_others: true };
+        assert_eq!((open.check_inputs(&given), open.keep_accepted(given.clone())), (None, given));
     }
 }

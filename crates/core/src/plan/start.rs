@@ -25,7 +25,7 @@ impl Plan {
         let mut vars = Vars::default();
         match &self.inputs {
             Inputs::Whole(name) => vars.set(name.clone(), inputs.clone()),
-            Inputs::Named { declared, defaults } => {
+            Inputs::Named { declared, defaults, .. } => {
                 let mut map = defaults.clone();
                 map.extend(inputs.as_map().cloned().unwrap_or_default());
                 for input in declared.iter().filter(|input| input.kind != InputKind::Any) {

@@ -5,6 +5,7 @@ use std::path::Path;
 use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::find::find_definitions;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, resolve_entry};
+use flowloom_app::definitions::tool_check::add_tool_warnings;
 use flowloom_core::diagnostic::apply_fixes;
 
 use crate::cli::{CheckArgs, Global, ReportStyle};
@@ -25,6 +26,7 @@ pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> Comman
             if arguments.fix {
                 source = fix_source(source, &loader)?;
             }
+            add_tool_warnings(&loader, &mut source);
             source.add_secret_warnings(&config, None);
             source.add_injection_warnings(&config);
             sources.push(source);

@@ -3,14 +3,24 @@
 use super::present::render_result;
 use super::{FORMAT, compile};
 use crate::front_end::FrontEnd;
+use crate::shape::Shape;
 
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
     hint: "an agent has a \"systemPrompt\"",
     related_file_patterns: &["tools/*.json"],
-    score_shape: |shape| {
-        if shape.has(&["systemPrompt", "system_prompt"]) && !shape.has(&["steps"]) { 2 } else { 0 }
-    },
+    score_shape,
     offered_functions: |plan| plan.functions.iter().map(|(function, _)| &**function).collect(),
     ..FrontEnd::new(FORMAT, include_str!("schema.json"), compile, |_, state, env| render_result(state, env))
 };
+
+fn score_shape(shape: &Shape<'_>) -> u8 {
+    if shape.has(&["steps"]) {
+        return 0;
+    }
+    match shape.has(&["systemPrompt", "system_prompt"]) {
+        true => 2,
+        // A misspelling is reported by the format.
+        false => u8::from(shape.has_similar("systemPrompt")),
+    }
+}

@@ -127,7 +127,7 @@ fn compile(
         name: name.unwrap_or_else(|| file.to_owned()),
         id,
         description,
-        inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
+        inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true },
         text: TEXT_RULES,
         limits: Limits::default(),
         functions,

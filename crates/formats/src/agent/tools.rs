@@ -10,6 +10,7 @@ use flowloom_core::plan::{AgentTool, ToolEffect};
 use flowloom_core::value::Value;
 
 use super::AvailableFlow;
+use crate::flow::tool_name_of_uuid;
 use crate::graph::{TOOLS_FOLDER, ToolRecordReader};
 use crate::problems::Problems;
 use crate::reader::related_path;
@@ -133,12 +134,24 @@ impl<'a> ToolCollector<'a> {
         }
     }
 
-    /// Adds a tool. Two tools with one name are an error, because one could be called in place of the other.
-    fn push(&mut self, tool: AgentTool, span: Span) {
-        let name = &tool.declaration.name;
-        let Some(other) = self.tools.iter().find(|other| other.declaration.name == *name) else {
+    /// Adds a tool. Two tools with one name are an error, because one could be called in place of the other. Of two
+    /// flows with one name, the second is offered as `flow_ID`.
+    fn push(&mut self, mut tool: AgentTool, span: Span) {
+        let Some(other) = self.tools.iter().find(|other| other.declaration.name == tool.declaration.name) else {
             return self.tools.push(tool);
         };
+        if let (ToolEffect::Flow(first), ToolEffect::Flow(second)) = (&other.effect, &tool.effect) {
+            let new_name = tool_name_of_uuid(second);
+            if first == second || self.tools.iter().any(|other| other.declaration.name == new_name) {
+                return;
+            }
+            let message =
+                format!("the workflows {first} and {second} have one name; the second is the tool {new_name}");
+            self.problems.add_warning(Code::DuplicateName, span, message).help = Some("rename one of them".into());
+            tool.declaration.name = new_name;
+            return self.tools.push(tool);
+        }
+        let name = &tool.declaration.name;
         if other.effect.function_id() == tool.effect.function_id() && tool.effect.function_id().is_some() {
             return;
         }
@@ -158,8 +171,13 @@ impl<'a> ToolCollector<'a> {
     /// Requires approval for each call of the tool that an item names.
     pub(super) fn require_approval(&mut self, item: &Node) {
         let name = item.as_str().unwrap_or_default();
-        let wanted = self.find_flow(name).map_or_else(|| tool_name(name), |flow| flow.declaration.name.clone());
-        match self.tools.iter_mut().find(|tool| tool.declaration.name == wanted) {
+        let flow = self.find_flow(name).map(|flow| flow.id.as_str());
+        let is_wanted = |tool: &AgentTool| match (flow, &tool.effect) {
+            (Some(flow), ToolEffect::Flow(id)) => **id == *flow,
+            (Some(_), _) => false,
+            (None, _) => tool.declaration.name == tool_name(name),
+        };
+        match self.tools.iter_mut().find(|tool| is_wanted(tool)) {
             Some(tool) => tool.needs_approval = true,
             // The available tools may not be known yet.
             None if self.sources.flows.is_none() || self.functions.iter().any(|(name, _)| name.ends_with("::*")) => {}

@@ -12,6 +12,7 @@ use flowloom_core::plan::{
     Assignment, BodySpec, Capture, Composite, Generate, HttpSpec, Leaf, Merge, Scrape, ScrapeMessages, Step, StepKind,
     Summary, Write,
 };
+use flowloom_core::selector::{PageSelector, SelectorError};
 use flowloom_core::value::Value;
 
 use super::{FlowCompiler, scalar_text, template};
@@ -71,12 +72,11 @@ impl FlowCompiler<'_> {
                 self.problems.add_error(Code::StartResult, node.span, message).help = Some(format!("remove {name:?}"));
             }
         }
-        let rows = match config.get_non_null("variables") {
-            None => {
-                config.report_missing("variables", self.problems);
-                return None;
-            }
-            Some(node) => node,
+        let Some(rows) = config.get_non_null("variables") else {
+            let message = "this start block has no \"variables\", so it does nothing";
+            self.problems.add_warning(Code::MissingKey, config.start_span(), message).help =
+                Some("add \"variables\": [], or remove the block".into());
+            return Some(Step::new(key, Composite::Assign(Vec::new())));
         };
         let Some(items) = rows.items() else {
             config.report_wrong_kind("variables", rows, "a list", self.problems);
@@ -287,14 +287,61 @@ impl FlowCompiler<'_> {
                 return None;
             }
         };
-        let selector =
-            config.read_text("querySelector", self.problems).map(|(selector, _)| self.parse_template(selector));
-        let selector = selector.filter(|_| selected);
+        let selector = config.read_text("querySelector", self.problems).filter(|_| selected);
+        let selector = selector.map(|(selector, span)| {
+            let template = self.parse_template(selector);
+            if let Some(selector) = template.as_literal() {
+                self.check_selector(selector, span);
+            }
+            template
+        });
         let summarize = config.get("enableSummarization").is_none_or(|node| node.to_value().is_truthy());
         Some(Step::new(
             key,
             Leaf::Scrape(Scrape { url, capture, selector, summary: summarize.then_some(SUMMARY), messages: MESSAGES }),
         ))
+    }
+
+    /// Reports a constant selector that cannot be read.
+    fn check_selector(&mut self, text: &str, span: Span) {
+        if text.trim().is_empty() {
+            return;
+        }
+        let is_css = |css: &str| match scraper::Selector::parse(css) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(SelectorError::new(text, format!("{css:?} is not valid CSS"))),
+        };
+        let checked = PageSelector::parse(text).and_then(|selector| selector.css_parts().try_for_each(is_css));
+        if let Err(error) = checked {
+            self.problems.add_error(Code::BadSelector, span, error).help = Some(
+                "write a CSS selector; :contains(\"…\"), :first, :last, :eq(n), :gt(n), :lt(n), :even, :odd and [a!=b] work, too"
+                    .into(),
+            );
+        }
+    }
+
+    /// Whether the step's result is the flow's answer. AnythingLLM takes any text and any number but 0 as true.
+    fn read_direct_output(&mut self, config: &Fields<'_>) -> bool {
+        /// Texts that mean the opposite of what AnythingLLM makes of them.
+        const NEGATIONS: [&str; 4] = ["false", "no", "off", "0"];
+        let Some(node) = config.get_non_null("directOutput") else { return false };
+        if let NodeKind::Bool(direct) = node.kind {
+            return direct;
+        }
+        if !node.to_value().is_truthy() {
+            return false;
+        }
+        if node.as_str().is_some_and(|text| NEGATIONS.contains(&text.trim().to_lowercase().as_str())) {
+            let message = "\"directOutput\" must be true or false; AnythingLLM takes any text as true, also this one";
+            self.problems.add_error(Code::WrongKind, node.span, message).help =
+                Some("write true or false without quotation marks".into());
+            return false;
+        }
+        let message = format_args!("\"directOutput\" is {}, which counts as true", node.kind_name());
+        let diagnostic = self.problems.add_warning(Code::WrongKind, node.span, message);
+        diagnostic.help = Some("write true".into());
+        diagnostic.fix = Some(Fix { title: "write true".into(), edits: vec![(node.span, "true".to_owned())] });
+        true
     }
 
     /// Compiles what every block can have: a result variable and direct output.
@@ -308,19 +355,7 @@ impl FlowCompiler<'_> {
         if !names.is_empty() {
             step.writes.push(Write { names, merge: Merge::Replace });
         }
-        let direct = match config.get_non_null("directOutput") {
-            None => false,
-            Some(Node { kind: NodeKind::Bool(direct), .. }) => *direct,
-            Some(node) => {
-                let meant = node.as_str().is_some_and(|text| text == "true");
-                let message = format_args!("\"directOutput\" must be true or false, not {}", node.kind_name());
-                let diagnostic = self.problems.add_error(Code::WrongKind, node.span, message);
-                diagnostic.fix =
-                    Some(Fix { title: format!("write {meant}"), edits: vec![(node.span, meant.to_string())] });
-                false
-            }
-        };
-        if !direct {
+        if !self.read_direct_output(config) {
             return Some(step);
         }
         let outer = Step {

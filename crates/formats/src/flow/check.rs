@@ -8,6 +8,7 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Data, Ref, Template, TemplatePart};
 use flowloom_core::plan::{BodySpec, Composite, Inputs, Leaf, Plan, Step, StepKind};
+use flowloom_core::value::Map;
 
 use crate::problems::Problems;
 use crate::reader::find_span;
@@ -41,7 +42,7 @@ impl StepSource<'_> {
 
 pub(super) fn check_references(plan: &Plan, source: &str, problems: &mut Problems) {
     let StepKind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return };
-    let Inputs::Named { declared, defaults } = &plan.inputs else { return };
+    let Inputs::Named { declared, defaults, .. } = &plan.inputs else { return };
     let mut known: BTreeSet<String> = declared.iter().map(|input| input.name.clone()).collect();
     known.extend(defaults.keys().map(|name| name.to_string()));
     let later: HashSet<String> = steps.iter().flat_map(assigned_names).collect();
@@ -58,6 +59,19 @@ pub(super) fn check_references(plan: &Plan, source: &str, problems: &mut Problem
         });
         known.extend(assigned_names(step));
     }
+}
+
+/// Warnings about inputs that nothing in the flow refers to. AnythingLLM ignores them.
+pub fn describe_unused_inputs(plan: &Plan, given: &Map) -> Vec<String> {
+    let Inputs::Named { declared, defaults, .. } = &plan.inputs else { return Vec::new() };
+    let mut known: HashSet<String> = declared.iter().map(|input| input.name.clone()).collect();
+    known.extend(defaults.keys().map(|name| name.to_string()));
+    plan.root.visit(&mut |step| {
+        visit_templates(step, &mut |template, _| {
+            known.extend(template.iter_refs().map(|reference| reference.name.to_string()));
+        });
+    });
+    given.keys().filter(|name| !known.contains(&***name)).map(|name| plan.inputs.describe_unknown(name)).collect()
 }
 
 /// The variables that a step sets, if their names are literal.
@@ -171,7 +185,7 @@ fn check_secrets(template: &Template, place: TemplatePosition, written: &StepSou
     }
 }
 
-/// Warns about `{{name}}` in the source of a text, which this format leaves as text.
+/// Warns about `{{name}}` and `{{$name}}` in the source of a text, which this format leaves as text.
 pub(super) fn double_braces(source: &str, span: Span, problems: &mut Problems) {
     let Some(text) = source.get(span.start..span.end()) else { return };
     let mut at = 0;
@@ -182,6 +196,7 @@ pub(super) fn double_braces(source: &str, span: Span, problems: &mut Problems) {
         let end = start + 2 + length + 2;
         at = end;
         let path = name.trim();
+        let path = path.strip_prefix('$').unwrap_or(path);
         let is_path =
             !path.is_empty() && path.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '[' | ']'));
         if is_path {

@@ -1,7 +1,9 @@
 //! The front end of flows.
 
+use flowloom_core::json::Node;
+
 use super::present::render_result;
-use super::{FORMAT, compile, find_wrapped_flow};
+use super::{FORMAT, compile, find_replied_flow, find_wrapped_flow};
 use crate::answer_source;
 use crate::front_end::FrontEnd;
 use crate::shape::Shape;
@@ -9,6 +11,7 @@ use crate::shape::Shape;
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
     hint: "a flow has \"steps\" with \"type\"",
+    near_miss: describe_near_miss,
     score_shape,
     find_answer_source: |plan, _| answer_source::of_last_step(plan),
     ..FrontEnd::new(
@@ -19,8 +22,20 @@ pub(crate) const FRONT_END: FrontEnd = FrontEnd {
     )
 };
 
+/// What people take out of AnythingLLM's builder instead of the file that it saves.
+fn describe_near_miss(shape: &Shape<'_>) -> Option<&'static str> {
+    let is_block = |item: &Node| item.get("type").is_some() && item.get("config").is_some();
+    if shape.whole.items().is_some_and(|items| items.iter().any(is_block)) {
+        return Some("this is the list of a flow's steps; a flow is an object: {\"name\": \"…\", \"steps\": [ … ]}");
+    }
+    let is_card = shape.whole.get("flow_info").is_some() && shape.whole.get("start").is_some();
+    is_card.then_some(
+        "these are the cards of AnythingLLM's builder; take the file that it saves in storage/plugins/agent-flows",
+    )
+}
+
 fn score_shape(shape: &Shape<'_>) -> u8 {
-    if find_wrapped_flow(shape.whole).is_some() {
+    if find_wrapped_flow(shape.whole).is_some() || find_replied_flow(shape.whole).is_some() {
         return 6;
     }
     // The only required key of a flow is `steps`; an empty list of steps is a flow that does nothing.

@@ -23,7 +23,9 @@ use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
 use crate::reader::{Fields, read_json};
 
+pub use check::describe_unused_inputs;
 pub(crate) use front_end::FRONT_END;
+pub(crate) use tool::tool_name_of_uuid;
 pub use tool::{ToolReply, flow_tool, is_active, tool_reply};
 
 /// The text rules of a flow: unknown and null references stay as text; everything else is rendered as in JavaScript.
@@ -32,6 +34,12 @@ pub const TEXT_RULES: TextRules =
 
 /// The supported block types.
 pub const BLOCK_TYPES: [&str; 4] = ["start", "apiCall", "llmInstruction", "webScraping"];
+
+/// The block that marks the end in flows of old versions; it does nothing.
+pub const FINISH_BLOCK: &str = "finish";
+
+/// The keys of a stored flow. Others are allowed: AnythingLLM keeps them.
+const KNOWN_KEYS: [&str; 6] = ["uuid", "name", "description", "active", "steps", "config"];
 
 /// Block types of old and closed versions, with their replacements.
 const REMOVED_BLOCK_TYPES: [(&str, &str); 3] = [
@@ -47,10 +55,22 @@ pub(crate) fn find_wrapped_flow(node: &Node) -> Option<(&Node, Option<&Node>)> {
     Some((flow, item.get("name")))
 }
 
-/// Extracts a flow from a community hub item, in the form in which AnythingLLM stores it; `None` if `text` is not such
-/// an item.
+/// The flow in a reply of AnythingLLM's API: `{"success": true, "flow": {"name", "uuid", "config"}}`.
+pub(crate) fn find_replied_flow(node: &Node) -> Option<&Node> {
+    node.get("flow").filter(|flow| flow.get("config").is_some() || flow.get("steps").is_some())
+}
+
+/// Extracts a flow from a community hub item or a reply of the API, in the form in which AnythingLLM stores it; `None` if
+/// `text` is neither.
 pub fn unwrap_item(text: &str) -> Option<Value> {
     let (node, _) = parse_node(text).ok()?;
+    if let Some(flow) = find_replied_flow(&node) {
+        let mut map = flow.get("config").unwrap_or(flow).to_value().as_map()?.clone();
+        if let Some(name) = flow.get("name") {
+            map.insert("name".into(), name.to_value());
+        }
+        return Some(map.into());
+    }
     let (flow, name) = find_wrapped_flow(&node)?;
     let inner = flowloom_core::json::parse_value(flow.as_str()?).ok()?;
     let mut map = inner.as_map()?.clone();
@@ -68,7 +88,8 @@ fn compile(source: DefinitionSource<'_>, problems: &mut Problems) -> Option<Plan
     let DefinitionSource { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let Some((flow, name)) = find_wrapped_flow(&node) else {
-        return FlowCompiler { source: text, has_secret: false, problems }.compile_flow(&node, None, file);
+        let node = find_replied_flow(&node).unwrap_or(&node);
+        return FlowCompiler { source: text, has_secret: false, problems }.compile_flow(node, None, file);
     };
     problems.enter_string(flow.span.start, text.get(flow.span.start..flow.span.end()).unwrap_or_default());
     let inner = flow.as_str().unwrap_or_default();
@@ -87,6 +108,7 @@ pub(crate) struct FlowCompiler<'a> {
 impl FlowCompiler<'_> {
     fn compile_flow(&mut self, node: &Node, name: Option<&str>, file: &str) -> Option<Plan> {
         let fields = Fields::read_object(node, "a flow", self.problems)?;
+        fields.warn_misspelt_keys(&KNOWN_KEYS, self.problems);
         // The wrapper that the hub or an endpoint puts around the stored object.
         if let Some(config) = fields.get_non_null("config").filter(|_| fields.get("steps").is_none()) {
             let name = name.or_else(|| fields.get("name").and_then(Node::as_str));
@@ -118,7 +140,7 @@ impl FlowCompiler<'_> {
             id: fields.get("uuid").and_then(Node::as_str).map(str::to_owned),
             name,
             description: description.unwrap_or_default(),
-            inputs: Inputs::Named { declared, defaults },
+            inputs: Inputs::Named { declared, defaults, accepts_others: true },
             text: TEXT_RULES,
             limits: Limits::default(),
             functions: Vec::new(),
@@ -160,7 +182,7 @@ impl FlowCompiler<'_> {
         let fields = Fields::read_object(item, "a step", self.problems)?;
         fields.warn_unknown_keys(&["type", "config", "id", "name"], self.problems);
         let (kind, span) = fields.read_required_text("type", self.problems)?;
-        if kind == "finish" && is_last {
+        if kind == FINISH_BLOCK && is_last {
             let message = "a finish block does nothing here: a flow ends after its last step";
             self.problems.add_warning(Code::TrailingFinish, start_span(item), message).fix = self.removal_fix(item);
             return None;

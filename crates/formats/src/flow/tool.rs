@@ -2,12 +2,19 @@
 //! agent receives.
 
 use flowloom_core::chat::ToolDeclaration;
+use flowloom_core::hash::Hash;
 use flowloom_core::plan::{Inputs, Plan};
 use flowloom_core::render;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 
 use super::present::summarize_run;
+
+/// Maximum length of a tool name, in characters: the limit of model providers.
+const MAX_TOOL_NAME_CHARS: usize = 64;
+
+/// Characters of a hash in a tool name.
+const NAME_HASH_CHARS: usize = 8;
 
 /// The declaration of the flow with this UUID as a tool.
 pub fn flow_tool(plan: &Plan, uuid: &str) -> ToolDeclaration {
@@ -45,8 +52,22 @@ fn tool_name(name: &str, uuid: &str) -> String {
         }
     }
     let clean = clean.trim_matches(['-', '_']);
-    let cut = &clean[..clean.len().min(64)];
-    if cut.is_empty() { format!("flow_{uuid}") } else { cut.to_owned() }
+    let cut = &clean[..clean.len().min(MAX_TOOL_NAME_CHARS)];
+    if cut.is_empty() { tool_name_of_uuid(uuid) } else { cut.to_owned() }
+}
+
+/// `flow_<uuid>`. Providers refuse every tool of a request if one name has another character than `[a-zA-Z0-9_-]` or is
+/// too long, so a hash takes the place of what they do not accept.
+pub(crate) fn tool_name_of_uuid(uuid: &str) -> String {
+    let name = format!("flow_{uuid}");
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if name.len() <= MAX_TOOL_NAME_CHARS && name.chars().all(is_allowed) {
+        return name;
+    }
+    let clean = name.chars().map(|c| if is_allowed(c) { c } else { '_' });
+    let hash: String = Hash::of_bytes(uuid.as_bytes()).to_string().chars().take(NAME_HASH_CHARS).collect();
+    let kept: String = clean.take(MAX_TOOL_NAME_CHARS - 1 - NAME_HASH_CHARS).collect();
+    format!("{kept}_{hash}")
 }
 
 /// Whether a stored flow is available to agents: everything but `false` counts as active.
@@ -78,5 +99,24 @@ pub fn tool_reply(plan: &Plan, state: &RunState) -> ToolReply {
             ToolReply { text, is_final: true }
         }
         None => ToolReply { text: render::to_json(&outcome.into_value()), is_final: false },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tool_names_are_accepted_by_providers() {
+        let long = "a".repeat(90);
+        let (weather, data) = ("\u{5929}\u{6c14}", "\u{6570}\u{636e}");
+        for uuid in ["3f2a-1", "team.weather", weather, data, ".", &long] {
+            let name = tool_name(weather, uuid);
+            let is_allowed = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+            assert!(is_allowed && (1..=64).contains(&name.len()) && name.starts_with("flow_"), "{name}");
+        }
+        assert_eq!(tool_name("Weather report", "x"), "weather_report");
+        assert_eq!(tool_name(weather, "3f2a-1"), "flow_3f2a-1");
+        assert_ne!(tool_name(weather, weather), tool_name(weather, data));
     }
 }

@@ -12,7 +12,26 @@ use flowloom_core::value::Value;
 
 use super::ToolRecordReader;
 use crate::problems::Problems;
+use crate::reader::Fields;
 use crate::sources::Sources;
+
+/// The keys of an agent. Records of agents may have others.
+const KNOWN_KEYS: [&str; 14] = [
+    "id",
+    "agentId",
+    "agent_id",
+    "name",
+    "description",
+    "systemPrompt",
+    "system_prompt",
+    "tools",
+    "model",
+    "llmModelId",
+    "llm_model_id",
+    "messages",
+    "workflowId",
+    "scope",
+];
 
 /// An agent.
 #[derive(Clone, Debug)]
@@ -45,7 +64,10 @@ impl<'s> AgentCatalog<'s> {
             AgentCatalog { list: Vec::new(), by_id: HashMap::new(), records: ToolRecordReader::new(file, sources) };
         let embedded = root.get("agents").or_else(|| root.get("workflow")?.get("agents"));
         for node in embedded.and_then(Node::items).unwrap_or_default() {
-            agents.add_agent(&node.to_value(), None, None, node.span, problems);
+            if let Some(fields) = Fields::read_object(node, "an agent", problems) {
+                fields.warn_misspelt_keys(&KNOWN_KEYS, problems);
+                agents.add_agent(&node.to_value(), None, None, node.span, problems);
+            }
         }
         let schemas = sources.files.iter().filter(|(path, _)| *path != file && path.ends_with("/jsonSchema.json"));
         for (path, bytes) in schemas {
@@ -84,6 +106,11 @@ impl<'s> AgentCatalog<'s> {
         let size_bytes = prompt.as_ref().map_or(0, String::len) + flowloom_core::render::to_json(value).len();
         let tools = value.get("tools").and_then(Value::as_list).unwrap_or_default();
         let prompt = prompt.or_else(|| text(&["systemPrompt", "system_prompt"])).unwrap_or_default();
+        if prompt.trim().is_empty() {
+            let message = format_args!("the agent {id} has no \"systemPrompt\", so it has no instructions");
+            let start = Span { start: span.start, length: span.length.min(1) };
+            problems.add_warning(Code::MissingKey, start, message).help = Some("tell it what to do".into());
+        }
         let model = text(&["model", "llmModelId", "llm_model_id"]);
         let tools = tools.iter().filter_map(|tool| self.records.read(tool, span, problems)).collect();
         if let Some(name) = name.filter(|name| *name != id) {

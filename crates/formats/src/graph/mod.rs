@@ -195,7 +195,7 @@ impl GraphCompiler<'_> {
             name: name.or_else(|| id.clone()).unwrap_or_else(|| file.to_owned()),
             id,
             description: description.unwrap_or_default(),
-            inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
+            inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true },
             text: TEXT_RULES,
             limits: Limits { time_ms: Some(TIMEOUT_MS), ..Limits::default() },
             functions: Vec::new(),
@@ -242,7 +242,7 @@ impl GraphCompiler<'_> {
         let found = nodes.by_id.get(id).copied();
         if found.is_none() {
             let message = format_args!("the entry node {id} does not exist");
-            self.report_unknown_node(Code::NoEntry, span, message, id, nodes);
+            self.report_unknown_node(Code::NoEntry, span, message, id, nodes.nodes.iter().map(|node| node.id));
         }
         found
     }
@@ -276,13 +276,15 @@ impl GraphCompiler<'_> {
             }
             (Some(other), _) => {
                 let span = written.map_or(node.span, |node| node.span);
+                let meant = self.problems.find_similar(other, ["CONDITIONAL", "ALWAYS"]);
                 let message = format_args!("there is no condition type {other:?}; there are CONDITIONAL and ALWAYS");
-                self.problems.add_error(Code::UnknownNodeType, span, message);
+                self.problems.add_error(Code::UnknownNodeType, span, message).help =
+                    meant.map(|meant| format!("did you mean {meant:?}?"));
                 return None;
             }
         };
-        let from = self.find_edge_node(id, "from", source, nodes);
-        let to = target.map(|target| self.find_edge_node(id, "to", target, nodes));
+        let from = self.find_edge_node(id, "from", source, nodes, None);
+        let to = target.map(|target| self.find_edge_node(id, "to", target, nodes, from));
         let span = Span { start: node.span.start, length: 1 };
         match (from, to) {
             (Some(from), None) => Some(GraphEdge { from, to: None, condition, span }),
@@ -291,26 +293,35 @@ impl GraphCompiler<'_> {
         }
     }
 
-    /// The node that an edge names.
-    fn find_edge_node(&mut self, edge: &str, direction: &str, node: &Node, nodes: &NodeList<'_>) -> Option<usize> {
+    /// The node that an edge names. Its `source` is not suggested as its target.
+    fn find_edge_node(
+        &mut self,
+        edge: &str,
+        direction: &str,
+        node: &Node,
+        nodes: &NodeList<'_>,
+        source: Option<usize>,
+    ) -> Option<usize> {
         let id = node.as_str().unwrap_or_default();
         let found = nodes.by_id.get(id).copied();
         if found.is_none() {
             let message = format_args!("{edge} leads {direction} the node {id}, which does not exist");
-            self.report_unknown_node(Code::DanglingEdge, node.span, message, id, nodes);
+            let others = nodes.nodes.iter().enumerate().filter(|(index, _)| Some(*index) != source);
+            let known = others.map(|(_, node)| node.id);
+            self.report_unknown_node(Code::DanglingEdge, node.span, message, id, known);
         }
         found
     }
 
-    fn report_unknown_node(
+    fn report_unknown_node<'n>(
         &mut self,
         code: Code,
         span: Span,
         message: fmt::Arguments<'_>,
         id: &str,
-        nodes: &NodeList<'_>,
+        known: impl Iterator<Item = &'n str>,
     ) {
-        let meant = self.problems.find_similar(id, nodes.nodes.iter().map(|node| node.id));
+        let meant = self.problems.find_similar(id, known);
         let help = match meant {
             Some(meant) => format!("did you mean {meant:?}? or add a node with this id"),
             None => "add a node with this id, or remove the edge".to_owned(),

@@ -58,9 +58,10 @@ fn is_unconditional(edge: &Edge) -> bool {
     edge.condition == Some(Expr::Constant(true.into()))
 }
 
-/// The node of a path that is one visit of a node, not a path below it.
+/// The node of a path that is one visit of a node: the node itself, or the question of a node that asks a person.
 fn visited_key(path: &Path) -> Option<&str> {
     let (key, visit) = path.as_str().strip_prefix('/')?.split_once('#')?;
+    let visit = visit.strip_suffix("/ask").unwrap_or(visit);
     visit.bytes().all(|b| b.is_ascii_digit()).then_some(key)
 }
 

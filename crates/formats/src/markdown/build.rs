@@ -25,7 +25,7 @@ use super::native::static_key;
 use super::nodes::{node_range, read_element};
 use super::parse::TextPiece;
 use super::scope::{Meaning, ScopeNames};
-use super::text::TextContext;
+use super::text::{TextContext, is_comment};
 
 /// Maximum iterations of a loop that does not set them.
 const DEFAULT_MAX_ITERATIONS: u64 = 1_000;
@@ -66,7 +66,7 @@ impl MarkdownCompiler<'_> {
     ) -> BuiltScope {
         let mut built = BuiltScope { phases: Vec::new(), gives: Vec::new() };
         names.set_later(self.action_names(nodes));
-        let phases = split_phases(nodes);
+        let phases = split_phases(nodes, text.text);
         for phase in phases.into_iter().skip(usize::from(skip_first)) {
             let number = built.phases.len() + 1;
             let steps = self.compile_phase(&phase, number, text, &mut names, &mut built.gives);
@@ -434,9 +434,9 @@ impl MarkdownCompiler<'_> {
     }
 }
 
-/// Groups nodes into phases, separated by thematic breaks; empty phases are left out.
-pub(super) fn split_phases<'n>(nodes: &[&'n Node]) -> Vec<Vec<&'n Node>> {
-    let content_nodes = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
+/// Groups nodes into phases, separated by thematic breaks; comments and empty phases are left out.
+pub(super) fn split_phases<'n>(nodes: &[&'n Node], text: &str) -> Vec<Vec<&'n Node>> {
+    let content_nodes = nodes.iter().copied().filter(|node| !is_comment(node, text));
     let mut phases = vec![Vec::new()];
     for node in content_nodes {
         match (node, phases.last_mut()) {

@@ -108,7 +108,10 @@ impl ExpressionCheck {
 
     fn report_unsupported(&mut self, span: oxc_span::Span, name: &str) {
         let message = format!("{name} is not allowed in an expression");
-        let help = "expressions have values, operators, calls and functions, not statements, classes, patterns or new";
+        let help = match name {
+            "NewExpression" => "expressions have no new; Date.now() and Date.parse('…') give times in milliseconds",
+            _ => "expressions have values, operators, calls and functions, not statements, classes, patterns or new",
+        };
         self.add_finding(Code::ExpressionUnsupported, span, message, help);
     }
 

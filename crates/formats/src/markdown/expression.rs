@@ -280,7 +280,7 @@ impl MarkdownCompiler<'_> {
             }
             _ if names.is_outside(name) => {
                 diagnostic.help =
-                    Some(format!("a block sees only provided values: add provide={{{{ {name} }}}} to it"));
+                    Some(format!("a block sees only provided values: add {name} to its provide={{{{ … }}}}"));
             }
             Some(meant) => {
                 diagnostic.help = Some(format!("did you mean {meant}?"));

@@ -1,14 +1,12 @@
 //! The frontmatter: title, data, inputs and the system prompt.
 
-use std::fmt;
-
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, find_similar_name};
 use flowloom_core::plan::{Input, InputKind};
-use flowloom_core::value::{Map, Number, Value};
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use flowloom_core::value::Value;
 
 use super::parse::TextPiece;
+use super::yaml::Yaml;
 use crate::problems::Problems;
 
 /// The content of the frontmatter.
@@ -33,9 +31,6 @@ pub(super) enum SystemPrompt {
     Own(String),
 }
 
-/// YAML as a value.
-struct Yaml(Value);
-
 /// Limits of nesting depth and of the number of nodes.
 const MAX_YAML_DEPTH: usize = 64;
 const MAX_YAML_NODES: usize = 20_000;
@@ -48,7 +43,7 @@ pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mu
     }
     let reader = YamlReader { yaml, start, text };
     let value = match serde_saphyr::from_str_with_options::<Option<Yaml>>(yaml, options) {
-        Ok(value) => value.map_or(Value::Null, |yaml| yaml.0),
+        Ok(value) => value.map_or(Value::Null, |read| read.into_value(yaml)),
         Err(error) => {
             let location = error.location();
             let line = location.map_or(1, |location| location.line());
@@ -57,16 +52,21 @@ pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mu
                 .take(usize::try_from(line).unwrap_or(1).saturating_sub(1))
                 .map(str::len)
                 .sum();
-            let parser_message = error.without_snippet().to_string();
-            let message =
-                format!("the frontmatter is not valid YAML: {}", parser_message.lines().next().unwrap_or_default());
+            let message = format!("the frontmatter is not valid YAML: {}", describe_error(error.without_snippet()));
             problems.add_error(Code::FrontmatterSyntax, reader.line_span(at), message).help =
                 Some("the lines between the two --- are YAML: name: value".into());
             return Frontmatter::default();
         }
     };
     let mut frontmatter = Frontmatter::default();
-    let Value::Map(map) = &value else { return frontmatter };
+    let Value::Map(map) = &value else {
+        if !matches!(value, Value::Null) {
+            let message = format!("the frontmatter must be names with values, not {}", value.kind_name());
+            problems.add_error(Code::FrontmatterSyntax, reader.line_span(0), message).help =
+                Some("the lines between the two --- are YAML: name: value".into());
+        }
+        return frontmatter;
+    };
     frontmatter.title = map.get("title").filter(|title| title.is_truthy()).map(plain_text);
     for (name, value) in read_entries(map.get("data"), "data", &reader, problems) {
         frontmatter.data.push((name.clone(), value, reader.key_span("data", &name)));
@@ -89,6 +89,23 @@ pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mu
         }
     };
     frontmatter
+}
+
+/// A parser's error without hints to its own options.
+fn describe_error(error: &serde_saphyr::Error) -> String {
+    match error {
+        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key {key} is given twice"),
+        serde_saphyr::Error::DuplicateMappingKey { key: None, .. } => "a key is given twice".to_owned(),
+        serde_saphyr::Error::Budget { .. } => {
+            format!("it has more than {MAX_YAML_NODES} values, or more than {MAX_YAML_DEPTH} levels of nesting")
+        }
+        error => {
+            let message = error.to_string();
+            let first = message.lines().next().unwrap_or_default();
+            let first = first.split(" (set ").next().unwrap_or(first);
+            first.split(": set ").next().unwrap_or(first).to_owned()
+        }
+    }
 }
 
 fn read_entries(
@@ -143,7 +160,7 @@ impl YamlReader<'_> {
     }
 }
 
-fn plain_text(value: &Value) -> String {
+pub(super) fn plain_text(value: &Value) -> String {
     flowloom_core::render::render_text(value, flowloom_core::render::TextStyle::JavaScript)
 }
 
@@ -183,7 +200,11 @@ fn read_input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> 
     }
     let default = map.get("default").filter(|default| !matches!(default, Value::Null)).cloned();
     if let Some(problem) = default.as_ref().and_then(|default| kind.find_problem(default)) {
-        wrong(format!("the default of the input {name} {problem}"), "give it a default of the input's own type");
+        let help = match &kind {
+            InputKind::OneOf(_) => "give it one of its options as the default",
+            _ => "give it a default of the input's own type",
+        };
+        wrong(format!("the default of the input {name} {problem}"), help);
     }
     let required = spec.get("required").and_then(Value::as_bool).unwrap_or(true) && default.is_none();
     let description = text("description").or(text("message")).map(str::to_owned);
@@ -211,6 +232,10 @@ fn read_kind(name: &str, kind: &str, spec: &Value) -> Result<InputKind, (String,
         "array" => InputKind::List,
         "select" => match read_options(spec.get("options")) {
             Some(options) => InputKind::OneOf(options),
+            None if spec.get("options").and_then(Value::as_list).is_some_and(|list| !list.is_empty()) => {
+                let message = format!("an option of the input {name} has a value that is not text");
+                return wrong(message, "write options as texts, or as {name, value} with a text as the value");
+            }
             None => {
                 let help = "give it options: [dry, warm], or entries {name, value}";
                 return wrong(format!("the input {name} is a select and needs a list of options"), help);
@@ -242,72 +267,4 @@ fn read_options(value: Option<&Value>) -> Option<Vec<String>> {
     };
     let options: Option<Vec<String>> = value?.as_list()?.iter().map(option).collect();
     options.filter(|options| !options.is_empty())
-}
-
-impl<'de> Deserialize<'de> for Yaml {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Yaml, D::Error> {
-        deserializer.deserialize_any(YamlVisitor)
-    }
-}
-
-struct YamlVisitor;
-
-impl<'de> Visitor<'de> for YamlVisitor {
-    type Value = Yaml;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Yaml, E> {
-        Ok(Yaml(value.into()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Yaml, E> {
-        Ok(Yaml(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Yaml, E> {
-        Ok(Yaml(Number::parse(&value.to_string()).map_or(Value::Null, Value::Number)))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Yaml, E> {
-        Ok(Yaml(Number::from_f64(value).map_or(Value::Null, Value::Number)))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Yaml, E> {
-        Ok(Yaml(value.into()))
-    }
-
-    fn visit_unit<E>(self) -> Result<Yaml, E> {
-        Ok(Yaml(Value::Null))
-    }
-
-    fn visit_none<E>(self) -> Result<Yaml, E> {
-        Ok(Yaml(Value::Null))
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Yaml, D::Error> {
-        deserializer.deserialize_any(YamlVisitor)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Yaml, A::Error> {
-        let mut list = Vec::new();
-        while let Some(Yaml(item)) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Yaml(Value::list(list)))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Yaml, A::Error> {
-        let mut map = Map::new();
-        while let Some((Yaml(key), Yaml(value))) = entries.next_entry()? {
-            let key = plain_text(&key);
-            if map.contains_key(key.as_str()) {
-                return Err(A::Error::custom(format!("the key {key} is given twice")));
-            }
-            map.insert(key.into(), value);
-        }
-        Ok(Yaml(map.into()))
-    }
 }

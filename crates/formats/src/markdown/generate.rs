@@ -18,6 +18,7 @@ use super::parse::TextPiece;
 use super::schema::{self, SchemaReader};
 use super::scope::{Meaning, ScopeNames};
 use super::{DEFAULT_SYSTEM_PROMPT, MarkdownCompiler, ROLE_PREFIX};
+use crate::json_schema::find_schema_problem;
 use crate::servers::tool_name;
 
 /// Default temperature.
@@ -275,7 +276,13 @@ impl MarkdownCompiler<'_> {
             Some(ActionValue::Text(text)) => Some(Value::from(*text)),
             _ => None,
         };
-        Some(schema::add_title(read, literal("schemaName"), literal("schemaDescription")))
+        let built = schema::add_title(read, literal("schemaName"), literal("schemaDescription"));
+        if let Some(why) = find_schema_problem(&built) {
+            let name = if action.get("schema").is_some() { "schema" } else { "enum" };
+            self.attribute_error(action, name, &format!("is not a valid JSON Schema: {why}"), text);
+            return None;
+        }
+        Some(built)
     }
 
     fn read_schema_attribute(

@@ -13,6 +13,7 @@ mod expression;
 mod front_end;
 mod frontmatter;
 mod generate;
+mod hidden;
 mod include;
 mod lex;
 mod native;
@@ -23,6 +24,7 @@ mod schema;
 mod scope;
 mod source;
 mod text;
+mod yaml;
 
 use std::sync::Arc;
 
@@ -152,7 +154,7 @@ fn compile_on_this_thread(
 impl MarkdownCompiler<'_> {
     fn compile_plan(&mut self, nodes: &[&Node], text: &TextPiece<'_>) -> Option<Plan> {
         let names = self.root_names();
-        let phases = build::split_phases(nodes);
+        let phases = build::split_phases(nodes, text.text);
         if phases.is_empty() {
             let message = "there is nothing to run: the file has no text and no action";
             self.problems.add_error(Code::NothingToRun, Span::default(), message).help =
@@ -164,6 +166,8 @@ impl MarkdownCompiler<'_> {
         let description = if is_description { phase_source(&phases[0], text) } else { String::new() };
         let built = self.compile_scope(nodes, text, names, is_description);
         self.add_input_fix(text);
+        let root = Step::new(Key::numbered_key("workflow", 1), Composite::Sequence(built.phases));
+        self.warn_without_action(nodes, &root, text);
         let declared = self.frontmatter.inputs.iter().map(|(input, _)| input.clone());
         let mut defaults: Map =
             self.frontmatter.data.iter().map(|(name, value, _)| (name.as_str().into(), value.clone())).collect();
@@ -178,12 +182,12 @@ impl MarkdownCompiler<'_> {
             id: None,
             name,
             description,
-            inputs: Inputs::Named { declared, defaults },
+            inputs: Inputs::Named { declared, defaults, accepts_others: false },
             text: TEXT_RULES,
             limits: Limits::default(),
             functions: std::mem::take(&mut self.functions),
             thread: None,
-            root: Step::new(Key::numbered_key("workflow", 1), Composite::Sequence(built.phases)),
+            root,
         })
     }
 

@@ -1,10 +1,11 @@
 //! Converts the subset of JavaScript that is evaluated natively.
 
 use flowloom_core::expr::js::{Binary, Js, ListItem, Logic, Property, Unary};
+use flowloom_core::render::to_js_number;
 use flowloom_core::value::{Number, Value};
 use oxc_ast::ast::{
     ArrayExpressionElement, BinaryOperator, ChainElement, Expression, LogicalOperator, MemberExpression,
-    ObjectExpression, ObjectPropertyKind, PropertyKey, PropertyKind, TemplateLiteral, UnaryOperator,
+    NumericLiteral, ObjectExpression, ObjectPropertyKind, PropertyKey, PropertyKind, TemplateLiteral, UnaryOperator,
 };
 
 /// Maximum depth of a native expression; deeper ones are evaluated in the sandbox.
@@ -101,7 +102,7 @@ impl NativeConverter<'_> {
         Some(match expression {
             Expression::BooleanLiteral(literal) => Js::Literal(literal.value.into()),
             Expression::NullLiteral(_) => Js::Literal(Value::Null),
-            Expression::NumericLiteral(literal) => number_literal(literal.value),
+            Expression::NumericLiteral(literal) => number_literal(literal),
             Expression::StringLiteral(literal) if !literal.lone_surrogates => {
                 Js::Literal(literal.value.as_str().into())
             }
@@ -268,11 +269,16 @@ pub(super) fn static_key(key: &PropertyKey<'_>) -> Option<String> {
     (name != "__proto__").then_some(name)
 }
 
-fn number_literal(value: f64) -> Js {
-    match Number::from_f64(value) {
-        Some(number) => Js::Literal(Value::Number(number)),
-        None => Js::Special(value),
-    }
+/// A number with all the digits that are written.
+fn number_literal(literal: &NumericLiteral<'_>) -> Js {
+    let Some(number) = Number::from_f64(literal.value) else { return Js::Special(literal.value) };
+    Js::Literal(Value::Number(written_number(literal).unwrap_or(number)))
+}
+
+/// The number as it is written, if it is written as in JSON.
+pub(super) fn written_number(literal: &NumericLiteral<'_>) -> Option<Number> {
+    let written = Number::parse(literal.raw.as_ref()?.as_str())?;
+    Number::parse(&to_js_number(&written))
 }
 
 fn convert_operator(operator: BinaryOperator) -> Option<Binary> {

@@ -6,7 +6,7 @@ use oxc_ast::ast::{Argument, ArrayExpressionElement, Expression, ObjectPropertyK
 use oxc_span::GetSpan;
 
 use super::combine;
-use super::native::static_key;
+use super::native::{static_key, written_number};
 
 /// An error in a schema, with its range.
 pub(super) struct SchemaError {
@@ -46,7 +46,9 @@ impl SchemaReader<'_> {
     pub(super) fn read_constant(&self, expression: &Expression<'_>) -> SchemaResult<Value> {
         Ok(match expression {
             Expression::StringLiteral(literal) => literal.value.as_str().into(),
-            Expression::NumericLiteral(literal) => number_value(literal.value),
+            Expression::NumericLiteral(literal) => {
+                written_number(literal).map_or_else(|| number_value(literal.value), Value::Number)
+            }
             Expression::BooleanLiteral(literal) => literal.value.into(),
             Expression::NullLiteral(_) => Value::Null,
             Expression::TemplateLiteral(template) if template.expressions.is_empty() => {
@@ -56,7 +58,8 @@ impl SchemaReader<'_> {
             }
             Expression::UnaryExpression(unary) if unary.operator == UnaryOperator::UnaryNegation => {
                 match self.read_constant(&unary.argument)? {
-                    Value::Number(value) => number_value(-value.as_f64()),
+                    Value::Number(value) => Number::parse(&format!("-{}", value.to_text()))
+                        .map_or_else(|| number_value(-value.as_f64()), Value::Number),
                     _ => return Err(schema_error(expression, "this must be a number")),
                 }
             }

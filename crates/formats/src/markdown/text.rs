@@ -7,7 +7,7 @@ use markdown::mdast::Node;
 
 use super::expression::{CompiledExpression, Paragraph, ParagraphPart, join_blocks};
 use super::nodes::{node_range, read_element};
-use super::parse::TextPiece;
+use super::parse::{self, TextPiece};
 use super::scope::ScopeNames;
 use super::{MarkdownCompiler, actions};
 
@@ -35,7 +35,7 @@ impl MarkdownCompiler<'_> {
         text: &TextPiece<'_>,
         around: &TextContext<'_>,
     ) -> Vec<Paragraph> {
-        let content_nodes = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
+        let content_nodes = nodes.iter().copied().filter(|node| !is_comment(node, text.text));
         let mut groups: Vec<Vec<&Node>> = Vec::new();
         for node in content_nodes {
             match groups.last_mut() {
@@ -50,7 +50,14 @@ impl MarkdownCompiler<'_> {
                 _ => groups.push(vec![node]),
             }
         }
-        groups.iter().flat_map(|group| self.compile_block(group, text, around)).collect()
+        let mut blocks = Vec::new();
+        for group in groups {
+            blocks.extend(match group.as_slice() {
+                [quote @ Node::Blockquote(_)] => self.compile_lazy_lines(quote, text, around),
+                group => self.compile_block(group, text, around),
+            });
+        }
+        blocks
     }
 
     /// One block: a paragraph, or the result of an expression that is a block of its own.
@@ -83,6 +90,14 @@ impl MarkdownCompiler<'_> {
     ) {
         let Range { start, end } = node_range(node);
         let expression = match node {
+            Node::Text(_) => {
+                holes.extend(escaped_signs(&text.text[start..end]).map(|at| Replacement {
+                    start: start + at,
+                    end: start + at + 1,
+                    put: Vec::new(),
+                }));
+                return;
+            }
             Node::Blockquote(_) => {
                 holes.push(comment_range(text.text, start, end));
                 return;
@@ -109,6 +124,17 @@ impl MarkdownCompiler<'_> {
         for child in node.children().into_iter().flatten() {
             self.collect_replacements(child, text, around, holes);
         }
+    }
+
+    /// The text in the lines of a block quote that are no comments.
+    fn compile_lazy_lines(&mut self, quote: &Node, text: &TextPiece<'_>, around: &TextContext<'_>) -> Vec<Paragraph> {
+        let mut blocks = Vec::new();
+        for range in lazy_ranges(text.text, quote) {
+            let piece = text.slice(range.start, range.end);
+            let nodes = parse::parse(&piece, false, self.problems).unwrap_or_default();
+            blocks.extend(self.compile_blocks(&nodes.iter().collect::<Vec<_>>(), &piece, around));
+        }
+        blocks
     }
 
     /// Reports an element that stays text; `false` if it may not.
@@ -163,6 +189,67 @@ fn is_module_code(node: &Node, text: &str) -> bool {
     let allocator = oxc_allocator::Allocator::default();
     let parsed = oxc_parser::Parser::new(&allocator, text, oxc_span::SourceType::mjs()).parse();
     !parsed.panicked && !parsed.diagnostics.has_errors()
+}
+
+/// The backslashes before braces and `<` that are only signs. They are for the parser of this format; everything else is
+/// sent as it is written.
+fn escaped_signs(source: &str) -> impl Iterator<Item = usize> {
+    let mut is_escaped = false;
+    source.char_indices().zip(source.chars().skip(1)).filter_map(move |((at, c), next)| {
+        let is_escape = c == '\\' && !is_escaped;
+        is_escaped = is_escape;
+        (is_escape && matches!(next, '{' | '}' | '<')).then_some(at)
+    })
+}
+
+/// Whether nothing of a node is content: the frontmatter, and block quotes of which every line is a comment.
+pub(super) fn is_comment(node: &Node, text: &str) -> bool {
+    match node {
+        Node::Blockquote(_) => lazy_ranges(text, node).is_empty(),
+        node => matches!(node, Node::Yaml(_)),
+    }
+}
+
+/// The lines of a block quote that do not start with `>`. Only lines that start with it are comments, but Markdown also
+/// counts the lines below them that continue their paragraph. The parser leaves the last of those out of the quote.
+fn lazy_ranges(text: &str, quote: &Node) -> Vec<Range<usize>> {
+    let Range { start, end } = node_range(quote);
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut at = start;
+    for line in text[start..].split_inclusive('\n') {
+        let content = line.trim();
+        let is_after = at >= end;
+        if is_after && (content.is_empty() || !ends_with_paragraph(quote) || starts_block(content)) {
+            break;
+        }
+        if !content.is_empty() && !content.starts_with('>') {
+            match ranges.last_mut().filter(|last| last.end == at) {
+                Some(last) => last.end = at + line.len(),
+                None => ranges.push(at..at + line.len()),
+            }
+        }
+        at += line.len();
+    }
+    ranges
+}
+
+/// Whether the last thing in a node is a paragraph, which the next line continues.
+fn ends_with_paragraph(node: &Node) -> bool {
+    match node.children().and_then(|children| children.last()) {
+        Some(Node::Paragraph(_)) => true,
+        Some(inner @ (Node::Blockquote(_) | Node::List(_) | Node::ListItem(_))) => ends_with_paragraph(inner),
+        _ => false,
+    }
+}
+
+/// Whether a line may start another block.
+fn starts_block(line: &str) -> bool {
+    let is_item = line.split_whitespace().next().is_some_and(|first| {
+        matches!(first, "-" | "*" | "+") || first.trim_end_matches(['.', ')']).bytes().all(|byte| byte.is_ascii_digit())
+    });
+    is_item
+        || line.starts_with(['<', '>', '#', '{'])
+        || ["```", "~~~", "---", "***", "___"].iter().any(|mark| line.starts_with(mark))
 }
 
 /// A comment with its lines, and with one of the empty lines around it.

@@ -13,6 +13,7 @@ use flowloom_core::render::{self, TextStyle};
 use flowloom_core::value::{Map, Value};
 
 use super::{BLOCKS_FOLDER, template};
+use crate::json_schema::find_schema_problem;
 use crate::problems::Problems;
 use crate::sources::Sources;
 
@@ -70,6 +71,7 @@ impl BlockCatalog {
         for node in root.get("blocks").and_then(Node::items).unwrap_or_default() {
             let value = node.to_value();
             report_missing_parts(&value, node.span, problems);
+            report_bad_schemas(&value, |key| node.get(key).map_or(node.span, |schema| schema.span), problems);
             blocks.add_block(value, false);
         }
         blocks
@@ -89,6 +91,7 @@ impl BlockCatalog {
         let list = value.as_list().map_or_else(|| vec![value.clone()], <[Value]>::to_vec);
         for block in list {
             report_missing_parts(&block, Span::default(), problems);
+            report_bad_schemas(&block, |_| Span::default(), problems);
             self.add_block(block, false);
         }
     }
@@ -149,6 +152,18 @@ fn report_missing_parts(block: &Value, span: Span, problems: &mut Problems) {
     }
 }
 
+/// Reports schemas that are not valid, since nothing could be held to them. `span_of` is the place of a schema.
+fn report_bad_schemas(block: &Value, span_of: impl Fn(&str) -> Span, problems: &mut Problems) {
+    let id = block.get("id").and_then(Value::as_str).unwrap_or_default();
+    for key in ["input_schema", "output_schema"] {
+        if let Some(why) = block.get(key).and_then(find_schema_problem) {
+            let message = format_args!("{key:?} of the block {id} is not a valid JSON Schema: {why}");
+            problems.add_error(Code::BadSchema, span_of(key), message).help =
+                Some("references have to lead to a part of the schema itself; nothing is fetched".into());
+        }
+    }
+}
+
 /// Names of the inputs of a block that are required and have no default.
 fn required_inputs(block: &Value) -> Vec<String> {
     let Some(schema) = block.get("input_schema") else { return Vec::new() };
@@ -163,7 +178,11 @@ impl BlockDefinition {
     }
 
     fn schema_field(&self, key: &str) -> Option<Value> {
-        self.content.get(key).filter(|schema| schema.as_map().is_some_and(|map| !map.is_empty())).cloned()
+        let says_something = |schema: &&Value| match schema {
+            Value::Map(map) => !map.is_empty(),
+            schema => schema.as_bool() == Some(false),
+        };
+        self.content.get(key).filter(says_something).cloned()
     }
 
     /// Whether the block only triggers a pipeline.

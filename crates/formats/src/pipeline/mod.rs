@@ -205,7 +205,7 @@ impl PipelineCompiler<'_> {
             name: name.or_else(|| id.clone()).unwrap_or_else(|| self.file.to_owned()),
             id,
             description: prompt.unwrap_or_default(),
-            inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
+            inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: false },
             text: TEXT_RULES,
             limits: Limits::default(),
             functions,

@@ -1,5 +1,7 @@
 //! The front end of step lists.
 
+use flowloom_core::json::Node;
+
 use super::present::render_result;
 use super::{FORMAT, compile, literal_start};
 use crate::answer_source;
@@ -23,5 +25,10 @@ pub(crate) const FRONT_END: FrontEnd = FrontEnd {
 fn score_shape(shape: &Shape<'_>) -> u8 {
     let keys = ["functionId", "promptTemplate", "errorMode", "mode"];
     // A list of nodes says more of a definition than its steps.
-    if shape.has_item_with("steps", &keys) && !shape.has(&["nodes"]) { 4 } else { 0 }
+    if shape.has_item_with("steps", &keys) && !shape.has(&["nodes"]) {
+        return 4;
+    }
+    // Without a step, the id tells a step list from a flow.
+    let is_empty = shape.definition.get("steps").and_then(Node::items).is_some_and(<[Node]>::is_empty);
+    if is_empty && shape.has(&["id"]) { 2 } else { 0 }
 }

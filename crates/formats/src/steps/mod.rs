@@ -15,7 +15,7 @@ use std::sync::Arc;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Expr, Missing, Ref, Template, TextRules};
-use flowloom_core::json::{Node, parse_literal, parse_node};
+use flowloom_core::json::{Node, parse_literal, parse_node, parse_value};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
@@ -23,6 +23,7 @@ use flowloom_core::plan::{
     StepKind, Write,
 };
 use flowloom_core::render::TextStyle;
+use flowloom_core::value::{Map, Value};
 
 use crate::front_end::DefinitionSource;
 use crate::problems::Problems;
@@ -72,6 +73,15 @@ pub(crate) fn literal_start(text: &str) -> Option<usize> {
         ["'workflow::create'", "\"workflow::create\""].iter().find_map(|name| Some(text.find(name)? + name.len()))?;
     let rest = text[call..].trim_start().strip_prefix(',')?.trim_start();
     rest.starts_with('{').then(|| text.len() - rest.len())
+}
+
+/// The definition in a file, as data: JSON, or the argument of a JavaScript call of `workflow::create`.
+pub fn read_definition(text: &str) -> Map {
+    let read = match literal_start(text) {
+        Some(start) => parse_literal(text, start).ok().map(|(node, _)| node.to_value()),
+        None => parse_value(text).ok(),
+    };
+    read.as_ref().and_then(Value::as_map).cloned().unwrap_or_default()
 }
 
 /// The id of the format.
@@ -253,8 +263,9 @@ impl StepsCompiler<'_> {
         let default = if is_collect { "{{__fanout}}" } else { "{{input}}" };
         let written = row.fields.read_text("promptTemplate", self.problems);
         let prompt = template::parse(written.map_or(default, |(prompt, _)| prompt));
-        if let Some((_, span)) = written {
+        if let Some((text, span)) = written {
             self.check_references(row, &prompt, span);
+            self.warn_blank_references(text, span);
         }
         let secret = prompt.iter_secrets().next().map(|name| name.to_string());
         let kind = self.compile_function(function, span, prompt, is_collect)?;
@@ -312,6 +323,23 @@ impl StepsCompiler<'_> {
             };
             let at = find_span(self.text, span, &reference.source);
             self.problems.add_warning(Code::UnknownVariable, at, message).help = Some(help);
+        }
+    }
+
+    /// Warns about references with blanks, which stay as text.
+    fn warn_blank_references(&mut self, text: &str, span: Span) {
+        let mut seen = HashSet::new();
+        for (source, name) in template::find_blank_references(text) {
+            if !seen.insert(source) || !self.problems.has_room_for_warning() {
+                return;
+            }
+            let at = find_span(self.text, span, source);
+            let message = format_args!("{source} has blanks, so it is not a reference and stays as text");
+            let diagnostic = self.problems.add_warning(Code::DoubleBraces, at, message);
+            let title = format!("write {{{{{name}}}}}");
+            diagnostic.help = Some(title.clone());
+            diagnostic.fix =
+                (at.length == source.len()).then(|| Fix { title, edits: vec![(at, format!("{{{{{name}}}}}"))] });
         }
     }
 

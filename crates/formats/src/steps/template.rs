@@ -1,4 +1,4 @@
-//! `{{name}}` references: word characters without blanks (docs/formats/steps.md), extended by dotted paths.
+//! `{{name}}` references: letters, digits and `_` without blanks (docs/formats/steps.md), extended by dotted paths.
 
 use flowloom_core::expr::{Ref, Segment, Template, TemplatePart};
 
@@ -10,7 +10,8 @@ pub(super) fn parse(text: &str) -> Template {
     while let Some(found) = text[at..].find("{{") {
         let start = at + found;
         let inner = &text[start + 2..];
-        let length = inner.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')).count();
+        let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+        let length = inner.find(|c: char| !is_path(c)).unwrap_or(inner.len());
         let path = &inner[..length];
         if path.split('.').any(str::is_empty) || !inner[length..].starts_with("}}") {
             // `{{{name}}` is a brace followed by a reference, so only one character is skipped.
@@ -41,6 +42,21 @@ fn parse_reference(path: &str, source: &str) -> TemplatePart {
     TemplatePart::Ref(Ref { name: name.into(), path, source: source.into() })
 }
 
+/// Longest reference with blanks that is looked for, in bytes.
+const MAX_BLANK_REFERENCE_BYTES: usize = 200;
+
+/// The references that only blanks keep from being one, such as `{{ name }}`: source and name.
+pub(super) fn find_blank_references(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.match_indices("{{").filter_map(|(start, _)| {
+        let rest = &text[start + 2..];
+        let near = &rest[..rest.floor_char_boundary(MAX_BLANK_REFERENCE_BYTES)];
+        let (inner, _) = near.split_once("}}")?;
+        let name = inner.trim();
+        let is_one = name != inner && parse(&format!("{{{{{name}}}}}")).iter_refs().next().is_some();
+        is_one.then(|| (&text[start..start + inner.len() + 4], name))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +66,7 @@ mod tests {
         let sources = |text: &str| -> Vec<String> {
             parse(text).iter_refs().map(|reference| reference.source.to_string()).collect()
         };
+        assert_eq!(sources("{{gr\u{f6}\u{df}e}} {{\u{5929}.a}}").len(), 2);
         assert_eq!(sources("{{a}} {{ b }} {{c-d}} {{{e}}} {{f.g}} {{.h}} {{}}"), ["{{a}}", "{{e}}", "{{f.g}}"]);
     }
 

@@ -62,12 +62,22 @@ fn message_json(message: &Message) -> Json {
         Role::Assistant if message.tool_calls.is_empty() => json!({ "role": "assistant", "content": message.content }),
         Role::Assistant => {
             let calls = message.tool_calls.iter().map(|call| {
-                let function = json!({ "name": call.name, "arguments": json::write_json(&call.arguments) });
+                let function = json!({ "name": call.name, "arguments": write_arguments(&call.arguments) });
                 json!({ "id": call.id, "type": "function", "function": function })
             });
             let content = (!message.content.is_empty()).then_some(&message.content);
             json!({ "role": "assistant", "content": content, "tool_calls": calls.collect::<Vec<_>>() })
         }
+    }
+}
+
+/// The arguments of a call as a JSON object: broken ones are repaired as they were for the call, because strict
+/// providers refuse anything else.
+fn write_arguments(arguments: &Value) -> String {
+    let repaired = arguments.as_str().map(|text| json::read_lenient(text).unwrap_or_default());
+    match repaired.as_ref().unwrap_or(arguments) {
+        object @ Value::Map(_) => json::write_json(object),
+        _ => "{}".to_owned(),
     }
 }
 

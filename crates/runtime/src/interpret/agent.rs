@@ -47,7 +47,7 @@ impl Interpreter {
                 self.run_attempts(&step.policy, &turn, || Ok(Request::Generate(Box::new(request.clone())))).await?;
             let answer = read_answer(output);
             let answer = match answer.calls.is_empty() {
-                true => Some(answer.text),
+                true => Some(answer.text.or_else(|| describe_used_up_limit(agent.limit, may_call))),
                 false => self.run_calls(step, agent, answer, &mut progress, &turn).await?.map(Some),
             };
             let Some(text) = answer else { continue };
@@ -93,6 +93,16 @@ impl Interpreter {
             request.messages.push(Message { tool_call_id: Some(call.id.clone()), ..message });
         }
         Ok(None)
+    }
+}
+
+/// The answer of an agent whose model says nothing once it may call no more tools; `None` if it still may.
+fn describe_used_up_limit(limit: CallLimit, may_call: bool) -> Option<String> {
+    match limit {
+        CallLimit::Calls(most) if !may_call && most > 0 => {
+            Some(format!("There is no answer: the agent used up its limit of {most} tool calls."))
+        }
+        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@ use flowloom_core::expr::Expr;
 use flowloom_core::path::Key;
 use flowloom_core::plan::bind;
 use flowloom_core::plan::{Assignment, Dag, Env, Exhausted, Loop, LoopOutput, LoopTest, Machine, Step, Subflow};
+use flowloom_core::render;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
@@ -156,7 +157,12 @@ impl Interpreter {
                 count = 0;
             }
             let Some(to) = taken else {
-                let message = format!("no edge from {} matches this answer", node.title);
+                let tested = machine.edges.iter().filter(|edge| edge.from == current).find_map(|edge| {
+                    let Some(Expr::Equals(tested, _)) = &edge.condition else { return None };
+                    tested.evaluate_or_null(env, output.as_ref()).ok().filter(|value| *value != Value::Null)
+                });
+                let answer = tested.map_or_else(|| "this answer".to_owned(), |value| render::to_json(&value));
+                let message = format!("no edge from {} matches {answer}", node.title);
                 return Err(failed(StepFailure::new(Code::MachineStuck, message)));
             };
             let key = to.map(|index| machine.nodes[index].key.as_str().to_owned());

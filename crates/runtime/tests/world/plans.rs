@@ -19,7 +19,7 @@ pub(crate) fn make_plan(root: Step) -> Plan {
         id: None,
         name: "test".into(),
         description: String::new(),
-        inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
+        inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true },
         text: RULES,
         limits: Limits::default(),
         functions: Vec::new(),

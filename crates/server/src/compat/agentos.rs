@@ -15,8 +15,8 @@ use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::tools::workflows::read_run_page;
 use flowloom_core::code::Code;
-use flowloom_core::json::parse_value;
 use flowloom_core::render;
+use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::steps;
 use flowloom_store::{DefinitionKind, Store};
@@ -75,8 +75,10 @@ pub(crate) async fn list_workflows(State(catalog): State<Arc<Catalog>>, caller: 
     let written = found.iter().map(|(definition, content)| match definition.stored_row() {
         Some(row) => to_agentos_json(row),
         None => {
-            let mut map = parse_value(content.entry_text()).unwrap_or_default().as_map().cloned().unwrap_or_default();
+            let mut map = steps::read_definition(content.entry_text());
             map.insert("id".into(), definition.id.as_str().into());
+            let changed_at = definition.changed_at().and_then(|at| i64::try_from(at).ok());
+            map.insert("createdAt".into(), changed_at.map_or(Value::Null, Value::from));
             Ok(map.into())
         }
     });
@@ -117,7 +119,12 @@ pub(crate) async fn run_workflow(
     let ended = run_and_wait(&call, &definition, starting, &text).await?;
     let mut result = ended.to_result();
     result.insert("runId".into(), ended.id.to_string().into());
-    result.insert("status".into(), flowloom_formats::steps::status_word(ended.state.status).into());
+    let status = match ended.state.status {
+        // AgentOS has no word for a run that waits for a person.
+        waiting @ (Status::Waiting | Status::Uncertain) => waiting.name(),
+        status => steps::status_word(status),
+    };
+    result.insert("status".into(), status.into());
     if let Some(error) = &ended.state.error {
         result.insert("error".into(), error.message.as_str().into());
     }

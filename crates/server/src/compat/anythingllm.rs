@@ -1,5 +1,5 @@
 //! AnythingLLM's API: `/api/agent-flows` (docs/formats/flow.md). Responses are `{success, …}` or `{success: false,
-//! error}`.
+//! error}`. Flows are stored in the database, or as files in AnythingLLM's own folder if that is served.
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use flowloom_app::definitions::catalog::Catalog;
+use flowloom_app::definitions::flow_folder::FlowFolder;
 use flowloom_app::definitions::stored::DefinitionContent;
+use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_core::code::Code;
@@ -26,12 +28,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::runs::{find_definition, list_definitions, run_and_wait};
+use crate::blocking::run_blocking;
 use crate::body::{JsonBody, JsonObject};
 use crate::caller::Caller;
 use crate::definitions::change::{delete_definition, reject_folder_file, writable_key};
 use crate::definitions::put;
 use crate::params::PathParam;
-use crate::problem::Problem;
+use crate::problem::{ApiResult, Problem};
 use crate::runs::start::StartContext;
 use crate::state::Server;
 
@@ -43,6 +46,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(get_flow, delete_flow))
         .routes(routes!(toggle_flow))
         .routes(routes!(run_flow))
+        .layer(axum::middleware::map_response(convert_problem))
 }
 
 /// An error in AnythingLLM's form.
@@ -54,16 +58,40 @@ impl From<Problem> for AnythingLlmError {
     }
 }
 
-impl IntoResponse for AnythingLlmError {
-    fn into_response(self) -> Response {
-        let status = self.0.status();
-        let entries = [
+impl AnythingLlmError {
+    /// Whether the flow of the request is refused, rather than the request.
+    fn is_refusal(&self) -> bool {
+        [StatusCode::BAD_REQUEST, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY].contains(&self.0.status())
+    }
+
+    /// The body. Of a flow with errors, the message contains them.
+    fn to_body(&self) -> Value {
+        let mut message = self.0.detail().to_owned();
+        let errors = self.0.errors().iter().filter(|problem| problem["severity"] == "error");
+        let errors: Vec<&str> = errors.filter_map(|problem| problem["message"].as_str()).collect();
+        if !errors.is_empty() {
+            message = format!("{message}: {}", errors.join("; "));
+        }
+        Value::map([
             ("success", Value::from(false)),
             ("flow", Value::Null),
-            ("error", self.0.detail().into()),
+            ("error", message.into()),
             ("code", self.0.code().to_string().into()),
-        ];
-        (status, Json(Value::map(entries))).into_response()
+        ])
+    }
+}
+
+impl IntoResponse for AnythingLlmError {
+    fn into_response(self) -> Response {
+        (self.0.status(), Json(self.to_body())).into_response()
+    }
+}
+
+/// Converts a problem document into AnythingLLM's form, for every error below these routes.
+async fn convert_problem(mut response: Response) -> Response {
+    match response.extensions_mut().remove::<Problem>() {
+        Some(problem) => AnythingLlmError(problem).into_response(),
+        None => response,
     }
 }
 
@@ -88,9 +116,10 @@ pub(crate) struct SaveFlowRequest {
     uuid: Option<String>,
 }
 
-/// Stores a flow, even if it is incomplete; only unknown block types are rejected.
+/// Stores a flow, even if it is incomplete; only unknown block types are rejected. If AnythingLLM's folder of flows is
+/// served, the flow is a file in it.
 #[utoipa::path(post, path = "/api/agent-flows/save", operation_id = "agent_flows_save", tag = "AnythingLLM", security(("key" = ["write"])), request_body = SaveFlowRequest,
-    responses((status = 200, description = "`{success, flow: {success, uuid}}`"), (status = 400, description = "`{success: false, error}`")))]
+    responses((status = 200, description = "`{success, flow: {success, uuid}}`, or `{success: false, flow: null, error}` if the flow is refused"), (status = 400, description = "`{success: false, error}`")))]
 pub(crate) async fn save_flow(
     State(server): State<Server>,
     caller: Caller,
@@ -103,7 +132,11 @@ pub(crate) async fn save_flow(
     let uuid = save.uuid.filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
     let mut config = config.clone();
     config.insert("name".into(), name.into());
-    store_flow(&server, &caller, &uuid, config).await?;
+    match store_flow(&server, &caller, &uuid, config).await {
+        // AnythingLLM's builder shows the reason only if the request itself succeeds.
+        Err(error) if error.is_refusal() => return Ok(Json(error.to_body())),
+        stored => stored?,
+    }
     let flow = Value::map([("success", Value::from(true)), ("uuid", uuid.into())]);
     Ok(Json(Value::map([("success", true.into()), ("flow", flow)])))
 }
@@ -114,19 +147,59 @@ async fn store_flow(server: &Server, caller: &Caller, uuid: &str, config: Map) -
     let Some(steps) = config.get("steps").and_then(Value::as_list) else {
         return Err(invalid_request("the config has no list of steps"));
     };
-    if let Some(odd) =
-        steps.iter().find(|step| kind(step).is_none_or(|kind| !flow::BLOCK_TYPES.contains(&kind.as_str())))
-    {
+    let is_known = |kind: String| kind == flow::FINISH_BLOCK || flow::BLOCK_TYPES.contains(&kind.as_str());
+    if let Some(odd) = steps.iter().find(|step| !kind(step).is_some_and(is_known)) {
         let kind = kind(odd).unwrap_or_else(|| "none".into());
         let message =
             format!("blocks of the type {kind:?} are not supported; there are {}", flow::BLOCK_TYPES.join(", "));
         return Err(invalid_request(&message));
+    }
+    if let Some(folder) = find_flow_folder(server, caller, uuid).await? {
+        return write_flow_file(server, folder, uuid, config.into()).await;
     }
     let text = render::to_json(&config.into());
     let content =
         DefinitionContent { format: Some(flow::FORMAT), ..DefinitionContent::single(&format!("{uuid}.json"), text) };
     put::store_workflow(server, caller, key, content, true).await?;
     Ok(())
+}
+
+/// AnythingLLM's folder of flows, if the flow belongs there: it is served, the caller is not one of several users, and
+/// no flow of this id is stored in the database.
+async fn find_flow_folder(server: &Server, caller: &Caller, uuid: &str) -> ApiResult<Option<FlowFolder>> {
+    if caller.user.is_some() {
+        return Ok(None);
+    }
+    let (catalog, user, id) = (server.catalog.clone(), caller.resolve_user(None)?, uuid.to_owned());
+    let found = run_blocking(move || {
+        let Some(folder) = catalog.flow_folder() else { return Ok(None) };
+        let is_elsewhere = !folder.contains(&id) && catalog.find_definition(&user, &id)?.is_some();
+        Ok::<_, AppError>(Some(folder).filter(|_| !is_elsewhere))
+    });
+    Ok(found.await??)
+}
+
+/// Writes a flow as AnythingLLM does.
+async fn write_flow_file(
+    server: &Server,
+    folder: FlowFolder,
+    uuid: &str,
+    config: Value,
+) -> Result<(), AnythingLlmError> {
+    let text = serde_json::to_string_pretty(&config).unwrap_or_default();
+    let limit = server.app.config.limits.source_bytes;
+    if text.len() as u64 > limit {
+        let message = format!("the flow has {} bytes, and the limit is {limit}", text.len());
+        return Err(Problem::new(Code::SourceTooLarge, message).into());
+    }
+    let id = uuid.to_owned();
+    let written = run_blocking(move || folder.write_flow(&id, &text)).await?;
+    Ok(written.map_err(|error| file_problem(uuid, &error))?)
+}
+
+fn file_problem(uuid: &str, error: &std::io::Error) -> Problem {
+    let message = format!("the file of the flow {uuid} cannot be written: {error}");
+    Problem::new(Code::FileFailed, message).with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 /// Lists flows, and whether each is available to agents.
@@ -181,6 +254,11 @@ pub(crate) async fn delete_flow(
     PathParam(uuid): PathParam<String>,
 ) -> FlowResult {
     let key = writable_key(&caller, None, DefinitionKind::Workflow, &uuid)?;
+    if let Some(folder) = find_flow_folder(&server, &caller, &uuid).await?.filter(|folder| folder.contains(&uuid)) {
+        let id = uuid.clone();
+        run_blocking(move || folder.delete_flow(&id)).await?.map_err(|error| file_problem(&uuid, &error))?;
+        return Ok(Json(Value::map([("success", Value::from(true))])));
+    }
     reject_folder_file(&server.catalog, &uuid).await?;
     find_definition(&server.catalog, key.user.clone(), flow::FORMAT, &uuid).await?;
     delete_definition(&server.app, key, &caller).await?;

@@ -30,6 +30,11 @@ use crate::params::QueryParams;
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
+/// The inputs of a request without any; `null` is a value.
+fn no_inputs() -> Value {
+    Map::new().into()
+}
+
 /// A run to start.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -38,9 +43,9 @@ pub(crate) struct RunRequest {
     /// Id of the workflow.
     workflow: String,
     /// Inputs by name; step lists accept any value.
-    #[serde(default)]
+    #[serde(default = "no_inputs")]
     #[schema(value_type = serde_json::Value)]
-    inputs: Option<Value>,
+    inputs: Value,
     /// The agent as which the run acts.
     #[serde(default)]
     agent: Option<String>,
@@ -70,8 +75,8 @@ pub(crate) async fn post_run(
     let call = StartContext::admitted(&server, &caller, new.user.clone(), &headers)?;
     let run = call.start_once(&text, async |id| {
         let definition = call.find_definition(&new.workflow).await?;
-        let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
-        let starting = StartRunRequest { agent: new.agent, budget: new.budget, ..StartRunRequest::with_inputs(inputs) };
+        let starting =
+            StartRunRequest { agent: new.agent, budget: new.budget, ..StartRunRequest::with_inputs(new.inputs) };
         call.start_run(&definition, StartRunRequest { id, ..starting }).await
     });
     respond_with_run(&server, run.await?, waiting, &headers).await

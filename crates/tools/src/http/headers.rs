@@ -109,5 +109,9 @@ fn check_name(name: &str) -> Result<HeaderName, RequestError> {
 }
 
 fn check_value(name: &str, text: &str) -> Result<HeaderValue, RequestError> {
-    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| RequestError::InvalidHeaderValue { name: name.to_owned() })
+    let invalid = || RequestError::InvalidHeaderValue { name: name.to_owned() };
+    // As `fetch` does: white space around a value is no part of it, and each character is one byte (Latin-1).
+    let bytes: Option<Vec<u8>> =
+        text.trim_matches([' ', '\t', '\r', '\n']).chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
+    HeaderValue::from_bytes(&bytes.ok_or_else(invalid)?).map_err(|_| invalid())
 }

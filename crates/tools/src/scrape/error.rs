@@ -5,6 +5,7 @@ use std::io;
 use flowloom_core::code::Code;
 use flowloom_core::effect::is_retryable_status;
 use flowloom_core::error::Retry;
+use flowloom_core::selector::SelectorError;
 
 use crate::http::error::HttpError;
 use crate::secrets::Redacted;
@@ -40,13 +41,8 @@ pub enum ScrapeError {
     #[error("the page could not be converted: the parser failed on its HTML")]
     ParserFailed,
     /// The CSS selector is not valid.
-    #[error("{selector:?} is not a CSS selector: {problem}")]
-    InvalidSelector {
-        /// The selector.
-        selector: String,
-        /// The parser's message.
-        problem: String,
-    },
+    #[error("{0}")]
+    InvalidSelector(#[source] SelectorError),
     /// Selecting from the page would exhaust the stack.
     #[error("the page is nested too deeply for a CSS selector; capture its text instead")]
     TooDeep,
@@ -56,7 +52,7 @@ impl ScrapeError {
     /// The error code.
     pub fn code(&self) -> Code {
         match self {
-            ScrapeError::InvalidSelector { .. } => Code::NoSelector,
+            ScrapeError::InvalidSelector(_) => Code::NoSelector,
             ScrapeError::NoUrl
             | ScrapeError::NotFetched(_)
             | ScrapeError::ErrorStatus { .. }

@@ -1,10 +1,13 @@
 //! Web pages: fetching, conversion to Markdown, and CSS selectors.
 //!
 //! A page is read as it is served: no scripts run, nothing it refers to is loaded, and a requested refresh is ignored.
-//! `shape` checks whether a page is safe to parse; `markdown` and `table` convert it.
+//! `shape` checks whether a page is safe to parse; `content` selects what is converted, and `markdown` and `table` convert
+//! it; `select` finds the matches of a selector.
 
+mod content;
 pub(crate) mod error;
 mod markdown;
+mod select;
 mod shape;
 mod table;
 
@@ -112,19 +115,6 @@ impl Scraper for PageScraper {
     }
 
     fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepFailure> {
-        Ok(select_inner_html(html, selector).map_err(ToolError::from)?)
+        Ok(select::select_inner_html(html, selector).map_err(ToolError::from)?)
     }
-}
-
-fn select_inner_html(html: &str, selector: &str) -> Result<Vec<String>, ScrapeError> {
-    if selector.trim().is_empty() {
-        return Ok(vec![html.to_owned()]);
-    }
-    let parsed = scraper::Selector::parse(selector)
-        .map_err(|error| ScrapeError::InvalidSelector { selector: selector.to_owned(), problem: error.to_string() })?;
-    if shape::PageShape::scan_html(html).is_excessive() {
-        return Err(ScrapeError::TooDeep);
-    }
-    let page = scraper::Html::parse_document(html);
-    Ok(page.select(&parsed).map(|element| element.inner_html()).collect())
 }

@@ -12,6 +12,8 @@ use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;
 use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
 
+use super::content::is_hidden_by;
+
 /// Maximum nesting that is parsed. Browsers stop at 512; pages written by people stay below 50.
 const MAX_TREE_DEPTH: usize = 256;
 
@@ -91,6 +93,10 @@ const DRAWING_TAGS: [&str; 22] = [
 
 /// Elements without text for a reader.
 const SILENT_TAGS: [&str; 6] = ["script", "style", "title", "noscript", "template", "iframe"];
+
+/// Elements that never have content.
+const VOID_TAGS: [&str; 13] =
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
 
 /// Elements within a line of text; all others end the line.
 const INLINE_TAGS: [&str; 8] = ["span", "sub", "sup", "abbr", "cite", "mark", "label", "q"];
@@ -172,6 +178,8 @@ struct ShapeCounter {
     /// Open elements from the `svg` on, while it contains nothing but drawing elements.
     drawing: Option<Vec<String>>,
     silent: Option<&'static str>,
+    /// The hidden element whose text is left out, and the number of open elements of its name.
+    hidden: Option<(String, usize)>,
     shape: PageShape,
 }
 
@@ -189,7 +197,7 @@ impl TokenSink for ShapeSink {
                 }
                 let lines = text.bytes().filter(|byte| *byte == b'\n').count();
                 count.shape.indent += lines * count.levels * INDENT_BYTES;
-                if count.silent.is_none() {
+                if count.silent.is_none() && count.hidden.is_none() {
                     count.shape.text.push_str(&text);
                 }
                 TokenSinkResult::Continue
@@ -213,6 +221,7 @@ impl ShapeCounter {
         if !FORMATTING_TAGS.contains(&name) && !INLINE_TAGS.contains(&name) {
             self.shape.text.push('\n');
         }
+        self.count_hidden(tag);
         match tag.kind {
             TagKind::StartTag => self.count_start(name, tag.self_closing),
             TagKind::EndTag => {
@@ -227,6 +236,25 @@ impl ShapeCounter {
                 self.count_end(name);
                 TokenSinkResult::Continue
             }
+        }
+    }
+
+    /// Follows the outermost hidden element to its end. If that cannot be told for sure, it lasts longer.
+    fn count_hidden(&mut self, tag: &Tag) {
+        let name = &*tag.name;
+        let is_start = tag.kind == TagKind::StartTag;
+        match &mut self.hidden {
+            // The next element of this name ends the previous one.
+            Some((hidden, _)) if is_start && hidden == name && FLAT_TAGS.contains(&name) => self.hidden = None,
+            Some((hidden, open)) if hidden == name => *open = if is_start { *open + 1 } else { *open - 1 },
+            _ => {}
+        }
+        if self.hidden.as_ref().is_some_and(|(_, open)| *open == 0) {
+            self.hidden = None;
+        }
+        let attributes = || tag.attrs.iter().map(|attribute| (&*attribute.name.local, &*attribute.value));
+        if is_start && self.hidden.is_none() && !VOID_TAGS.contains(&name) && is_hidden_by(attributes()) {
+            self.hidden = Some((name.to_owned(), 1));
         }
     }
 

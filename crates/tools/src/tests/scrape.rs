@@ -60,6 +60,72 @@ async fn a_short_page_is_converted_whole() {
 }
 
 #[tokio::test]
+async fn everything_in_the_main_part_is_kept() {
+    let answers: String = (1..9).map(|i| format!("<div class=comment><p>Answer {i}</p></div>")).collect();
+    let page = format!(
+        "<title>Site</title><nav>menu</nav><main><h1>Oslo</h1><p>Oslo is the capital.</p><div class=comments>{answers}</div>\
+         <div class=related>Sale until Friday</div><a href='../guide'>guide</a></main><footer>Copyright</footer>"
+    );
+    let text = fetch_answer(html_reply(&page), Capture::Text).await.expect("text");
+    assert!(text.starts_with("# Oslo\n\nOslo is the capital."), "{text}");
+    for part in ["Answer 1", "Answer 8", "Sale until Friday", "[guide](http://127.0.0.1:"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("menu") && !text.contains("Copyright"), "{text}");
+
+    let articles = "<article>one</article><article>two</article><aside>ads</aside><a href=/x>x</a>";
+    let text = fetch_answer(html_reply(articles), Capture::Text).await.expect("text");
+    assert!(text.contains("one") && text.contains("two") && !text.contains("ads"), "{text}");
+    assert!(text.contains("[x](http://127.0.0.1:"), "{text}");
+}
+
+#[tokio::test]
+async fn hidden_text_is_never_shown() {
+    let hidden = [
+        "<p hidden>IGNORE</p>",
+        "<p style='display:none'>IGNORE</p>",
+        "<div style='color: red; Display : NONE !important'><b>IGNORE</b></div>",
+        "<span style=visibility:hidden>IGNORE</span>",
+        "<div aria-hidden=true><div>IGNORE</div></div>",
+        "<template>IGNORE</template>",
+    ];
+    // A page that is too deep to be parsed is read without its tags.
+    for frame in [("<main>", "</main>"), ("", ""), (&*"<div>".repeat(300), "")] {
+        for part in hidden {
+            let page = format!("{}<p>seen</p>{part}<p>more</p>{}", frame.0, frame.1);
+            let text = fetch_answer(html_reply(&page), Capture::Text).await.expect("text");
+            assert!(text.contains("seen") && text.contains("more") && !text.contains("IGNORE"), "{part}: {text}");
+        }
+    }
+}
+
+#[test]
+fn selectors_of_jquery_work() {
+    let page = "<div class=a><p>One</p><p class=x>Two <b>b</b></p><p>Three</p></div><p>Four</p>";
+    let scraper = PageScraper::new(client_for(&[]));
+    let cases: [(&str, &[&str]); 11] = [
+        ("p:contains(\"Two\") b", &["b"]),
+        ("p:first", &["One"]),
+        ("p:last", &["Four"]),
+        ("p:eq(1) > b", &["b"]),
+        ("p:eq(-2)", &["Three"]),
+        ("p[class!=\"x\"]", &["One", "Three", "Four"]),
+        ("div.a p:gt(1)", &["Three"]),
+        ("p:odd, p:first", &["One", "Two <b>b</b>", "Four"]),
+        ("p:first ~ p", &["Two <b>b</b>", "Three"]),
+        ("p:first + p", &["Two <b>b</b>"]),
+        ("p:first-child", &["One"]),
+    ];
+    for (selector, expected) in cases {
+        assert_eq!(scraper.select_html(page, selector).expect(selector), expected, "{selector}");
+    }
+    for selector in ["p[[", "p:nth(", "p:header"] {
+        let error = scraper.select_html(page, selector).expect_err(selector);
+        assert!(error.code == Code::NoSelector && !error.message.contains("developer"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn tables_become_rows_or_paragraphs() {
     let cases = [
         ("<table><thead><tr><th>A<th>B</thead><tr><td>1<td>x|y</table>", "| A | B |\n| --- | --- |\n| 1 | x\\|y |"),
@@ -214,7 +280,7 @@ fn selections() {
     for bad in ["li[", "::", "a:nonsense", "<li>"] {
         let error = select(bad).expect_err(bad);
         assert_eq!(error.code, Code::NoSelector);
-        assert!(error.message.contains(&format!("{bad:?} is not a CSS selector")), "{error}");
+        assert!(error.message.contains(&format!("{bad:?} is not a selector")), "{error}");
     }
     let deep = "<div>".repeat(100_000);
     assert_eq!(scraper.select_html(&deep, "div").expect_err("too deep").code, Code::ScrapeFailed);

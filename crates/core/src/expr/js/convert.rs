@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::render::{format_js_number, to_js_json};
+use crate::render::{format_js_number, to_js_json, to_js_number};
 use crate::value::Value;
 
 /// An intermediate value: a [`Value`], or a value that [`Value`] cannot represent.
@@ -81,7 +81,7 @@ pub(super) fn to_text(operand: &Datum) -> String {
 fn format_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
-        Value::Number(number) => format_number(number.as_f64()),
+        Value::Number(number) => to_js_number(number),
         Value::List(items) => {
             let item = |item: &Value| if matches!(item, Value::Null) { String::new() } else { format_value(item) };
             items.iter().map(item).collect::<Vec<_>>().join(",")

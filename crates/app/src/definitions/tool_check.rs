@@ -1,0 +1,80 @@
+//! Warnings about tools of an agent that neither the configuration nor its folder declares.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Diagnostic, Span, find_similar_name};
+use flowloom_core::json::{Node, parse_node};
+use flowloom_formats::{agent, graph};
+
+use super::bundle::AvailableTools;
+use super::folder;
+use super::source::{LoadedDefinition, Loader};
+use crate::tools::offer::ToolDescriptor;
+
+/// Adds warnings about the tools of an agent. They are no errors: a workflow that is stored in the database is found when
+/// the agent runs. Reads the agent's folder.
+pub fn add_tool_warnings(loader: &Loader<'_>, source: &mut LoadedDefinition) {
+    let warnings = check_tools(loader, source);
+    source.compiled.diagnostics.extend(warnings);
+}
+
+fn check_tools(loader: &Loader<'_>, source: &LoadedDefinition) -> Vec<Diagnostic> {
+    if source.compiled.format != Some(agent::FORMAT) {
+        return Vec::new();
+    }
+    let named = find_named_tools(loader, source);
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let known = list_workflow_names(loader, Path::new(source.name()));
+    let is_known = |name: &str| {
+        let plain = name.strip_prefix("@@").unwrap_or(name);
+        [Some(plain), plain.strip_prefix("flow_")].into_iter().flatten().any(|name| known.iter().any(|one| one == name))
+    };
+    let unknown = named.into_iter().filter(|(name, _)| !is_known(name));
+    unknown.map(|(name, span)| unknown_tool(source, &name, span, &known)).collect()
+}
+
+fn unknown_tool(source: &LoadedDefinition, name: &str, span: Span, known: &[String]) -> Diagnostic {
+    let message = format!("there is no tool or workflow {name} in this folder");
+    let help = match find_similar_name(name, known.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean {meant:?}?"),
+        None => "a workflow that is stored in the database is found when the agent runs".to_owned(),
+    };
+    Diagnostic::new_warning(Code::UnknownTool, source.name(), span, message).with_help(help)
+}
+
+/// The names in `tools` that can only be those of workflows.
+fn find_named_tools(loader: &Loader<'_>, source: &LoadedDefinition) -> Vec<(String, Span)> {
+    let text = String::from_utf8_lossy(source.bytes());
+    let Ok((tree, _)) = parse_node(&text) else { return Vec::new() };
+    let none = AvailableTools::default();
+    let sources = loader.surroundings(&none).with_files(source.files().clone());
+    let is_record = |name: &str| {
+        let file = Path::new(source.name()).with_file_name(graph::TOOLS_FOLDER).join(format!("{name}.json"));
+        source.files().contains_key(&file.display().to_string())
+    };
+    let items = tree.get("tools").and_then(Node::items).unwrap_or_default();
+    let names = items.iter().filter_map(|item| Some((item.as_str()?.to_owned(), item.span)));
+    let is_workflow = |name: &str| {
+        !name.contains("::") && !sources.functions.iter().any(|function| function == name) && !is_record(name)
+    };
+    names.filter(|(name, _)| is_workflow(name)).collect()
+}
+
+/// The ids and the tool names of the other definitions in the folder of a file.
+fn list_workflow_names(loader: &Loader<'_>, file: &Path) -> Vec<String> {
+    let root = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let loader = Loader { format: None, ..*loader };
+    let mut names = Vec::new();
+    for path in folder::list_files(root).iter().filter(|path| path.file_name() != file.file_name()) {
+        let Some(plan) = loader.compile(path).compiled.plan else { continue };
+        let below = path.strip_prefix(root).unwrap_or(path).display().to_string();
+        let id = plan.id.clone().unwrap_or_else(|| folder::id_from_path(&below));
+        names.push(ToolDescriptor::new(&id, Arc::new(plan)).declaration.name);
+        names.push(id);
+    }
+    names
+}

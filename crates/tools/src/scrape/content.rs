@@ -1,0 +1,138 @@
+//! Selects what a reader sees of a page: its main part, without navigation, hidden elements and scripts, and with
+//! absolute links. Nothing is scored, so that no text of the main part is lost.
+
+use scraper::node::Element;
+use scraper::{ElementRef, Html, Node, Selector};
+use url::Url;
+
+/// The main part of a page, in order of preference.
+const MAIN_PARTS: [&str; 3] = ["article", "main", "[role=main]"];
+
+/// Elements without text for a reader.
+const SKIPPED_TAGS: [&str; 11] =
+    ["head", "script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "nav", "dialog"];
+
+/// Parts of a page around its content, which are left out of a page without a main part.
+const SURROUNDING_TAGS: [&str; 2] = ["aside", "footer"];
+
+/// Roles of elements that are not content, and of those around it.
+const SKIPPED_ROLES: [&str; 3] = ["navigation", "search", "menu"];
+const SURROUNDING_ROLES: [&str; 3] = ["banner", "complementary", "contentinfo"];
+
+/// The content of a page as HTML. `url` is the address that its links are relative to.
+pub(super) fn select_content(html: &str, url: &str) -> String {
+    let mut page = Html::parse_document(html);
+    let base = find_base(&page, url);
+    let title = select_first(&page, "title").map(collect_text).unwrap_or_default();
+    remove_elements(&mut page, &|element| is_skipped(element) && !is_open_dialog(element) || is_hidden(element));
+    if let Some(base) = base {
+        make_links_absolute(&mut page, &base);
+    }
+    if let Some(main) = find_main_part(&page) {
+        let has_heading = Selector::parse("h1").is_ok_and(|heading| main.select(&heading).next().is_some());
+        let heading =
+            if has_heading || title.is_empty() { String::new() } else { format!("<h1>{}</h1>", escape(&title)) };
+        return heading + &main.html();
+    }
+    let is_surrounding = |element: &Element| is_one_of(element, &SURROUNDING_TAGS, &SURROUNDING_ROLES);
+    let whole = page.root_element().inner_html();
+    remove_elements(&mut page, &is_surrounding);
+    let has_content = !collect_text(page.root_element()).is_empty();
+    if has_content { page.root_element().inner_html() } else { whole }
+}
+
+/// The main part of the page that has text. A page with several articles lists them, so none of them is the main part.
+fn find_main_part(page: &Html) -> Option<ElementRef<'_>> {
+    MAIN_PARTS.iter().find_map(|part| {
+        let selector = Selector::parse(part).ok()?;
+        let is_inner = |element: &ElementRef<'_>| {
+            element.ancestors().filter_map(ElementRef::wrap).any(|outer| selector.matches(&outer))
+        };
+        let mut found =
+            page.select(&selector).filter(|element| !is_inner(element) && !collect_text(*element).is_empty());
+        let first = found.next()?;
+        found.next().is_none().then_some(first)
+    })
+}
+
+fn select_first<'a>(page: &'a Html, selector: &str) -> Option<ElementRef<'a>> {
+    page.select(&Selector::parse(selector).ok()?).next()
+}
+
+fn collect_text(element: ElementRef<'_>) -> String {
+    element.text().collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The address that relative links of the page start from.
+fn find_base(page: &Html, url: &str) -> Option<Url> {
+    let url = Url::parse(url).ok()?;
+    let given = select_first(page, "base[href]").and_then(|base| url.join(base.attr("href")?).ok());
+    Some(given.unwrap_or(url))
+}
+
+fn make_links_absolute(page: &mut Html, base: &Url) {
+    let ids: Vec<_> = page.tree.nodes().filter(|node| node.value().is_element()).map(|node| node.id()).collect();
+    for id in ids {
+        let Some(mut node) = page.tree.get_mut(id) else { continue };
+        let Node::Element(element) = node.value() else { continue };
+        for (name, value) in &mut element.attrs {
+            let is_address = matches!(&*name.local, "href" | "src");
+            if let Some(absolute) = is_address.then(|| base.join(value.trim()).ok()).flatten() {
+                *value = absolute.as_str().into();
+            }
+        }
+    }
+}
+
+fn remove_elements(page: &mut Html, is_removed: &dyn Fn(&Element) -> bool) {
+    let is_removed = |node: &Node| node.as_element().is_some_and(is_removed);
+    let ids: Vec<_> = page.tree.nodes().filter(|node| is_removed(node.value())).map(|node| node.id()).collect();
+    for id in ids {
+        if let Some(mut node) = page.tree.get_mut(id) {
+            node.detach();
+        }
+    }
+}
+
+fn is_skipped(element: &Element) -> bool {
+    is_one_of(element, &SKIPPED_TAGS, &SKIPPED_ROLES)
+}
+
+fn is_one_of(element: &Element, tags: &[&str], roles: &[&str]) -> bool {
+    tags.contains(&element.name()) || element.attr("role").is_some_and(|role| roles.contains(&role.trim()))
+}
+
+fn is_open_dialog(element: &Element) -> bool {
+    element.name() == "dialog" && element.attr("open").is_some()
+}
+
+fn is_hidden(element: &Element) -> bool {
+    is_hidden_by(element.attrs())
+}
+
+/// Whether attributes hide their element from readers.
+pub(super) fn is_hidden_by<'a>(mut attributes: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+    attributes.any(|(name, value)| match name {
+        "hidden" => true,
+        "aria-hidden" => value.trim().eq_ignore_ascii_case("true"),
+        "style" => {
+            value.split(';').filter_map(|rule| rule.split_once(':')).any(|(property, value)| hides(property, value))
+        }
+        _ => false,
+    })
+}
+
+/// Whether a CSS declaration hides its element.
+fn hides(property: &str, value: &str) -> bool {
+    let value = value.to_ascii_lowercase();
+    let value = value.split('!').next().unwrap_or_default().trim();
+    match property.trim().to_ascii_lowercase().as_str() {
+        "display" => value == "none",
+        "visibility" => matches!(value, "hidden" | "collapse"),
+        _ => false,
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
