@@ -1,7 +1,5 @@
 //! [`AppError`]: why a use case failed. The terminal and the server render it; neither compares codes.
 
-use std::path::PathBuf;
-
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
@@ -12,7 +10,6 @@ use tokio::task::JoinError;
 
 use crate::blocks::BlockError;
 use crate::config::error::ConfigError;
-use crate::config::project::Project;
 use crate::definitions::error::DefinitionError;
 use crate::keys::UnknownScope;
 use crate::runs::inputs::InvalidBudget;
@@ -59,14 +56,6 @@ pub enum AppError {
     /// A model, a tool, a block or an input failed, as a step would record it.
     #[error(transparent)]
     Failed(#[from] StepFailure),
-    /// No run was started in this project yet.
-    #[error("there is nothing in {} yet{}", folder.display(), describe_projects(projects))]
-    NoData {
-        /// The data folder.
-        folder: PathBuf,
-        /// The projects in subfolders.
-        projects: Vec<Project>,
-    },
     /// A run belongs to another project, whose configuration it needs.
     #[error("the run {run} belongs to the project {project}; continue it there")]
     RunOfOtherProject {
@@ -119,7 +108,6 @@ impl AppError {
             AppError::Budget(_) | AppError::Scope(_) | AppError::Time(_) => Code::UsageInvalid,
             AppError::Failed(failure) => failure.code,
             AppError::RunOfOtherProject { .. } => Code::RunOfOtherProject,
-            AppError::NoData { .. } => Code::RunNotFound,
             AppError::TooManyRuns(_) | AppError::TooManyRunsOfUser { .. } | AppError::Stopping => Code::TooManyRuns,
             AppError::ThreadBusy => Code::RunOwned,
             AppError::KeyReused => Code::KeyReused,
@@ -167,17 +155,6 @@ impl AppError {
             }
             _ => Vec::new(),
         }
-    }
-}
-
-/// How the data of other projects is used.
-fn describe_projects(projects: &[Project]) -> String {
-    let options: Vec<String> = projects.iter().map(Project::command_options).collect();
-    match options.is_empty() {
-        true => {
-            "; data is kept for each project: change to its folder, or name it with --config or --data-dir".to_owned()
-        }
-        false => format!("; there are projects in subfolders, use:{}", options.join(" or")),
     }
 }
 

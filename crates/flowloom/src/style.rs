@@ -10,12 +10,10 @@ use clap::ValueEnum;
 /// When output is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// If it goes to a terminal, and NO_COLOR is unset
+    // The names say it all; a text for each would make every help page three times as long.
     #[default]
     Auto,
-    /// Always
     Always,
-    /// Never
     Never,
 }
 

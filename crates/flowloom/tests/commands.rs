@@ -377,7 +377,7 @@ fn unknown_inputs_are_not_ignored() {
         let output = place.run(arguments);
         let said = stderr_text(&output);
         assert!(exit_code(&output) == code && said.contains(part), "{arguments:?}: {said}");
-        assert_eq!(said.contains("warning"), part.contains("warning"), "{arguments:?}: {said}");
+        assert_eq!(said.contains("warning: "), part.contains("warning"), "{arguments:?}: {said}");
     }
     let output = place.run(&["run", "steps.json", "-i", "input=a lamp"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "LLM(Hi a lamp)\n");

@@ -227,6 +227,10 @@ fn anythingllm_builder_on_its_own_folder() {
     assert_eq!(send_delete(&server, &format!("/api/agent-flows/{uuid}")).json(), json!({"success": true}));
     assert!(!flows.join(format!("{uuid}.json")).exists());
     assert_eq!(server.get(&format!("/api/agent-flows/{uuid}")).status, 404);
+    let (_, audit) = place.run_json(&["audit"]);
+    let actions: Vec<&str> =
+        audit.as_array().expect("a list").iter().filter_map(|row| row["action"].as_str()).collect();
+    assert_eq!(actions, ["definition.delete", "definition.put", "definition.put", "definition.put"], "{audit}");
 
     // The builder shows `error` only if the request itself succeeds.
     let odd = json!({"name": "n", "config": {"steps": [{"type": "shell", "config": {}}]}});

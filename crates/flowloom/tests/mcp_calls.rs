@@ -187,7 +187,7 @@ fn a_session_is_its_users() {
     assert_eq!(of(&bob).status, 404);
     assert!(of(&ann).body.contains("\"name\":\"hello\""), "{started:?}");
     assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &bob, &session], "").status, 404);
-    assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &ann, &session], "").status, 202);
+    assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &ann, &session], "").status, 204);
     assert_eq!(of(&ann).status, 404);
 }
 

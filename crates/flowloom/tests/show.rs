@@ -21,7 +21,7 @@ fn place_with_flow(server: &TestServer) -> Workspace {
             "headers": [{"key": "X-Token", "value": "${secret.TOKEN}"}], "bodyType": "json", "body": "{\"city\": \"${city}\"}",
             "responseVariable": "weather"}},
         {"type": "llmInstruction", "config": {"instruction": "Tell me of ${weather.path}, ${weather.wind} and ${cty}.",
-            "resultVariable": "told"}},
+            "resultVariable": "letter"}},
     ]});
     place.write("report.json", &flow.to_string());
     place
@@ -42,8 +42,8 @@ fn a_run_shows_what_its_steps_sent_and_received() {
     let server = TestServer::start();
     let place = place_with_flow(&server);
     let progress = run_report(&place);
-    assert!(progress.contains("! /told  ${weather.wind} has no value; weather has path"), "{progress}");
-    assert!(progress.contains("! /told  ${cty} has no value; the variables are city, weather"), "{progress}");
+    assert!(progress.contains("! /letter  ${weather.wind} has no value; weather has path"), "{progress}");
+    assert!(progress.contains("! /letter  ${cty} has no value; the variables are city, weather"), "{progress}");
 
     let short = stdout_of(&place, &["show", "last"]);
     assert!(
@@ -73,13 +73,13 @@ fn the_api_returns_the_same_steps() {
     let place = place_with_flow(&server);
     run_report(&place);
     let (_, shown) = place.run_json(&["show", "last"]);
-    let told = shown["steps"].as_array().expect("steps").iter().find(|step| step["path"] == "/told").cloned();
-    let warnings = told.expect("the step")["warnings"].clone();
+    let step = shown["steps"].as_array().expect("steps").iter().find(|step| step["path"] == "/letter").cloned();
+    let warnings = step.expect("the step")["warnings"].clone();
     assert_eq!(warnings.as_array().map(Vec::len), Some(2), "{warnings}");
 
     let api = RunningServer::start(&place, &[]);
     let run = shown["run_id"].as_str().expect("an id");
-    let steps = api.get(&format!("/api/v1/runs/{run}/steps?path=/told")).json();
+    let steps = api.get(&format!("/api/v1/runs/{run}/steps?path=/letter")).json();
     let step = &steps["steps"][0];
     assert_eq!(steps["steps"].as_array().map(Vec::len), Some(1), "{steps}");
     assert_eq!((&step["warnings"], &step["kind"]), (&warnings, &json!("generate")));
@@ -89,7 +89,8 @@ fn the_api_returns_the_same_steps() {
     assert!(all["steps"].as_array().is_some_and(|steps| steps.len() > 1), "{all}");
     assert_eq!(api.get(&format!("/api/v1/runs/{run}/steps?path=/none")).status, 404);
     let detail = api.get(&format!("/api/v1/runs/{run}")).json();
-    let step = detail["steps"].as_array().and_then(|steps| steps.iter().find(|step| step["path"] == "/told")).cloned();
+    let step =
+        detail["steps"].as_array().and_then(|steps| steps.iter().find(|step| step["path"] == "/letter")).cloned();
     assert_eq!(step.map(|step| step["warnings"].clone()), Some(warnings));
 }
 

@@ -165,6 +165,15 @@ impl Store {
         self.writer.submit_job(Box::new(record)).await
     }
 
+    /// Records that a file with a definition in the served folder is written or deleted. Called before that, so that no
+    /// change is without an entry.
+    pub async fn record_file_change(&self, id: &str, is_deleted: bool, by: Actor, at: u64) -> Result<(), StoreError> {
+        let action = if is_deleted { AuditAction::DeleteDefinition } else { AuditAction::PutDefinition };
+        let change = AuditedChange::new(action, None, format!("file of the flow {id}"));
+        let record = move |connection: &DbConnection| change.record_entry(connection, &by, at, DONE);
+        self.writer.submit_job(Box::new(record)).await
+    }
+
     /// Runs a job that makes changes and records them. If the job is refused, that is recorded instead.
     pub(crate) async fn submit_audited(
         &self,

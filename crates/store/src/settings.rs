@@ -64,7 +64,8 @@ pub struct StoreSettings {
 /// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryScope {
-    /// Only runs of this project. Runs outside of projects, and all runs if this process is in none, are of any project.
+    /// Only runs of the project with this name. Runs of projects without a name, and all runs if this one has none, are of
+    /// any project.
     pub project: String,
     /// Only runs that were started under the configuration with this fingerprint. A run with a pending command is
     /// continued under any, because somebody has decided so.

@@ -202,7 +202,7 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// The folder whose configuration and data are used.
     pub project: Project,
-    /// The name of the project, which its runs record. Empty outside of a project.
+    /// The name of the project, which its runs record. Empty if the project has none.
     pub project_name: String,
     /// The fingerprint of the settings that can change the result of a run.
     pub fingerprint: String,
@@ -292,9 +292,7 @@ impl Config {
         let base = path.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         mcp::validate(&file.mcp)?;
         Ok(Config {
-            project_name: file
-                .project
-                .unwrap_or_else(|| default_project_name(&project, &data_dir.value, &database.value)),
+            project_name: file.project.unwrap_or_default(),
             project,
             fingerprint,
             accepts_any_config: false,
@@ -373,14 +371,6 @@ fn parse_database(
         .transpose()
         .map_err(|source| ConfigError::Database { source, origin: url.origin.clone() })?;
     Ok(Setting { value, origin: url.origin })
-}
-
-/// The name of a project that sets none: that of its folder if others may use the same database. Data in the project
-/// belong to it under any name.
-fn default_project_name(project: &Project, data_dir: &Path, database: &Option<Database>) -> String {
-    let is_shared = database.is_some() || data_dir != project.data_folder();
-    let name = (is_shared && project.file.is_some()).then(|| project.folder_name());
-    name.flatten().unwrap_or_default()
 }
 
 /// The folder of the database: what the caller, the environment or the file says, or the one in the project. A relative

@@ -54,7 +54,7 @@ impl ProjectReason {
     /// The reason for people.
     pub fn describe(self) -> &'static str {
         match self {
-            ProjectReason::Named => "--config",
+            ProjectReason::Named => "named by the caller",
             ProjectReason::ConfigFile => "nearest flowloom.toml",
             ProjectReason::DataFolder => "nearest .flowloom",
             ProjectReason::Served => "served folder, outside of a project",
@@ -122,21 +122,9 @@ impl Project {
         folder.strip_prefix(&root).unwrap_or(&folder).display().to_string()
     }
 
-    /// The name of its folder.
-    pub fn folder_name(&self) -> Option<String> {
-        let folder = std::path::absolute(&self.root).or_else(|_| std::env::current_dir()).ok()?;
-        folder.file_name().map(|name| name.to_string_lossy().into_owned())
-    }
-
-    /// The options with which a command in the current folder uses this project. They are empty if it does so anyway.
-    pub fn command_options(&self) -> String {
-        match Project::find(None, None) {
-            Ok(found) if found.root == self.root && found.file == self.file => String::new(),
-            _ => match &self.file {
-                Some(file) => format!(" --config {}", quote_argument(file)),
-                None => format!(" --data-dir {}", quote_argument(&self.data_folder())),
-            },
-        }
+    /// Whether commands in the current folder use this project.
+    pub fn is_current(&self) -> bool {
+        Project::find(None, None).is_ok_and(|found| found.root == self.root && found.file == self.file)
     }
 
     /// Sets the variables of the project's `.env` file that are not set yet. Fails if the file cannot be read or parsed, or
@@ -187,11 +175,4 @@ fn check_owner(file: &Path, is_in_start: bool) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(ConfigError::ForeignFile { path: file.to_owned(), owner })
-}
-
-/// A path as a shell reads it.
-pub fn quote_argument(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

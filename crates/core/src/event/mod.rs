@@ -228,7 +228,7 @@ pub struct RunCreated {
 /// The configuration under which a run was started. Other processes drive the run only under the same one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunProject {
-    /// The name of the project; empty outside of a project.
+    /// The name of the project; empty if it has none.
     pub name: String,
     /// The fingerprint of the settings that can change the result.
     pub config: String,

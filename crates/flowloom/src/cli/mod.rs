@@ -5,9 +5,11 @@ mod eval;
 mod help;
 #[cfg(test)]
 mod help_tests;
+mod keys;
 mod listing;
 mod man;
 mod new;
+mod run;
 mod serve;
 mod talk;
 mod target;
@@ -18,19 +20,22 @@ use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use flowloom_app::config::error::ConfigError;
-use flowloom_app::config::project::{Project, ProjectTarget, quote_argument};
+use flowloom_app::config::project::{Project, ProjectTarget};
 use flowloom_app::config::{Config, Overrides, Setting};
 use flowloom_app::engines::App;
-use flowloom_app::error::AppError;
+use flowloom_core::code::Code;
 
+use crate::failure::CommandError;
 use crate::hint;
 use crate::style::ColorChoice;
 use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use help::build_command;
+pub(crate) use keys::KeysCommand;
 pub(crate) use man::write_man_pages;
 pub(crate) use new::NewArgs;
+pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs};
 pub(crate) use serve::{HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 
@@ -83,7 +88,7 @@ pub(crate) struct Global {
     /// Use the data folder even if other users can read it
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) allow_readable: bool,
-    /// When to colour the output
+    /// When to colour the output; `auto`: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = "Global options")]
     pub(crate) color: ColorChoice,
     /// What the command works on.
@@ -112,20 +117,32 @@ impl Global {
         let config = Config::load(Overrides { file, target, data_dir, database, allow_readable })?;
         config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         hint::set_options(match &self.data_dir {
-            Some(folder) => format!(" --data-dir {}", quote_argument(folder)),
-            None => config.project.command_options(),
+            Some(folder) => format!(" --data-dir {}", hint::quote_argument(folder)),
+            None => hint::project_options(&config.project),
         });
         Ok(config)
     }
 
     /// Opens the data of the project for a command that reads them. Fails if there are none yet.
-    pub(crate) fn open_existing(&self) -> Result<App, AppError> {
+    pub(crate) fn open_existing(&self) -> Result<App, CommandError> {
         let config = self.load_config()?;
         let folder = &config.data_dir.value;
         if config.database.value.is_none() && !folder.exists() {
-            return Err(AppError::NoData { folder: folder.clone(), projects: Project::list_below() });
+            let message = format!("there is nothing in {} yet; {}", folder.display(), advise_projects());
+            return Err(CommandError::new(Code::RunNotFound, message));
         }
-        App::open(config)
+        Ok(App::open(config)?)
+    }
+}
+
+/// Where the data of other projects is.
+fn advise_projects() -> String {
+    let options: Vec<String> = Project::list_below().iter().map(hint::project_options).collect();
+    match options.is_empty() {
+        true => {
+            "data is kept for each project: change to its folder, or name it with --config or --data-dir".to_owned()
+        }
+        false => format!("there are projects in subfolders, use{}", options.join(" or")),
     }
 }
 
@@ -323,117 +340,6 @@ pub(crate) enum Command {
     Completions {
         /// Shell
         shell: clap_complete::Shell,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct InitArgs {
-    /// Folder of the project
-    #[arg(default_value = ".")]
-    pub(crate) folder: PathBuf,
-    /// Start with this definition, in any format [default: a small flow]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) from: Option<PathBuf>,
-}
-
-#[derive(Clone, Debug, Args)]
-pub(crate) struct RunArgs {
-    /// Definition file or folder, the name of a workflow of the project, or `-` for stdin
-    pub(crate) file: PathBuf,
-    /// Input value: name=text, name=@file, or name:=JSON
-    #[arg(short, long = "in", value_name = "NAME=VALUE")]
-    pub(crate) input_values: Vec<String>,
-    /// File with all inputs as JSON (or text, for step lists); `-` for stdin
-    #[arg(long, value_name = "FILE")]
-    pub(crate) input: Option<PathBuf>,
-    /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) model: Vec<String>,
-    /// Agent to run as, with the tools granted in [agents.ID]
-    #[arg(long, value_name = "ID")]
-    pub(crate) agent: Option<String>,
-    /// User that owns the run
-    #[arg(long, value_name = "ID", default_value = "local")]
-    pub(crate) user: String,
-    /// Format of the definition [default: detected]
-    #[arg(long = "as", value_name = "FORMAT")]
-    pub(crate) format: Option<String>,
-    /// Ignore dangling edges of a graph
-    #[arg(long)]
-    pub(crate) lenient: bool,
-    /// Limits of the run: tokens=N,usd=N,steps=N,time=30s
-    #[arg(long, value_name = "LIMITS")]
-    pub(crate) budget: Option<String>,
-    /// Also write the result to this folder, as result.json and output.md
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct OutputArgs {
-    /// Print every event as one line of JSON on stdout
-    #[arg(long)]
-    pub(crate) events: bool,
-    /// Do not stream text as it is generated
-    #[arg(long)]
-    pub(crate) no_stream: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
-    /// Definition files or folders
-    #[arg(required = true)]
-    pub(crate) files: Vec<PathBuf>,
-    /// Apply the fixes that need no judgement
-    #[arg(long)]
-    pub(crate) fix: bool,
-    /// Format of the definitions [default: detected]
-    #[arg(long = "as", value_name = "FORMAT")]
-    pub(crate) format: Option<String>,
-    /// Ignore dangling edges of a graph
-    #[arg(long)]
-    pub(crate) lenient: bool,
-    /// Output format of the problems
-    #[arg(long, value_enum, default_value_t = ReportStyle::Human)]
-    pub(crate) report: ReportStyle,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum KeysCommand {
-    /// Create an API key and print it once
-    Create {
-        /// Name that says what the key is for
-        #[arg(long)]
-        name: String,
-        /// Scopes of the key: read, run, write, admin
-        #[arg(long, value_name = "SCOPES", default_value = "read,run")]
-        scopes: String,
-        /// User the key belongs to [default: any user]
-        #[arg(long, value_name = "ID")]
-        user: Option<String>,
-        /// When the key expires: a duration such as 90d, or a time such as 2027-01-31 [default: never]
-        #[arg(long, value_name = "TIME")]
-        expires: Option<String>,
-    },
-    /// List API keys
-    List,
-    /// Give an API key a new secret and print it once
-    Rotate {
-        /// Id or name of the key
-        key: String,
-        /// How long the old secret keeps working
-        #[arg(long, value_name = "DURATION", default_value = "0s")]
-        overlap: String,
-        /// When the key expires: a duration such as 90d, or a time such as 2027-01-31 [default: as before]
-        #[arg(long, value_name = "TIME")]
-        expires: Option<String>,
-    },
-    /// Revoke an API key
-    Revoke {
-        /// Id or name of the key
-        key: String,
     },
 }
 

@@ -3,7 +3,6 @@
 use std::io::IsTerminal as _;
 
 use flowloom_app::engines::App;
-use flowloom_app::error::AppError;
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
@@ -31,8 +30,8 @@ struct ListedFields<'a> {
 
 pub(crate) async fn list_runs(global: &Global, limit: u32) -> CommandResult {
     let app = match global.open_existing() {
-        Err(error @ AppError::NoData { .. }) => {
-            eprintln!("{error}");
+        Err(error) if error.code == Code::RunNotFound => {
+            eprintln!("{}", error.message);
             if global.json {
                 println!("[]");
             }

@@ -10,7 +10,6 @@ use flowloom_app::runs::retry::parse_step_path;
 use flowloom_app::runs::summary::{self, StepSummary};
 use flowloom_app::runs::watch::Watcher as _;
 use flowloom_core::event::Record;
-use flowloom_core::path::Path;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_runtime::RunOutcome;

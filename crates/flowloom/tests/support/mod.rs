@@ -61,7 +61,7 @@ impl Workspace {
         let mut command = Command::new(program);
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command.env("FLOWLOOM_DATA_DIR", self.path("data")).env("NO_COLOR", "1");
-        command.env("FLOWLOOM_CACHE", self.path("cache"));
+        command.env("FLOWLOOM_CACHE", self.path("cache")).env("XDG_DATA_HOME", self.path("share"));
         for name in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "FLOWLOOM_DEFAULT_MODEL"] {
             command.env_remove(name);
         }

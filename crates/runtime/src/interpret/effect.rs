@@ -7,7 +7,7 @@ use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, Purpose, PythonReply, Request};
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution, WARNING_PROGRESS};
+use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
@@ -148,16 +148,6 @@ impl Interpreter {
         if matches!(request, Request::Python(_)) && !memory.is_empty() {
             let mut learned = self.pending_memory_writes.lock().unwrap_or_else(PoisonError::into_inner);
             learned.insert(path.clone(), memory.to_vec());
-        }
-    }
-
-    /// Records which references of the request had no value. The record of a step that was started before has it already.
-    fn report_missing_references(&self, path: &Path, attempt: u32, was_started: bool) {
-        let messages = self.missing.take();
-        if !was_started && !messages.is_empty() {
-            let messages = Value::list(messages.iter().map(|message| message.as_str().into()).collect());
-            let data = Value::map([("messages", messages)]);
-            self.log.append_event(path, attempt, Event::Progress { name: WARNING_PROGRESS.into(), data });
         }
     }
 

@@ -1,4 +1,4 @@
-//! The requests of leaves: templates and data resolved to values.
+//! The requests of leaves: templates and data resolved to values, and what is reported about them.
 
 use std::sync::Arc;
 
@@ -6,14 +6,28 @@ use flowloom_core::chat::GenerateOptions;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, MarkedArguments, Payload, Request, SecretMarks};
 use flowloom_core::error::StepFailure;
+use flowloom_core::event::{Event, WARNING_PROGRESS};
 use flowloom_core::expr::{Lookup, Template};
+use flowloom_core::path::Path;
 use flowloom_core::plan::{Block, Env, FunctionCall, Generate, MemoryOperation, MemoryStep};
 use flowloom_core::render::{self, TextStyle};
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
 
-use super::StepContext;
 use super::block::coerce_inputs;
+use super::{Interpreter, StepContext};
+
+impl Interpreter {
+    /// Records which references of the request had no value. The record of a step that was started before has it already.
+    pub(super) fn report_missing_references(&self, path: &Path, attempt: u32, was_started: bool) {
+        let messages = self.missing.take();
+        if !was_started && !messages.is_empty() {
+            let messages = Value::list(messages.iter().map(|message| message.as_str().into()).collect());
+            let data = Value::map([("messages", messages)]);
+            self.log.append_event(path, attempt, Event::Progress { name: WARNING_PROGRESS.into(), data });
+        }
+    }
+}
 
 pub(super) fn call_request(call: &FunctionCall, env: &Env, place: &StepContext) -> Result<CallRequest, StepFailure> {
     if let Some(arguments) = &call.arguments {

@@ -21,6 +21,8 @@ use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
 use flowloom_store::DefinitionKind;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -155,6 +157,7 @@ async fn store_flow(server: &Server, caller: &Caller, uuid: &str, config: Map) -
         return Err(invalid_request(&message));
     }
     if let Some(folder) = find_flow_folder(server, caller, uuid).await? {
+        record_file_change(server, caller, uuid, false).await?;
         return write_flow_file(server, folder, uuid, config.into()).await;
     }
     let text = render::to_json(&config.into());
@@ -177,6 +180,12 @@ async fn find_flow_folder(server: &Server, caller: &Caller, uuid: &str) -> ApiRe
         Ok::<_, AppError>(Some(folder).filter(|_| !is_elsewhere))
     });
     Ok(found.await??)
+}
+
+/// Records in the audit log who changes the file of a flow.
+async fn record_file_change(server: &Server, caller: &Caller, uuid: &str, is_deleted: bool) -> ApiResult<()> {
+    let now = SystemClock.now_ms();
+    Ok(server.app.store.record_file_change(uuid, is_deleted, caller.to_actor(), now).await?)
 }
 
 /// Writes a flow as AnythingLLM does.
@@ -255,6 +264,7 @@ pub(crate) async fn delete_flow(
 ) -> FlowResult {
     let key = writable_key(&caller, None, DefinitionKind::Workflow, &uuid)?;
     if let Some(folder) = find_flow_folder(&server, &caller, &uuid).await?.filter(|folder| folder.contains(&uuid)) {
+        record_file_change(&server, &caller, &uuid, true).await?;
         let id = uuid.clone();
         run_blocking(move || folder.delete_flow(&id)).await?.map_err(|error| file_problem(&uuid, &error))?;
         return Ok(Json(Value::map([("success", Value::from(true))])));

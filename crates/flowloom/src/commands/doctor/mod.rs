@@ -2,7 +2,6 @@
 
 mod stored_data;
 
-use flowloom_app::config::project::quote_argument;
 use flowloom_app::config::{Config, find_shared_data_folder};
 use flowloom_app::secrets::list_secret_names;
 use flowloom_app::wiring;
@@ -13,6 +12,7 @@ use flowloom_store::Store;
 
 use crate::cli::Global;
 use crate::failure::CommandResult;
+use crate::hint;
 use crate::style::{Style, paint};
 
 /// Continues a value in the next line, in its column.
@@ -128,7 +128,7 @@ fn check_earlier_data(config: &Config) -> Option<DoctorCheck> {
         "{} has the runs of all projects of an earlier version\nto copy them into this project:\n\
          flowloom --data-dir {} backup earlier.db\nflowloom restore earlier.db",
         folder.display(),
-        quote_argument(&folder)
+        hint::quote_argument(&folder)
     );
     Some(passed_check("earlier data", value, ""))
 }

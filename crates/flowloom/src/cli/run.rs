@@ -1,0 +1,81 @@
+//! Arguments of `flowloom init`, `run`, `dev` and `check`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::ReportStyle;
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Folder of the project
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Start with this definition, in any format [default: a small flow]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Definition file or folder, the name of a workflow of the project, or `-` for stdin
+    pub(crate) file: PathBuf,
+    /// Input value: name=text, name=@file, or name:=JSON
+    #[arg(short, long = "in", value_name = "NAME=VALUE")]
+    pub(crate) input_values: Vec<String>,
+    /// File with all inputs as JSON (or text, for step lists); `-` for stdin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Vec<String>,
+    /// Agent to run as, with the tools granted in [agents.ID]
+    #[arg(long, value_name = "ID")]
+    pub(crate) agent: Option<String>,
+    /// User that owns the run
+    #[arg(long, value_name = "ID", default_value = "local")]
+    pub(crate) user: String,
+    /// Format of the definition [default: detected]
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Ignore dangling edges of a graph
+    #[arg(long)]
+    pub(crate) lenient: bool,
+    /// Limits of the run: tokens=N,usd=N,steps=N,time=30s
+    #[arg(long, value_name = "LIMITS")]
+    pub(crate) budget: Option<String>,
+    /// Also write the result to this folder, as result.json and output.md
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct OutputArgs {
+    /// Print every event as one line of JSON on stdout
+    #[arg(long)]
+    pub(crate) events: bool,
+    /// Do not stream text as it is generated
+    #[arg(long)]
+    pub(crate) no_stream: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Definition files or folders
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Apply the fixes that need no judgement
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Format of the definitions [default: detected]
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Ignore dangling edges of a graph
+    #[arg(long)]
+    pub(crate) lenient: bool,
+    /// Output format of the problems
+    #[arg(long, value_enum, default_value_t = ReportStyle::Human)]
+    pub(crate) report: ReportStyle,
+}
