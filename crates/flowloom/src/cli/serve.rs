@@ -16,7 +16,7 @@ pub(crate) struct ServeArgs {
     /// Additional host name to accept in the Host header
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Vec<String>,
-    /// Address under which clients reach the server through a proxy that removes the path: https://example.com/flows
+    /// Address under which clients reach the server through a proxy that removes the path: `https://example.com/flows`
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
     /// Log format [default: text]
