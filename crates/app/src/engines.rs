@@ -1,8 +1,6 @@
 //! Composition root: opens the store and builds models, tools, sandbox and engine from the configuration.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -59,9 +57,6 @@ pub struct App {
     ready: Mutex<HashMap<Hash, Arc<CompiledBundle>>>,
 }
 
-/// Mode of a folder that only its owner can use.
-const PRIVATE_FOLDER_MODE: u32 = 0o700;
-
 /// Maximum number of compiled bundles held in memory.
 const MAX_CACHED_BUNDLES: usize = 256;
 
@@ -82,10 +77,10 @@ impl App {
 
     /// Opens the store with the given MCP servers, which may already have been queried.
     pub fn open_with(config: Config, servers: McpServers) -> Result<App, AppError> {
+        let store = Store::open_with(&config.store_settings())?;
         if config.data_dir.value == config.project.data_folder() && config.database.value.is_none() {
             exclude_from_git(&config.data_dir.value);
         }
-        let store = Store::open_with(&config.store_settings())?;
         let sandbox = Arc::new(build_sandbox(&config, build_sandbox_meter(&store)));
         let blocks = Arc::new(Blocks::new(store.clone(), &config));
         let (redactor, local_engine, ready) = (OnceLock::new(), Arc::default(), Mutex::default());
@@ -273,11 +268,6 @@ impl App {
         Ok(!self.store.pending_commands(run).await?.is_empty())
     }
 
-    /// Whether a living process drives a run.
-    pub fn is_driven(&self, run: RunId) -> Result<bool, AppError> {
-        Ok(self.store.get_run(run)?.is_some_and(|row| row.is_driven))
-    }
-
     /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan.
     pub async fn open_run(&self, name: &str) -> Result<LoadedRun, AppError> {
         let id = self.store.find_run(name)?.id;
@@ -328,8 +318,9 @@ impl App {
 
 /// Keeps the data of a project out of git. A failure only means that git shows the folder.
 fn exclude_from_git(folder: &Path) {
-    if !folder.exists() && DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER_MODE).create(folder).is_ok() {
-        let _ = std::fs::write(folder.join(".gitignore"), "*\n");
+    let path = folder.join(".gitignore");
+    if !path.exists() {
+        let _ = std::fs::write(path, "*\n");
     }
 }
 

@@ -19,7 +19,7 @@ use flowloom_store::StoreError;
 
 use crate::hint;
 use crate::stop;
-use crate::style::{Style, paint};
+use crate::style::{Style, paint_text};
 
 /// An error that ends a command.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) fn format_error(code: Code, place: &str, message: &str) -> String {
 
 /// Prints an error to stderr.
 pub(crate) fn print_error(code: Code, place: &str, message: &str) {
-    let label = paint(Style::Bad, &format!("error[{code}]"));
+    let label = paint_text(Style::Bad, &format!("error[{code}]"));
     eprintln!("{label}{place}: {message}");
 }
 

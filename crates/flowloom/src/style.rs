@@ -73,7 +73,7 @@ const MARKERS: [(Style, char, &str); 5] = [
 const END_MARKER: (char, &str) = ('\u{fdd5}', "\x1b[0m");
 
 /// A text with a style.
-pub(crate) fn paint(style: Style, text: &str) -> String {
+pub(crate) fn paint_text(style: Style, text: &str) -> String {
     let marker = MARKERS.iter().find(|(known, _, _)| *known == style).map(|(_, marker, _)| *marker);
     marker.map(String::from).unwrap_or_default() + text + &END_MARKER.0.to_string()
 }
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn styles_become_sequences_or_nothing() {
-        let text = format!("{} /a", paint(Style::Good, "✓"));
+        let text = format!("{} /a", paint_text(Style::Good, "✓"));
         assert_eq!(apply_styles(&text, true), "\x1b[32m✓\x1b[0m /a");
         assert_eq!(apply_styles(&text, false), "✓ /a");
         assert!(matches!(apply_styles("plain", true), Cow::Borrowed("plain")));

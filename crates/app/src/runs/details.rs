@@ -1,6 +1,8 @@
 //! The steps of a run in full: what each sent and received. The record holds the hashes of requests; they are built again by
 //! following it, without performing anything.
 
+use std::collections::HashMap;
+
 use flowloom_core::chat::Usage;
 use flowloom_core::effect::{HttpRequest, Request};
 use flowloom_core::error::StepFailure;
@@ -58,19 +60,25 @@ pub struct RequestDetails {
 pub async fn read_details(app: &App, opened: &LoadedRun, within: Option<&Path>) -> Result<Vec<StepDetails>, AppError> {
     let engine = app.engine_for_run(opened)?;
     let sent = engine.collect_requests(opened.records.clone(), opened.plan.clone()).await;
+    let mut by_path: HashMap<&Path, Vec<&SentRequest>> = HashMap::new();
+    for request in &sent {
+        by_path.entry(&request.path).or_default().push(request);
+    }
     let state = opened.state();
     let is_within = |step: &&StepState| within.is_none_or(|within| step.path.is_within(within));
-    Ok(state.steps().iter().filter(is_within).map(|step| describe_step(step, &sent)).collect())
+    let describe = |step: &StepState| describe_step(step, by_path.get(&step.path).map_or(&[], Vec::as_slice));
+    Ok(state.steps().iter().filter(is_within).map(describe).collect())
 }
 
-fn describe_step(step: &StepState, sent: &[SentRequest]) -> StepDetails {
-    let own = sent.iter().filter(|sent| sent.path == step.path);
+/// `sent` are the requests of the step, in order.
+fn describe_step(step: &StepState, sent: &[&SentRequest]) -> StepDetails {
     StepDetails {
         path: step.path.clone(),
         phase: step.phase.name(),
         kind: step.kind.as_deref().map(str::to_owned),
         target: step.target.as_deref().map(str::to_owned),
-        requests: own
+        requests: sent
+            .iter()
             .map(|sent| RequestDetails { attempt: sent.attempt, request: request_to_json(&sent.request) })
             .collect(),
         output: step.output.clone(),

@@ -99,7 +99,12 @@ pub(crate) struct Global {
 impl Global {
     /// Reads the variables of the project's `.env` file. Must be called while the process has one thread.
     pub(crate) fn load_env_file(&self) -> Result<(), ConfigError> {
-        Project::find(self.config.as_deref(), self.target.as_ref())?.load_env_file()
+        self.find_project(self.target.as_ref())?.load_env_file()
+    }
+
+    /// The project around a target, under these options.
+    pub(crate) fn find_project(&self, target: Option<&ProjectTarget>) -> Result<Project, ConfigError> {
+        Project::find(self.config.as_deref(), target)
     }
 
     /// Reads the configuration under these options.

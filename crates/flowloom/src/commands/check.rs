@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flowloom_app::config::Config;
 use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::find::find_definitions;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, resolve_entry};
@@ -18,17 +19,24 @@ const MAX_FIX_ROUNDS: u32 = 10;
 pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> CommandResult {
     let format = source::parse_format(arguments.format.as_deref())?;
     let mut sources = Vec::new();
+    let mut loaded: Option<Config> = None;
     for path in &arguments.files {
         // Each file counts for the project around it.
-        let config = global.load_config_for(Some(&ProjectTarget::Definition(path.clone())))?;
-        let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) };
+        let target = ProjectTarget::Definition(path.clone());
+        let project = global.find_project(Some(&target))?;
+        let config = match loaded.take().filter(|config| config.project == project) {
+            Some(config) => loaded.insert(config),
+            None => loaded.insert(global.load_config_for(Some(&target))?),
+        };
+        let config = &*config;
+        let loader = Loader { format, lenient: arguments.lenient, ..Loader::new(config) };
         for mut source in load_definitions(path, &loader)? {
             if arguments.fix {
                 source = fix_source(source, &loader)?;
             }
             add_tool_warnings(&loader, &mut source);
-            source.add_secret_warnings(&config, None);
-            source.add_injection_warnings(&config);
+            source.add_secret_warnings(config, None);
+            source.add_injection_warnings(config);
             sources.push(source);
         }
     }

@@ -37,7 +37,7 @@ pub(crate) fn create_project(global: &Global, arguments: &InitArgs) -> CommandRe
     // A definition that is in the folder already stays.
     files.retain(|(path, content)| std::fs::read(folder.join(path)).ok().as_ref() != Some(content));
     let existing: Vec<String> =
-        files.iter().map(|(path, _)| folder.join(path)).filter(|path| path.exists()).map(display).collect();
+        files.iter().map(|(path, _)| folder.join(path)).filter(|path| path.exists()).map(display_path).collect();
     if !existing.is_empty() {
         let message = format!("{} already exist; nothing was changed", existing.join(", "));
         return Err(CommandError::usage(message));
@@ -89,6 +89,6 @@ fn print_next_steps(global: &Global, folder: &Path, first: &Path) -> CommandResu
     Ok(0)
 }
 
-fn display(path: PathBuf) -> String {
+fn display_path(path: PathBuf) -> String {
     path.display().to_string()
 }

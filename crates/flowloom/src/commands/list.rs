@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult};
 use crate::hint;
-use crate::style::{Style, paint};
+use crate::style::{Style, paint_text};
 
 pub(crate) fn list_workflows(global: &Global, folder: &Path) -> CommandResult {
     let config = global.load_config()?;
@@ -27,7 +27,8 @@ pub(crate) fn list_workflows(global: &Global, folder: &Path) -> CommandResult {
     }
     let width = found.iter().map(|file| file.id.chars().count()).max().unwrap_or(0);
     for file in &found {
-        let mark = if file.source.is_refused() { paint(Style::Bad, "✗") } else { paint(Style::Good, "✓") };
+        let mark =
+            if file.source.is_refused() { paint_text(Style::Bad, "✗") } else { paint_text(Style::Good, "✓") };
         let format = file.source.compiled.format.as_ref().map_or("", flowloom_core::plan::Format::name);
         println!("{mark} {:<width$}  {format:<8}  {}", file.id, file.file.display());
     }

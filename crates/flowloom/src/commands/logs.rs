@@ -5,7 +5,7 @@ use flowloom_core::event::{Event, Record};
 use super::show::follow_events;
 use crate::cli::Global;
 use crate::failure::CommandResult;
-use crate::style::{Style, paint};
+use crate::style::{Style, paint_text};
 use crate::terminal::report::truncate_line;
 
 /// Maximum width of the detail of an event, in columns.
@@ -30,7 +30,7 @@ pub(crate) async fn print_log(global: &Global, name: &str, follows: bool) -> Com
 /// An event as a line: the time since the start of the run, the kind, the step, the detail.
 fn render_event(record: &Record, start: u64) -> String {
     let seconds = record.at.saturating_sub(start) as f64 / 1000.0;
-    let time = paint(Style::Dim, &format!("{seconds:>9.3}s"));
+    let time = paint_text(Style::Dim, &format!("{seconds:>9.3}s"));
     let path = if record.path.as_str() == "/" { String::new() } else { format!("  {}", record.path) };
     let attempt = if record.attempt > 1 { format!(" (attempt {})", record.attempt) } else { String::new() };
     let detail =

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::cli::Global;
 use crate::failure::CommandResult;
-use crate::style::{Style, paint};
+use crate::style::{Style, paint_text};
 use crate::terminal::report::truncate_line;
 
 pub(crate) fn list_notifications(global: &Global, user: &str, limit: u32) -> CommandResult {
@@ -21,7 +21,7 @@ pub(crate) fn list_notifications(global: &Global, user: &str, limit: u32) -> Com
         eprintln!("no notifications for {user}");
     }
     for row in &rows {
-        let title = paint(Style::Heading, &truncate_line(&row.title, 60));
+        let title = paint_text(Style::Heading, &truncate_line(&row.title, 60));
         println!("{}  {title}", format_time(row.at));
         row.body.lines().for_each(|line| println!("  {line}"));
     }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::print_json;
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult, print_error};
-use crate::style::{Style, paint};
+use crate::style::{Style, paint_text};
 use crate::terminal::report;
 use crate::terminal::width::terminal_columns;
 
@@ -63,7 +63,7 @@ fn print_table(rows: &[RunRow]) {
     let is_terminal = std::io::stdout().is_terminal();
     if is_terminal && !rows.is_empty() {
         let header = format!("{:<8}  {:<15} {:>7} {:>7}  {:<8} NAME", "RUN", "STATUS", "AGE", "TIME", "FORMAT");
-        println!("{}", paint(Style::Dim, &header));
+        println!("{}", paint_text(Style::Dim, &header));
     }
     let now = SystemClock.now_ms();
     for row in rows {

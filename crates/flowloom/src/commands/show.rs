@@ -10,7 +10,6 @@ use flowloom_app::runs::retry::parse_step_path;
 use flowloom_app::runs::summary::{self, StepSummary};
 use flowloom_app::runs::watch::Watcher as _;
 use flowloom_core::event::Record;
-use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_runtime::RunOutcome;
 use flowloom_runtime::journal::Journal as _;
@@ -104,21 +103,24 @@ pub(super) async fn follow_events(
     opened: LoadedRun,
     see: &mut dyn FnMut(&Record),
 ) -> Result<LoadedRun, CommandError> {
-    let (mut opened, mut seen) = (opened, 0);
+    let id = opened.id;
+    let (mut records, mut last) = (opened.records, 0);
     loop {
-        opened.records[seen..].iter().for_each(|record| see(record));
-        seen = opened.records.len();
-        if is_over(&opened.state()) {
-            return Ok(opened);
+        records.iter().for_each(|record| see(record));
+        last = records.last().map_or(last, |record| record.seq);
+        // Read before the events: what happened before it ended is among them.
+        let is_over = app.store.get_run(id)?.is_none_or(|row| is_over(row.current_status()));
+        records = app.store.read(id, last).await?;
+        if is_over && records.is_empty() {
+            return Ok(app.open_run_by_id(id).await?);
         }
-        tokio::time::sleep(POLL_INTERVAL).await;
-        if !app.store.read(opened.id, seen as u64).await?.is_empty() || !app.is_driven(opened.id)? {
-            opened = app.open_run_by_id(opened.id).await?;
+        if records.is_empty() {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
 /// Whether nothing more happens until somebody does something.
-fn is_over(state: &RunState) -> bool {
-    !matches!(state.status, Status::Queued | Status::Running)
+fn is_over(status: &str) -> bool {
+    ![Status::Queued.name(), Status::Running.name()].contains(&status)
 }

@@ -8,7 +8,7 @@ use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 
 use crate::print::is_control;
-use crate::style::{Style, paint};
+use crate::style::{Style, paint_text};
 
 /// Formats a duration in milliseconds for people.
 pub(crate) fn format_duration(ms: u64) -> String {
@@ -52,7 +52,7 @@ pub(crate) fn paint_phase(phase: Phase) -> String {
         Phase::Waiting | Phase::Uncertain => Style::Attention,
         Phase::Skipped | Phase::Reset | Phase::Aborted | Phase::Running => Style::Dim,
     };
-    paint(style, phase_symbol(phase))
+    paint_text(style, phase_symbol(phase))
 }
 
 /// The name of a status in its colour.
@@ -63,7 +63,7 @@ pub(crate) fn paint_status(status: &str) -> String {
         Some(Status::Queued | Status::Running) | None => Style::Dim,
         Some(_) => Style::Bad,
     };
-    paint(style, status)
+    paint_text(style, status)
 }
 
 /// Width of the bars of the waterfall, in columns.

@@ -14,7 +14,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::cli::OutputArgs;
 use crate::print::{is_control, replace_controls};
-use crate::style::{Style, apply_styles, colors_stderr, paint};
+use crate::style::{Style, apply_styles, colors_stderr, paint_text};
 use crate::terminal::report::{format_duration, paint_phase, truncate_line};
 use crate::terminal::width::stderr_columns;
 
@@ -155,7 +155,7 @@ impl ProgressScreen {
     fn print_warnings(&self, record: &Record, data: &Value) {
         let messages = data.as_map().and_then(|data| data.get("messages")).and_then(Value::as_list).unwrap_or_default();
         for message in messages.iter().filter_map(Value::as_str) {
-            let mark = paint(Style::Attention, "!");
+            let mark = paint_text(Style::Attention, "!");
             self.print_line(&format!("{mark} {}  {}", record.path, replace_controls(message)));
         }
     }

@@ -13,7 +13,7 @@ use flowloom_store::Store;
 use crate::cli::Global;
 use crate::failure::CommandResult;
 use crate::hint;
-use crate::style::{Style, paint};
+use crate::style::{Style, paint_text};
 
 /// Continues a value in the next line, in its column.
 const LINE_BREAK: &str = "\n                     ";
@@ -57,9 +57,9 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
     } else {
         for finding in &findings {
             let sign = match (finding.is_fine, finding.is_active) {
-                (false, _) => paint(Style::Bad, "✗"),
-                (true, Some(false)) => paint(Style::Attention, "!"),
-                (true, _) => paint(Style::Good, "✓"),
+                (false, _) => paint_text(Style::Bad, "✗"),
+                (true, Some(false)) => paint_text(Style::Attention, "!"),
+                (true, _) => paint_text(Style::Good, "✓"),
             };
             let origin = if finding.origin.is_empty() { String::new() } else { format!("  ({})", finding.origin) };
             println!("{sign} {:<18} {}{origin}", finding.name, finding.value.replace('\n', LINE_BREAK));
