@@ -99,5 +99,12 @@ man: program  ## Write the man pages into target/man
 errors:  ## Add the lines of new error codes to docs/errors/README.md and docs/SUMMARY.md
 	FLOWLOOM_UPDATE_LISTS=1 $(CARGO) test --locked -p structure --test codes lists
 
-bench: model program  ## Measure the engine next to the floor of this machine
+bench: model program target/peers/pinned  ## Measure the engine next to the floor of this machine and its peers
 	$(CARGO) run --release --locked -p bench
+
+target/peers/pinned: bench/peers/requirements.txt
+	rm -rf target/peers && mkdir -p target/peers
+	python3 -m venv --without-pip target/peers/python
+	python3 -m pip --python target/peers/python/bin/python install --disable-pip-version-check --quiet \
+		--require-hashes --only-binary=:all: --no-deps -r $<
+	cp $< $@

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds a release archive: the program for any x86-64 processor with AVX2 (or for this kind of machine, elsewhere), its man
+# Builds a release archive: the program for any processor of this kind (local language models need AVX2 on x86-64), its man
 # pages, shell completions, licences and bill of materials. Writes target/dist/flowloom-VERSION-TARGET.tar.gz and its
 # SHA-256 checksum.
 set -eu
@@ -9,14 +9,8 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 name="flowloom-$version-$target"
 
-# The environment overrides the flags of .cargo/config.toml, which are for this machine alone.
-case $target in
-x86_64-*) RUSTFLAGS="-C target-cpu=x86-64-v3" ;;
-*) RUSTFLAGS="-C target-cpu=generic" ;;
-esac
-export RUSTFLAGS
-cargo build --release --locked -p flowloom --target-dir target/portable
-program=target/portable/release/flowloom
+cargo build --release --locked -p flowloom
+program=target/release/flowloom
 
 scripts/write-sbom.sh >/dev/null
 

@@ -13,6 +13,7 @@ mod durable;
 mod fairness;
 mod floor;
 mod hostile;
+mod local_model;
 mod measure;
 mod report;
 mod sandbox;
@@ -31,9 +32,9 @@ use measure::ReportRow;
 /// Error of a measurement.
 pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOAD_NAMES: [&str; 18] = [
+const WORKLOAD_NAMES: [&str; 19] = [
     "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "crowds", "chats", "hostile",
-    "sandbox", "fairness", "search",
+    "sandbox", "fairness", "search", "local",
 ];
 
 /// Flag of a child process, which prints its rows as JSON.
@@ -47,6 +48,9 @@ pub(crate) fn build_folder() -> PathBuf {
 
 fn main() -> ExitCode {
     if let Some(code) = flowloom_sandbox::worker_main(std::env::args_os()) {
+        return code;
+    }
+    if let Some(code) = flowloom_models_local::worker_main(std::env::args_os()) {
         return code;
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -123,6 +127,7 @@ fn run_child(workload: &str) -> Result<ExitCode, BenchError> {
             "sandbox" => sandbox::measure_sandbox().await,
             "fairness" => fairness::measure_fairness().await,
             "search" => search::measure_search().await,
+            "local" => local_model::measure_local_model().await,
             other => Err(format!("unknown workload {other}").into()),
         }
     })?;

@@ -38,8 +38,8 @@ struct SearchCase {
 /// Quality with the local model, and duration on both databases.
 pub(crate) async fn measure_search() -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = Vec::new();
-    let models =
-        Models::new(ModelSettings::default(), Arc::new(ProcessEnvironment)).with_local(Arc::new(LocalEngine::new()));
+    let models = Models::new(ModelSettings::default(), Arc::new(ProcessEnvironment))
+        .with_local(Arc::new(LocalEngine::default()));
     match models.open_embedder(None) {
         Ok(embedder) => rows.append(&mut measure_quality(&*embedder).await?),
         Err(error) => rows.push(ReportRow::new("search", &format!("not measured: {error}"), 0)),

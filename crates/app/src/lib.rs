@@ -14,6 +14,7 @@ pub mod error;
 pub mod error_pages;
 pub mod hooks;
 pub mod keys;
+pub mod models;
 pub mod quotas;
 pub mod runs;
 pub mod scheduler;

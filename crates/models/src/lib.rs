@@ -1,4 +1,4 @@
-//! Language models behind `runtime::effects::Model`: providers over the network, models in this process (run by the crate
+//! Language models behind `runtime::effects::Model`: providers over the network, models on this machine (run by the crate
 //! `models-local`), and scripted answers for tests. Independent of the formats and of the command line.
 #![warn(missing_docs)]
 
@@ -12,6 +12,7 @@ mod models;
 mod remote;
 mod resolve;
 mod scripted;
+mod served;
 mod settings;
 mod structured;
 
@@ -20,4 +21,5 @@ pub use error::{ModelError, ResolveError, SchemaError, ScriptError};
 pub use local::{InferenceEngine, LOCAL_MAX_ANSWER_TOKENS};
 pub use models::{Models, ProviderStatus};
 pub use remote::ProviderCallError;
+pub use served::{is_nearby, list_served_models};
 pub use settings::{Environment, ModelSettings, ProcessEnvironment, ProviderSettings, cache_dir};

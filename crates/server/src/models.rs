@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
+use flowloom_app::models::ModelList;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -22,9 +23,9 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
 }
 
 /// Lists local models and providers, as printed by `flowloom models list --json`.
-#[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, providers}`")))]
+#[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, files, providers}`")))]
 pub(crate) async fn list_models(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<serde_json::Value>> {
     caller.require_scope(Scope::Read)?;
-    let list = crate::blocking::run_blocking(move || flowloom_app::wiring::model_list(&app.config)).await?;
-    Ok(Json(list))
+    let list = ModelList::collect(&app.config).await;
+    Ok(Json(serde_json::to_value(&list).unwrap_or_default()))
 }

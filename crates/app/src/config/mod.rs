@@ -225,7 +225,8 @@ pub struct Config {
     /// Aliases of models: name and model.
     pub aliases: Vec<(String, String)>,
     pub(crate) model_cache: Option<PathBuf>,
-    pub(crate) proxy: Option<String>,
+    /// The proxy for requests to providers and model files.
+    pub proxy: Option<String>,
     /// Further model providers, by name.
     pub providers: BTreeMap<String, ProviderConfig>,
     /// How blocks are embedded.

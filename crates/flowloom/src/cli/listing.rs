@@ -148,7 +148,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("user show", ["flowloom user show", "flowloom user show --user ann --json"]),
     ("models", ["flowloom models list", "flowloom models pull"]),
     ("models list", ["flowloom models list", "flowloom models list --json"]),
-    ("models pull", ["flowloom models pull", "flowloom models pull --config flowloom.toml"]),
+    ("models pull", ["flowloom models pull", "flowloom models pull ~/Downloads/qwen3-4b-q4_k_m.gguf --as qwen3-4b"]),
     ("prune", ["flowloom prune --older 30d --dry-run", "flowloom prune --older 7d --status failed --status cancelled"]),
     (
         "backup",

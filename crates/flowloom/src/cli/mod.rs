@@ -217,7 +217,7 @@ pub(crate) enum Command {
     Answer(AnswerArgs),
     /// Resolve an uncertain effect, which may or may not have happened
     Resolve(ResolveArgs),
-    /// List available models and download the local one
+    /// List available models, or add a local one
     Models {
         #[command(subcommand)]
         command: ModelsCommand,
@@ -462,8 +462,22 @@ pub(crate) struct ResolveArgs {
 pub(crate) enum ModelsCommand {
     /// List providers and local models, and what each one needs
     List,
-    /// Download the local model into the cache
-    Pull,
+    /// Add a local model: the default one, or any GGUF file
+    Pull(PullArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PullArgs {
+    /// Name of a known model, GGUF file, or address of one; default: the
+    /// models that need no key
+    #[arg(value_name = "NAME|FILE|URL")]
+    pub(crate) source: Option<String>,
+    /// Name of the model after `local:`; default: the name of the file
+    #[arg(long = "as", value_name = "NAME", requires = "source")]
+    pub(crate) name: Option<String>,
+    /// SHA-256 that the file at the address must have
+    #[arg(long, value_name = "HEX", requires = "source")]
+    pub(crate) sha256: Option<String>,
 }
 
 #[derive(Debug, Args)]

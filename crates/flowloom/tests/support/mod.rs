@@ -70,12 +70,17 @@ impl Workspace {
 
     /// Runs a command with the local model of the user's model cache.
     pub(crate) fn run_with_model(&self, arguments: &[&str]) -> Output {
+        self.build_command_with_model(arguments).output().expect("it runs")
+    }
+
+    /// A command with the local model of the user's model cache.
+    pub(crate) fn build_command_with_model(&self, arguments: &[&str]) -> Command {
         let mut command = self.build_command(arguments);
         match std::env::var_os("FLOWLOOM_CACHE") {
             Some(cache) => command.env("FLOWLOOM_CACHE", cache),
             None => command.env_remove("FLOWLOOM_CACHE"),
         };
-        command.output().expect("it runs")
+        command
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {

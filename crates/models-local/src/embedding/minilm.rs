@@ -1,154 +1,75 @@
-//! The forward pass of all-MiniLM-L6-v2: a small BERT with mean pooling over its tokens. Written on candle's tensors
-//! like the local language model; candle-transformers would bring a hundred architectures for this one.
+//! all-MiniLM-L6-v2 with eight-bit weights, on rten: one text in, one embedding out.
 
-use std::collections::HashMap;
 use std::path::Path;
 
-use candle_core::{D, Device, Result, Tensor, safetensors};
-use tokenizers::{Tokenizer, TruncationParams};
+use rten::{Model, NodeId, ValueOrView};
+use rten_tensor::prelude::*;
+use rten_tensor::{NdTensor, NdTensorView};
+use rten_text::Tokenizer;
 
 use super::error::EmbeddingError;
 
 /// Maximum number of tokens of a text; the model was trained for no more.
 const WINDOW_TOKENS: usize = 256;
-const HEAD_COUNT: usize = 12;
-const NORM_EPSILON: f64 = 1e-12;
 
 /// The loaded model.
 pub(super) struct MiniLm {
     tokenizer: Tokenizer,
-    words: Tensor,
-    places: Tensor,
-    norm: Affine,
-    layers: Vec<BertLayer>,
+    model: Model,
+    inputs: Inputs,
+    output: NodeId,
 }
 
-/// Weights and a bias.
-struct Affine {
-    weights: Tensor,
-    bias: Tensor,
-}
-
-struct BertLayer {
-    query: Affine,
-    key: Affine,
-    value: Affine,
-    mixed: Affine,
-    attention_norm: Affine,
-    wide: Affine,
-    narrow: Affine,
-    norm: Affine,
+/// The inputs of the model, all with one number for each token.
+struct Inputs {
+    tokens: NodeId,
+    /// 1 for each token that counts.
+    mask: NodeId,
+    /// Which of two texts a token belongs to: always the first one. Some exports of the model leave this input out.
+    text: Option<NodeId>,
 }
 
 impl MiniLm {
     /// Reads the tokenizer and the weights.
-    pub(super) fn load_files(tokenizer: &Path, weights: &Path) -> std::result::Result<MiniLm, EmbeddingError> {
-        let mut tokens = Tokenizer::from_file(tokenizer).map_err(EmbeddingError::LoadTokenizer)?;
-        let truncation = TruncationParams { max_length: WINDOW_TOKENS, ..TruncationParams::default() };
-        tokens.with_truncation(Some(truncation)).map_err(EmbeddingError::Tokenizer)?;
-        tokens.with_padding(None);
-        MiniLm::read_weights(tokens, weights).map_err(EmbeddingError::Weights)
+    pub(super) fn load_files(tokenizer: &Path, weights: &Path) -> Result<MiniLm, EmbeddingError> {
+        let tokenizer = Tokenizer::from_file(tokenizer).map_err(EmbeddingError::LoadTokenizer)?;
+        let model = Model::load_file(weights).map_err(EmbeddingError::Weights)?;
+        let inputs = Inputs {
+            tokens: model.node_id("input_ids")?,
+            mask: model.node_id("attention_mask")?,
+            text: model.find_node("token_type_ids"),
+        };
+        let output = model.output_ids().first().copied().ok_or(EmbeddingError::NoOutput)?;
+        Ok(MiniLm { tokenizer, model, inputs, output })
     }
 
-    fn read_weights(tokenizer: Tokenizer, weights: &Path) -> Result<MiniLm> {
-        let file = TensorFile(safetensors::load(weights, &Device::Cpu)?);
-        // All text is of one type, so the type embedding is the same at every position.
-        let kind = file.get_tensor("embeddings.token_type_embeddings.weight")?.get(0)?;
-        let places = file.get_tensor("embeddings.position_embeddings.weight")?.narrow(0, 0, WINDOW_TOKENS)?;
-        let count =
-            (0..).take_while(|index| file.0.contains_key(&format!("{}.output.dense.bias", layer_name(*index)))).count();
-        Ok(MiniLm {
-            tokenizer,
-            words: file.get_tensor("embeddings.word_embeddings.weight")?,
-            places: places.broadcast_add(&kind)?,
-            norm: file.read_affine("embeddings.LayerNorm")?,
-            layers: (0..count).map(|index| file.read_layer(&layer_name(index))).collect::<Result<_>>()?,
-        })
-    }
-
-    /// The embedding of a text. Text beyond the maximum number of tokens is ignored.
-    pub(super) fn embed_text(&self, text: &str) -> std::result::Result<Vec<f32>, EmbeddingError> {
-        let encoding = self.tokenizer.encode(text, true).map_err(EmbeddingError::Tokenizer)?;
-        Ok(self.forward_pass(encoding.get_ids())?)
-    }
-
-    fn forward_pass(&self, tokens: &[u32]) -> Result<Vec<f32>> {
-        let tokens = Tensor::new(tokens, &Device::Cpu)?;
-        let places = self.places.narrow(0, 0, tokens.dim(0)?)?;
-        let hidden = self.norm.normalise(&self.words.index_select(&tokens, 0)?.add(&places)?)?;
-        let hidden = self.layers.iter().try_fold(hidden, |hidden, layer| layer.apply(&hidden))?;
-        hidden.mean(0)?.to_vec1()
+    /// The embedding of a text: the mean over its tokens. Text beyond the maximum number of tokens is ignored.
+    pub(super) fn embed_text(&self, text: &str) -> Result<Vec<f32>, EmbeddingError> {
+        let mut tokens = self.tokenizer.encode(text, None).map_err(EmbeddingError::Tokenizer)?.into_token_ids();
+        if let (true, Some(end)) = (tokens.len() > WINDOW_TOKENS, tokens.last().copied()) {
+            tokens.truncate(WINDOW_TOKENS - 1);
+            tokens.push(end);
+        }
+        let row = |values: Vec<i32>| NdTensor::from_data([1, values.len()], values);
+        let count = tokens.len();
+        let ids = row(tokens.iter().map(|token| *token as i32).collect());
+        let (ones, zeros) = (row(vec![1; count]), row(vec![0; count]));
+        let mut inputs: Vec<(NodeId, ValueOrView)> =
+            vec![(self.inputs.tokens, ids.view().into()), (self.inputs.mask, ones.view().into())];
+        inputs.extend(self.inputs.text.map(|input| (input, zeros.view().into())));
+        let [hidden] = self.model.run_n(inputs, [self.output], None)?;
+        let hidden: NdTensor<f32, 3> = hidden.try_into().map_err(|_| EmbeddingError::NoOutput)?;
+        Ok(mean_of_rows(hidden.slice(0)))
     }
 }
 
-fn layer_name(layer: usize) -> String {
-    format!("encoder.layer.{layer}")
-}
-
-/// The tensors of a file, by name.
-struct TensorFile(HashMap<String, Tensor>);
-
-impl TensorFile {
-    fn get_tensor(&self, name: &str) -> Result<Tensor> {
-        match self.0.get(name) {
-            Some(tensor) => Ok(tensor.clone()),
-            None => candle_core::bail!("there is no tensor {name}"),
+fn mean_of_rows(rows: NdTensorView<'_, f32, 2>) -> Vec<f32> {
+    let [count, width] = rows.shape();
+    let mut mean = vec![0.0; width];
+    for row in 0..count {
+        for (sum, value) in mean.iter_mut().zip(rows.slice(row).iter()) {
+            *sum += value / count as f32;
         }
     }
-
-    fn read_affine(&self, name: &str) -> Result<Affine> {
-        Ok(Affine {
-            weights: self.get_tensor(&format!("{name}.weight"))?,
-            bias: self.get_tensor(&format!("{name}.bias"))?,
-        })
-    }
-
-    fn read_layer(&self, name: &str) -> Result<BertLayer> {
-        let part = |part: &str| self.read_affine(&format!("{name}.{part}"));
-        Ok(BertLayer {
-            query: part("attention.self.query")?,
-            key: part("attention.self.key")?,
-            value: part("attention.self.value")?,
-            mixed: part("attention.output.dense")?,
-            attention_norm: part("attention.output.LayerNorm")?,
-            wide: part("intermediate.dense")?,
-            narrow: part("output.dense")?,
-            norm: part("output.LayerNorm")?,
-        })
-    }
-}
-
-impl Affine {
-    fn apply(&self, rows: &Tensor) -> Result<Tensor> {
-        rows.matmul(&self.weights.t()?)?.broadcast_add(&self.bias)
-    }
-
-    /// Layer normalisation: scales each row to mean zero and variance one, then applies weights and bias.
-    fn normalise(&self, rows: &Tensor) -> Result<Tensor> {
-        let rows = rows.broadcast_sub(&rows.mean_keepdim(D::Minus1)?)?;
-        let variance = rows.sqr()?.mean_keepdim(D::Minus1)?;
-        let rows = rows.broadcast_div(&(variance + NORM_EPSILON)?.sqrt()?)?;
-        rows.broadcast_mul(&self.weights)?.broadcast_add(&self.bias)
-    }
-}
-
-impl BertLayer {
-    fn apply(&self, hidden: &Tensor) -> Result<Tensor> {
-        let hidden = self.attention_norm.normalise(&hidden.add(&self.compute_attention(hidden)?)?)?;
-        let wide = self.wide.apply(&hidden)?.gelu_erf()?;
-        self.norm.normalise(&hidden.add(&self.narrow.apply(&wide)?)?)
-    }
-
-    fn compute_attention(&self, hidden: &Tensor) -> Result<Tensor> {
-        let (count, width) = hidden.dims2()?;
-        let size = width / HEAD_COUNT;
-        let heads =
-            |part: &Affine| part.apply(hidden)?.reshape((count, HEAD_COUNT, size))?.transpose(0, 1)?.contiguous();
-        let (query, key, value) = (heads(&self.query)?, heads(&self.key)?, heads(&self.value)?);
-        let scores = (query.matmul(&key.t()?)? / (size as f64).sqrt())?;
-        let scores = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
-        let shares = scores.broadcast_div(&scores.sum_keepdim(D::Minus1)?)?;
-        let mixed = shares.matmul(&value)?.transpose(0, 1)?.contiguous()?.reshape((count, width))?;
-        self.mixed.apply(&mixed)
-    }
+    mean
 }

@@ -1,70 +1,110 @@
-//! The embedding model of this process: finds its files, loads them at the first call, and lets one call at a time use
-//! the cores. `minilm` computes.
+//! The embedding model of this process: finds its files, and computes on a thread of its own, one call after the other.
+//! `minilm` computes.
 
 pub(crate) mod error;
 mod minilm;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 
 use flowloom_core::StepFailure;
-use flowloom_runtime::effects::BoxFuture;
-use rayon::prelude::*;
-
-use error::EmbeddingError;
 use flowloom_models::LOCAL_EMBEDDING_MODEL as NAME;
 use flowloom_models::embed::{Embed, Vector, normalize};
+use flowloom_runtime::effects::BoxFuture;
+use tokio::sync::oneshot;
+
+use error::EmbeddingError;
 use minilm::MiniLm;
 
 use crate::error::LocalModelError;
-use crate::stop::StopOnDrop;
-
-/// The model, loaded when it is first needed.
-type ModelSlot = Arc<tokio::sync::Mutex<Option<MiniLm>>>;
 
 /// all-MiniLM-L6-v2 from the cache folder.
 pub(crate) struct LocalEmbedder {
     model: String,
+    files: ModelFiles,
+    /// The thread that computes, once there was a call.
+    thread: Mutex<Option<Sender<EmbedJob>>>,
+}
+
+#[derive(Clone)]
+struct ModelFiles {
     tokenizer: PathBuf,
     weights: PathBuf,
-    slot: ModelSlot,
+}
+
+/// Texts to embed. Whoever waits for the reply may give up, which the thread notices.
+struct EmbedJob {
+    texts: Vec<String>,
+    reply: oneshot::Sender<Result<Vec<Vector>, LocalModelError>>,
 }
 
 impl LocalEmbedder {
     /// The model in a folder.
     pub(crate) fn new(folder: &Path) -> Result<LocalEmbedder, LocalModelError> {
-        let [tokenizer, weights] =
-            ["tokenizer.json", "safetensors"].map(|ending| folder.join(format!("{NAME}.{ending}")));
+        let [tokenizer, weights] = ["tokenizer.json", "onnx"].map(|ending| folder.join(format!("{NAME}.{ending}")));
         if let Some(missing) = [&tokenizer, &weights].into_iter().find(|file| !file.is_file()) {
             return Err(LocalModelError::FileMissing { file: missing.clone() });
         }
-        Ok(LocalEmbedder { model: format!("local:{NAME}"), tokenizer, weights, slot: ModelSlot::default() })
+        let files = ModelFiles { tokenizer, weights };
+        Ok(LocalEmbedder { model: format!("local:{NAME}"), files, thread: Mutex::default() })
     }
 
     async fn embed_all(&self, texts: &[String]) -> Result<Vec<Vector>, LocalModelError> {
-        // Waiting for the lock here, not on a thread, lets a dropped call leave the queue.
-        let mut slot = self.slot.clone().lock_owned().await;
-        let stop = StopOnDrop(Arc::default());
-        let flag = stop.0.clone();
-        let (texts, tokenizer, weights) = (texts.to_vec(), self.tokenizer.clone(), self.weights.clone());
-        let work = tokio::task::spawn_blocking(move || {
-            let model = match &mut *slot {
-                Some(model) => model,
-                empty => empty.insert(MiniLm::load_files(&tokenizer, &weights)?),
-            };
-            let embed = |text: &String| {
-                if flag.load(Ordering::Relaxed) {
-                    return Err(LocalModelError::EmbeddingCancelled);
-                }
-                Ok(normalize(model.embed_text(text)?))
-            };
-            // One text at a time: padding texts to one length would cost more than one large product saves, and an
-            // embedding would depend on the other texts of its batch.
-            texts.par_iter().map(embed).collect()
-        });
-        work.await.map_err(EmbeddingError::Crashed)?
+        let (reply, answer) = oneshot::channel();
+        self.send_job(EmbedJob { texts: texts.to_vec(), reply })?;
+        answer.await.unwrap_or(Err(EmbeddingError::Crashed.into()))
     }
+
+    /// Hands a job to the thread, which is started if there is none, or if it panicked.
+    fn send_job(&self, mut job: EmbedJob) -> Result<(), LocalModelError> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(jobs) = &*thread {
+            match jobs.send(job) {
+                Ok(()) => return Ok(()),
+                Err(returned) => job = returned.0,
+            }
+        }
+        let (jobs, receiver) = channel();
+        let files = self.files.clone();
+        let spawned =
+            std::thread::Builder::new().name("embeddings".to_owned()).spawn(move || embed_jobs(&files, &receiver));
+        spawned.map_err(EmbeddingError::NoThread)?;
+        // The thread waits for this job, so it cannot be gone.
+        let _ = jobs.send(job);
+        *thread = Some(jobs);
+        Ok(())
+    }
+}
+
+/// Loads the model for the first job and ends with the last sender. The tokenizer cannot leave its thread.
+fn embed_jobs(files: &ModelFiles, jobs: &Receiver<EmbedJob>) {
+    let mut loaded = None;
+    for mut job in jobs {
+        let result = embed_texts(files, &mut loaded, &mut job);
+        // Nobody waits for it any more.
+        let _ = job.reply.send(result);
+    }
+}
+
+fn embed_texts(
+    files: &ModelFiles,
+    loaded: &mut Option<MiniLm>,
+    job: &mut EmbedJob,
+) -> Result<Vec<Vector>, LocalModelError> {
+    let model = match loaded {
+        Some(model) => model,
+        empty => empty.insert(MiniLm::load_files(&files.tokenizer, &files.weights)?),
+    };
+    // One text at a time: an embedding does not depend on the other texts.
+    let mut vectors = Vec::with_capacity(job.texts.len());
+    for text in &job.texts {
+        if job.reply.is_closed() {
+            return Err(LocalModelError::EmbeddingCancelled);
+        }
+        vectors.push(normalize(model.embed_text(text)?));
+    }
+    Ok(vectors)
 }
 
 impl Embed for LocalEmbedder {

@@ -9,7 +9,7 @@ use crate::LocalEngine;
 
 #[allow(clippy::print_stderr)]
 fn cached_embedder() -> Option<Box<dyn Embed>> {
-    let embedder = LocalEngine::new().open_embedder(&cache_dir(&ProcessEnvironment));
+    let embedder = LocalEngine::default().open_embedder(&cache_dir(&ProcessEnvironment));
     embedder.inspect_err(|_| eprintln!("SKIP embedding model not cached")).ok()
 }
 
@@ -29,9 +29,9 @@ async fn the_local_model_says_what_its_makers_say() {
     let all = to_texts(&["That is a happy person", "That is a happy dog", "Today is a sunny day", "", &long]);
     let vectors = embedder.embed_texts(&all).await.unwrap();
     assert!(vectors.iter().all(|vector| vector.len() == 384 && (dot_product(vector, vector) - 1.0).abs() < 1e-4));
-    // The figures on the card of the model, whose example these sentences are.
+    // The figures on the card of the model, whose example these sentences are; eight-bit weights change them a little.
     let (dog, day) = (dot_product(&vectors[0], &vectors[1]), dot_product(&vectors[0], &vectors[2]));
-    assert!((dog - 0.695).abs() < 0.002 && (day - 0.257).abs() < 0.002, "{dog} {day}");
+    assert!((dog - 0.695).abs() < 0.01 && (day - 0.257).abs() < 0.01, "{dog} {day}");
     let alone = cached_embedder().unwrap().embed_texts(&all[..1]).await.unwrap();
     assert_eq!(alone[0], vectors[0], "a vector does not depend on the company");
 }
@@ -50,12 +50,12 @@ async fn a_dropped_call_frees_the_local_model() {
 #[tokio::test]
 async fn missing_files_and_files_that_are_not_a_model_are_errors() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || LocalEngine::new().open_embedder(folder.path());
+    let open = || LocalEngine::default().open_embedder(folder.path());
     let missing = open().map(|_| ()).unwrap_err();
     assert_eq!(missing.code, Code::ModelFileMissing);
     assert!(missing.message.contains("flowloom models pull"), "{}", missing.message);
     std::fs::write(folder.path().join(format!("{LOCAL_EMBEDDING_MODEL}.tokenizer.json")), "{}").unwrap();
-    std::fs::write(folder.path().join(format!("{LOCAL_EMBEDDING_MODEL}.safetensors")), "no weights").unwrap();
+    std::fs::write(folder.path().join(format!("{LOCAL_EMBEDDING_MODEL}.onnx")), "no weights").unwrap();
     let error = open().unwrap().embed_texts(&to_texts(&["x"])).await.unwrap_err();
     assert_eq!(error.code, Code::ModelFailed, "{}", error.message);
 }

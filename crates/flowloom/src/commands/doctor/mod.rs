@@ -5,7 +5,7 @@ mod stored_data;
 use flowloom_app::config::{Config, find_shared_data_folder};
 use flowloom_app::secrets::list_secret_names;
 use flowloom_app::wiring;
-use flowloom_models_local::{check_processor, processor_hint};
+use flowloom_models_local::check_processor;
 use flowloom_runtime::effects::Model as _;
 use flowloom_sandbox::Protection;
 use flowloom_store::Store;
@@ -149,9 +149,7 @@ fn join_items(items: impl IntoIterator<Item = impl ToString>) -> String {
 
 fn check_machine() -> Vec<DoctorCheck> {
     let processor = match check_processor() {
-        Ok(()) => {
-            passed_check("processor", processor_hint().unwrap_or_else(|| "supported by this build".to_owned()), "")
-        }
+        Ok(()) => passed_check("processor", "runs local models", ""),
         Err(problem) => DoctorCheck { is_fine: false, ..passed_check("processor", problem, "") },
     };
     vec![processor]

@@ -1,0 +1,101 @@
+//! Language models run in processes of their own: an abort in llama.cpp fails a step, not the server, and an idle model
+//! gives its memory back.
+//!
+//! [`ModelSlot`] is a model's place in the parent, `handle` a running process, `worker` what runs in it, and `protocol`
+//! what they say to each other.
+
+mod handle;
+pub(crate) mod processor;
+mod protocol;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use flowloom_runtime::effects::EffectContext;
+use flowloom_runtime::fair::FairSemaphore;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::LocalModelError;
+use crate::language::{AnswerJob, GeneratedText};
+use handle::ModelProcess;
+pub use worker::worker_main;
+
+/// How long a model stays in memory without a call.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// The place of a model file, with the process that has it loaded.
+pub(crate) struct ModelSlot {
+    program: PathBuf,
+    file: PathBuf,
+    /// One permit, which is held for a whole answer: two at once would only share the cores.
+    turns: FairSemaphore,
+    /// Started by the first call, and again after it ended.
+    process: Mutex<Option<ModelProcess>>,
+    /// Number of calls so far.
+    call_count: AtomicU64,
+}
+
+impl ModelSlot {
+    /// A slot without a process.
+    pub(crate) fn new(program: PathBuf, file: PathBuf) -> Arc<ModelSlot> {
+        let turns = FairSemaphore::new("local_model", 1, 1);
+        Arc::new(ModelSlot { program, file, turns, process: Mutex::default(), call_count: AtomicU64::new(0) })
+    }
+
+    /// Has an answer generated when it is the user's turn. If the call is dropped, the process is told to stop, and the
+    /// next call waits until it has.
+    pub(crate) async fn answer(
+        self: Arc<ModelSlot>,
+        job: AnswerJob,
+        context: &EffectContext,
+    ) -> Result<GeneratedText, LocalModelError> {
+        let turn = self.turns.acquire_permit(&context.user).await;
+        let stop = CancellationToken::new();
+        let stop_on_drop = stop.clone().drop_guard();
+        let context = context.clone();
+        let work = tokio::spawn(async move {
+            let result = self.answer_now(job, &context, &stop).await;
+            drop(turn);
+            self.unload_when_idle();
+            result
+        });
+        let result = work.await;
+        stop_on_drop.disarm();
+        result.map_err(LocalModelError::Panicked)?
+    }
+
+    async fn answer_now(
+        &self,
+        job: AnswerJob,
+        context: &EffectContext,
+        stop: &CancellationToken,
+    ) -> Result<GeneratedText, LocalModelError> {
+        let mut place = self.process.lock().await;
+        let mut process = match place.take() {
+            Some(process) => process,
+            None => ModelProcess::start(&self.program, &self.file).await?,
+        };
+        let show = |text: &str| context.deltas.push(&context.path, context.attempt, text);
+        let result = process.answer(job, stop, show).await;
+        // A process that failed in another way cannot be used any more.
+        if matches!(result, Ok(_) | Err(LocalModelError::Generation(_))) {
+            *place = Some(process);
+        }
+        result
+    }
+
+    /// Ends the process unless there is another call in time.
+    fn unload_when_idle(self: Arc<ModelSlot>) {
+        let call = self.call_count.fetch_add(1, Ordering::Relaxed) + 1;
+        tokio::spawn(async move {
+            tokio::time::sleep(IDLE_TIMEOUT).await;
+            if self.call_count.load(Ordering::Relaxed) == call {
+                *self.process.lock().await = None;
+            }
+        });
+    }
+}
