@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{Event, MemoryWrite};
+use flowloom_core::event::{Event, MemoryWrite, RunProject};
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
@@ -21,6 +21,7 @@ on_both!(
     what_is_written_is_read_by_another_process,
     one_owner_at_a_time,
     runs_are_found_by_prefix,
+    each_project_has_a_last_run,
     a_run_that_waits_is_not_overdue,
     a_conversation_is_kept_in_the_transaction_of_the_runs_end,
     many_runs_share_commits,
@@ -56,7 +57,7 @@ async fn what_is_written_is_read_by_another_process(place: &TestDatabase) {
     assert_eq!(other.read(run, 0).await.expect("readable"), records);
     assert_eq!(other.read(run, 4).await.expect("readable"), records[4..]);
     assert_eq!(&*other.read_bundle(flowloom_core::Hash::of_bytes(b"the bundle")).expect("kept"), "the bundle");
-    assert_eq!(other.find_run("last").expect("a run").id, run);
+    assert_eq!(other.find_run("last", "").expect("a run").id, run);
 }
 
 async fn one_owner_at_a_time(place: &TestDatabase) {
@@ -84,9 +85,33 @@ async fn runs_are_found_by_prefix(place: &TestDatabase) {
     }
     let rows = store.list_runs(10).expect("a list");
     assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [run_id(2), run_id(1)]);
-    assert_eq!(store.find_run(&run_id(1).to_string()).expect("whole").status, "succeeded");
-    assert_eq!(store.find_run("0000").expect_err("both").code(), Code::RunAmbiguous);
-    assert_eq!(store.find_run("ffff").expect_err("none").code(), Code::RunNotFound);
+    assert_eq!(store.find_run(&run_id(1).to_string(), "").expect("whole").status, "succeeded");
+    assert_eq!(store.find_run("0000", "").expect_err("both").code(), Code::RunAmbiguous);
+    assert_eq!(store.find_run("ffff", "").expect_err("none").code(), Code::RunNotFound);
+}
+
+async fn each_project_has_a_last_run(place: &TestDatabase) {
+    let store = place.open();
+    for (n, project) in [(1, "shop"), (2, "blog"), (3, "")] {
+        let lease = store.begin_run(run_id(n)).expect("new");
+        let Event::RunCreated(mut created) = created_event(&store) else { panic!("a run is created") };
+        created.project = Some(RunProject { name: project.into(), config: String::new() });
+        append_records(&*store, lease, vec![new_record(run_id(n), 1, Event::RunCreated(created))])
+            .await
+            .expect("stored");
+    }
+    let list = |project: &str| {
+        let filter = RunFilter { project: Some(project.into()), limit: 9, ..RunFilter::default() };
+        let rows = store.list_runs_matching(&filter).expect("a list");
+        assert_eq!(store.count_runs(&filter).expect("a count"), rows.len() as u64);
+        assert_eq!(store.list_intact_runs(&filter).expect("a list"), (rows.clone(), Vec::new()));
+        rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
+    };
+    // Runs that name no project are of any.
+    assert_eq!(list("shop"), [run_id(3), run_id(1)]);
+    assert_eq!(list("blog"), [run_id(3), run_id(2)]);
+    assert_eq!(store.find_run("last", "shop").expect("a run").id, run_id(3));
+    assert_eq!(store.find_run(&run_id(2).to_string(), "shop").expect("any project").id, run_id(2));
 }
 
 async fn a_run_that_waits_is_not_overdue(place: &TestDatabase) {
@@ -116,7 +141,7 @@ async fn a_conversation_is_kept_in_the_transaction_of_the_runs_end(place: &TestD
     let batch = vec![new_record(run_id(1), 2, end("half")), new_record(run_id(1), 1, Event::StepUncertain)];
     append_records(&*store, lease, batch).await.expect_err("refused as a whole");
     assert_eq!(store.read_memory(&user, "desk").await.expect("readable"), None);
-    assert_eq!(store.find_run(&run_id(1).to_string()).expect("there").finished_at, None);
+    assert_eq!(store.find_run(&run_id(1).to_string(), "").expect("there").finished_at, None);
     append_records(&*store, lease, vec![new_record(run_id(1), 2, end("hello"))]).await.expect("stored");
     drop(store);
     let store = place.open();

@@ -77,6 +77,12 @@ pub(crate) fn prompt_line(question: &str, help: Option<&str>) -> Result<String, 
     prompt.prompt().map_err(prompt_failure)
 }
 
+/// Prompts for the answer to the question of a run; `None` if the person gives none.
+pub(crate) fn prompt_answer(question: &str) -> Option<String> {
+    let prompt = Text::new(question).with_help_message("Esc leaves the run waiting");
+    prompt.prompt().ok()
+}
+
 /// Maps a failed prompt to a usage error.
 fn prompt_failure(error: InquireError) -> CommandError {
     match error {
