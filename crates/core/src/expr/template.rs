@@ -169,6 +169,17 @@ impl Template {
         }
     }
 
+    /// The template for people: its text with references as they are written, and `…` for other expressions.
+    pub fn show_source(&self) -> String {
+        let show = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => text.to_string(),
+            TemplatePart::Secret(name) => format!("{{{{secret.{name}}}}}"),
+            TemplatePart::Ref(reference) => reference.source.to_string(),
+            TemplatePart::Expr(_) => "…".to_owned(),
+        };
+        self.parts.iter().map(show).collect()
+    }
+
     /// All references to values.
     pub fn iter_refs(&self) -> impl Iterator<Item = &Ref> {
         self.parts
