@@ -176,7 +176,7 @@ pub(super) fn report_refused(global: &Global, source: &LoadedDefinition) -> u8 {
         let format = source.compiled.format.as_ref().map(flowloom_core::plan::Format::name);
         print_json(&summary::summarize_rejection(format, first.code, &first.message));
     }
-    let noun = if errors.len() == 1 { "problem" } else { "problems" };
-    eprintln!("{} was not run: {} {noun}", source.name(), errors.len());
+    let noun = if errors.len() == 1 { "error" } else { "errors" };
+    eprintln!("{} not run: {} {noun}", source.name(), errors.len());
     2
 }

@@ -86,6 +86,8 @@ impl Watcher for ProgressScreen {
             return;
         }
         match &record.event {
+            // A question is asked below the progress, when the run has stopped.
+            Event::StepStarted { kind, .. } if kind == "ask" => self.add_line(&record.path, record.at, "", None),
             Event::StepStarted { target, .. } => self.start_step(&record.path, record.at, target),
             Event::StepFinished { usage, .. } => {
                 let tokens = usage.map(|usage| format!("{} tok", usage.input_tokens + usage.output_tokens));
@@ -188,7 +190,11 @@ impl ProgressScreen {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        let line = StepLine { bar, target, started: at, tail: String::new() };
+        self.add_line(path, at, &target, bar);
+    }
+
+    fn add_line(&mut self, path: &Path, at: u64, target: &str, bar: Option<ProgressBar>) {
+        let line = StepLine { bar, target: target.to_owned(), started: at, tail: String::new() };
         if let Some(bar) = self.lines.insert(path.clone(), line).and_then(|before| before.bar) {
             bar.finish_and_clear();
         }
@@ -224,7 +230,8 @@ impl ProgressScreen {
             return answer.hold_line(line.to_owned());
         }
         let line = match stderr_columns() {
-            Some(columns) => fit_line(line, columns),
+            // In a full line, the cursor would be in the next one.
+            Some(columns) => fit_line(line, columns - 1),
             None => line.to_owned(),
         };
         let line = apply_styles(&line, colors_stderr());

@@ -49,19 +49,54 @@ pub(crate) fn fit_line(line: &str, columns: usize) -> String {
 pub(crate) fn wrap_lines(text: &str, columns: usize) -> String {
     let wrap = |line: &str| match count_columns(line) <= columns || line.contains('│') {
         true => line.to_owned(),
-        false => wrap_line(line, columns),
+        false => wrap_line(line, columns, 2),
     };
     text.split('\n').map(wrap).collect::<Vec<_>>().join("\n")
 }
 
-fn wrap_line(line: &str, columns: usize) -> String {
+/// A page of text with lines of at most `columns`. Lists stay lists, and code stays as it is.
+pub(crate) fn wrap_page(text: &str, columns: usize) -> String {
+    let mut is_code = false;
+    let mut wrap = |line: &str| {
+        is_code ^= line.starts_with("```");
+        match is_code || line.starts_with('|') {
+            true => line.to_owned(),
+            false => wrap_line(line, columns, if line.trim_start().starts_with(['-', '*']) { 2 } else { 0 }),
+        }
+    };
+    join_paragraphs(text).lines().map(&mut wrap).collect::<Vec<_>>().join("\n")
+}
+
+/// The text with each paragraph on one line.
+fn join_paragraphs(text: &str) -> String {
+    let mut out = String::new();
+    let (mut is_code, mut is_open) = (false, false);
+    for line in text.lines() {
+        let is_fence = line.starts_with("```");
+        let starts =
+            is_code || is_fence || line.trim().is_empty() || line.trim_start().starts_with(['-', '*', '#', '|']);
+        if starts || !is_open {
+            out.push('\n');
+            out.push_str(line);
+        } else {
+            out.push(' ');
+            out.push_str(line.trim_start());
+        }
+        is_code ^= is_fence;
+        is_open = !is_code && !is_fence && !line.trim().is_empty() && !line.starts_with(['#', '|']);
+    }
+    out.split_off(1.min(out.len()))
+}
+
+/// A line broken between words; further lines are indented by `hang` more columns.
+fn wrap_line(line: &str, columns: usize, hang: usize) -> String {
     let indent = line.len() - line.trim_start_matches(' ').len();
     let mut out = " ".repeat(indent);
     let mut used = indent;
     for (index, word) in line.trim_start_matches(' ').split(' ').enumerate() {
         let width = count_columns(word);
         if index > 0 && used + 1 + width > columns {
-            used = indent + 2;
+            used = indent + hang;
             out.push('\n');
             out.push_str(&" ".repeat(used));
         } else if index > 0 {
@@ -97,6 +132,14 @@ mod tests {
             "error: one two\n  three four\n  flowloom\n    resume 01a2\n    now\n 1 │ a line of a source stays"
         );
         assert_eq!(wrap_lines("short\n", 16), "short\n");
+    }
+
+    #[test]
+    fn pages_are_wrapped_by_paragraphs() {
+        let page = "# A title\n\nOne two\nthree four five.\n\n- six seven eight\n- nine\n\n```\nlong code stays as it is\n```\n";
+        let shown = "# A title\n\nOne two three\nfour five.\n\n- six seven\n  eight\n- nine\n\n```\nlong code stays as it is\n```";
+        assert_eq!(wrap_page(page, 14), shown);
+        assert_eq!(wrap_page(shown, 14), shown);
     }
 
     #[test]

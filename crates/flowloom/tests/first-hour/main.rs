@@ -34,6 +34,7 @@ impl NewUser {
         std::fs::remove_file(place.path("flowloom.toml")).expect("removed");
         let script = serde_json::json!({"match": [
             {"contains": "lighthouse", "answer": ANSWER},
+            {"contains": "slow", "answer": "It was slow."},
             {"contains": "a poem", "answer": "The tide goes out,\nthe tide comes in."},
         ]});
         place.write("answers.json", &script.to_string());
@@ -134,16 +135,16 @@ fn a_person_is_asked_in_the_terminal() {
         copy_example(&user, "steps/ask-a-person.json");
         let run = ["run", "ask-a-person.json"];
         let session = user.start("", &run);
-        session.wait_for("What shall the poem be about?");
+        session.wait_for("? What shall the poem be about?");
         session.send_keys("the tide\r");
         user.check_screen("ask", &run, &session.finish());
         let session = user.start("", &run);
-        session.wait_for("What shall the poem be about?");
+        session.wait_for("? What shall the poem be about?");
         session.send_keys("\x1b");
         user.check_screen("ask-later", &run, &session.finish());
         let answer = ["answer", "last"];
         let session = user.start("", &answer);
-        session.wait_for("What shall the poem be about?");
+        session.wait_for("? What shall the poem be about?");
         session.send_keys("the tide\r");
         user.check_screen("answer", &answer, &session.finish());
     }
