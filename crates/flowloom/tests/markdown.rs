@@ -192,6 +192,17 @@ fn only_lines_that_start_with_a_quotation_mark_are_comments() {
 }
 
 #[test]
+fn an_expression_without_a_value_is_reported_at_the_next_action() {
+    let place = Workspace::new("");
+    let head = "---\ndata:\n  weather: {now: rain}\n---\n\nIt is {weather.nwo}.\n\n";
+    place.write("w.mdx", &format!("{head}<GenText as=\"a\" model=\"scripted:echo\" />\n"));
+    let run = place.run(&["run", "w.mdx"]);
+    assert_eq!(exit_code(&run), 0);
+    let expected = "! /phase~1/a  weather.nwo is undefined; the variables are weather";
+    assert!(stderr_text(&run).contains(expected), "{}", stderr_text(&run));
+}
+
+#[test]
 fn answers_are_fitted_to_their_schema() {
     let place = Workspace::new("");
     place.write("script.json", r#"["{\"n\": 1, \"more\": 2}"]"#);

@@ -25,6 +25,9 @@ pub trait Lookup {
 
     /// Called with each reference that has no value, unless that is an error.
     fn report_missing(&self, _reference: &Ref) {}
+
+    /// Called with each expression in a text whose value is `undefined`.
+    fn report_undefined(&self, _expr: &Expr) {}
 }
 
 impl Lookup for Map {
@@ -211,7 +214,10 @@ impl Template {
                 TemplatePart::Secret(name) => rich.push_secret(name),
                 TemplatePart::Expr(expr) => match expr.evaluate(scope, None)? {
                     Some(value) => rich.push_string(render::render_text(&value, rules.style)),
-                    None if rules.missing == Missing::Keep => rich.push_text("undefined"),
+                    None if rules.missing == Missing::Keep => {
+                        scope.report_undefined(expr);
+                        rich.push_text("undefined");
+                    }
                     None => {}
                 },
                 TemplatePart::Ref(reference) => match self.find_ref(reference, scope, rules)? {

@@ -140,6 +140,8 @@ impl ChatSession<'_> {
 
     /// Runs one turn of the conversation.
     async fn run_turn(&self, messages: &Value, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
+        let is_agent = self.workflow.plan.format == agent::FORMAT;
+        let text = if is_agent { agents::strip_mention(text) } else { text };
         let inputs = Value::map([("messages", messages.clone()), ("message", text.into())]);
         let limits = self.app.config.limits.narrow_to(&self.workflow.plan.limits);
         let start = StartRun {
