@@ -120,8 +120,8 @@ fn check_page(name: &str) -> usize {
             }
             PageItem::Run(CommandBlock { line, script: block }) => {
                 count += 1;
-                let block =
-                    block.replace("flowloom serve examples", &format!("flowloom serve examples --bind {address}"));
+                let block = block
+                    .replace("flowloom serve examples", &format!("command flowloom serve examples --bind {address}"));
                 script += &format!("set -eo pipefail\necho '=== {name}:{line}'\n{block}\n");
             }
         }
