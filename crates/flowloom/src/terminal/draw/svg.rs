@@ -353,7 +353,7 @@ fn find_cut(text: &str, width: usize) -> usize {
         return end;
     }
     let is_break = |c: char| "/_-.:?&=,".contains(c);
-    let after = text[..end].char_indices().filter(|(_, c)| is_break(*c)).map(|(at, c)| at + c.len_utf8()).last();
+    let after = text[..end].char_indices().filter(|(_, c)| is_break(*c)).map(|(at, c)| at + c.len_utf8()).next_back();
     after.filter(|after| after * 2 > end).unwrap_or(end).max(text.chars().next().map_or(0, char::len_utf8))
 }
 
