@@ -24,8 +24,8 @@ fn the_description_is_sent_once() {
     let (head, _) = send_raw(&server, "/openapi.json", &[]);
     let tag = head.lines().find_map(|line| line.strip_prefix("etag: ")).expect("a tag").trim().to_owned();
     let (head, body) = send_raw(&server, "/openapi.json", &[&format!("If-None-Match: {tag}")]);
-    assert!(head.starts_with("http/1.1 304") && body.is_empty(), "{head}");
-    assert!(send_raw(&server, "/openapi.json", &["If-None-Match: \"other\""]).0.starts_with("http/1.1 200"));
+    assert!(head.contains(" 304 ") && body.is_empty(), "{head}");
+    assert!(send_raw(&server, "/openapi.json", &["If-None-Match: \"other\""]).0.contains(" 200 "));
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn check_page(name: &str) -> usize {
     let page = read_page(name).replace("127.0.0.1:8700", &address);
     // A waiting run is no failure; requests wait for the server and fail with its refusals.
     let mut script = format!(
-        "trap 'kill $(jobs -p) 2> /dev/null' EXIT\n\
+        "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n\
          flowloom() {{\n  command flowloom \"$@\" || {{ code=$?; [ $code = {WAITING} ] || return $code; }}\n}}\n\
          curl() {{ command curl --silent --fail-with-body --retry 40 --retry-connrefused --retry-delay 1 \"$@\"; }}\n"
     );

@@ -73,6 +73,7 @@ impl NewUser {
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
         settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "[run]");
+        settings.add_filter(r"(?m)^[0-9a-f]{8}  ", "[run]  ");
         settings.add_filter(r" +\d+(\.\d)?m?s\b", " [time]");
         settings.add_filter(r"▏[ ━]*▕", "▏[bar]▕");
         settings.add_filter(r"127\.0\.0\.1:\d+", "[address]");
