@@ -86,7 +86,7 @@ fn machine_from_chain(chain: CompiledDefinition) -> Result<CompiledDefinition, B
     };
     let counter = Ref { name: "input".into(), path: Vec::new(), source: "{{input}}".into() };
     let end = Expr::Contains(Box::new(Expr::Ref(counter)), "1000".to_owned());
-    let edge = |from, to, condition| Edge { from, to, condition };
+    let edge = |from, to, condition| Edge { from, to, condition, label: None };
     let edges = vec![edge(1, None, Some(end)), edge(0, Some(1), None), edge(1, Some(0), None)];
     plan.root.kind = StepKind::Composite(Composite::Machine(Machine {
         nodes,

@@ -270,7 +270,7 @@ impl App {
 
     /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan.
     pub async fn open_run(&self, name: &str) -> Result<LoadedRun, AppError> {
-        let id = self.store.find_run(name)?.id;
+        let id = self.store.find_run(name, &self.config.project_name)?.id;
         self.open_run_by_id(id).await
     }
 

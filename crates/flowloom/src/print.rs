@@ -9,6 +9,7 @@ use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::style::{apply_styles, colors_stderr, colors_stdout};
+use crate::terminal::width::{stderr_columns, wrap_lines};
 
 /// Whether a terminal does something else with a character than showing it.
 pub(crate) fn is_control(c: char) -> bool {
@@ -47,9 +48,12 @@ pub(crate) fn write_stdout(text: fmt::Arguments<'_>) {
     std::print!("{}", apply_styles(&text, colors_stdout()));
 }
 
-/// Prints to stderr, which is for people.
+/// Prints to stderr, which is for people. On a terminal, lines that are too long are broken between words.
 pub(crate) fn write_stderr(text: fmt::Arguments<'_>) {
-    std::eprint!("{}", apply_styles(&replace_controls(&text.to_string()), colors_stderr()));
+    let text = text.to_string();
+    let text = replace_controls(&text);
+    let text = stderr_columns().map_or_else(|| text.clone(), |columns| wrap_lines(&text, columns).into());
+    std::eprint!("{}", apply_styles(&text, colors_stderr()));
 }
 
 macro_rules! print {

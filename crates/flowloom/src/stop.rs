@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
+use crate::terminal::echo::show_typed_controls;
+
 /// Exit code of a program that was stopped.
 pub(crate) const EXIT_CODE: u8 = 130;
 
@@ -55,6 +57,7 @@ async fn watch_signals() {
         }
         let is_second = IS_REQUESTED.swap(true, Ordering::SeqCst);
         if is_second || DRIVEN_RUNS.load(Ordering::SeqCst) == 0 {
+            show_typed_controls();
             std::process::exit(EXIT_CODE.into());
         }
         REQUESTED.notify_waiters();

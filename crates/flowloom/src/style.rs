@@ -78,9 +78,13 @@ pub(crate) fn paint_text(style: Style, text: &str) -> String {
     marker.map(String::from).unwrap_or_default() + text + &END_MARKER.0.to_string()
 }
 
+/// Whether a character stands for a style. It has no width.
+pub(crate) fn is_marker(c: char) -> bool {
+    ('\u{fdd0}'..='\u{fdd5}').contains(&c)
+}
+
 /// Replaces the markers of styles by escape sequences, or removes them.
 pub(crate) fn apply_styles(text: &str, is_colored: bool) -> Cow<'_, str> {
-    let is_marker = |c: char| ('\u{fdd0}'..='\u{fdd5}').contains(&c);
     if !text.contains(is_marker) {
         return text.into();
     }

@@ -356,13 +356,25 @@ fn numbers_arrive_as_they_are_written() {
 }
 
 #[test]
+fn a_pipeline_without_nodes_is_refused() {
+    let place = Workspace::new(ECHO_CONFIG);
+    place.write("pipeline.json", r#"{"id": "p", "name": "p", "nodes": [], "edges": []}"#);
+    let refused = place.run(&["run", "pipeline.json"]);
+    assert_eq!(exit_code(&refused), 2);
+    assert!(stderr_text(&refused).contains("error[FL0111]: this pipeline has no nodes"), "{}", stderr_text(&refused));
+}
+
+#[test]
 fn unknown_inputs_are_not_ignored() {
     let place = Workspace::new(ECHO_CONFIG);
     let chat = step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi {{input}}""#);
     place.write("steps.json", &steps_json(&chat));
     let poem = "---\ninput:\n  topic: {type: text, default: cats}\n---\n\n{topic}\n\n";
     place.write("poem.mdx", &format!("{poem}<GenText as=\"a\" model=\"scripted:echo\" />\n"));
-    place.write("pipeline.json", r#"{"id": "p", "name": "p", "nodes": [], "edges": []}"#);
+    place.write(
+        "pipeline.json",
+        r#"{"id": "p", "name": "p", "nodes": [{"id": "n", "block_id": "memory_read", "inputs": {"key": "k"}}]}"#,
+    );
     let start = r#"{"type": "start", "config": {"variables": [{"name": "city", "value": "Oslo"}]}}"#;
     let ask = r#"{"type": "llmInstruction", "config": {"instruction": "${city} ${day}"}}"#;
     place.write("flow.json", &format!(r#"{{"name": "f", "description": "d", "steps": [{start}, {ask}]}}"#));

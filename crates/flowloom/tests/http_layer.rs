@@ -18,6 +18,17 @@ fn send_raw(server: &RunningServer, path: &str, headers: &[&str]) -> (String, Ve
 }
 
 #[test]
+fn the_description_is_sent_once() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    let (head, _) = send_raw(&server, "/openapi.json", &[]);
+    let tag = head.lines().find_map(|line| line.strip_prefix("etag: ")).expect("a tag").trim().to_owned();
+    let (head, body) = send_raw(&server, "/openapi.json", &[&format!("If-None-Match: {tag}")]);
+    assert!(head.contains(" 304 ") && body.is_empty(), "{head}");
+    assert!(send_raw(&server, "/openapi.json", &["If-None-Match: \"other\""]).0.contains(" 200 "));
+}
+
+#[test]
 fn large_responses_are_compressed_if_the_client_accepts_that() {
     let place = Workspace::with_hello("");
     let server = RunningServer::start(&place, &[]);

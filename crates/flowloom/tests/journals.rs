@@ -42,7 +42,7 @@ impl KeptJournal {
     /// The newest run of a workspace.
     fn read_last(place: &Workspace) -> KeptJournal {
         let store = open_store(place);
-        let run = store.find_run("last").expect("a run").id;
+        let run = store.find_run("last", "").expect("a run").id;
         let records = store.read_events(run, 0, u32::MAX).expect("readable");
         let Event::RunCreated(created) = &records[0].event else { panic!("{:?} is the first event", records[0]) };
         let bundle = store.read_bundle(created.bundle).expect("readable").to_string();

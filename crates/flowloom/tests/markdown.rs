@@ -179,9 +179,27 @@ fn only_lines_that_start_with_a_quotation_mark_are_comments() {
     let expected = "LLM(Write a poem about 2 cats.\n\nNow {not} a brace.)";
     assert_eq!(output["result"]["results"]["a"], expected, "{output}");
 
+    let list = "- one\n  > note\n  and {1 + 1} more\n- two\n  > note\n- three\n  > {unknown.name}\n  last\n\n";
+    place.write("list.mdx", &format!("{list}{action}"));
+    let (code, output) = place.run_json(&["run", "list.mdx"]);
+    assert_eq!(code, 0, "{output}");
+    let expected = "LLM(- one\n  and 2 more\n- two\n- three\n  last)";
+    assert_eq!(output["result"]["results"]["a"], expected, "{output}");
+
     place.write("empty.mdx", &format!("---\ndata:\n  none: []\n---\nItems: {{none}}\n\n{action}"));
     let (_, output) = place.run_json(&["run", "empty.mdx"]);
     assert_eq!(output["result"]["results"]["a"], "LLM(Items: )", "{output}");
+}
+
+#[test]
+fn an_expression_without_a_value_is_reported_at_the_next_action() {
+    let place = Workspace::new("");
+    let head = "---\ndata:\n  weather: {now: rain}\n---\n\nIt is {weather.nwo}.\n\n";
+    place.write("w.mdx", &format!("{head}<GenText as=\"a\" model=\"scripted:echo\" />\n"));
+    let run = place.run(&["run", "w.mdx"]);
+    assert_eq!(exit_code(&run), 0);
+    let expected = "! /phase~1/a  weather.nwo is undefined; the variables are weather";
+    assert!(stderr_text(&run).contains(expected), "{}", stderr_text(&run));
 }
 
 #[test]

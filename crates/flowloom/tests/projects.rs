@@ -184,8 +184,15 @@ fn serve_once(place: &Workspace, folder: &str, options: &[&str]) {
     server.child.wait().expect("ended");
 }
 
+/// Shows the last run of `a`, as somebody sees it who works in `folder`.
 fn describe_last_run(place: &Workspace, folder: &str) -> String {
-    stdout_text(&run_in(place, folder, &["--data-dir", "../data", "show", "last"]))
+    stdout_text(&run_in(place, folder, &["--data-dir", "../data", "show", &find_last_run(place)]))
+}
+
+fn find_last_run(place: &Workspace) -> String {
+    let listed = stdout_text(&run_in(place, "a", &["--data-dir", "../data", "runs", "--limit", "1", "--json"]));
+    let runs: Value = serde_json::from_str(&listed).expect("JSON");
+    runs[0]["run_id"].as_str().expect("an id").to_owned()
 }
 
 #[test]
@@ -200,7 +207,9 @@ fn a_server_leaves_runs_of_other_projects_and_configurations_alone() {
     // Another project.
     write_file(&place, "b/flowloom.toml", &config("b", &slow.egress_config()));
     serve_once(&place, "b", &[]);
-    let elsewhere = run_in(&place, "b", &["--data-dir", "../data", "resume", "last"]);
+    let none = run_in(&place, "b", &["--data-dir", "../data", "show", "last"]);
+    assert!(stderr_text(&none).contains("error[FL1203]: there are no runs yet"), "{}", stderr_text(&none));
+    let elsewhere = run_in(&place, "b", &["--data-dir", "../data", "resume", &find_last_run(&place)]);
     assert!(stderr_text(&elsewhere).contains("error[FL1210]"), "{}", stderr_text(&elsewhere));
     let shown = describe_last_run(&place, "b");
     assert!(shown.contains("interrupted") && shown.contains("belongs to the project a"), "{shown}");

@@ -27,6 +27,7 @@ pub mod steps;
 mod stop;
 
 pub use answer_source::AnswerSource;
+pub use conversation::present_stored_messages;
 pub use front_end::{Compiled, DefinitionSource, FrontEnd, OmittedProblems, RenderedResult};
 pub use problems::{MAX_PROBLEMS, Problems};
 pub use registry::{

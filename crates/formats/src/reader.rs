@@ -1,7 +1,7 @@
 //! Reads definition files and their fields, and turns everything unexpected into a diagnostic with a position.
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span};
+use flowloom_core::diagnostic::{Diagnostic, Fix, Span};
 use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_node};
 use flowloom_core::value::Value;
 
@@ -252,7 +252,16 @@ impl<'a> Fields<'a> {
         let node = self.get_non_null(key)?;
         let number = if let NodeKind::Number(number) = &node.kind { number.as_f64() } else { f64::NAN };
         if number.is_nan() {
-            self.report_wrong_kind(key, node, "a number", problems);
+            let written = node
+                .as_str()
+                .map(str::trim)
+                .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()));
+            let diagnostic = self.report_wrong_kind(key, node, "a number", problems);
+            if let Some(written) = written {
+                let title = format!("write {written} without quotes");
+                diagnostic.help = Some(title.clone());
+                diagnostic.fix = Some(Fix { title, edits: vec![(node.span, written.to_owned())] });
+            }
             return None;
         }
         if number < 0.0 || number.fract() != 0.0 || number > 9e15 {
@@ -268,8 +277,14 @@ impl<'a> Fields<'a> {
         problems.add_error(Code::MissingKey, self.start_span(), format_args!("{} has no {key:?}", self.what));
     }
 
-    pub(crate) fn report_wrong_kind(&self, key: &str, node: &Node, expected: &str, problems: &mut Problems) {
+    pub(crate) fn report_wrong_kind<'p>(
+        &self,
+        key: &str,
+        node: &Node,
+        expected: &str,
+        problems: &'p mut Problems,
+    ) -> &'p mut Diagnostic {
         let message = format_args!("{key:?} of {} must be {expected}, not {}", self.what, node.kind_name());
-        problems.add_error(Code::WrongKind, node.span, message);
+        problems.add_error(Code::WrongKind, node.span, message)
     }
 }

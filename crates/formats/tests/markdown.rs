@@ -37,7 +37,7 @@ fn every_problem_has_a_code_and_a_place() {
     let cases: Vec<(String, Code, (usize, usize))> = vec![
         ("Text\n\nA { brace".into(), Code::MarkdownSyntax, (3, 10)),
         ("---\na: [\n---\n\nx\n".into(), Code::FrontmatterSyntax, (2, 1)),
-        ("---\ninput:\n  a: {type: txt}\n---\n\nx\n".into(), Code::InputSpec, (3, 3)),
+        ("---\ninput:\n  a: {type: txt}\n---\n\nx\n".into(), Code::InputSpec, (3, 13)),
         (format!("Hi {gen_text} there\n"), Code::InlineAction, (1, 4)),
         (format!("- {gen_text}\n"), Code::NestedAction, (1, 3)),
         ("A\n\n<GenText as=\"a\" />\n".into(), Code::ActionAttribute, (3, 2)),

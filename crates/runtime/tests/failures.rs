@@ -162,7 +162,12 @@ fn a_step_has_a_time_limit() {
 
 #[test]
 fn a_machine_needs_an_edge_to_continue() {
-    let edges = vec![Edge { from: 0, to: None, condition: Some(flowloom_core::expr::Expr::Constant(false.into())) }];
+    let edges = vec![Edge {
+        from: 0,
+        to: None,
+        condition: Some(flowloom_core::expr::Expr::Constant(false.into())),
+        label: None,
+    }];
     let machine = Machine { nodes: vec![call_step("a", "f")], entry: 0, edges, max_visits: 3, resets: Vec::new() };
     Trial::new(make_step("walk", Composite::Machine(machine))).assert_failure(Status::Failed, Code::MachineStuck);
 }

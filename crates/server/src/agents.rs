@@ -12,6 +12,7 @@ use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::error::AppError;
+use flowloom_app::tools::agents;
 use flowloom_formats::agent;
 use flowloom_store::DefinitionKind;
 use serde::Deserialize;
@@ -33,12 +34,6 @@ use crate::threads::{DEFAULT_THREAD, UserMessage, run_turn};
 pub(crate) fn routes() -> OpenApiRouter<Server> {
     OpenApiRouter::new().routes(routes!(post_chat))
 }
-
-/// The prefix with which AnythingLLM users address the agent.
-const AGENT_MENTION: &str = "@agent";
-
-/// The message used if the prefix is not followed by any text.
-const DEFAULT_MESSAGE: &str = "Hello!";
 
 /// A message to an agent.
 #[derive(Deserialize, ToSchema)]
@@ -75,15 +70,11 @@ pub(crate) async fn post_chat(
     let request = format!("agent {name}\n{text}");
     let run = call.start_once(&request, async |id| {
         let agent = find_agent(&call, &name).await?;
-        let saying = UserMessage { definition: &agent, thread, text: strip_mention(&chat.message), subscribes: false };
+        let saying =
+            UserMessage { definition: &agent, thread, text: agents::strip_mention(&chat.message), subscribes: false };
         run_turn(&call, saying, id).await
     });
     respond_with_run(&server, run.await?, waiting, &headers).await
-}
-
-fn strip_mention(message: &str) -> &str {
-    let rest = message.trim().strip_prefix(AGENT_MENTION).unwrap_or(message).trim();
-    if rest.is_empty() { DEFAULT_MESSAGE } else { rest }
 }
 
 /// Finds the agent called `name`.

@@ -20,6 +20,9 @@ use crate::state::Server;
 /// Headers that a proxy adds. Who made the request that it forwards is not known.
 const PROXY_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 
+/// Maximum length of the name of a user, in characters.
+const MAX_USER_CHARS: usize = 256;
+
 /// The authenticated caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
@@ -153,7 +156,8 @@ impl Caller {
         match (&self.user, named) {
             (Some(user), Some(other)) if *user != other => Err(Problem::not_found("user", &other)),
             (Some(user), _) => Ok(user.clone()),
-            (None, other) => Ok(other.unwrap_or_else(|| self.user_id().to_owned())),
+            (None, Some(other)) => check_user_name(other),
+            (None, None) => Ok(self.user_id().to_owned()),
         }
     }
 
@@ -161,6 +165,19 @@ impl Caller {
     pub(crate) fn can_access(&self, user: &str) -> bool {
         self.user.as_deref().is_none_or(|own| own == user)
     }
+}
+
+/// The name of a user whom a request names. Fails with `RequestInvalid` if nobody can be called so.
+fn check_user_name(name: String) -> Result<String, Problem> {
+    let is_odd = |c: char| c.is_control() || matches!(c, '/' | '\\');
+    let is_valid = !name.is_empty() && name.trim() == name && !name.contains(is_odd);
+    if is_valid && name.chars().count() <= MAX_USER_CHARS {
+        return Ok(name);
+    }
+    let message = format!(
+        "{name:?} is not the name of a user: it has 1 to {MAX_USER_CHARS} characters, no blanks around them, and no slashes"
+    );
+    Err(Problem::new(Code::RequestInvalid, message))
 }
 
 fn unknown_key() -> Problem {
@@ -178,5 +195,20 @@ impl FromRequestParts<Server> for Caller {
         let address = parts.extensions.get().map(|ConnectInfo::<SocketAddr>(peer)| peer.ip());
         let caller = Caller::identify_caller(parts, server, address)?;
         Ok(Caller { peer: address, ..caller })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_user_is_one_word_or_several() {
+        for name in ["ann", "user_999", "ann@example.com", "Ann Lee", "安娜"] {
+            assert_eq!(check_user_name(name.to_owned()).expect("a name"), name);
+        }
+        for name in ["", " ", " ann", "../x", "a\nb", &"x".repeat(257)] {
+            assert!(check_user_name(name.to_owned()).is_err(), "{name:?}");
+        }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct DiagnosticSchema {
     start: Option<u64>,
     /// Length of the place, in bytes.
     length: Option<u64>,
-    /// How to mend it.
+    /// How to fix it.
     help: Option<String>,
     /// The edit that `check --fix` applies.
     fix: Option<Value>,

@@ -1,11 +1,13 @@
 //! The route table: what every area of the server adds to it, and its description.
 
+use axum::Router;
 use axum::extract::State;
-use axum::{Json, Router};
+use flowloom_core::Hash;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::definitions::etag::{IfContent, Tagged};
 use crate::state::Server;
 use crate::{
     agents, audit, compat, definitions, docs, health, hooks, models, openai, problem, runs, schedules, threads, usage,
@@ -43,7 +45,10 @@ pub(crate) fn build_routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
 
 /// Returns this OpenAPI document.
 #[utoipa::path(get, path = "/openapi.json", tag = "about", operation_id = "describe",
-    responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
-async fn get_openapi(State(server): State<Server>) -> Json<serde_json::Value> {
-    Json(server.openapi.clone())
+    responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value),
+        (status = 304, description = "The client has this document already")))]
+async fn get_openapi(State(server): State<Server>, IfContent(condition): IfContent) -> Tagged<serde_json::Value> {
+    let document = server.openapi.clone();
+    let tag = Hash::of_bytes(document.to_string().as_bytes()).to_string();
+    Tagged::read(&condition, Some(tag), document)
 }

@@ -80,7 +80,7 @@ impl RunningServer {
         self.server.catalog.list_definitions(SHARED_USER)
     }
 
-    /// Answers calls until the program is told to stop; how many runs go on when it is started again.
+    /// Answers calls until the program is told to stop; how many runs will continue at the next start.
     pub async fn run(self) -> usize {
         let RunningServer { listener, server, router, signals, shutdown, tasks, _alone, .. } = self;
         let settings = server.app.config.server.clone();
@@ -110,7 +110,7 @@ impl RunningServer {
 /// Exit code of a server that was told twice to stop.
 const FORCED_EXIT_CODE: i32 = 130;
 
-/// Listens, takes up what was left, and starts what a server does besides answering.
+/// Listens, takes up what was left, and starts the tasks of a server.
 pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServer, ServeError> {
     let is_local = options.bind.ip().is_loopback();
     let has_keys = app.store.list_keys()?.iter().any(|key| key.revoked_at.is_none());

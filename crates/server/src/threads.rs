@@ -23,6 +23,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
+use flowloom_formats::present_stored_messages;
 use flowloom_runtime::journal::{Journal as _, thread_namespace};
 use flowloom_store::{RunFilter, Store};
 use serde::{Deserialize, Serialize};
@@ -112,7 +113,8 @@ pub(crate) async fn get_thread(
 ) -> ApiResult<Json<ThreadMessages>> {
     caller.require_scope(Scope::Read)?;
     let found = load_messages(&store, &caller.resolve_user(whose.user)?, &thread_key(&workflow, &thread)).await?;
-    Ok(Json(ThreadMessages { messages: found.ok_or_else(|| Problem::not_found("thread", &thread))? }))
+    let stored = found.ok_or_else(|| Problem::not_found("thread", &thread))?;
+    Ok(Json(ThreadMessages { messages: present_stored_messages(&stored) }))
 }
 
 /// Deletes a conversation.

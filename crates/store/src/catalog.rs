@@ -47,10 +47,11 @@ impl PersonalWrites {
 /// Stands for every status that is unknown.
 const DAMAGED: &str = "damaged";
 
-/// SQL condition of a [`RunFilter`]; parameters `$1` to `$7`.
+/// SQL condition of a [`RunFilter`]; parameters `$1` to `$8`.
 const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
-                      and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null)";
+                      and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null) \
+                      and (project is null or project in ('', $8) or $8 is null)";
 
 /// Minimum length of the end of an id that names a run. Ids of the same minute begin alike, so lists show their ends.
 const MIN_ID_END_CHARS: usize = 4;
@@ -88,16 +89,20 @@ impl Store {
         self.list_runs_matching(&RunFilter { limit, ..RunFilter::default() })
     }
 
-    /// The `limit` newest runs, newest first, without those that are damaged, and the damage to the list of runs.
-    pub fn list_intact_runs(&self, limit: u32) -> Result<(Vec<RunRow>, Vec<Damage>), StoreError> {
+    /// The runs that match a filter, newest first, without those that are damaged, and the damage to the list of runs.
+    pub fn list_intact_runs(&self, filter: &RunFilter) -> Result<(Vec<RunRow>, Vec<Damage>), StoreError> {
         if self.runs.is_some() {
-            return Ok((self.list_runs(limit)?, Vec::new()));
+            return Ok((self.list_runs_matching(filter)?, Vec::new()));
         }
         // Sorted without the index, which may be damaged. The check reads every row anyway.
-        let sql = format!("select {RUN_COLUMNS} from run order by id || '' desc limit $1");
+        let sql =
+            format!("select {RUN_COLUMNS} from run where {FILTER_SQL} order by id || '' desc limit $9 offset $10");
+        let RunFilter { user, status, name, workflow, format, thread_key, before, project, limit, offset } = filter;
+        let before = before.map(|id| id.to_string());
         let rows = self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
-            db.query_rows(&sql, params![limit], |row| Ok(self.parse_run_row(row, &living).ok()))
+            let params = params![user, status, name, workflow, format, thread_key, &before, project, *limit, *offset];
+            db.query_rows(&sql, params, |row| Ok(self.parse_run_row(row, &living).ok()))
         })?;
         Ok((rows.into_iter().flatten().collect(), self.check_run_list()?))
     }
@@ -107,10 +112,11 @@ impl Store {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_runs_matching(filter).into_iter().map(|row| self.with_is_driven(row)).collect());
         }
-        let sql = format!("select {RUN_COLUMNS} from run where {FILTER_SQL} order by id desc limit $8 offset $9");
-        let RunFilter { user, status, name, workflow, format, thread_key, before, limit, offset } = filter;
+        let sql = format!("select {RUN_COLUMNS} from run where {FILTER_SQL} order by id desc limit $9 offset $10");
+        let RunFilter { user, status, name, workflow, format, thread_key, before, project, limit, offset } = filter;
         let before = before.map(|id| id.to_string());
-        self.select_runs(&sql, params![user, status, name, workflow, format, thread_key, &before, *limit, *offset])
+        let params = params![user, status, name, workflow, format, thread_key, &before, project, *limit, *offset];
+        self.select_runs(&sql, params)
     }
 
     /// Number of runs that match a filter, ignoring its `limit` and `offset`.
@@ -119,10 +125,10 @@ impl Store {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
             return Ok(runs.list_runs_matching(&all).len() as u64);
         }
-        let RunFilter { user, status, name, workflow, format, thread_key, before, .. } = filter;
+        let RunFilter { user, status, name, workflow, format, thread_key, before, project, .. } = filter;
         let before = before.map(|id| id.to_string());
         let sql = format!("select count(*) from run where {FILTER_SQL}");
-        let params = params![user, status, name, workflow, format, thread_key, &before];
+        let params = params![user, status, name, workflow, format, thread_key, &before, project];
         Ok(self.read_with(|db| db.query_first(&sql, params, |row| row.get_count(0)))?.unwrap_or_default())
     }
 
@@ -169,14 +175,20 @@ impl Store {
         Ok(counts.into_iter().map(|(status, count)| (status.to_owned(), count)).collect())
     }
 
-    /// Finds a run by id, by a unique prefix of an id, or by the word `last`. Fails with `RunNotFound` or
-    /// `RunAmbiguous`.
-    pub fn find_run(&self, name: &str) -> Result<RunRow, StoreError> {
-        let sql = match name {
-            "last" => format!("select {RUN_COLUMNS} from run where $1 <> '' order by id desc limit 1"),
-            _ => format!("select {RUN_COLUMNS} from run where substr(id, 1, length($1)) = $1 order by id limit 4"),
+    /// Finds a run by id, by a unique start or end of an id, or by the word `last`: the newest run of the project with this
+    /// name, if it has one. Fails with `RunNotFound` or `RunAmbiguous`.
+    pub fn find_run(&self, name: &str, project: &str) -> Result<RunRow, StoreError> {
+        let mut found = match name {
+            "last" => {
+                let project = Some(project.to_owned()).filter(|project| !project.is_empty());
+                self.list_runs_matching(&RunFilter { project, limit: 1, ..RunFilter::default() })?
+            }
+            _ => {
+                let condition = "substr(id, 1, length($1)) = $1";
+                let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id limit 4");
+                self.select_runs(&sql, params![&name.to_lowercase()])?
+            }
         };
-        let mut found = self.select_runs(&sql, params![&name.to_lowercase()])?;
         if found.is_empty() && name.len() >= MIN_ID_END_CHARS {
             let sql = format!("select {RUN_COLUMNS} from run where id like '%' || $1 order by id limit 4");
             found = self.select_runs(&sql, params![&name.to_lowercase().replace(['%', '_', '\\'], "?")])?;

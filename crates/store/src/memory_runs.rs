@@ -171,6 +171,7 @@ impl MemoryRuns {
                 && is(&filter.workflow, workflow)
                 && is(&filter.format, &row.format)
                 && (filter.thread_key.is_none() || filter.thread_key == row.thread_key)
+                && filter.project.as_ref().is_none_or(|project| row.is_of_project(project))
         });
         rows.skip(filter.offset as usize).take(filter.limit as usize).cloned().collect()
     }

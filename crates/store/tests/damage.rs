@@ -14,7 +14,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal;
-use flowloom_store::{Damage, Durability, RunRow, Store, StoreError};
+use flowloom_store::{Damage, Durability, RunFilter, RunRow, Store, StoreError};
 
 use support::{TestDatabase, append_records, created_event, created_with_bundle, finished_event, new_record, run_id};
 
@@ -135,7 +135,7 @@ fn check_copy(folder: &FilePath, written: &BTreeMap<RunId, ReadRun>, what: &str)
             Ok(None) | Err(_) => lost += 1,
         }
     }
-    if let Ok((rows, damaged)) = store.list_intact_runs(u32::from(RUNS)) {
+    if let Ok((rows, damaged)) = store.list_intact_runs(&RunFilter { limit: u32::from(RUNS), ..RunFilter::default() }) {
         for row in &rows {
             assert_eq!(RunRow { is_driven: false, ..row.clone() }, written[&row.id].row, "{what}");
         }

@@ -1,6 +1,7 @@
 //! Configuration: `flowloom.toml`, under the environment, under what the caller gives.
 
 pub mod author;
+pub mod declarations;
 mod egress;
 pub mod error;
 mod fingerprint;

@@ -13,6 +13,18 @@ use crate::engines::App;
 use crate::error::AppError;
 use crate::tools::catalog;
 
+/// The prefix with which AnythingLLM users address the agent.
+const AGENT_MENTION: &str = "@agent";
+
+/// The message used if the prefix is not followed by any text.
+const DEFAULT_MESSAGE: &str = "Hello!";
+
+/// The message to an agent without its mention.
+pub fn strip_mention(message: &str) -> &str {
+    let rest = message.trim().strip_prefix(AGENT_MENTION).unwrap_or(message).trim();
+    if rest.is_empty() { DEFAULT_MESSAGE } else { rest }
+}
+
 /// The workflows currently available to an agent of a user: every workflow in the tool catalog except agents.
 pub async fn load_available(catalog: &Arc<Catalog>, user: &str) -> Result<WorkflowTools, AppError> {
     let (shared, whose) = (catalog.clone(), user.to_owned());

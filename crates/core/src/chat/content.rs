@@ -32,7 +32,7 @@ impl Content {
     pub fn render_parts(&self, scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepFailure> {
         let mut parts = PartsBuilder::default();
         match self {
-            Content::Value(expr) => parts.push_value(expr.evaluate(scope, None)?),
+            Content::Value(expr) => parts.push_value(report_if_undefined(expr, expr.evaluate(scope, None)?, scope)),
             Content::Json(expr) => match expr.evaluate(scope, None)? {
                 Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => parts.push_json(&value),
                 value => parts.push_value(value),
@@ -52,6 +52,14 @@ impl Content {
     }
 }
 
+/// Reports an expression whose value is `undefined`. Returns the value.
+fn report_if_undefined(expr: &Expr, value: Option<Value>, scope: &dyn Lookup) -> Option<Value> {
+    if value.is_none() {
+        scope.report_undefined(expr);
+    }
+    value
+}
+
 impl PartsBuilder {
     fn push_block(&mut self, block: &Template, scope: &dyn Lookup) -> Result<(), StepFailure> {
         let mut text = String::new();
@@ -64,7 +72,7 @@ impl PartsBuilder {
                 }
                 TemplatePart::Secret(_) => continue,
                 TemplatePart::Ref(reference) => reference.find_value(scope).map(|found| found.to_value()),
-                TemplatePart::Expr(expr) => expr.evaluate(scope, None)?,
+                TemplatePart::Expr(expr) => report_if_undefined(expr, expr.evaluate(scope, None)?, scope),
             };
             match value {
                 None => text.push_str("undefined"),

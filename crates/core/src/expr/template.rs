@@ -25,6 +25,9 @@ pub trait Lookup {
 
     /// Called with each reference that has no value, unless that is an error.
     fn report_missing(&self, _reference: &Ref) {}
+
+    /// Called with each expression in a text whose value is `undefined`.
+    fn report_undefined(&self, _expr: &Expr) {}
 }
 
 impl Lookup for Map {
@@ -169,6 +172,17 @@ impl Template {
         }
     }
 
+    /// The template for people: its text with references as they are written, and `…` for other expressions.
+    pub fn show_source(&self) -> String {
+        let show = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => text.to_string(),
+            TemplatePart::Secret(name) => format!("{{{{secret.{name}}}}}"),
+            TemplatePart::Ref(reference) => reference.source.to_string(),
+            TemplatePart::Expr(_) => "…".to_owned(),
+        };
+        self.parts.iter().map(show).collect()
+    }
+
     /// All references to values.
     pub fn iter_refs(&self) -> impl Iterator<Item = &Ref> {
         self.parts
@@ -200,7 +214,10 @@ impl Template {
                 TemplatePart::Secret(name) => rich.push_secret(name),
                 TemplatePart::Expr(expr) => match expr.evaluate(scope, None)? {
                     Some(value) => rich.push_string(render::render_text(&value, rules.style)),
-                    None if rules.missing == Missing::Keep => rich.push_text("undefined"),
+                    None if rules.missing == Missing::Keep => {
+                        scope.report_undefined(expr);
+                        rich.push_text("undefined");
+                    }
                     None => {}
                 },
                 TemplatePart::Ref(reference) => match self.find_ref(reference, scope, rules)? {

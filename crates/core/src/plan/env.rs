@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::chat::{Message, Thread};
-use crate::expr::{Lookup, Ref};
+use crate::expr::{Expr, Lookup, Ref};
 use crate::hash::{Hash, Hasher};
 use crate::path::Path;
 use crate::plan::MissingReferences;
@@ -176,7 +176,13 @@ impl Lookup for Env {
 
     fn report_missing(&self, reference: &Ref) {
         if let Some(missing) = &self.missing {
-            missing.add(|| self.describe_missing(reference));
+            missing.add_message(|| self.describe_missing(reference));
+        }
+    }
+
+    fn report_undefined(&self, expr: &Expr) {
+        if let Some(missing) = &self.missing {
+            missing.add_message(|| self.describe_undefined(expr));
         }
     }
 }

@@ -1,8 +1,9 @@
 //! References that have no value when a step runs: what is reported about them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::expr::{FoundValue, Lookup, Ref};
+use crate::expr::js::Js;
+use crate::expr::{Expr, FoundValue, Lookup, Ref};
 use crate::plan::Env;
 use crate::value::Value;
 
@@ -14,23 +15,49 @@ const MAX_NAMES: usize = 8;
 
 /// Messages about references without a value, shared by all scopes of a run.
 #[derive(Clone, Debug, Default)]
-pub struct MissingReferences(Arc<Mutex<Vec<String>>>);
+pub struct MissingReferences(Arc<Mutex<CollectedMessages>>);
+
+#[derive(Debug, Default)]
+struct CollectedMessages {
+    /// About the request that is being built.
+    current: Vec<String>,
+    /// About texts that will be part of the next request.
+    held: Vec<String>,
+}
 
 impl MissingReferences {
+    fn lock_messages(&self) -> MutexGuard<'_, CollectedMessages> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds a message, unless it is there already or there are many.
-    pub(super) fn add(&self, describe: impl FnOnce() -> String) {
-        let mut messages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if messages.len() < MAX_MESSAGES {
+    pub(super) fn add_message(&self, describe: impl FnOnce() -> String) {
+        let mut messages = self.lock_messages();
+        if messages.current.len() + messages.held.len() < MAX_MESSAGES {
             let message = describe();
-            if !messages.contains(&message) {
-                messages.push(message);
+            if !messages.current.contains(&message) && !messages.held.contains(&message) {
+                messages.current.push(message);
             }
         }
     }
 
+    /// Keeps the messages so far for the next request: they are about a text that it contains.
+    pub fn hold_messages(&self) {
+        let mut messages = self.lock_messages();
+        let mut current = std::mem::take(&mut messages.current);
+        messages.held.append(&mut current);
+    }
+
+    /// Discards the messages that are not held.
+    pub fn discard_messages(&self) {
+        self.lock_messages().current.clear();
+    }
+
     /// Takes all messages.
-    pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take_messages(&self) -> Vec<String> {
+        let CollectedMessages { mut held, mut current } = std::mem::take(&mut *self.lock_messages());
+        held.append(&mut current);
+        held
     }
 }
 
@@ -51,6 +78,24 @@ impl Env {
             }
         }
         format!("{source} is null")
+    }
+}
+
+impl Env {
+    /// A message about an expression whose value is `undefined`.
+    pub(super) fn describe_undefined(&self, expr: &Expr) -> String {
+        let source = match expr {
+            Expr::Js(js) => match &**js {
+                Js::Placed(_, place) => place.source.trim().to_owned(),
+                Js::Name(name) => name.to_string(),
+                _ => "an expression".to_owned(),
+            },
+            Expr::Script(script) => script.source.trim().to_owned(),
+            _ => "an expression".to_owned(),
+        };
+        let locals = self.locals.iter().map(|(name, _)| &**name);
+        let names = self.vars.as_map().keys().map(|name| &**name).chain(locals);
+        format!("{source} is undefined; {}", list_names("the variables are", names))
     }
 }
 

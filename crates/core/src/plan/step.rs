@@ -351,6 +351,9 @@ pub struct Edge {
     pub to: Option<usize>,
     /// Whether the edge may be taken, evaluated with the output of the node. `None` is always true.
     pub condition: Option<Expr>,
+    /// What the definition calls the condition, for people. Empty: the edge needs none. `None`: the definition does not
+    /// have this edge; it only completes the machine.
+    pub label: Option<Arc<str>>,
 }
 
 /// A loop.

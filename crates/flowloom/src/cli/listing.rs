@@ -97,7 +97,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
         "eval author",
         ["flowloom eval author --recorded", "flowloom eval author --model openai:gpt-4o-mini clean-table log-report"],
     ),
-    ("runs", ["flowloom runs", "flowloom runs --limit 5 --json"]),
+    ("runs", ["flowloom runs --limit 5", "flowloom runs --status failed --json"]),
     ("show", ["flowloom show last", "flowloom show 0199 /summary"]),
     ("logs", ["flowloom logs last", "flowloom logs 0199 --follow"]),
     ("notifications", ["flowloom notifications", "flowloom notifications --user ann --json"]),

@@ -35,7 +35,7 @@ pub(crate) use help::build_command;
 pub(crate) use keys::KeysCommand;
 pub(crate) use man::write_man_pages;
 pub(crate) use new::NewArgs;
-pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs};
+pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
 pub(crate) use serve::{HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 
@@ -170,11 +170,7 @@ pub(crate) enum Command {
     /// Report every problem of definitions, without running anything
     Check(CheckArgs),
     /// List runs, newest first
-    Runs {
-        /// Maximum number of runs to list
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-    },
+    Runs(RunsArgs),
     /// Show a run: each step, and what it sent and received
     Show(ShowArgs),
     /// Resume an interrupted or waiting run
@@ -423,8 +419,8 @@ pub(crate) struct RetryArgs {
 pub(crate) struct AnswerArgs {
     /// Run id, unique start or end of an id, or `last`
     pub(crate) run: String,
-    /// The answer; parsed as JSON if possible, otherwise text
-    pub(crate) answer: String,
+    /// The answer; parsed as JSON if possible, otherwise text [default: prompted for]
+    pub(crate) answer: Option<String>,
     /// Path of the step that asks, if there are several
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Option<String>,

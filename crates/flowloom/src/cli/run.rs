@@ -62,6 +62,25 @@ pub(crate) struct OutputArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct RunsArgs {
+    /// Only runs with this status, such as failed or interrupted
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+    /// Only runs of workflows with this name
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Only runs of the workflow with this id
+    #[arg(long, value_name = "ID")]
+    pub(crate) workflow: Option<String>,
+    /// Only runs before this one
+    #[arg(long, value_name = "RUN")]
+    pub(crate) before: Option<String>,
+    /// Maximum number of runs to list
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// Definition files or folders
     #[arg(required = true)]

@@ -8,7 +8,7 @@ use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::DefinitionContent;
-use flowloom_app::engines::App;
+use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
@@ -19,11 +19,12 @@ use flowloom_core::event::MemoryWrite;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::{StopFlag, agent, render_result};
-use flowloom_runtime::RunOutcome;
 use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::journal::{Journal as _, thread_namespace};
+use flowloom_runtime::{Run, RunOutcome};
 
-use super::run::{choose_models, drive_with_screen, print_outcome, report_refused};
+use super::display::RunDisplay;
+use super::run::{choose_models, report_refused};
 use super::send::{Delivery, send_command};
 use crate::cli::{AgentArgs, ChatArgs, Global, OutputArgs, TalkArgs};
 use crate::failure::{CommandError, CommandResult};
@@ -139,16 +140,23 @@ impl ChatSession<'_> {
 
     /// Runs one turn of the conversation.
     async fn run_turn(&self, messages: &Value, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
+        let is_agent = self.workflow.plan.format == agent::FORMAT;
+        let text = if is_agent { agents::strip_mention(text) } else { text };
         let inputs = Value::map([("messages", messages.clone()), ("message", text.into())]);
         let limits = self.app.config.limits.narrow_to(&self.workflow.plan.limits);
         let start = StartRun {
             thread: Some(self.thread.clone()),
             ..StartRun::new(&self.workflow, inputs, &self.talk.user, limits)
         };
+        let (plan, display) = (&self.workflow.plan, self.open_display());
         let run = start.start(&self.app.store)?.run;
-        let outcome = drive_with_screen(self.global, &self.app, &self.output, run).await?;
-        let exit = print_outcome(self.global, &self.output, &self.workflow.plan, &outcome);
+        let outcome = display.drive_run(plan, &Value::Null, run).await?;
+        let exit = display.print_outcome(plan, &outcome);
         Ok(Some((outcome, exit)))
+    }
+
+    fn open_display(&self) -> RunDisplay<'_> {
+        RunDisplay::new(self.global, &self.app, &self.output)
     }
 
     /// Answers the question of a waiting run and drives the run.
@@ -158,10 +166,11 @@ impl ChatSession<'_> {
         let action = CommandAction::Answer { path, value: read_answer(question, text) };
         let command = new_command(None, &self.talk.user, action);
         let opened = self.app.open_run_by_id(before.id).await?;
-        let drive = async |run| drive_with_screen(self.global, &self.app, &self.output, run).await;
+        let display = self.open_display();
+        let drive = async |run: Run, loaded: &LoadedRun| display.drive_loaded(run, loaded).await;
         match send_command(&self.app, &opened, command, drive).await? {
             Delivery::Driven(driven) => {
-                let exit = print_outcome(self.global, &self.output, &driven.plan, &driven.outcome);
+                let exit = display.print_outcome(&driven.plan, &driven.outcome);
                 Ok(Some((driven.outcome, exit)))
             }
             Delivery::Applied | Delivery::Stored => Ok(None),
@@ -203,7 +212,14 @@ impl MessageSource {
             }
             let mut line = String::new();
             let read = std::io::stdin().lock().read_line(&mut line);
-            if read.is_err() || read.is_ok_and(|bytes| bytes == 0) || line.trim() == "/exit" {
+            if read.is_err() || read.is_ok_and(|bytes| bytes == 0) {
+                // Ctrl-D leaves the cursor behind the prompt.
+                if is_terminal {
+                    eprintln!();
+                }
+                return None;
+            }
+            if line.trim() == "/exit" {
                 return None;
             }
             if !line.trim().is_empty() {

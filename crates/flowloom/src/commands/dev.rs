@@ -3,10 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use flowloom_app::definitions::find::find_named;
-use flowloom_app::definitions::source::{Loader, parse_format};
-
-use super::run::run_definition;
+use super::run::run_and_list_files;
 use crate::cli::{Global, RunArgs};
 use crate::failure::{CommandError, CommandResult};
 
@@ -14,17 +11,18 @@ use crate::failure::{CommandError, CommandResult};
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A file with its time of change; `None` if it does not exist.
-type WatchedFile = (PathBuf, Option<SystemTime>);
+pub(super) type WatchedFile = (PathBuf, Option<SystemTime>);
 
 pub(crate) async fn run_on_changes(global: &Global, arguments: RunArgs) -> CommandResult {
     if arguments.file.as_os_str() == "-" {
         return Err(CommandError::usage("dev needs a file to watch; stdin has none"));
     }
     loop {
-        let files = list_watched_files(global, &arguments)?;
-        match run_definition(global, &arguments).await {
+        let mut files = Vec::new();
+        match run_and_list_files(global, &arguments, &mut files).await {
             Ok(_) => {}
-            Err(error) if error.interrupted.is_some() => return Err(error),
+            // Nothing was read, so nothing can change.
+            Err(error) if error.interrupted.is_some() || files.is_empty() => return Err(error),
             Err(error) => drop(super::report_error(error, global.json, true)),
         }
         let noun = if files.len() == 1 { "file" } else { "files" };
@@ -33,14 +31,10 @@ pub(crate) async fn run_on_changes(global: &Global, arguments: RunArgs) -> Comma
     }
 }
 
-/// The files that the run depends on: those of the definition, and the configuration.
-fn list_watched_files(global: &Global, arguments: &RunArgs) -> Result<Vec<WatchedFile>, CommandError> {
-    let config = global.load_config()?;
-    let file = find_named(&config.project.root, &arguments.file)?;
-    let format = parse_format(arguments.format.as_deref())?;
-    let source = Loader { format, lenient: arguments.lenient, ..Loader::new(&config) }.compile(&file);
-    let files = source.files().keys().map(PathBuf::from).chain([file]).chain(config.file.clone());
-    Ok(files.map(|file| (file.clone(), read_time(&file))).collect())
+/// A file as it is now.
+pub(super) fn watch_file(file: PathBuf) -> WatchedFile {
+    let time = read_time(&file);
+    (file, time)
 }
 
 async fn wait_for_change(files: &[WatchedFile]) {

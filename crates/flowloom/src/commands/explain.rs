@@ -10,6 +10,7 @@ use flowloom_formats::{flow, markdown};
 
 use crate::cli::{self, Global};
 use crate::failure::{CommandError, CommandResult};
+use crate::terminal::width::{stdout_columns, wrap_page};
 
 /// Writes the man pages of all commands.
 pub(crate) fn write_man_pages(folder: &Path) -> CommandResult {
@@ -38,7 +39,10 @@ pub(crate) fn explain_code(global: &Global, text: &str) -> CommandResult {
         return Ok(0);
     }
     match page {
-        Some(page) => print!("{page}"),
+        Some(page) => match stdout_columns() {
+            Some(columns) => println!("{}", wrap_page(page, columns)),
+            None => print!("{page}"),
+        },
         None => println!("{code}: {}", code.title()),
     }
     Ok(0)

@@ -5,7 +5,7 @@ use flowloom_app::definitions::source::{self, Loader};
 use serde_json::json;
 
 use crate::cli::{Global, GraphArgs};
-use crate::failure::{CommandError, CommandResult};
+use crate::failure::CommandResult;
 use crate::terminal::diagnostics;
 use crate::terminal::draw::draw_plan;
 
@@ -20,8 +20,7 @@ pub(crate) fn draw_definition(global: &Global, arguments: &GraphArgs) -> Command
         }
         return Ok(2);
     };
-    let drawing = draw_plan(plan, arguments.format)
-        .map_err(|why| CommandError::usage(format!("{} cannot be drawn: {why}", arguments.file.display())))?;
+    let drawing = draw_plan(plan, arguments.format);
     match global.json {
         true => super::print_json(&json!({"drawing": drawing})),
         false => print!("{drawing}"),

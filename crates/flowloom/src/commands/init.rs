@@ -3,9 +3,11 @@
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 
-use flowloom_app::config::project::CONFIG_FILE;
+use flowloom_app::config::declarations::copy_declarations;
+use flowloom_app::config::project::{CONFIG_FILE, ProjectTarget};
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::wiring;
+use flowloom_formats::graph;
 
 use crate::cli::{Global, InitArgs};
 use crate::failure::{CommandError, CommandResult};
@@ -28,11 +30,17 @@ type NewFile = (PathBuf, Vec<u8>);
 
 pub(crate) fn create_project(global: &Global, arguments: &InitArgs) -> CommandResult {
     let folder = &arguments.folder;
-    let (first, mut files) = match &arguments.from {
+    let start = match &arguments.from {
         Some(from) => read_definition(global, from)?,
-        None => (PathBuf::from(FLOW_FILE), vec![(PathBuf::from(FLOW_FILE), FLOW.as_bytes().to_vec())]),
+        None => StartDefinition {
+            first: PathBuf::from(FLOW_FILE),
+            files: vec![(PathBuf::from(FLOW_FILE), FLOW.as_bytes().to_vec())],
+            declarations: String::new(),
+        },
     };
-    files.push((PathBuf::from(CONFIG_FILE), CONFIG.as_bytes().to_vec()));
+    let StartDefinition { first, mut files, declarations } = start;
+    let config = if declarations.is_empty() { CONFIG.to_owned() } else { format!("{CONFIG}\n{declarations}") };
+    files.push((PathBuf::from(CONFIG_FILE), config.into_bytes()));
     files.push((PathBuf::from(".gitignore"), GITIGNORE.as_bytes().to_vec()));
     // A definition that is in the folder already stays.
     files.retain(|(path, content)| std::fs::read(folder.join(path)).ok().as_ref() != Some(content));
@@ -48,12 +56,22 @@ pub(crate) fn create_project(global: &Global, arguments: &InitArgs) -> CommandRe
             .map_err(|error| CommandError::usage(format!("{} cannot be written: {error}", path.display())))?;
         println!("created {}", path.display());
     }
+    report_problems(global, folder, &first)?;
     print_next_steps(global, folder, &first)
 }
 
-/// The files of a definition, by their paths in its folder. The first part is the definition itself.
-fn read_definition(global: &Global, from: &Path) -> Result<(PathBuf, Vec<NewFile>), CommandError> {
-    let config = global.load_config()?;
+/// The definition that a project starts with.
+struct StartDefinition {
+    /// Its path in the folder.
+    first: PathBuf,
+    files: Vec<NewFile>,
+    /// What it needs in the configuration, as TOML.
+    declarations: String,
+}
+
+/// The files of a definition, by their paths in its folder, and its declarations in its own project.
+fn read_definition(global: &Global, from: &Path) -> Result<StartDefinition, CommandError> {
+    let config = global.load_config_for(Some(&ProjectTarget::Definition(from.to_owned())))?;
     let source = Loader::new(&config).compile(from);
     if source.bytes().is_empty() {
         diagnostics::print_diagnostics(&source);
@@ -65,7 +83,28 @@ fn read_definition(global: &Global, from: &Path) -> Result<(PathBuf, Vec<NewFile
     // Files of agents that the configuration names are elsewhere.
     let is_inside = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
     let files = source.files().iter().map(|(path, bytes)| (below(Path::new(path)), bytes.clone()));
-    Ok((below(&entry), files.filter(|(path, _)| is_inside(path)).collect()))
+    let texts: Vec<&str> = source.files().values().filter_map(|bytes| std::str::from_utf8(bytes).ok()).collect();
+    let has_tools = source.compiled.format == Some(graph::FORMAT);
+    let own = config.file.as_ref().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+    let declarations = copy_declarations(&own, &texts, has_tools);
+    Ok(StartDefinition {
+        first: below(&entry),
+        files: files.filter(|(path, _)| is_inside(path)).collect(),
+        declarations,
+    })
+}
+
+/// Reports what the definition lacks in its new project, such as a function that must be declared.
+fn report_problems(global: &Global, folder: &Path, first: &Path) -> Result<(), CommandError> {
+    let path = folder.join(first);
+    let config = global.load_config_for(Some(&ProjectTarget::Definition(path.clone())))?;
+    let source = Loader::new(&config).compile(&path);
+    if source.is_refused() {
+        eprintln!();
+        diagnostics::print_diagnostics(&source);
+        eprintln!("{} needs these changes before it runs", path.display());
+    }
+    Ok(())
 }
 
 fn write_new_file(path: &Path, content: &[u8]) -> std::io::Result<()> {

@@ -7,6 +7,7 @@ mod chat;
 mod check;
 mod demo;
 mod dev;
+mod display;
 mod doctor;
 mod eval;
 mod explain;
@@ -85,7 +86,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::List { folder } => list::list_workflows(&global, &folder),
         Command::New(arguments) => new::create_pipeline(&global, arguments).await,
         Command::Check(arguments) => check::check_definitions(&global, arguments),
-        Command::Runs { limit } => runs::list_runs(&global, limit).await,
+        Command::Runs(arguments) => runs::list_runs(&global, &arguments).await,
         Command::Show(arguments) => show::show_run(&global, &arguments).await,
         Command::Resume { run, output } => resume::resume_run(&global, &run, &output).await,
         Command::Retry(arguments) => resume::retry_run(&global, arguments).await,

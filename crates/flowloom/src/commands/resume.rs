@@ -16,10 +16,11 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::{Run, RunOutcome};
 
 use super::authored::{AuthoredRun, find_target, finish_authoring};
-use super::run::{drive_with_screen, print_outcome};
-use super::send::{Delivery, send_command};
+use super::display::RunDisplay;
+use super::send::{Delivery, DrivenRun, send_command};
 use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs, RetryArgs};
 use crate::failure::{CommandError, CommandResult};
+use crate::terminal::ask;
 
 pub(crate) async fn resume_run(global: &Global, name: &str, output: &OutputArgs) -> CommandResult {
     let app = global.open_existing()?;
@@ -32,7 +33,7 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
     if opened.state().status.is_final() {
         let past = read_outcome(app, &opened).await?;
         eprintln!("the run has already ended: {}", past.state.status.name());
-        return report_resumed(global, app, output, &opened.plan, &past);
+        return report_resumed(&RunDisplay::new(global, app, output), &opened.plan, &past);
     }
     let child = opened.id;
     let opened = app.open_driving_run(opened).await?;
@@ -40,16 +41,23 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
         eprintln!("{child} is a child run of {}, which continues", opened.id);
     }
     let run = app.resume_loaded(&opened).await?;
-    let outcome = drive_with_screen(global, app, output, run).await?;
-    report_resumed(global, app, output, &opened.plan, &outcome)
+    let display = RunDisplay::new(global, app, output);
+    let outcome = display.drive_loaded(run, &opened).await?;
+    let driven = DrivenRun { plan: opened.plan, outcome };
+    let driven = display.answer_questions(driven, "resume").await?;
+    report_resumed(&display, &driven.plan, &driven.outcome)
 }
 
 /// Reports a run as `run` does. For a run of `new`, writes the files of its pipeline.
-fn report_resumed(global: &Global, app: &App, output: &OutputArgs, plan: &Plan, outcome: &RunOutcome) -> CommandResult {
+fn report_resumed(display: &RunDisplay<'_>, plan: &Plan, outcome: &RunOutcome) -> CommandResult {
     if let Some(target) = find_target(plan, outcome).filter(|_| outcome.state.status.is_final()) {
-        return finish_authoring(global, app, &AuthoredRun { outcome, plan, target: &target, is_resumed: true });
+        return finish_authoring(
+            display.global,
+            display.app,
+            &AuthoredRun { outcome, plan, target: &target, is_resumed: true },
+        );
     }
-    let code = print_outcome(global, output, plan, outcome);
+    let code = display.print_outcome(plan, outcome);
     if plan.id.as_deref() == Some(BuiltInWorkflow::Clarifier.id()) {
         eprintln!("to create the pipeline: flowloom new --yes with the refined description");
     }
@@ -92,9 +100,13 @@ pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> C
     let state = opened.state();
     let step = select_question(&state, arguments.path.as_deref())?;
     let path = step.path.clone();
+    let text = match arguments.answer {
+        Some(answer) => answer,
+        None => prompt_answer(step.question.map(|question| &*question.question).unwrap_or_default())?,
+    };
     let value = match step.question {
-        Some(question) if question.schema.is_some() => parse_answer(question, &arguments.answer),
-        _ => parse_json_or_text(&arguments.answer),
+        Some(question) if question.schema.is_some() => parse_answer(question, &text),
+        _ => parse_json_or_text(&text),
     };
     let command = new_command(None, "answer", CommandAction::Answer { path, value });
     send_and_report(global, &app, opened, command, arguments.no_resume, &arguments.output).await
@@ -114,7 +126,13 @@ pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> C
     send_and_report(global, &app, opened, command, arguments.no_resume, &arguments.output).await
 }
 
-async fn drive_silently(run: Run) -> Result<RunOutcome, CommandError> {
+/// Prompts for the answer that the command line lacks.
+fn prompt_answer(question: &str) -> Result<String, CommandError> {
+    let answer = ask::can_prompt().then(|| tokio::task::block_in_place(|| ask::prompt_answer(question))).flatten();
+    answer.ok_or_else(|| CommandError::usage("there is no answer; write it after the run: flowloom answer RUN ANSWER"))
+}
+
+async fn drive_silently(run: Run, _: &LoadedRun) -> Result<RunOutcome, CommandError> {
     Ok(run.drive_to_end().await)
 }
 
@@ -133,9 +151,13 @@ async fn send_and_report(
         eprintln!("stored; continue with flowloom resume {}", opened.id);
         return Ok(0);
     }
-    let drive = async |run| drive_with_screen(global, app, output, run).await;
+    let display = RunDisplay::new(global, app, output);
+    let drive = async |run: Run, loaded: &LoadedRun| display.drive_loaded(run, loaded).await;
     match send_command(app, &opened, command, drive).await? {
-        Delivery::Driven(driven) => report_resumed(global, app, output, &driven.plan, &driven.outcome),
+        Delivery::Driven(driven) => {
+            let driven = display.answer_questions(*driven, "answer").await?;
+            report_resumed(&display, &driven.plan, &driven.outcome)
+        }
         Delivery::Applied => {
             eprintln!("applied by the worker of the run");
             Ok(0)

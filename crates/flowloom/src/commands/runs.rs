@@ -6,13 +6,14 @@ use flowloom_app::engines::App;
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
+use flowloom_core::status::{STATUS_TABLE, Status};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{Damage, RunRow};
+use flowloom_store::{Damage, RunFilter, RunRow};
 use serde::Serialize;
 
 use super::print_json;
-use crate::cli::Global;
+use crate::cli::{Global, RunsArgs};
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::style::{Style, paint_text};
 use crate::terminal::report;
@@ -28,7 +29,8 @@ struct ListedFields<'a> {
     workflow: Option<&'a str>,
 }
 
-pub(crate) async fn list_runs(global: &Global, limit: u32) -> CommandResult {
+pub(crate) async fn list_runs(global: &Global, arguments: &RunsArgs) -> CommandResult {
+    check_status(arguments.status.as_deref())?;
     let app = match global.open_existing() {
         Err(error) if error.code == Code::RunNotFound => {
             eprintln!("{}", error.message);
@@ -39,12 +41,18 @@ pub(crate) async fn list_runs(global: &Global, limit: u32) -> CommandResult {
         }
         app => app?,
     };
-    let (rows, mut damaged) = app.store.list_intact_runs(limit)?;
+    let filter = build_filter(&app, arguments)?;
+    let (mut rows, mut damaged) = app.store.list_intact_runs(&filter)?;
+    // Whether a run is interrupted is not stored: it depends on whether its worker lives.
+    rows.retain(|row| arguments.status.as_deref().is_none_or(|status| status == row.current_status()));
+    rows.truncate(arguments.limit as usize);
     if global.json {
         print_summaries(&app, &rows, &mut damaged).await?;
     } else {
         if rows.is_empty() && damaged.is_empty() {
-            eprintln!("no runs yet; try: flowloom run examples/steps/review-document.json");
+            let RunsArgs { status, name, workflow, before, .. } = arguments;
+            let is_filtered = [status, name, workflow, before].iter().any(|option| option.is_some());
+            eprintln!("{}", if is_filtered { "no run fits" } else { "no runs yet; start one with flowloom run" });
         }
         print_table(&rows);
     }
@@ -56,6 +64,31 @@ pub(crate) async fn list_runs(global: &Global, limit: u32) -> CommandResult {
     }
     let advice = "the runs above are intact; check the others with flowloom doctor --read-data, and restore a backup";
     Err(CommandError::new(Code::StoreCorrupt, advice))
+}
+
+/// Fails if there is no such status.
+fn check_status(status: Option<&str>) -> Result<(), CommandError> {
+    let Some(status) = status.filter(|status| Status::parse(status).is_none()) else { return Ok(()) };
+    let known: Vec<&str> = STATUS_TABLE.iter().map(|row| row.name).collect();
+    Err(CommandError::usage(format!("there is no status {status:?}; it is one of {}", known.join(", "))))
+}
+
+/// The runs of this project that the options name.
+fn build_filter(app: &App, arguments: &RunsArgs) -> Result<RunFilter, CommandError> {
+    let project = &app.config.project_name;
+    let before = arguments.before.as_deref().map(|run| app.store.find_run(run, project)).transpose()?;
+    // A run whose worker died is stored as running.
+    let depends = |status: &String| [Status::Interrupted.name(), Status::Running.name()].contains(&status.as_str());
+    let status = arguments.status.clone();
+    Ok(RunFilter {
+        status: status.clone().filter(|status| !depends(status)),
+        name: arguments.name.clone(),
+        workflow: arguments.workflow.clone(),
+        project: Some(project.clone()).filter(|project| !project.is_empty()),
+        before: before.map(|run| run.id),
+        limit: if status.is_some_and(|status| depends(&status)) { u32::MAX } else { arguments.limit },
+        ..RunFilter::default()
+    })
 }
 
 /// Prints runs for people on a terminal, or for programs: then ids are whole, and there is no header.

@@ -35,7 +35,7 @@ pub(super) async fn send_command(
     app: &App,
     opened: &LoadedRun,
     command: RunCommand,
-    drive: impl AsyncFnOnce(Run) -> Result<RunOutcome, CommandError>,
+    drive: impl AsyncFnOnce(Run, &LoadedRun) -> Result<RunOutcome, CommandError>,
 ) -> Result<Delivery, CommandError> {
     let (receiver, command) = app.route_command(opened, command).await?;
     let id = receiver.id;
@@ -43,7 +43,7 @@ pub(super) async fn send_command(
     let driving = app.open_driving_run(receiver).await?;
     let mut driven = None;
     match app.resume_loaded(&driving).await {
-        Ok(run) => driven = Some(DrivenRun { outcome: drive(run).await?, plan: driving.plan }),
+        Ok(run) => driven = Some(DrivenRun { outcome: drive(run, &driving).await?, plan: driving.plan }),
         // Another worker drives the run or has ended it.
         Err(AppError::Run(RunError::Ended(_))) => {}
         Err(error) if error.is_left_to_others() => {}

@@ -9,14 +9,15 @@ use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::retry::parse_step_path;
 use flowloom_app::runs::summary::{self, StepSummary};
 use flowloom_app::runs::watch::Watcher as _;
+use flowloom_core::RunId;
 use flowloom_core::event::Record;
+use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
-use flowloom_runtime::RunOutcome;
 use flowloom_runtime::journal::Journal as _;
 use serde::Serialize;
 
+use super::display::{print_uncertain, print_waiting};
 use super::print_json;
-use super::run::{print_uncertain, print_waiting};
 use crate::cli::{Global, OutputArgs, ShowArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::details::{DetailLevel, render_details};
@@ -45,27 +46,28 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
     if let Some(path) = &arguments.path {
         return show_step(global, &app, &opened, path).await;
     }
-    let past = read_outcome(&app, &opened).await?;
     let interruption = app.explain_interruption(&opened);
     if global.json {
+        let past = read_outcome(&app, &opened).await?;
         let summary = summary::summarize_run(opened.id, &opened.plan, &past.state, &past.env);
         let steps = summary::summarize_steps(&past.state);
         print_json(&summary.with_fields(RecordFields { steps, events: &opened.records, interruption }));
         return Ok(0);
     }
-    print!("{}", report::render_waterfall(opened.id, &opened.plan, &past.state, stdout_columns()));
+    let state = opened.state();
+    print!("{}", report::render_waterfall(opened.id, &opened.plan, &state, stdout_columns()));
     let level = if arguments.verbose { DetailLevel::Full } else { DetailLevel::Short };
     let steps = read_details(&app, &opened, None).await?;
     print!("{}", render_details(&steps, level, terminal_columns()));
-    print_next_command(&past, interruption);
+    print_next_command(opened.id, &state, interruption);
     Ok(0)
 }
 
 /// How the run continues, if it does.
-fn print_next_command(past: &RunOutcome, interruption: Option<String>) {
-    match past.state.status {
-        Status::Waiting => print_waiting(past),
-        Status::Uncertain => print_uncertain(past),
+fn print_next_command(run: RunId, state: &RunState, interruption: Option<String>) {
+    match state.status {
+        Status::Waiting => print_waiting(run, state),
+        Status::Uncertain => print_uncertain(run, state),
         _ => {}
     }
     if let Some(interruption) = interruption {

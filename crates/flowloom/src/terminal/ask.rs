@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::path::Path;
 
+use flowloom_core::code::Code;
 use flowloom_core::plan::{Input, InputKind, Inputs, Plan};
 use flowloom_core::value::{Number, Value};
 use inquire::validator::Validation;
@@ -22,7 +23,8 @@ pub(crate) fn prompt_missing_inputs(plan: &Plan, given: Value) -> Result<Value, 
     let mut map = map.clone();
     for input in declared.iter().filter(|input| input.required) {
         if !map.contains_key(input.name.as_str()) {
-            map.insert(input.name.as_str().into(), prompt_input(input)?);
+            let value = prompt_input(input).map_err(|error| advise_option(&input.name, error))?;
+            map.insert(input.name.as_str().into(), value);
         }
     }
     Ok(map.into())
@@ -77,12 +79,28 @@ pub(crate) fn prompt_line(question: &str, help: Option<&str>) -> Result<String, 
     prompt.prompt().map_err(prompt_failure)
 }
 
-/// Maps a failed prompt to a usage error.
+/// Prompts for the answer to the question of a run; `None` if the person gives none.
+pub(crate) fn prompt_answer(question: &str) -> Option<String> {
+    let prompt = Text::new(question).with_help_message("Esc leaves the run waiting");
+    prompt.prompt().ok()
+}
+
+/// Maps a failed prompt to an error. Ctrl-C ends the program as it does elsewhere.
 fn prompt_failure(error: InquireError) -> CommandError {
     match error {
-        InquireError::OperationCanceled | InquireError::OperationInterrupted => {
-            CommandError::usage("the question was not answered; you can also pass inputs with -i name=value".to_owned())
+        InquireError::OperationInterrupted => CommandError::new(Code::Interrupted, "interrupted at a question"),
+        InquireError::OperationCanceled => CommandError::usage("the question was not answered"),
+        other => CommandError::usage(format!("the prompt failed: {other}")),
+    }
+}
+
+/// Adds to an error how an input is given without a prompt.
+fn advise_option(input: &str, error: CommandError) -> CommandError {
+    match error.code {
+        Code::UsageInvalid => {
+            let message = format!("{}; an input can also be given with -i {input}=VALUE", error.message);
+            CommandError { message, ..error }
         }
-        other => CommandError::usage(format!("the prompt failed: {other}; pass inputs with -i name=value")),
+        _ => error,
     }
 }

@@ -1,9 +1,11 @@
 //! What people see in the terminal: progress, reports, drawings, questions and problems of definitions.
 
+pub(crate) mod answer;
 pub(crate) mod ask;
 pub(crate) mod details;
 pub(crate) mod diagnostics;
 pub(crate) mod draw;
+pub(crate) mod echo;
 mod excerpt;
 pub(crate) mod log;
 pub(crate) mod report;

@@ -1,5 +1,5 @@
-//! Displays a run while it is running: one line per step with spinner, time, tokens and streamed text; plain lines if
-//! stderr is not a terminal.
+//! Displays a run while it is running: on stderr one line per step with spinner, time, tokens and the end of its text, or
+//! plain lines if stderr is not a terminal; on stdout the answer as it is written, if stdout is a terminal.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal as _, Write as _};
@@ -8,21 +8,25 @@ use std::time::Duration;
 use flowloom_app::runs::watch::Watcher;
 use flowloom_core::event::{AfterFailure, Event, Record, WARNING_PROGRESS};
 use flowloom_core::path::Path;
-use flowloom_core::state::Phase;
+use flowloom_core::plan::Plan;
+use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::value::Value;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::cli::OutputArgs;
 use crate::print::{is_control, replace_controls};
 use crate::style::{Style, apply_styles, colors_stderr, paint_text};
+use crate::terminal::answer::{AnswerStream, StreamedText};
+use crate::terminal::echo::{hide_typed_controls, show_typed_controls};
 use crate::terminal::report::{format_duration, paint_phase, truncate_line};
-use crate::terminal::width::stderr_columns;
+use crate::terminal::width::{fit_line, stderr_columns};
 
-/// Displays one line per step on stderr.
+/// Displays one line per step on stderr, and the answer on stdout.
 pub(crate) struct ProgressScreen {
     events: bool,
     stream: bool,
     quiet: bool,
+    answer: Option<AnswerStream>,
     bars: Option<MultiProgress>,
     lines: HashMap<Path, StepLine>,
 }
@@ -37,13 +41,37 @@ struct StepLine {
 impl ProgressScreen {
     pub(crate) fn new(output: &OutputArgs, quiet: bool) -> ProgressScreen {
         let is_terminal = std::io::stderr().is_terminal();
+        if is_terminal && !quiet {
+            hide_typed_controls();
+        }
         ProgressScreen {
             events: output.events,
             stream: !output.no_stream,
             quiet,
+            answer: None,
             bars: (is_terminal && !quiet).then(MultiProgress::new),
             lines: HashMap::new(),
         }
+    }
+
+    /// Streams the answer of a run of `plan` with these inputs to stdout, unless that prints something else.
+    pub(crate) fn with_answer(mut self, plan: &Plan, inputs: &Value, streamed: StreamedText) -> ProgressScreen {
+        if self.stream && !self.quiet && !self.events {
+            self.answer = AnswerStream::open(plan, inputs, streamed);
+        }
+        self
+    }
+}
+
+impl ProgressScreen {
+    /// Shows the attempts of a recorded run that have no outcome: when the run is resumed, they are performed again without
+    /// a further event.
+    pub(crate) fn with_open_attempts(mut self, state: &RunState, now: u64) -> ProgressScreen {
+        let is_open = |step: &&StepState| step.is_attempt_open() && step.question.is_none();
+        for step in state.steps().iter().filter(|_| !self.quiet).filter(is_open).collect::<Vec<_>>() {
+            self.start_step(&step.path, now, step.target.as_deref().unwrap_or_default());
+        }
+        self
     }
 }
 
@@ -58,7 +86,9 @@ impl Watcher for ProgressScreen {
             return;
         }
         match &record.event {
-            Event::StepStarted { target, .. } => self.start_step(record, target),
+            // A question is asked below the progress, when the run has stopped.
+            Event::StepStarted { kind, .. } if kind == "ask" => self.add_line(&record.path, record.at, "", None),
+            Event::StepStarted { target, .. } => self.start_step(&record.path, record.at, target),
             Event::StepFinished { usage, .. } => {
                 let tokens = usage.map(|usage| format!("{} tok", usage.input_tokens + usage.output_tokens));
                 self.end_step(record, Phase::Finished, tokens.unwrap_or_default());
@@ -99,6 +129,9 @@ impl Watcher for ProgressScreen {
         if !self.stream {
             return;
         }
+        if self.answer.as_ref().is_some_and(|answer| answer.accepts(path)) {
+            return self.write_answer(path, attempt, text);
+        }
         let Some(line) = self.lines.get_mut(path) else { return };
         line.tail.extend(text.chars().map(|c| if c.is_control() || is_control(c) { ' ' } else { c }));
         let head = format!("{path}  {}  ", line.target);
@@ -118,30 +151,62 @@ impl Watcher for ProgressScreen {
     }
 
     fn on_close(&mut self) {
-        for bar in std::mem::take(&mut self.lines).into_values().filter_map(|line| line.bar) {
-            bar.finish_and_clear();
-        }
+        self.clear_bars();
+        self.end_answer();
+        show_typed_controls();
     }
 }
 
 impl ProgressScreen {
-    fn start_step(&mut self, record: &Record, target: &str) {
+    fn write_answer(&mut self, path: &Path, attempt: u32, text: &str) {
+        // A spinner would draw over the line that is written.
+        self.clear_bars();
+        if let Some(answer) = &mut self.answer {
+            answer.write(path, attempt, text);
+        }
+    }
+
+    /// Ends the answer that is being written, and prints what was held meanwhile.
+    fn end_answer(&mut self) {
+        for line in self.answer.as_mut().map(AnswerStream::end).unwrap_or_default() {
+            self.print_line(&line);
+        }
+    }
+
+    fn clear_bars(&mut self) {
+        for bar in self.lines.values_mut().filter_map(|line| line.bar.take()) {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn start_step(&mut self, path: &Path, at: u64, target: &str) {
         let target = truncate_line(target, 48);
-        let bar = self.bars.as_ref().map(|bars| {
+        let is_writing = self.answer.as_ref().is_some_and(AnswerStream::is_writing);
+        let bar = self.bars.as_ref().filter(|_| !is_writing).map(|bars| {
             let bar = bars.add(ProgressBar::new_spinner());
             let style = ProgressStyle::with_template("{spinner} {msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-            bar.set_message(format!("{}  {target}", record.path));
+            bar.set_message(format!("{path}  {target}"));
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        self.lines.insert(record.path.clone(), StepLine { bar, target, started: record.at, tail: String::new() });
+        self.add_line(path, at, &target, bar);
+    }
+
+    fn add_line(&mut self, path: &Path, at: u64, target: &str, bar: Option<ProgressBar>) {
+        let line = StepLine { bar, target: target.to_owned(), started: at, tail: String::new() };
+        if let Some(bar) = self.lines.insert(path.clone(), line).and_then(|before| before.bar) {
+            bar.finish_and_clear();
+        }
     }
 
     fn end_step(&mut self, record: &Record, phase: Phase, note: String) {
         let Some(line) = self.lines.remove(&record.path) else { return };
         if let Some(bar) = &line.bar {
             bar.finish_and_clear();
+        }
+        if self.answer.as_ref().is_some_and(|answer| answer.is_written_by(&record.path)) {
+            self.end_answer();
         }
         let took = format_duration(record.at.saturating_sub(line.started));
         let text = match phase {
@@ -152,7 +217,7 @@ impl ProgressScreen {
     }
 
     /// Prints what a step reports about its request.
-    fn print_warnings(&self, record: &Record, data: &Value) {
+    fn print_warnings(&mut self, record: &Record, data: &Value) {
         let messages = data.as_map().and_then(|data| data.get("messages")).and_then(Value::as_list).unwrap_or_default();
         for message in messages.iter().filter_map(Value::as_str) {
             let mark = paint_text(Style::Attention, "!");
@@ -160,8 +225,16 @@ impl ProgressScreen {
         }
     }
 
-    fn print_line(&self, line: &str) {
-        let line = apply_styles(line, colors_stderr());
+    fn print_line(&mut self, line: &str) {
+        if let Some(answer) = self.answer.as_mut().filter(|answer| answer.is_writing()) {
+            return answer.hold_line(line.to_owned());
+        }
+        let line = match stderr_columns() {
+            // In a full line, the cursor would be in the next one.
+            Some(columns) => fit_line(line, columns - 1),
+            None => line.to_owned(),
+        };
+        let line = apply_styles(&line, colors_stderr());
         match &self.bars {
             // Printing through the bars keeps them below the printed lines.
             Some(bars) => {

@@ -2,6 +2,8 @@
 
 use std::os::fd::AsFd;
 
+use crate::style::is_marker;
+
 /// Columns of a terminal of unknown width, and of a pipe.
 const DEFAULT_COLUMNS: usize = 80;
 
@@ -23,8 +25,127 @@ pub(crate) fn stderr_columns() -> Option<usize> {
     measure_columns(std::io::stderr())
 }
 
+/// The line within `columns`, without its end if it is too long. Markers of styles have no width.
+pub(crate) fn fit_line(line: &str, columns: usize) -> String {
+    if count_columns(line) <= columns {
+        return line.to_owned();
+    }
+    let mut left = columns.saturating_sub(1);
+    let mut out = String::new();
+    for c in line.chars() {
+        if !is_marker(c) {
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+        }
+        out.push(c);
+    }
+    out + "…"
+}
+
+/// The text with lines of at most `columns`, broken between words; further lines are indented. Excerpts of a source stay
+/// as they are.
+pub(crate) fn wrap_lines(text: &str, columns: usize) -> String {
+    let wrap = |line: &str| match count_columns(line) <= columns || line.contains('│') {
+        true => line.to_owned(),
+        false => wrap_line(line, columns, 2),
+    };
+    text.split('\n').map(wrap).collect::<Vec<_>>().join("\n")
+}
+
+/// A page of text with lines of at most `columns`. Lists stay lists, and code stays as it is.
+pub(crate) fn wrap_page(text: &str, columns: usize) -> String {
+    let mut is_code = false;
+    let mut wrap = |line: &str| {
+        is_code ^= line.starts_with("```");
+        match is_code || line.starts_with('|') {
+            true => line.to_owned(),
+            false => wrap_line(line, columns, if line.trim_start().starts_with(['-', '*']) { 2 } else { 0 }),
+        }
+    };
+    join_paragraphs(text).lines().map(&mut wrap).collect::<Vec<_>>().join("\n")
+}
+
+/// The text with each paragraph on one line.
+fn join_paragraphs(text: &str) -> String {
+    let mut out = String::new();
+    let (mut is_code, mut is_open) = (false, false);
+    for line in text.lines() {
+        let is_fence = line.starts_with("```");
+        let starts =
+            is_code || is_fence || line.trim().is_empty() || line.trim_start().starts_with(['-', '*', '#', '|']);
+        if starts || !is_open {
+            out.push('\n');
+            out.push_str(line);
+        } else {
+            out.push(' ');
+            out.push_str(line.trim_start());
+        }
+        is_code ^= is_fence;
+        is_open = !is_code && !is_fence && !line.trim().is_empty() && !line.starts_with(['#', '|']);
+    }
+    out.split_off(1.min(out.len()))
+}
+
+/// A line broken between words; further lines are indented by `hang` more columns.
+fn wrap_line(line: &str, columns: usize, hang: usize) -> String {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    let mut out = " ".repeat(indent);
+    let mut used = indent;
+    for (index, word) in line.trim_start_matches(' ').split(' ').enumerate() {
+        let width = count_columns(word);
+        if index > 0 && used + 1 + width > columns {
+            used = indent + hang;
+            out.push('\n');
+            out.push_str(&" ".repeat(used));
+        } else if index > 0 {
+            used += 1;
+            out.push(' ');
+        }
+        used += width;
+        out.push_str(word);
+    }
+    out
+}
+
+fn count_columns(text: &str) -> usize {
+    text.chars().filter(|c| !is_marker(*c)).count()
+}
+
 fn measure_columns(stream: impl AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     let columns = if size.ws_col == 0 { DEFAULT_COLUMNS } else { usize::from(size.ws_col) };
     Some(columns.max(MIN_COLUMNS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::style::{Style, paint_text};
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        let text = "error: one two three four\n  flowloom resume 01a2 now\n 1 │ a line of a source stays";
+        assert_eq!(
+            wrap_lines(text, 16),
+            "error: one two\n  three four\n  flowloom\n    resume 01a2\n    now\n 1 │ a line of a source stays"
+        );
+        assert_eq!(wrap_lines("short\n", 16), "short\n");
+    }
+
+    #[test]
+    fn pages_are_wrapped_by_paragraphs() {
+        let page = "# A title\n\nOne two\nthree four five.\n\n- six seven eight\n- nine\n\n```\nlong code stays as it is\n```\n";
+        let shown = "# A title\n\nOne two three\nfour five.\n\n- six seven\n  eight\n- nine\n\n```\nlong code stays as it is\n```";
+        assert_eq!(wrap_page(page, 14), shown);
+        assert_eq!(wrap_page(shown, 14), shown);
+    }
+
+    #[test]
+    fn styles_have_no_width() {
+        let good = paint_text(Style::Good, "✓");
+        assert_eq!(fit_line(&format!("{good} 12345"), 7), format!("{good} 12345"));
+        assert_eq!(fit_line(&format!("{good} 123456"), 7), format!("{good} 1234…"));
+    }
 }

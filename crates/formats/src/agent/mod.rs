@@ -91,14 +91,14 @@ fn compile(
         None => tools.add_all_flows(fields.start_span()),
         Some(list) => match list.items() {
             Some(items) => items.iter().for_each(|item| tools.add(item)),
-            None => fields.report_wrong_kind("tools", list, "a list", tools.problems),
+            None => drop(fields.report_wrong_kind("tools", list, "a list", tools.problems)),
         },
     }
     if let Some(approval) = fields.get_non_null("needsApproval") {
         match (&approval.kind, approval.items()) {
             (NodeKind::Bool(all), _) => tools.require_all_approvals(*all),
             (_, Some(items)) => items.iter().for_each(|item| tools.require_approval(item)),
-            _ => fields.report_wrong_kind("needsApproval", approval, "true or a list of tools", tools.problems),
+            _ => drop(fields.report_wrong_kind("needsApproval", approval, "true or a list of tools", tools.problems)),
         }
     }
     let must_call = match fields.read_text("toolChoice", tools.problems) {

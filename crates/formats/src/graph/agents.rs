@@ -66,7 +66,7 @@ impl<'s> AgentCatalog<'s> {
         for node in embedded.and_then(Node::items).unwrap_or_default() {
             if let Some(fields) = Fields::read_object(node, "an agent", problems) {
                 fields.warn_misspelt_keys(&KNOWN_KEYS, problems);
-                agents.add_agent(&node.to_value(), None, None, node.span, problems);
+                agents.add_agent(&node.to_value(), None, None, Some(node), problems);
             }
         }
         let schemas = sources.files.iter().filter(|(path, _)| *path != file && path.ends_with("/jsonSchema.json"));
@@ -78,7 +78,7 @@ impl<'s> AgentCatalog<'s> {
             let configured = sources.agent_folders.iter().find(|(_, named)| named.as_str() == folder);
             let name = configured.map_or_else(|| folder.rsplit('/').next().unwrap_or(folder), |(id, _)| id).to_owned();
             match parse_value(&String::from_utf8_lossy(bytes)) {
-                Ok(value) => agents.add_agent(&value, Some(name), prompt, Span::default(), problems),
+                Ok(value) => agents.add_agent(&value, Some(name), prompt, None, problems),
                 Err(error) => {
                     let message = format!("{path}: {}", error.message);
                     problems.add_error(Code::JsonSyntax, Span::default(), message);
@@ -89,14 +89,16 @@ impl<'s> AgentCatalog<'s> {
         agents
     }
 
+    /// Adds the agent of a record; `place` is the record in the definition, unless it is in a file of its own.
     fn add_agent(
         &mut self,
         value: &Value,
         name: Option<String>,
         prompt: Option<String>,
-        span: Span,
+        place: Option<&Node>,
         problems: &mut Problems,
     ) {
+        let span = place.map(|node| node.span).unwrap_or_default();
         let text = |keys: &[&str]| keys.iter().find_map(|key| value.get(key)?.as_str()).map(str::to_owned);
         let name = name.or_else(|| text(&["name"]));
         let Some(id) = text(&["id", "agentId", "agent_id"]).or_else(|| name.clone()) else {
@@ -112,7 +114,10 @@ impl<'s> AgentCatalog<'s> {
             problems.add_warning(Code::MissingKey, start, message).help = Some("tell it what to do".into());
         }
         let model = text(&["model", "llmModelId", "llm_model_id"]);
-        let tools = tools.iter().filter_map(|tool| self.records.read(tool, span, problems)).collect();
+        let places = place.and_then(|node| node.get("tools")).and_then(Node::items).unwrap_or_default();
+        let places = places.iter().map(|node| node.span).chain(std::iter::repeat(span));
+        let tools =
+            tools.iter().zip(places).filter_map(|(tool, span)| self.records.read(tool, span, problems)).collect();
         if let Some(name) = name.filter(|name| *name != id) {
             let alias = AgentRecord { id: name, prompt: prompt.clone(), model: model.clone(), tools, size_bytes };
             self.push_record(AgentRecord { id, ..alias.clone() });

@@ -20,6 +20,11 @@ const END_TOOL: &str = "end";
 /// How often an agent is told that a destination does not exist.
 const MAX_ROUTING_RETRIES: u32 = 2;
 
+/// The label of the edges between an agent and the executor of its tools.
+const TOOLS_LABEL: &str = "tools";
+/// The label of an edge that is taken if no other one is.
+const ALWAYS_LABEL: &str = "ALWAYS";
+
 /// The variable that holds the last answer of an agent.
 const ANSWER_VARIABLE: &str = "answer";
 
@@ -151,7 +156,8 @@ fn build_person() -> StepKind {
 /// The edges of a node in the order in which they are tried.
 fn build_edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
     let own: Vec<_> = graph.edges_from(index).collect();
-    let edge = |to, condition| Edge { from: index, to, condition };
+    let edge = |to, condition, label: &str| Edge { from: index, to, condition, label: Some(label.into()) };
+    let implied = |to, condition| Edge { from: index, to, condition, label: None };
     let output = |field: &str| Expr::Field(Box::new(Expr::Output), field.into());
     let is = |left: Expr, right: &str| Expr::Equals(Box::new(left), Box::new(Expr::Constant(right.into())));
     let mut edges = Vec::new();
@@ -161,7 +167,7 @@ fn build_edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
             let calls = Expr::Not(Box::new(Expr::Equals(Box::new(output("tool_calls")), Box::new(none))));
             let executor =
                 own.iter().find(|found| found.to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor));
-            edges.extend(executor.map(|found| edge(found.to, Some(calls))));
+            edges.extend(executor.map(|found| edge(found.to, Some(calls), TOOLS_LABEL)));
             "next"
         }
         NodeType::Executor => "tool",
@@ -172,7 +178,7 @@ fn build_edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
         match found.condition {
             // An agent does not choose the executor by name; its tool calls do.
             Condition::Value(value) if !field.is_empty() && !is_executor(found.to) => {
-                edges.push(edge(found.to, Some(is(output(field), value))));
+                edges.push(edge(found.to, Some(is(output(field), value)), value));
             }
             _ => {}
         }
@@ -180,10 +186,11 @@ fn build_edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
     // An agent may end a conversation even if no edge leads to the end.
     let has_end = own.iter().any(|found| found.condition == Condition::Value(END_NAME));
     if graph.is_conversational && graph.nodes[index].kind == NodeType::Agent && !has_end {
-        edges.push(edge(None, Some(is(output("next"), END_NAME))));
+        edges.push(implied(None, Some(is(output("next"), END_NAME))));
     }
     if let Some(found) = own.iter().find(|found| found.condition == Condition::Always) {
-        edges.push(edge(found.to, Some(Expr::Constant(true.into()))));
+        let label = if own.len() > 1 { ALWAYS_LABEL } else { "" };
+        edges.push(edge(found.to, Some(Expr::Constant(true.into())), label));
         return edges;
     }
     match graph.nodes[index].kind {
@@ -193,17 +200,18 @@ fn build_edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
             let agents = graph.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeType::Agent);
             edges.extend(agents.map(|(to, node)| {
                 let agent = Expr::Field(Box::new(Expr::Ref(caller.clone())), "agent".into());
-                edge(Some(to), Some(is(agent, node.name)))
+                let label = graph.edges_from(to).any(|edge| edge.leads_to_executor(graph)).then(|| TOOLS_LABEL.into());
+                Edge { label, ..implied(Some(to), Some(is(agent, node.name))) }
             }));
         }
-        NodeType::Person => edges.push(edge(Some(graph.entry), Some(Expr::Constant(true.into())))),
+        NodeType::Person => edges.push(edge(Some(graph.entry), Some(Expr::Constant(true.into())), "")),
         NodeType::Agent => {
             // Without an edge in the definition, the conversation ends, unless the agent chose an unknown destination.
             let knows = Expr::Equals(Box::new(output("lost")), Box::new(Expr::Constant(false.into())));
-            edges.push(edge(None, Some(knows)));
+            edges.push(edge(None, Some(knows), ""));
             return edges;
         }
     }
-    edges.push(edge(None, None));
+    edges.push(implied(None, None));
     edges
 }

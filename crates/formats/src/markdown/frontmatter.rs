@@ -74,7 +74,7 @@ pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mu
     for (name, spec) in read_entries(map.get("input"), "input", &reader, problems) {
         let span = reader.key_span("input", &name);
         // An input that is not valid still counts as declared: its name needs no further error.
-        let input = read_input(&name, &spec, span, problems).unwrap_or_else(|| Input { name, ..Input::default() });
+        let input = read_input(&name, &spec, &reader, problems).unwrap_or_else(|| Input { name, ..Input::default() });
         frontmatter.inputs.push((input, span));
     }
     frontmatter.system = match map.get("system") {
@@ -150,6 +150,24 @@ impl YamlReader<'_> {
         }
     }
 
+    /// The span of the value of a field of an input, or of the name of the input.
+    fn field_span(&self, input: &str, field: Option<&str>) -> Span {
+        self.find_value(input, field).unwrap_or_else(|| self.key_span("input", input))
+    }
+
+    fn find_value(&self, input: &str, field: Option<&str>) -> Option<Span> {
+        let field = field?;
+        let section = self.find_key(0, "input")? + "input".len();
+        let place = self.find_key(section, input)? + input.len();
+        let after = self.find_key(place, field)? + field.len();
+        let rest = &self.yaml[after..];
+        let start = after + rest.find(|c: char| !matches!(c, ':' | ' ' | '"' | '\''))?;
+        let value = &self.yaml[start..];
+        let length = value.find(['\n', ',', '}', '"', '\'']).unwrap_or(value.len());
+        let length = value[..length].trim_end().len();
+        (length > 0).then(|| self.text.file_span(self.start + start, self.start + start + length))
+    }
+
     fn find_key(&self, from: usize, key: &str) -> Option<usize> {
         let rest = self.yaml.get(from..)?;
         rest.match_indices(key).map(|(at, _)| from + at).find(|at| {
@@ -167,24 +185,24 @@ pub(super) fn plain_text(value: &Value) -> String {
 const INPUT_TYPES: [&str; 4] = ["text", "select", "file", "array"];
 
 /// Reads the declaration of an input.
-fn read_input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> Option<Input> {
+fn read_input(name: &str, spec: &Value, reader: &YamlReader<'_>, problems: &mut Problems) -> Option<Input> {
     let text = |key: &str| spec.get(key).and_then(Value::as_str);
-    let mut wrong = |message: String, help: &str| {
-        problems.add_error(Code::InputSpec, span, message).help = Some(help.to_owned());
+    let mut wrong = |field: Option<&str>, message: String, help: &str| {
+        problems.add_error(Code::InputSpec, reader.field_span(name, field), message).help = Some(help.to_owned());
     };
     let example = "write it like this: topic: {type: text, message: \"What about?\"}";
     let Some(map) = spec.as_map() else {
-        wrong(format!("the input {name} needs a type"), example);
+        wrong(None, format!("the input {name} needs a type"), example);
         return None;
     };
     let Some(kind) = text("type") else {
-        wrong(format!("the input {name} needs a type: one of {}", INPUT_TYPES.join(", ")), example);
+        wrong(None, format!("the input {name} needs a type: one of {}", INPUT_TYPES.join(", ")), example);
         return None;
     };
     let kind = match read_kind(name, kind, spec) {
         Ok(kind) => kind,
-        Err((message, help)) => {
-            wrong(message, &help);
+        Err(InvalidKind { field, message, help }) => {
+            wrong(spec.get(field).map(|_| field), message, &help);
             return None;
         }
     };
@@ -195,7 +213,7 @@ fn read_input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> 
         ("multiline", spec.get("multiline").is_none_or(|v| v.as_bool().is_some()), "true or false"),
     ] {
         if !is_right {
-            wrong(format!("{key} of the input {name} must be {what}"), example);
+            wrong(Some(key), format!("{key} of the input {name} must be {what}"), example);
         }
     }
     let default = map.get("default").filter(|default| !matches!(default, Value::Null)).cloned();
@@ -204,17 +222,25 @@ fn read_input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> 
             InputKind::OneOf(_) => "give it one of its options as the default",
             _ => "give it a default of the input's own type",
         };
-        wrong(format!("the default of the input {name} {problem}"), help);
+        wrong(Some("default"), format!("the default of the input {name} {problem}"), help);
     }
     let required = spec.get("required").and_then(Value::as_bool).unwrap_or(true) && default.is_none();
     let description = text("description").or(text("message")).map(str::to_owned);
     Some(Input { name: name.to_owned(), description, default, required, kind })
 }
 
-/// The kind of an input, or a message and help.
-fn read_kind(name: &str, kind: &str, spec: &Value) -> Result<InputKind, (String, String)> {
+/// Why an input has no kind.
+struct InvalidKind {
+    /// The field that is wrong.
+    field: &'static str,
+    message: String,
+    help: String,
+}
+
+/// The kind of an input.
+fn read_kind(name: &str, kind: &str, spec: &Value) -> Result<InputKind, InvalidKind> {
     let text = |key: &str| spec.get(key).and_then(Value::as_str);
-    let wrong = |message: String, help: &str| Err((message, help.to_owned()));
+    let wrong = |field, message: String, help: &str| Err(InvalidKind { field, message, help: help.to_owned() });
     Ok(match kind {
         "text" => match spec.get("format").map(|format| format.as_str().unwrap_or_default()) {
             None => InputKind::Text,
@@ -222,23 +248,27 @@ fn read_kind(name: &str, kind: &str, spec: &Value) -> Result<InputKind, (String,
             Some("boolean") => InputKind::Boolean,
             Some(_) => {
                 let message = format!("the format of the input {name} is not known");
-                return wrong(message, "write format: number or format: boolean");
+                return wrong("format", message, "write format: number or format: boolean");
             }
         },
         "number" | "boolean" => {
             let help = format!("write {name}: {{type: text, format: {kind}}}");
-            return wrong(format!("the input {name} has the unknown type {kind}"), &help);
+            return wrong("type", format!("the input {name} has the unknown type {kind}"), &help);
         }
         "array" => InputKind::List,
         "select" => match read_options(spec.get("options")) {
             Some(options) => InputKind::OneOf(options),
             None if spec.get("options").and_then(Value::as_list).is_some_and(|list| !list.is_empty()) => {
                 let message = format!("an option of the input {name} has a value that is not text");
-                return wrong(message, "write options as texts, or as {name, value} with a text as the value");
+                return wrong(
+                    "options",
+                    message,
+                    "write options as texts, or as {name, value} with a text as the value",
+                );
             }
             None => {
                 let help = "give it options: [dry, warm], or entries {name, value}";
-                return wrong(format!("the input {name} is a select and needs a list of options"), help);
+                return wrong("options", format!("the input {name} is a select and needs a list of options"), help);
             }
         },
         "file" => match text("fileType") {
@@ -246,7 +276,7 @@ fn read_kind(name: &str, kind: &str, spec: &Value) -> Result<InputKind, (String,
             Some("image") => InputKind::File,
             _ => {
                 let help = "write fileType: text or fileType: image";
-                return wrong(format!("the input {name} is a file and needs a fileType"), help);
+                return wrong("fileType", format!("the input {name} is a file and needs a fileType"), help);
             }
         },
         other => {
@@ -254,7 +284,7 @@ fn read_kind(name: &str, kind: &str, spec: &Value) -> Result<InputKind, (String,
                 Some(meant) => format!("did you mean {meant}?"),
                 None => format!("the types are {}", INPUT_TYPES.join(", ")),
             };
-            return wrong(format!("the input {name} has the unknown type {other}"), &help);
+            return wrong("type", format!("the input {name} has the unknown type {other}"), &help);
         }
     })
 }

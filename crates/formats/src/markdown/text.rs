@@ -72,6 +72,10 @@ impl MarkdownCompiler<'_> {
         }
         let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { return Vec::new() };
         let (start, end) = (node_range(first).start, node_range(last).end);
+        // The parser leaves the last line that continues a comment out of every node.
+        let end = last_quote(last)
+            .and_then(|quote| lazy_ranges(text.text, quote).last().cloned())
+            .map_or(end, |lazy| end.max(lazy.end));
         let start = start + text.text[start..end].bytes().take_while(|b| matches!(b, b' ' | b'\t')).count();
         let mut holes = Vec::new();
         if !is_module_code(first, &text.text[start..end]) {
@@ -99,7 +103,13 @@ impl MarkdownCompiler<'_> {
                 return;
             }
             Node::Blockquote(_) => {
-                holes.push(comment_range(text.text, start, end));
+                let kept = lazy_ranges(text.text, node);
+                if kept.is_empty() {
+                    holes.push(comment_range(text.text, start, end));
+                } else {
+                    holes.extend(comment_lines(text.text, start..end, &kept));
+                    self.collect_kept(node, &kept, text, around, holes);
+                }
                 return;
             }
             Node::MdxFlowExpression(expression) => Some((&expression.value, &expression.stops)),
@@ -123,6 +133,30 @@ impl MarkdownCompiler<'_> {
         }
         for child in node.children().into_iter().flatten() {
             self.collect_replacements(child, text, around, holes);
+        }
+    }
+
+    /// Collects what stands in the lines of a block quote that are no comments.
+    fn collect_kept(
+        &mut self,
+        quote: &Node,
+        kept: &[Range<usize>],
+        text: &TextPiece<'_>,
+        around: &TextContext<'_>,
+        holes: &mut Vec<Replacement>,
+    ) {
+        for child in quote.children().into_iter().flatten() {
+            let range = node_range(child);
+            if matches!(child, Node::Paragraph(_) | Node::Blockquote(_)) {
+                self.collect_kept(child, kept, text, around, holes);
+            } else if matches!(child, Node::Text(_)) {
+                // A text may span several lines, of which some are comments.
+                let inside = escaped_signs(&text.text[range.clone()]).map(|at| range.start + at);
+                let inside = inside.filter(|at| kept.iter().any(|lines| lines.contains(at)));
+                holes.extend(inside.map(|at| Replacement { start: at, end: at + 1, put: Vec::new() }));
+            } else if kept.iter().any(|lines| lines.contains(&range.start)) {
+                self.collect_replacements(child, text, around, holes);
+            }
         }
     }
 
@@ -231,6 +265,31 @@ fn lazy_ranges(text: &str, quote: &Node) -> Vec<Range<usize>> {
         at += line.len();
     }
     ranges
+}
+
+/// The block quote with which a node ends.
+fn last_quote(node: &Node) -> Option<&Node> {
+    match node {
+        Node::Blockquote(_) => Some(node),
+        Node::List(_) | Node::ListItem(_) => node.children()?.last().and_then(last_quote),
+        _ => None,
+    }
+}
+
+/// The lines of a block quote that are comments, as holes in the text: all but those that are kept.
+fn comment_lines(text: &str, quote: Range<usize>, kept: &[Range<usize>]) -> Vec<Replacement> {
+    let Range { start, end } = quote;
+    let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    let mut at = if text[line..start].trim().is_empty() { line } else { start };
+    let mut holes = Vec::new();
+    for lines in kept {
+        holes.push(Replacement { start: at, end: lines.start, put: Vec::new() });
+        at = lines.end;
+    }
+    if at < end {
+        holes.push(Replacement { start: at, end, put: Vec::new() });
+    }
+    holes
 }
 
 /// Whether the last thing in a node is a paragraph, which the next line continues.

@@ -159,6 +159,11 @@ impl PipelineCompiler<'_> {
         self.keys = memory::read_declared_keys(&fields, self.problems);
         let (items, span) = fields.read_required_list("nodes", self.problems)?;
         let rows = NodeRows::new(items.iter().filter_map(|item| self.read_node(item)).collect());
+        if items.is_empty() {
+            let message = "this pipeline has no nodes, so it does nothing";
+            self.problems.add_error(Code::MissingKey, span, message).help =
+                Some("add a node: {\"id\": \"n1\", \"block_id\": \"web_scrape\", \"inputs\": {\"url\": \"…\"}}".into());
+        }
         self.check_unique_ids(&rows);
         self.check_size(&rows, span);
         let edges = self.read_edges(&fields, &rows);

@@ -482,11 +482,7 @@ impl<'a> AbortGuard<'a> {
 impl Drop for AbortGuard<'_> {
     fn drop(&mut self) {
         if self.armed && self.log.is_open() {
-            self.log.append_event(
-                self.path,
-                self.attempt,
-                Event::StepAborted { reason: "its branch or run ended".into() },
-            );
+            self.log.append_event(self.path, self.attempt, Event::StepAborted { reason: "cancelled".into() });
         }
     }
 }

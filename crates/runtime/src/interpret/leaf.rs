@@ -127,7 +127,7 @@ impl Interpreter {
         for attempt in self.log.last_forgotten_attempt(&place.path) + 1.. {
             let failure = 'tried: {
                 // What was reported since the last request is not about this one.
-                self.missing.take();
+                self.missing.discard_messages();
                 // Bound first: a temporary of the `match` would be stored in the future across the await.
                 let request = match request() {
                     Ok(request) => request,

@@ -216,7 +216,7 @@ impl Interpreter {
         if let Some(condition) = &step.condition
             && !condition.is_true(env, None).map_err(fail)?
         {
-            self.emit_event(place, 0, Event::StepSkipped { reason: "its condition does not hold".into() })?;
+            self.emit_event(place, 0, Event::StepSkipped { reason: "condition not met".into() })?;
             return Ok(None);
         }
         bind::resolve_write_names(step, env, place.text).map(Some).map_err(fail)

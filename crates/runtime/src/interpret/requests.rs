@@ -20,7 +20,7 @@ use super::{Interpreter, StepContext};
 impl Interpreter {
     /// Records which references of the request had no value. The record of a step that was started before has it already.
     pub(super) fn report_missing_references(&self, path: &Path, attempt: u32, was_started: bool) {
-        let messages = self.missing.take();
+        let messages = self.missing.take_messages();
         if !was_started && !messages.is_empty() {
             let messages = Value::list(messages.iter().map(|message| message.as_str().into()).collect());
             let data = Value::map([("messages", messages)]);

@@ -102,7 +102,7 @@ fn loop_step(body: Step) -> Step {
 }
 
 fn machine_step() -> Step {
-    let edge = |from, to, condition| Edge { from, to, condition };
+    let edge = |from, to, condition| Edge { from, to, condition, label: None };
     let second_visit = Expr::Contains(Box::new(Expr::Output), "#2".into());
     make_step(
         "walk",
@@ -176,7 +176,7 @@ fn conversation_step() -> Step {
         Generate { system: Some(Data::Constant("be kind".into())), thread: Some("chat".into()), ..generate_spec() };
     let calls = Expr::Field(Box::new(Expr::Output), "tool_calls".into());
     let none = Expr::Equals(Box::new(calls), Box::new(Expr::Constant(Value::list(Vec::new()))));
-    let edge = |from, to, condition| Edge { from, to, condition };
+    let edge = |from, to, condition| Edge { from, to, condition, label: None };
     make_step(
         "conversation",
         Composite::Machine(Machine {

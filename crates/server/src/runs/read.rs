@@ -104,10 +104,9 @@ pub(crate) async fn list_runs(
         name: filter.name,
         workflow: filter.workflow,
         format: filter.format,
-        thread_key: None,
         before,
         limit: limit + 1,
-        offset: 0,
+        ..RunFilter::default()
     };
     let mut rows = crate::blocking::run_blocking(move || store.list_runs_matching(&wanted)).await??;
     let has_more = rows.len() > limit as usize;

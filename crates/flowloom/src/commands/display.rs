@@ -1,0 +1,164 @@
+//! Drives a run with its progress and its answer on the terminal, and prints how it ended.
+
+use flowloom_app::engines::{App, LoadedRun};
+use flowloom_app::error::AppError;
+use flowloom_app::runs::commands::new_command;
+use flowloom_app::runs::inputs::parse_answer;
+use flowloom_app::runs::{summary, watch};
+use flowloom_core::RunId;
+use flowloom_core::code::Code;
+use flowloom_core::plan::Plan;
+use flowloom_core::state::RunState;
+use flowloom_core::status::Status;
+use flowloom_core::value::Value;
+use flowloom_formats::render_result;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::command::CommandAction;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_runtime::{Run, RunOutcome};
+
+use super::print_json;
+use super::send::{Delivery, DrivenRun, send_command};
+use crate::cli::{Global, OutputArgs};
+use crate::failure::{CommandError, print_error};
+use crate::hint;
+use crate::stop;
+use crate::terminal::answer::StreamedText;
+use crate::terminal::ask;
+use crate::terminal::screen::ProgressScreen;
+
+/// The terminal of a command that drives a run.
+pub(super) struct RunDisplay<'a> {
+    pub(super) global: &'a Global,
+    pub(super) app: &'a App,
+    output: &'a OutputArgs,
+    streamed: StreamedText,
+}
+
+impl<'a> RunDisplay<'a> {
+    pub(super) fn new(global: &'a Global, app: &'a App, output: &'a OutputArgs) -> RunDisplay<'a> {
+        RunDisplay { global, app, output, streamed: StreamedText::default() }
+    }
+
+    /// Drives a run of `plan` with these inputs, and shows its progress and its answer.
+    pub(super) async fn drive_run(&self, plan: &Plan, inputs: &Value, run: Run) -> Result<RunOutcome, CommandError> {
+        drive_watched(self.app, run, Box::new(self.open_screen(plan, inputs))).await
+    }
+
+    fn open_screen(&self, plan: &Plan, inputs: &Value) -> ProgressScreen {
+        ProgressScreen::new(self.output, self.global.json).with_answer(plan, inputs, self.streamed.clone())
+    }
+
+    /// Drives a run that was loaded.
+    pub(super) async fn drive_loaded(&self, run: Run, loaded: &LoadedRun) -> Result<RunOutcome, CommandError> {
+        let state = loaded.state();
+        let screen = self.open_screen(&loaded.plan, &state.inputs());
+        let screen = screen.with_open_attempts(&state, SystemClock.now_ms());
+        drive_watched(self.app, run, Box::new(screen)).await
+    }
+
+    /// Asks the person at the terminal what a run waits for, and drives it on. Without a person, or without an answer, it
+    /// stays as it is.
+    pub(super) async fn answer_questions(&self, driven: DrivenRun, user: &str) -> Result<DrivenRun, CommandError> {
+        let mut driven = driven;
+        if self.global.json || self.output.events || !ask::can_prompt() {
+            return Ok(driven);
+        }
+        while driven.outcome.state.status == Status::Waiting {
+            let open = driven.outcome.state.open_steps().find_map(|step| Some((step.path, step.question?)));
+            let Some((path, question)) = open else { break };
+            let Some(text) = tokio::task::block_in_place(|| ask::prompt_answer(&question.question)) else { break };
+            let action = CommandAction::Answer { path, value: parse_answer(question, &text) };
+            let opened = self.app.open_run_by_id(driven.outcome.id).await?;
+            let command = new_command(None, user, action);
+            let drive = async |run: Run, loaded: &LoadedRun| self.drive_loaded(run, loaded).await;
+            match send_command(self.app, &opened, command, drive).await {
+                Ok(Delivery::Driven(next)) => driven = *next,
+                Ok(Delivery::Applied | Delivery::Stored) => break,
+                Err(error) if error.code == Code::AnswerInvalid => eprintln!("{}", error.message),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(driven)
+    }
+
+    /// Prints the result of a run, unless it was streamed. Returns the exit code.
+    pub(super) fn print_outcome(&self, plan: &Plan, outcome: &RunOutcome) -> u8 {
+        let (id, state) = (outcome.id, &outcome.state);
+        if let Some(error) = &outcome.broken {
+            if self.global.json {
+                let mut broken = state.clone();
+                broken.error = Some(error.clone().into());
+                print_json(&summary::summarize_run(id, plan, &broken, &outcome.env));
+            }
+            print_error(error.code(), "", &error.to_string());
+            eprintln!("  finished steps are stored; continue with {}", hint::command_line(&format!("resume {id}")));
+            return 1;
+        }
+        if self.global.json {
+            print_json(&summary::summarize_run(id, plan, state, &outcome.env));
+        } else if !self.output.events && state.status == Status::Succeeded {
+            let text = summary::render_output(&render_result(plan, state, &outcome.env).output);
+            if !self.streamed.is_shown(&text) {
+                println!("{text}");
+            }
+        }
+        if let Some(error) = &state.error {
+            let place = state.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
+            print_error(error.code, &place, &error.message);
+        }
+        match state.status {
+            Status::Waiting => print_waiting(id, state),
+            Status::Uncertain => print_uncertain(id, state),
+            _ => {}
+        }
+        state.status.table_row().exit_code
+    }
+}
+
+/// Drives a run until it ends or waits, and reports its events to `watcher`. Ctrl-C leaves the run interrupted.
+pub(super) async fn drive_watched(
+    app: &App,
+    run: Run,
+    watcher: Box<dyn watch::Watcher>,
+) -> Result<RunOutcome, CommandError> {
+    let id = run.id();
+    let stop = stop::defer_stop();
+    let forwarding = tokio::spawn(watch::forward_events(run.subscribe(), app.store.clone(), id, watcher));
+    let mut driving = run.spawn();
+    let driven = tokio::select! {
+        joined = &mut driving => joined.map_err(|error| AppError::from(error).into()),
+        () = stop.wait_for_request() => {
+            // Without this, child runs would record their cancellation. A failure only delays others: the lease expires.
+            let _ = app.store.announce_shutdown().await;
+            driving.abort();
+            // The run may have ended meanwhile.
+            driving.await.map_err(|_| CommandError::interrupted(id))
+        }
+    };
+    // Waits for the last lines; an error would only mean that they could not be displayed.
+    let _ = forwarding.await;
+    driven
+}
+
+/// Prints what a run waits for, and the command that answers it.
+pub(super) fn print_waiting(run: RunId, state: &RunState) {
+    for step in state.open_steps() {
+        if let Some(question) = step.question {
+            eprintln!("{} asks: {}", step.path, question.question);
+        }
+    }
+    eprintln!("waiting for an answer: {}", hint::command_line(&format!("answer {run}")));
+}
+
+/// Prints what a run does not know, and the command that decides it.
+pub(super) fn print_uncertain(run: RunId, state: &RunState) {
+    for step in state.open_steps() {
+        if step.question.is_none() {
+            let target = step.target.map(|target| &**target).unwrap_or_default();
+            eprintln!("{}: {target} may or may not have happened; it is not sent again automatically", step.path);
+            let command = format!("resolve {run} {} --resend | --fail | --value JSON", step.path);
+            eprintln!("  {}", hint::command_line(&command));
+        }
+    }
+}

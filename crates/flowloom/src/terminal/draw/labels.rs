@@ -1,0 +1,120 @@
+//! The words of a drawing: what a step does, and when an arrow is followed.
+
+use flowloom_core::expr::js::Js;
+use flowloom_core::expr::{Expr, Template};
+use flowloom_core::plan::{Block, BlockCode, Composite, Generate, Leaf, MemoryOperation, Step, StepKind};
+use flowloom_core::render;
+use flowloom_core::value::Value;
+
+/// Maximum number of names in a list; the others are counted.
+const MAX_LISTED_NAMES: usize = 8;
+
+/// What a step does, in a few lines.
+pub(super) fn describe_step(step: &Step) -> Vec<String> {
+    match &step.kind {
+        StepKind::Leaf(leaf) => describe_leaf(leaf),
+        StepKind::Composite(Composite::Agent(agent)) => describe_model("agent", &agent.generate),
+        StepKind::Composite(Composite::Turn(turn)) => describe_model("agent", &turn.generate),
+        StepKind::Composite(Composite::Tools(tools)) => {
+            list_names(tools.tools.iter().map(|tool| tool.declaration.name.as_str()))
+        }
+        StepKind::Composite(Composite::Assign(rows)) => {
+            let names = rows.iter().map(|row| row.name.show_source()).collect::<Vec<_>>();
+            list_names(names.iter().map(String::as_str))
+        }
+        StepKind::Composite(_) => Vec::new(),
+    }
+}
+
+fn describe_leaf(leaf: &Leaf) -> Vec<String> {
+    match leaf {
+        Leaf::Fail { message, .. } => vec![format!("fails: {message}")],
+        Leaf::Generate(generate) => describe_model("model", generate),
+        Leaf::Http(http) => {
+            let method = http.method.show_source();
+            vec![format!("{} {}", if method.trim().is_empty() { "GET" } else { method.trim() }, http.url.show_source())]
+        }
+        Leaf::Scrape(page) => vec![page.url.show_source()],
+        Leaf::Call(call) => vec![call.function.to_string()],
+        Leaf::Block(block) => describe_block(block),
+        Leaf::Memory(memory) => vec![describe_memory(memory.operation).to_owned()],
+        Leaf::Ask { question, .. } => vec![question.show_source()],
+        Leaf::Wait { duration_ms } => vec![format!("waits {} s", *duration_ms as f64 / 1e3)],
+    }
+}
+
+fn describe_model(kind: &str, generate: &Generate) -> Vec<String> {
+    let model = generate.model.as_ref().map(Template::show_source).filter(|model| !model.is_empty());
+    vec![model.unwrap_or_else(|| kind.to_owned())]
+}
+
+fn describe_block(block: &Block) -> Vec<String> {
+    let kind = match &block.code {
+        BlockCode::Python { .. } => "Python",
+        BlockCode::Prompt { .. } => "model",
+        BlockCode::Function(function) => function,
+    };
+    vec![kind.to_owned()]
+}
+
+/// What a step is called by what it runs: a block has a name, while its node has only a number.
+pub(super) fn name_step(step: &Step) -> Option<&str> {
+    match &step.kind {
+        StepKind::Leaf(Leaf::Block(block)) => Some(&block.id),
+        _ => None,
+    }
+}
+
+fn describe_memory(operation: MemoryOperation) -> &'static str {
+    match operation {
+        MemoryOperation::Get => "reads memory",
+        MemoryOperation::Set => "writes memory",
+        MemoryOperation::All => "reads all memory",
+        MemoryOperation::Profile => "reads the profile",
+    }
+}
+
+/// Names, one on each line.
+pub(super) fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut lines: Vec<String> = names.map(str::to_owned).collect();
+    let more = lines.len().saturating_sub(MAX_LISTED_NAMES);
+    // A line that counts one name takes as much room as the name.
+    if more > 1 {
+        lines.truncate(MAX_LISTED_NAMES);
+        lines.push(format!("… and {more} more"));
+    }
+    lines
+}
+
+/// A condition as the definition says it.
+pub(super) fn render_condition(condition: &Expr) -> String {
+    match condition {
+        Expr::Constant(Value::Bool(true)) => "always".to_owned(),
+        Expr::Constant(value) => render::to_json(value),
+        Expr::Ref(reference) => reference.source.to_string(),
+        Expr::Output => "output".to_owned(),
+        Expr::Field(inner, field) => match &**inner {
+            Expr::Output => field.to_string(),
+            inner => format!("{}.{field}", render_condition(inner)),
+        },
+        // The output of the step before is what is searched if nothing else is said.
+        Expr::Contains(inner, needle) => match &**inner {
+            Expr::Output => format!("it contains {needle:?}"),
+            Expr::Ref(reference) if &*reference.name == "input" => format!("it contains {needle:?}"),
+            inner => format!("{} contains {needle:?}", render_condition(inner)),
+        },
+        Expr::Equals(left, right) => match &**right {
+            Expr::Constant(Value::String(text)) => format!("{} = {text}", render_condition(left)),
+            right => format!("{} = {}", render_condition(left), render_condition(right)),
+        },
+        Expr::Not(inner) => format!("not {}", render_condition(inner)),
+        Expr::All(items) => items.iter().map(render_condition).collect::<Vec<_>>().join(" and "),
+        Expr::Any(items) => items.iter().map(render_condition).collect::<Vec<_>>().join(" or "),
+        Expr::Js(js) => match &**js {
+            Js::Placed(_, place) => place.source.trim().to_owned(),
+            Js::Name(name) => name.to_string(),
+            _ => "expression".to_owned(),
+        },
+        Expr::Script(script) => script.source.trim().to_owned(),
+    }
+}

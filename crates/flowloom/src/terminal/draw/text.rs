@@ -1,0 +1,79 @@
+//! Drawings as text: for the terminal, for Mermaid and for Graphviz.
+
+use std::fmt::Write as _;
+
+use flowloom_core::render;
+use flowloom_core::value::Value;
+
+use super::{Drawing, DrawnNode, Shape};
+
+/// A list of the nodes with the arrows that leave them.
+pub(super) fn render_text(drawing: &Drawing) -> String {
+    let mut out = format!("{} ({})\n", drawing.title, drawing.format);
+    for (index, node) in drawing.nodes.iter().enumerate() {
+        if node.shape == Shape::End {
+            continue;
+        }
+        let title = if node.shape == Shape::Choice { format!("{}?", node.title) } else { node.title.clone() };
+        let _ = writeln!(out, "\n{}", [vec![title], vec![node.details.join(", ")]].concat().join("  ").trim_end());
+        for arrow in drawing.arrows.iter().filter(|arrow| arrow.from == index) {
+            let label = if arrow.label.is_empty() { String::new() } else { format!("  [{}]", arrow.label) };
+            let _ = writeln!(out, "  → {}{label}", drawing.nodes[arrow.to].title);
+        }
+    }
+    out
+}
+
+/// A Mermaid flowchart.
+pub(super) fn render_mermaid(drawing: &Drawing) -> String {
+    let clean = |text: &str| {
+        let text = text.replace(['\n', '\r'], " ");
+        text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
+    };
+    let mut out = "flowchart TD\n".to_owned();
+    for (index, node) in drawing.nodes.iter().enumerate() {
+        let (open, close) = match node.shape {
+            Shape::Step => ("[", "]"),
+            Shape::Choice => ("{", "}"),
+            Shape::Person => ("[/", "/]"),
+            Shape::Tools => ("[[", "]]"),
+            Shape::Start | Shape::End => ("([", "])"),
+        };
+        let lines: Vec<String> = list_lines(node).map(clean).collect();
+        let _ = writeln!(out, "  n{index}{open}\"{}\"{close}", lines.join("<br/>"));
+    }
+    for arrow in &drawing.arrows {
+        let line = if arrow.is_dashed { "-.->" } else { "-->" };
+        let label = if arrow.label.is_empty() { String::new() } else { format!("|\"{}\"|", clean(&arrow.label)) };
+        let _ = writeln!(out, "  n{} {line}{label} n{}", arrow.from, arrow.to);
+    }
+    out
+}
+
+/// A Graphviz graph.
+pub(super) fn render_dot(drawing: &Drawing) -> String {
+    let quote = |text: &str| render::to_json(&Value::from(text));
+    let mut out = format!("digraph {} {{\n", quote(&drawing.title));
+    for (index, node) in drawing.nodes.iter().enumerate() {
+        let shape = match node.shape {
+            Shape::Step => "box",
+            Shape::Choice => "diamond",
+            Shape::Person => "house",
+            Shape::Tools => "component",
+            Shape::Start | Shape::End => "oval",
+        };
+        let lines: Vec<String> = list_lines(node).map(|line| line.replace(['\n', '\r'], " ")).collect();
+        let _ = writeln!(out, "  n{index} [label={} shape={shape}];", quote(&lines.join("\n")));
+    }
+    for arrow in &drawing.arrows {
+        let style = if arrow.is_dashed { " style=dashed" } else { "" };
+        let label = quote(&arrow.label.replace(['\n', '\r'], " "));
+        let _ = writeln!(out, "  n{} -> n{} [label={label}{style}];", arrow.from, arrow.to);
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn list_lines(node: &DrawnNode) -> impl Iterator<Item = &str> {
+    std::iter::once(node.title.as_str()).chain(node.details.iter().map(String::as_str))
+}

@@ -1,0 +1,53 @@
+//! Every example is drawn in the words of its definition, and fits a page.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use support::{Workspace, exit_code, stderr_text};
+
+/// The definitions of the examples, one of each kind, and the original systems' own.
+const EXAMPLES: [&str; 11] = [
+    "flow/guide.json",
+    "flow/weather-report.json",
+    "graph/helpdesk.json",
+    "markdown/poem.mdx",
+    "markdown/postcards.mdx",
+    "markdown/review.mdx",
+    "mcp/warehouse.json",
+    "pipeline/analyse-review.json",
+    "seeds/steps/05.js",
+    "steps/ask-a-person.json",
+    "steps/review-document.json",
+];
+
+fn draw(path: &str, format: &str) -> String {
+    let examples: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let place = Workspace::new("");
+    let file = examples.join(path);
+    let output = place.run(&["graph", file.to_str().expect("UTF-8"), "--format", format]);
+    assert_eq!(exit_code(&output), 0, "{path}: {}", stderr_text(&output));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn drawings_use_the_words_of_the_definition() {
+    let drawings: Vec<String> = EXAMPLES.iter().map(|path| format!("# {path}\n\n{}", draw(path, "text"))).collect();
+    insta::with_settings!({snapshot_path => "drawings", prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!("text", drawings.join("\n"));
+        insta::assert_snapshot!("mermaid", draw("graph/helpdesk.json", "mermaid"));
+        insta::assert_snapshot!("dot", draw("steps/review-document.json", "dot"));
+        insta::assert_snapshot!("svg", draw("flow/weather-report.json", "svg"));
+    });
+}
+
+#[test]
+fn drawings_have_a_background_and_one_end_and_fit_a_page() {
+    for path in EXAMPLES {
+        let svg = draw(path, "svg");
+        let width = svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a width");
+        assert!(width.parse::<f64>().is_ok_and(|width| width <= 800.0), "{path} is {width} px wide");
+        assert!(svg.contains("rx=\"8\" fill=\"#fff\"/>"), "{path} has no background");
+        assert_eq!(svg.matches(">END</text>").count(), 1, "{path} has one end");
+    }
+}

@@ -1,0 +1,185 @@
+//! The first hour of a new user, in terminals of 80 and 120 columns: what the README's first screen shows, a mistake, a
+//! question, a conversation, a drawing, a missing key and Ctrl-C. The snapshots are what a person sees.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod terminal;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::{TestServer, Workspace, two_calls_flow};
+use terminal::{Screen, TerminalSession};
+
+/// Longer than a line of either terminal.
+const ANSWER: &str = "The lighthouse stands on the last rock before the open sea, and its light has led three \
+generations of fishing boats home through fog and storm.";
+
+/// The widths of the terminals, in columns.
+const WIDTHS: [u16; 2] = [80, 120];
+
+/// The signs of a spinner.
+const SPINNER: &str = "⠁⠂⠄⡀⢀⠠⠐⠈⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
+
+/// A new user: an empty folder, and a model that answers from a script.
+struct NewUser {
+    place: Workspace,
+    columns: u16,
+}
+
+impl NewUser {
+    fn new(columns: u16) -> NewUser {
+        let place = Workspace::new("");
+        std::fs::remove_file(place.path("flowloom.toml")).expect("removed");
+        let script = serde_json::json!({"match": [
+            {"contains": "lighthouse", "answer": ANSWER},
+            {"contains": "slow", "answer": "It was slow."},
+            {"contains": "a poem", "answer": "The tide goes out,\nthe tide comes in."},
+        ]});
+        place.write("answers.json", &script.to_string());
+        NewUser { place, columns }
+    }
+
+    /// A command in a folder below that of the user.
+    fn build_command(&self, folder: &str, arguments: &[&str]) -> Command {
+        let mut command = self.place.build_command(arguments);
+        let model = format!("scripted:{}", self.place.path("answers.json").display());
+        command.current_dir(self.place.path(folder)).env("FLOWLOOM_DEFAULT_MODEL", model);
+        command.env_remove("FLOWLOOM_DATA_DIR").env("TERM", "xterm-256color");
+        command
+    }
+
+    fn start(&self, folder: &str, arguments: &[&str]) -> TerminalSession {
+        TerminalSession::start(self.build_command(folder, arguments), self.columns)
+    }
+
+    /// Runs a command to its end and compares what the user sees.
+    fn check(&self, name: &str, folder: &str, arguments: &[&str]) {
+        let screen = self.start(folder, arguments).finish();
+        self.check_screen(name, arguments, &screen);
+    }
+
+    fn check_screen(&self, name: &str, arguments: &[&str], screen: &Screen) {
+        let said = format!("$ flowloom {}\n{}\nexit {:?}\n", arguments.join(" "), screen.text, screen.exit);
+        assert!(!screen.text.contains(|c| SPINNER.contains(c)), "a spinner is left over:\n{said}");
+        let colours = screen.bytes.split("\x1b[").skip(1).filter(|code| ends_colour(code)).count();
+        assert_eq!(colours, 0, "colours in spite of NO_COLOR: {:?}", screen.bytes);
+        // Only the model's own text may fill a line.
+        let wide: Vec<_> = screen.wrapped.iter().filter(|line| !ANSWER.contains(line.as_str())).collect();
+        assert!(wide.is_empty(), "wider than {} columns: {wide:#?}\n{said}", self.columns);
+        let mut settings = insta::Settings::clone_current();
+        settings.set_snapshot_path("snapshots");
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "[run]");
+        settings.add_filter(r"(?m)^[0-9a-f]{8}  ", "[run]  ");
+        settings.add_filter(r" +\d+(\.\d)?m?s\b", " [time]");
+        settings.add_filter(r"▏[ ━]*▕", "▏[bar]▕");
+        settings.add_filter(r"127\.0\.0\.1:\d+", "[address]");
+        settings.add_filter(r"scripted:\S*(…|answers\.json)", "[model]");
+        settings.bind(|| insta::assert_snapshot!(format!("{name}-{}", self.columns), said));
+    }
+}
+
+/// Whether what follows an escape sequence's start makes it a colour or a style.
+fn ends_colour(code: &str) -> bool {
+    code.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
+}
+
+fn copy_example(user: &NewUser, path: &str) {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let copied = Command::new("cp").arg("-r").arg(examples.join(path)).arg(user.place.path("")).status();
+    assert!(copied.is_ok_and(|status| status.success()));
+}
+
+#[test]
+fn the_first_screen_of_the_readme() {
+    for columns in WIDTHS {
+        let user = NewUser::new(columns);
+        user.check("init", "", &["init", "hello"]);
+        user.check("list", "hello", &["list"]);
+        user.check("run", "hello", &["run", "describe", "-i", "topic=a lighthouse"]);
+        user.check("show", "hello", &["show", "last"]);
+        user.check("runs", "hello", &["runs"]);
+        user.check("graph", "hello", &["graph", "describe.json"]);
+    }
+}
+
+#[test]
+fn a_mistake_is_explained() {
+    for columns in WIDTHS {
+        let user = NewUser::new(columns);
+        user.check("init", "", &["init", "hello"]);
+        let file = user.place.path("hello/describe.json");
+        let text = std::fs::read_to_string(&file).expect("written by init");
+        std::fs::write(&file, text.replace("llmInstruction", "llmInstructoin")).expect("written");
+        user.check("check", "hello", &["check", "describe.json"]);
+        user.check("run-refused", "hello", &["run", "describe"]);
+        user.check("explain", "hello", &["explain", "FL0201"]);
+    }
+}
+
+#[test]
+fn a_missing_key_is_found_before_the_first_step() {
+    for columns in WIDTHS {
+        let user = NewUser::new(columns);
+        user.check("init", "", &["init", "hello"]);
+        user.check("no-key", "hello", &["run", "describe", "--model", "openai:gpt-4o"]);
+    }
+}
+
+#[test]
+fn a_person_is_asked_in_the_terminal() {
+    for columns in WIDTHS {
+        let user = NewUser::new(columns);
+        copy_example(&user, "steps/ask-a-person.json");
+        let run = ["run", "ask-a-person.json"];
+        let session = user.start("", &run);
+        session.wait_for("? What shall the poem be about?");
+        session.send_keys("the tide\r");
+        user.check_screen("ask", &run, &session.finish());
+        let session = user.start("", &run);
+        session.wait_for("? What shall the poem be about?");
+        session.send_keys("\x1b");
+        user.check_screen("ask-later", &run, &session.finish());
+        let answer = ["answer", "last"];
+        let session = user.start("", &answer);
+        session.wait_for("? What shall the poem be about?");
+        session.send_keys("the tide\r");
+        user.check_screen("answer", &answer, &session.finish());
+    }
+}
+
+#[test]
+fn a_conversation_streams_its_answers() {
+    for columns in WIDTHS {
+        let user = NewUser::new(columns);
+        copy_example(&user, "graph");
+        let chat = ["chat", "graph/helpdesk.json", "--model", "scripted:graph/helpdesk.script.json"];
+        let session = user.start("", &chat);
+        session.wait_for("> ");
+        session.send_keys("Where is my order 4711?\r");
+        session.wait_for("arrives tomorrow.");
+        session.wait_for("\n> ");
+        session.send_keys("\x04");
+        user.check_screen("chat", &chat, &session.finish());
+    }
+}
+
+#[test]
+fn ctrl_c_leaves_a_clean_screen_and_a_run_that_continues() {
+    for columns in WIDTHS {
+        let user = NewUser::new(columns);
+        let server = TestServer::start();
+        user.place.write("flowloom.toml", &server.egress_config());
+        user.place.write("slow.json", &two_calls_flow(&server, "GET", "/slow"));
+        let run = ["run", "slow.json"];
+        let session = user.start("", &run);
+        server.wait_for_requests("/slow", 1);
+        session.send_keys("\x03");
+        user.check_screen("stopped", &run, &session.finish());
+        server.release_slow();
+        user.check("resumed", "", &["resume", "last"]);
+    }
+}

@@ -1,0 +1,53 @@
+//! How runs are listed and found, on SQLite and on Postgres.
+
+#[macro_use]
+mod support;
+
+use flowloom_core::code::Code;
+use flowloom_core::event::{Event, RunProject};
+use flowloom_core::status::Status;
+use flowloom_runtime::journal::Journal as _;
+use flowloom_store::RunFilter;
+
+use support::{TestDatabase, append_records, created_event, new_record, run_id};
+
+on_both!(runs_are_found_by_prefix, each_project_has_a_last_run);
+
+async fn runs_are_found_by_prefix(place: &TestDatabase) {
+    let store = place.open();
+    for n in [1, 2] {
+        let lease = store.begin_run(run_id(n)).expect("new");
+        let end = Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: None };
+        let records = vec![new_record(run_id(n), 1, created_event(&store)), new_record(run_id(n), 2, end)];
+        append_records(&*store, lease, records).await.expect("stored");
+    }
+    let rows = store.list_runs(10).expect("a list");
+    assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [run_id(2), run_id(1)]);
+    assert_eq!(store.find_run(&run_id(1).to_string(), "").expect("whole").status, "succeeded");
+    assert_eq!(store.find_run("0000", "").expect_err("both").code(), Code::RunAmbiguous);
+    assert_eq!(store.find_run("ffff", "").expect_err("none").code(), Code::RunNotFound);
+}
+
+async fn each_project_has_a_last_run(place: &TestDatabase) {
+    let store = place.open();
+    for (n, project) in [(1, "shop"), (2, "blog"), (3, "")] {
+        let lease = store.begin_run(run_id(n)).expect("new");
+        let Event::RunCreated(mut created) = created_event(&store) else { panic!("a run is created") };
+        created.project = Some(RunProject { name: project.into(), config: String::new() });
+        append_records(&*store, lease, vec![new_record(run_id(n), 1, Event::RunCreated(created))])
+            .await
+            .expect("stored");
+    }
+    let list = |project: &str| {
+        let filter = RunFilter { project: Some(project.into()), limit: 9, ..RunFilter::default() };
+        let rows = store.list_runs_matching(&filter).expect("a list");
+        assert_eq!(store.count_runs(&filter).expect("a count"), rows.len() as u64);
+        assert_eq!(store.list_intact_runs(&filter).expect("a list"), (rows.clone(), Vec::new()));
+        rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
+    };
+    // Runs that name no project are of any.
+    assert_eq!(list("shop"), [run_id(3), run_id(1)]);
+    assert_eq!(list("blog"), [run_id(3), run_id(2)]);
+    assert_eq!(store.find_run("last", "shop").expect("a run").id, run_id(3));
+    assert_eq!(store.find_run(&run_id(2).to_string(), "shop").expect("any project").id, run_id(2));
+}
