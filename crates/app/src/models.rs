@@ -61,6 +61,9 @@ pub struct ProviderEntry {
     /// The variable to set, if only a key is missing.
     #[serde(skip)]
     pub missing_key: Option<String>,
+    /// A model to propose to people who have its key.
+    #[serde(skip)]
+    pub suggested: Option<String>,
 }
 
 impl ModelList {
@@ -73,14 +76,22 @@ impl ModelList {
         ModelList { default: models.resolve(None).ok(), local, files, providers }
     }
 
-    /// A model that answers better than the small one and needs no key: one that a provider nearby serves, or another file.
-    pub fn find_better_local_model(&self, small: &str) -> Option<String> {
-        let served = self.providers.iter().find_map(|provider| {
-            let name = provider.models.as_ref()?.iter().find(|name| !name.contains("embed"))?;
-            Some(format!("{}:{name}", provider.name))
-        });
-        let largest = self.files.iter().filter(|file| file.model != small).max_by_key(|file| file.parameters);
-        served.or_else(|| largest.filter(|file| file.problem.is_none()).map(|file| file.model.clone()))
+    /// A usable model that answers better than the small one: that of a provider whose key is set, one that a provider
+    /// nearby serves, or another file.
+    pub fn find_better_model(&self, small: &str) -> Option<String> {
+        let usable = || self.providers.iter().filter(|provider| provider.problem.is_none());
+        let keyed = usable().find_map(|provider| Some(format!("{}:{}", provider.name, provider.suggested.as_ref()?)));
+        let served = || {
+            usable().find_map(|provider| {
+                let name = provider.models.as_ref()?.iter().find(|name| !name.contains("embed"))?;
+                Some(format!("{}:{name}", provider.name))
+            })
+        };
+        let file = || {
+            let others = self.files.iter().filter(|file| file.model != small && file.problem.is_none());
+            others.max_by_key(|file| file.parameters).map(|file| file.model.clone())
+        };
+        keyed.or_else(served).or_else(file)
     }
 }
 
@@ -115,6 +126,7 @@ async fn describe_provider(status: ProviderStatus) -> ProviderEntry {
         _ => None,
     };
     ProviderEntry {
+        suggested: status.suggested,
         problem: status.problem.map(|problem| problem.to_string()),
         name: status.name,
         base_url: status.base_url,
@@ -140,24 +152,34 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_served_model_is_better_than_a_file_and_a_large_file_than_the_small_one() {
-        let provider = |models: Option<Vec<String>>| ProviderEntry {
-            name: "ollama".to_owned(),
+    fn provider(name: &str, suggested: Option<&str>, models: Option<&[&str]>) -> ProviderEntry {
+        ProviderEntry {
+            name: name.to_owned(),
             base_url: String::new(),
             key_env: None,
             problem: None,
-            models,
-            probed: true,
+            models: models.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
+            probed: models.is_some(),
             missing_key: None,
-        };
-        let list =
-            |files, models| ModelList { default: None, local: Vec::new(), files, providers: vec![provider(models)] };
+            suggested: suggested.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_key_is_proposed_before_a_server_nearby_and_that_before_a_larger_file() {
         let small = "local:small";
-        assert_eq!(list(vec![file(small, 1)], None).find_better_local_model(small), None);
-        let files = vec![file(small, 1), file("local:a", 2), file("local:b", 3)];
-        assert_eq!(list(files, None).find_better_local_model(small).as_deref(), Some("local:b"));
-        let served = Some(vec!["nomic-embed-text".to_owned(), "qwen3:4b".to_owned()]);
-        assert_eq!(list(Vec::new(), served).find_better_local_model(small).as_deref(), Some("ollama:qwen3:4b"));
+        let find = |files, providers| {
+            let list = ModelList { default: None, local: Vec::new(), files, providers };
+            list.find_better_model(small)
+        };
+        let files = || vec![file(small, 1), file("local:a", 3), file("local:b", 2)];
+        let ollama = || provider("ollama", None, Some(&["nomic-embed-text", "qwen3:4b"]));
+        assert_eq!(find(vec![file(small, 1)], Vec::new()), None);
+        assert_eq!(find(files(), Vec::new()).as_deref(), Some("local:a"));
+        assert_eq!(find(files(), vec![ollama()]).as_deref(), Some("ollama:qwen3:4b"));
+        let keyed = || provider("openai", Some("gpt-4o-mini"), None);
+        assert_eq!(find(files(), vec![ollama(), keyed()]).as_deref(), Some("openai:gpt-4o-mini"));
+        let refused = ProviderEntry { problem: Some("no key".to_owned()), ..keyed() };
+        assert_eq!(find(Vec::new(), vec![refused]), None);
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Provider {
     #[serde(default)]
     pub(crate) base_env: Vec<String>,
     pub(crate) key_env: Option<String>,
+    /// A model to propose to people who have the key.
+    pub(crate) suggested: Option<String>,
 }
 
 /// Prices of a model in millionths of a US dollar per million tokens, and its limits in tokens.
@@ -70,6 +72,12 @@ fn load_prices() -> &'static BTreeMap<String, BTreeMap<String, Figures>> {
 /// The providers known by name.
 pub(crate) fn known_providers() -> &'static [Provider] {
     &load_providers().provider
+}
+
+/// The model to propose to people who have the key of a provider.
+pub(crate) fn suggested_model(provider: &str) -> Option<&'static str> {
+    let known = known_providers().iter().find(|known| known.name == provider)?;
+    known.suggested.as_deref()
 }
 
 /// The provider that a model name without a provider belongs to, by its longest known prefix.

@@ -59,6 +59,8 @@ pub struct ProviderStatus {
     pub key_env: Option<String>,
     /// Why it cannot be used; `None` if it can.
     pub problem: Option<ResolveError>,
+    /// A model to propose to people who have its key.
+    pub suggested: Option<String>,
 }
 
 impl Models {
@@ -109,7 +111,14 @@ impl Models {
                     Ok(target) => (target.base_url, None),
                     Err(problem) => (base_url.clone(), Some(problem)),
                 };
-                ProviderStatus { name: name.clone(), base_url: without_password(&base_url), key_env, problem }
+                let suggested = catalog::suggested_model(name).map(str::to_owned);
+                ProviderStatus {
+                    name: name.clone(),
+                    base_url: without_password(&base_url),
+                    key_env,
+                    problem,
+                    suggested,
+                }
             })
             .collect()
     }

@@ -161,6 +161,7 @@ fn find_provider(settings: &ModelSettings, name: &str) -> Option<Provider> {
         base_url: own.base_url.clone(),
         base_env: Vec::new(),
         key_env: own.key_env.clone(),
+        suggested: None,
     })
 }
 

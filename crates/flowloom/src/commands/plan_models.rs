@@ -2,8 +2,12 @@
 
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::engines::App;
+use flowloom_app::models::ModelList;
+use flowloom_app::wiring::build_default_models;
 use flowloom_core::plan::{Leaf, Plan, StepKind};
+use flowloom_runtime::effects::Model as _;
 
+use crate::cli::SMALL_MODEL;
 use crate::failure::CommandError;
 
 /// Fails if a model that the plan names, or its default, cannot be used: no key, no file, no such provider.
@@ -33,6 +37,24 @@ pub(super) fn report_fixed_models(plan: &Plan, given: &[String]) {
             fixed.join(", ")
         );
     }
+}
+
+/// Whether a model that the plan names, or its default, is the small local one.
+pub(super) fn uses_small_model(app: &App, plan: &Plan) -> bool {
+    let models = build_default_models(&app.config);
+    list_models(plan).iter().any(|named| models.resolve(named.as_deref()).is_ok_and(|model| model == SMALL_MODEL))
+}
+
+/// Says at the end of a first run which better model there is.
+pub(super) async fn propose_better_model(app: &App) {
+    let better = ModelList::collect(&app.config).await.find_better_model(SMALL_MODEL);
+    let proposal = match better {
+        Some(model) => format!("for a better answer: --model {model}"),
+        None => {
+            "for better answers: set OPENAI_API_KEY or another key, or start Ollama (flowloom models list)".to_owned()
+        }
+    };
+    eprintln!("{SMALL_MODEL} is a very small model; {proposal}");
 }
 
 fn is_alias_of(given: &str, name: &str) -> bool {

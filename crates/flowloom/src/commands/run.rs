@@ -1,5 +1,6 @@
 //! `flowloom run FILE`: runs a definition.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use flowloom_runtime::RunOutcome;
 
 use super::dev::{WatchedFile, watch_file};
 use super::display::{RunDisplay, drive_watched};
-use super::plan_models::{check_models, report_fixed_models};
+use super::plan_models::{check_models, propose_better_model, report_fixed_models, uses_small_model};
 use super::print_json;
 use super::send::DrivenRun;
 use crate::cli::{Global, RunArgs};
@@ -129,6 +130,7 @@ async fn start_and_print(
     wanted: RunRequest,
 ) -> CommandResult {
     let RunRequest { inputs, limits } = wanted;
+    let is_first = !global.json && std::io::stderr().is_terminal() && app.store.list_runs(1)?.is_empty();
     let start = StartRun::new(workflow, inputs.clone(), &arguments.user, limits);
     let start = StartRun { agent: arguments.agent.clone(), ..start }.start(&app.store)?;
     let display = RunDisplay::new(global, app, &arguments.output);
@@ -138,6 +140,9 @@ async fn start_and_print(
     let exit = display.print_outcome(&workflow.plan, &outcome);
     if let Some(folder) = &arguments.out {
         out::write_result(folder, &workflow.plan, &outcome)?;
+    }
+    if is_first && exit == 0 && uses_small_model(app, &workflow.plan) {
+        propose_better_model(app).await;
     }
     Ok(exit)
 }
