@@ -6,15 +6,21 @@ CARGO_DENY := 0.20.2
 MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo program test chaos fuzz journals rivals lint deny docs man errors bench model clients postgres release
+.PHONY: help demo page program test chaos fuzz journals page-states rivals lint deny docs man errors bench model clients postgres release
 
 help:  ## Show this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: model program  ## Run the bundled examples on the local model
 	@target/release/flowloom demo
 
-program:
+page: web/node_modules/.package-lock.json  ## Build the studio, which the program embeds (Node 20)
+	@npm run build --silent --prefix web
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	npm ci --no-audit --no-fund --loglevel error --prefix web
+
+program: page
 	$(CARGO) build --release --locked -p flowloom
 
 release: .tools/bin/cargo-cyclonedx  ## Build a portable release archive into target/dist
@@ -66,6 +72,9 @@ fuzz:  ## Feed mutated inputs to the readers of untrusted text (SECONDS= for eac
 # The files of a released version are never written again.
 journals:  ## Write the journals of this version that later versions must replay into tests/journals/v1
 	$(CARGO) test --locked -p flowloom --test journals -- --ignored write_journals
+
+page-states:  ## Write the states that the page's fold is compared with into tests/journals/states
+	FLOWLOOM_UPDATE_STATES=1 $(CARGO) test --locked -p flowloom-core --test page_states
 
 # The peers are installed as requirements.txt pins them, so this is not part of `make test`.
 rivals: target/rivals/pinned  ## Kill Flowloom, DBOS and LangGraph at the same times and count what arrived (SEED=, KILLS=)

@@ -7,6 +7,7 @@ pub mod find;
 pub mod flow_folder;
 pub mod folder;
 mod injection_check;
+pub mod outline;
 mod secret_check;
 pub mod source;
 pub mod sources;
