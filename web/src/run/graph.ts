@@ -51,10 +51,12 @@ export class NodeFinder {
     return this.nodes.get("/");
   }
 
-  /** The steps that are the node itself, unless it only has steps within it. */
+  /** The steps that are the node itself: its iterations, or the one of its path; all within it if there are none. */
   private ownSteps(state: RunState, node: number, steps: number[]): number[] {
-    const own = steps.filter((at) => this.nodes.get(toStaticPath(state.steps[at]?.path ?? "")) === node);
-    return own.length > 0 ? own : steps;
+    const pathOf = (at: number) => state.steps[at]?.path ?? "";
+    const own = steps.filter((at) => this.nodes.get(toStaticPath(pathOf(at))) === node);
+    const iterations = own.filter((at) => toStaticPath(pathOf(at)) !== pathOf(at));
+    return iterations.length > 0 ? iterations : own.length > 0 ? own : steps;
   }
 
   private nodeOfStep(at: number, path: string): number | undefined {

@@ -38,7 +38,7 @@ test("loops and visits hold their iterations, and a part with one step is one ro
     "  [1] / page",
     "route",
     "deep / only",
-    "  tool~1",
+    "  tool",
   ]);
 });
 

@@ -29,7 +29,7 @@ export function buildRows(steps: readonly StepState[]): Row[] {
       path += segment;
       let row = known.get(path);
       if (!row) {
-        row = { path, label: segment.replace(/^\//, "") || "/", step: undefined, children: [], steps: [] };
+        row = { path, label: toLabel(segment), step: undefined, children: [], steps: [] };
         known.set(path, row);
         parent.children.push(row);
       }
@@ -39,6 +39,11 @@ export function buildRows(steps: readonly StepState[]): Row[] {
     parent.step = at;
   });
   return root.children.map(joinSingle);
+}
+
+/** A segment for people. The first of its kind among its siblings needs no number. */
+function toLabel(segment: string): string {
+  return segment.replace(/^\//, "").replace(/~1$/, "") || "/";
 }
 
 /** Joins a row that only holds one other with it. */

@@ -11,8 +11,8 @@ import {
   Position,
   ReactFlow,
   ReactFlowProvider,
-  useNodesInitialized,
   useReactFlow,
+  useStore,
 } from "@xyflow/react";
 import { memo, type ReactNode, useEffect, useMemo } from "react";
 import type { Graph, NodeState } from "../run/graph";
@@ -72,7 +72,15 @@ function Drawing({ graph, states, selected, marked, onSelect, now = 0, children 
         isMarked: !!marked?.has(at),
       };
       const position = places.get(`${at}`) ?? { x: 0, y: 0 };
-      return { id: `${at}`, type: "step", position, data, selected: at === selected, ...NODE_SIZE };
+      return {
+        id: `${at}`,
+        type: "step",
+        position,
+        data,
+        selected: at === selected,
+        ...SIZE,
+        measured: SIZE,
+      };
     });
     const end = places.get(END_ID);
     return end ? [...steps, endNode(end)] : steps;
@@ -108,17 +116,19 @@ function Drawing({ graph, states, selected, marked, onSelect, now = 0, children 
   );
 }
 
-/** Shows the whole graph when it was drawn for the first time. */
+/** Shows the whole graph when it is drawn for the first time, and when its pane gets another size. */
 function FitOnChange() {
   const flow = useReactFlow();
-  const isReady = useNodesInitialized();
+  const width = useStore((store) => store.width);
+  const height = useStore((store) => store.height);
   useEffect(() => {
-    if (isReady) void flow.fitView({ padding: 0.12, maxZoom: 1 });
-  }, [isReady, flow]);
+    if (width > 0 && height > 0) void flow.fitView({ padding: 0.1, maxZoom: 1 });
+  }, [width, height, flow]);
   return null;
 }
 
-const NODE_SIZE = { width: NODE_WIDTH_PX, height: NODE_HEIGHT_PX };
+const SIZE = { width: NODE_WIDTH_PX, height: NODE_HEIGHT_PX };
+const END_SIZE = { width: 56, height: 28 };
 
 function endNode(position: { x: number; y: number }): EndNode {
   return {
@@ -139,9 +149,9 @@ function placeNodes(graph: Graph): Map<string, { x: number; y: number }> {
   drawing.setGraph({ rankdir: "TB", nodesep: 28, ranksep: 40 });
   drawing.setDefaultEdgeLabel(() => ({}));
   graph.nodes.forEach((_, at) => {
-    drawing.setNode(`${at}`, { ...NODE_SIZE });
+    drawing.setNode(`${at}`, { ...SIZE });
   });
-  if (graph.edges.some((edge) => edge.to == null)) drawing.setNode(END_ID, { width: 56, height: 28 });
+  if (graph.edges.some((edge) => edge.to == null)) drawing.setNode(END_ID, { ...END_SIZE });
   graph.edges.forEach((edge, at) => {
     const label = { width: Math.min(160, edge.label.length * 6), height: edge.label ? 16 : 0 };
     drawing.setEdge(`${edge.from}`, edge.to == null ? END_ID : `${edge.to}`, label, `${at}`);

@@ -6,7 +6,7 @@ import { formatDuration } from "../../ui/format";
 /** A period, in milliseconds since the Unix epoch. */
 export type TimeSpan = { start: number; end: number };
 
-const TICKS = 5;
+const TICKS = 4;
 /** A shorter drag is a click. */
 const MIN_DRAG_PX = 6;
 

@@ -38,7 +38,7 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, now }: Wate
   useEffect(() => {
     if (place >= 0) virtual.scrollToIndex(place, { align: "auto" });
   }, [place, virtual]);
-  const end = isFinal(state.status) ? state.at : at === undefined ? now : state.at;
+  const end = endOf(state, at === undefined ? now : state.at);
   const span = zoom ?? { start: state.createdAt, end: Math.max(end, state.createdAt + 1) };
   if (shown.length === 0) return <p className="empty">{t.run.noSteps}</p>;
   return (
@@ -76,6 +76,13 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, now }: Wate
       </div>
     </>
   );
+}
+
+/** The end of the time axis. The time in which a run only waits is not drawn in full: it would hide what happened. */
+function endOf(state: RunState, now: number): number {
+  if (isFinal(state.status)) return state.at;
+  const isSuspended = state.status === "waiting" || state.status === "uncertain";
+  return isSuspended ? Math.min(now, state.at + (state.at - state.createdAt) / 8 + 1) : now;
 }
 
 function rowId(index: number): string {
@@ -146,8 +153,8 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
       </span>
       <span className="waterfall-lane">
         <Bars row={row} step={step} summary={summary} span={span} end={end} />
-        <span className="waterfall-time number">{formatDuration((endedAt ?? end) - summary.startedAt)}</span>
       </span>
+      <span className="waterfall-time number">{formatDuration((endedAt ?? end) - summary.startedAt)}</span>
     </div>
   );
 });
