@@ -1,6 +1,7 @@
 // Starts the program with a project for tests, and a browser that may reach nothing else.
 import { spawn } from "node:child_process";
 import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer, request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,21 +10,24 @@ import { chromium } from "playwright-core";
 import { startModelServer } from "./model-server.mjs";
 
 const FIXTURE = fileURLToPath(new URL("fixture/", import.meta.url));
-const PROGRAM =
+/** The program that is tested. */
+export const PROGRAM =
   process.env.FLOWLOOM_PROGRAM ?? fileURLToPath(new URL("../../target/debug/flowloom", import.meta.url));
 const START_TIMEOUT_MS = 20_000;
 
-/** A project with a model server and a running program. */
-export async function startStudio({ pauseMs, serveArguments = [] } = {}) {
+/** A project with a model server and a running program. `prepare` may change the project before the program starts. */
+export async function startStudio({ pauseMs, serveArguments = [], prepare } = {}) {
   const model = await startModelServer(pauseMs);
   const folder = await mkdtemp(join(tmpdir(), "studio-"));
   await cp(FIXTURE, folder, { recursive: true });
   const config = join(folder, "flowloom.toml");
   await writeFile(config, (await readFile(config, "utf8")).replaceAll("MODEL_PORT", model.port));
+  const prepared = await prepare?.(folder);
   const server = await startServer(folder, ["--bind", "127.0.0.1:0", ...serveArguments]);
   return {
     folder,
-    ...server,
+    prepared,
+    address: server.address,
     /** Ends the program as a crash does, and starts it at the same address. */
     async restart() {
       await server.kill("SIGKILL");
@@ -58,6 +62,7 @@ async function startServer(folder, serveArguments) {
         resolve(found[1]);
       }
     });
+    program.once("error", reject);
     program.once("exit", () => reject(new Error(`the server ended:\n${output}`)));
   });
   const kill = async (signal) => {
@@ -65,6 +70,28 @@ async function startServer(folder, serveArguments) {
     await ended;
   };
   return { address, kill };
+}
+
+/** A proxy that removes a prefix from addresses, as those in front of servers do. */
+export async function startProxy(prefix) {
+  let target;
+  const proxy = createServer((request, response) => {
+    const url = new URL(request.url.replace(prefix, "") || "/", target);
+    const forwarded = httpRequest(url, { method: request.method, headers: request.headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(response);
+    });
+    forwarded.on("error", () => response.destroy());
+    request.pipe(forwarded);
+  });
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  return {
+    address: `http://127.0.0.1:${proxy.address().port}`,
+    forwardTo: (address) => {
+      target = address;
+    },
+    close: () => proxy.closeAllConnections() ?? proxy.close(),
+  };
 }
 
 /** Runs a workflow through the API. */

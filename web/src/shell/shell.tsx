@@ -32,7 +32,8 @@ export function Shell() {
         {t.skip}
       </a>
       <Navigation onOpen={setOverlay} />
-      <main className="main" id="main" tabIndex={-1}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and is then reached by the keyboard. */}
+      <main className="main" id="main" tabIndex={0}>
         <Outlet />
       </main>
       {overlay === "palette" && <Palette onClose={() => setOverlay(undefined)} />}
@@ -52,7 +53,13 @@ function Navigation({ onOpen }: { onOpen: (overlay: Overlay) => void }) {
         {t.product}
       </Link>
       {PLACES.map((place) => (
-        <Link key={place.to} to={place.to} className="nav-link" activeOptions={{ exact: place.to === "/" }}>
+        <Link
+          key={place.to}
+          to={place.to}
+          className="nav-link"
+          title={place.title}
+          activeOptions={{ exact: place.to === "/" }}
+        >
           <Icon name={place.icon} />
           {place.title}
           {place.to === "/inbox" && waiting > 0 && <span className="nav-count number">{waiting}</span>}

@@ -23,7 +23,7 @@ import { PhaseMark } from "./state";
 import "@xyflow/react/dist/style.css";
 import "../styles/graph.css";
 
-const NODE_WIDTH_PX = 208;
+const NODE_WIDTH_PX = 184;
 const NODE_HEIGHT_PX = 48;
 /** Above this number only visible nodes are drawn. */
 const MANY_NODES = 150;
@@ -146,7 +146,7 @@ function endNode(position: { x: number; y: number }): EndNode {
 /** Positions by node id, from top to bottom. */
 function placeNodes(graph: Graph): Map<string, { x: number; y: number }> {
   const drawing = new graphlib.Graph({ multigraph: true });
-  drawing.setGraph({ rankdir: "TB", nodesep: 28, ranksep: 40 });
+  drawing.setGraph({ rankdir: "TB", nodesep: 20, ranksep: 36 });
   drawing.setDefaultEdgeLabel(() => ({}));
   graph.nodes.forEach((_, at) => {
     drawing.setNode(`${at}`, { ...SIZE });

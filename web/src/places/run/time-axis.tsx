@@ -6,7 +6,7 @@ import { formatDuration } from "../../ui/format";
 /** A period, in milliseconds since the Unix epoch. */
 export type TimeSpan = { start: number; end: number };
 
-const TICKS = 4;
+const TICKS = 3;
 /** A shorter drag is a click. */
 const MIN_DRAG_PX = 6;
 
@@ -33,7 +33,7 @@ export function TimeAxis({ span, origin, isZoomed, onZoom }: TimeAxisProps) {
     const timeAt = (place: number) => span.start + place * length;
     onZoom({ start: timeAt(Math.min(drag.from, drag.to)), end: timeAt(Math.max(drag.from, drag.to)) });
   };
-  const ticks = Array.from({ length: TICKS }, (_, at) => at / (TICKS - 1));
+  const ticks = Array.from({ length: TICKS }, (_, at) => at / TICKS);
   return (
     <div className="time-axis">
       <span className="time-axis-name">
@@ -57,12 +57,7 @@ export function TimeAxis({ span, origin, isZoomed, onZoom }: TimeAxisProps) {
         onPointerUp={onPointerUp}
       >
         {ticks.map((tick) => (
-          <span
-            key={tick}
-            className="tick"
-            style={{ left: `${tick * 100}%` }}
-            data-last={tick === 1 || undefined}
-          >
+          <span key={tick} className="tick" style={{ left: `${tick * 100}%` }}>
             {formatDuration(span.start + tick * (span.end - span.start) - origin)}
           </span>
         ))}

@@ -38,7 +38,8 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, now }: Wate
   useEffect(() => {
     if (place >= 0) virtual.scrollToIndex(place, { align: "auto" });
   }, [place, virtual]);
-  const end = endOf(state, at === undefined ? now : state.at);
+  const time = at === undefined && !isFinal(state.status) ? now : state.at;
+  const end = endOf(state, time);
   const span = zoom ?? { start: state.createdAt, end: Math.max(end, state.createdAt + 1) };
   if (shown.length === 0) return <p className="empty">{t.run.noSteps}</p>;
   return (
@@ -66,6 +67,7 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, now }: Wate
                 seq={state.seq}
                 span={span}
                 end={end}
+                time={time}
                 isSelected={line.row.path === selected}
                 onSelect={onSelect}
                 onFold={onFold}
@@ -96,14 +98,17 @@ type RowProps = {
   state: RunState;
   seq: number;
   span: TimeSpan;
+  /** The end of the time axis. */
   end: number;
+  /** The present time, or that of the position. */
+  time: number;
   isSelected: boolean;
   onSelect: (path: string) => void;
   onFold: (path: string, isOpen: boolean) => void;
 };
 
 const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
-  const { id, top, line, state, span, end, isSelected, onSelect, onFold } = props;
+  const { id, top, line, state, span, end, time, isSelected, onSelect, onFold } = props;
   const { row, depth, isOpen } = line;
   const step = row.step === undefined ? undefined : state.steps[row.step];
   const summary = summarizeSteps(state, row.steps);
@@ -119,7 +124,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
       aria-level={depth + 1}
       aria-selected={isSelected}
       {...(isGroup && { "aria-expanded": isOpen })}
-      aria-label={describeRow(row, step, summary.phase, (endedAt ?? end) - summary.startedAt)}
+      aria-label={describeRow(row, step, summary.phase, (endedAt ?? time) - summary.startedAt)}
       className="waterfall-row"
       data-state={summary.phase}
       style={{ transform: `translateY(${top}px)` }}
@@ -154,7 +159,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
       <span className="waterfall-lane">
         <Bars row={row} step={step} summary={summary} span={span} end={end} />
       </span>
-      <span className="waterfall-time number">{formatDuration((endedAt ?? end) - summary.startedAt)}</span>
+      <span className="waterfall-time number">{formatDuration((endedAt ?? time) - summary.startedAt)}</span>
     </div>
   );
 });

@@ -93,7 +93,7 @@ function extensionsFor(file: string, isReadOnly: boolean) {
     THEME,
     EditorState.readOnly.of(isReadOnly),
     EditorView.lineWrapping,
-    EditorView.contentAttributes.of({ "aria-label": t.workflow.editor(file) }),
+    EditorView.contentAttributes.of({ "aria-label": t.workflow.editor(file), tabindex: "0" }),
     // Escape leaves the editor for the keyboard, as Tab indents.
     keymap.of([...searchKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
   ];
