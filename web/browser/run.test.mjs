@@ -153,6 +153,21 @@ test("after a crash of the server the page goes on without a gap", async () => {
   );
 });
 
+test("two runs are compared at their first divergence", async () => {
+  const left = await startRun(studio.address, "hostile", "the same\nand this", 30);
+  const right = await startRun(studio.address, "hostile", "the same\nand that", 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/runs?workflow=hostile`);
+  for (const run of [left, right]) await page.getByRole("checkbox", { name: run.slice(-8) }).check();
+  await page.getByRole("link", { name: "Compare" }).click();
+  await page.getByText("The runs diverge at /repeat.").waitFor();
+  const changes = await page.locator(".diff [data-change]:not([data-change=same])").allTextContents();
+  assert.deepEqual(changes, ["- and this\n", "+ and that\n"]);
+  assert.match(page.url(), new RegExp(`left=${left}&right=${right}`));
+  await close(opened);
+});
+
 test("hostile outputs stay text", async () => {
   const inputs = [
     "<img src=x onerror=alert(1)><script>alert(2)</script>",

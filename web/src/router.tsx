@@ -47,6 +47,18 @@ const runsRoute = createRoute({
   component: lazyRouteComponent(() => import("./places/runs/runs"), "Runs"),
 });
 
+const compareRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/runs/compare",
+  validateSearch: (search: Record<string, unknown>) =>
+    compact({
+      left: readText(search, "left"),
+      right: readText(search, "right"),
+      step: readText(search, "step"),
+    }),
+  component: lazyRouteComponent(() => import("./places/compare/compare"), "Compare"),
+});
+
 const runRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/runs/$run",
@@ -79,6 +91,7 @@ export const router = createRouter({
   routeTree: rootRoute.addChildren([
     homeRoute,
     runsRoute,
+    compareRoute,
     runRoute,
     workflowRoute,
     inboxRoute,

@@ -231,6 +231,23 @@ export const t = {
     parentRun: "Parent run",
     limits: "Limits",
   },
+  compare: {
+    title: "Compare runs",
+    action: "Compare",
+    step: "Step",
+    left: "First",
+    right: "Second",
+    result: "Result",
+    outputs: "Difference of the outputs",
+    same: (count: number) => `All ${count} steps have the same result.`,
+    diverges: (path: string) => `The runs diverge at ${path}.`,
+    differences: {
+      same: "same",
+      differs: "differs",
+      "only-left": "only in the first",
+      "only-right": "only in the second",
+    },
+  },
   answer: {
     send: "Send answer",
     approve: "Approve",

@@ -1,5 +1,6 @@
 // Follows a run: reads its events, reconnects without losing or repeating one, and tells the page once per frame.
-import { readEvents, type StreamedEvent, StreamRefused } from "../api/event-stream";
+import { readEvents, StreamRefused } from "../api/event-stream";
+import type { StreamedEvent } from "../api/event-stream-parser";
 import { parseJson } from "../api/json";
 import { RunHistory } from "./history";
 import { type Delta, isFinal, type RunRecord, type RunStatus } from "./record";

@@ -15,10 +15,15 @@ export type Graph = { nodes: GraphNode[]; edges: GraphEdge[] };
 /** What a run did at a node. */
 export type NodeState = { phase: Phase; count: number; startedAt: number; endedAt: number | undefined };
 
+/** How a step belongs to a node: as one of its iterations, as the node itself, or as a step within it. */
+type Rank = 0 | 1 | 2;
+type NodeLink = { node: number | undefined; rank: Rank };
+
 /** Finds the node that a step belongs to: its own, or that of the step which started it. */
 export class NodeFinder {
   private readonly nodes: Map<string, number>;
-  private readonly found: (number | undefined)[] = [];
+  /** By position of the step. The path of a step never changes. */
+  private readonly links: NodeLink[] = [];
 
   constructor(graph: Graph) {
     this.nodes = new Map(graph.nodes.map((node, at) => [node.path, at]));
@@ -26,17 +31,18 @@ export class NodeFinder {
 
   /** The states of the nodes, by their position; a node without a step has none. */
   statesOf(state: RunState): Map<number, NodeState> {
-    const steps = new Map<number, number[]>();
+    const found = new Map<number, { rank: Rank; steps: number[] }>();
     state.steps.forEach((step, at) => {
-      const node = this.nodeOfStep(at, step.path);
+      const { node, rank } = this.linkOf(at, step.path);
       if (node === undefined) return;
-      const known = steps.get(node);
-      if (known) known.push(at);
-      else steps.set(node, [at]);
+      const known = found.get(node);
+      // Iterations say more than the loop around them, and the node itself more than what it started.
+      if (!known || rank < known.rank) found.set(node, { rank, steps: [at] });
+      else if (rank === known.rank) known.steps.push(at);
     });
     const states = new Map<number, NodeState>();
-    for (const [node, ofNode] of steps) {
-      const summary = summarizeSteps(state, this.ownSteps(state, node, ofNode));
+    for (const [node, { steps }] of found) {
+      const summary = summarizeSteps(state, steps);
       if (summary) states.set(node, summary);
     }
     return states;
@@ -51,16 +57,14 @@ export class NodeFinder {
     return this.nodes.get("/");
   }
 
-  /** The steps that are the node itself: its iterations, or the one of its path; all within it if there are none. */
-  private ownSteps(state: RunState, node: number, steps: number[]): number[] {
-    const pathOf = (at: number) => state.steps[at]?.path ?? "";
-    const own = steps.filter((at) => this.nodes.get(toStaticPath(pathOf(at))) === node);
-    const iterations = own.filter((at) => toStaticPath(pathOf(at)) !== pathOf(at));
-    return iterations.length > 0 ? iterations : own.length > 0 ? own : steps;
-  }
-
-  private nodeOfStep(at: number, path: string): number | undefined {
-    if (!(at in this.found)) this.found[at] = this.nodeOf(path);
-    return this.found[at];
+  private linkOf(at: number, path: string): NodeLink {
+    const known = this.links[at];
+    if (known) return known;
+    const fixed = toStaticPath(path);
+    const node = this.nodeOf(path);
+    const isOwn = this.nodes.get(fixed) === node;
+    const link: NodeLink = { node, rank: !isOwn ? 2 : fixed === path ? 1 : 0 };
+    this.links[at] = link;
+    return link;
   }
 }

@@ -23,7 +23,7 @@ import { PhaseMark } from "./state";
 import "@xyflow/react/dist/style.css";
 import "../styles/graph.css";
 
-const NODE_WIDTH_PX = 184;
+const NODE_WIDTH_PX = 160;
 const NODE_HEIGHT_PX = 48;
 /** Above this number only visible nodes are drawn. */
 const MANY_NODES = 150;
@@ -122,7 +122,7 @@ function FitOnChange() {
   const width = useStore((store) => store.width);
   const height = useStore((store) => store.height);
   useEffect(() => {
-    if (width > 0 && height > 0) void flow.fitView({ padding: 0.1, maxZoom: 1 });
+    if (width > 0 && height > 0) void flow.fitView({ padding: 0.05, maxZoom: 1 });
   }, [width, height, flow]);
   return null;
 }

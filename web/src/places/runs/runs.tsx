@@ -208,12 +208,19 @@ function Selection({
   const chosen = items.filter((run) => selected.has(run.run_id));
   const cancellable = chosen.filter((run) => !isFinal(run.status as RunStatus));
   const retriable = chosen.filter((run) => isFinal(run.status as RunStatus) && run.status !== "succeeded");
+  // The earlier one is the first; the table begins with the newest.
+  const [first, second] = chosen;
   const sent = send.variables?.runs.length ?? 0;
   return (
     <div className="runs-selection" aria-live="polite">
       {chosen.length > 0 && (
         <>
           <span>{t.runs.selected(chosen.length)}</span>
+          {first && second && chosen.length === 2 && (
+            <Link to="/runs/compare" search={{ left: second.run_id, right: first.run_id }} className="button">
+              {t.compare.action}
+            </Link>
+          )}
           <Button
             look="danger"
             icon="stop"

@@ -5,9 +5,9 @@ import { api, read, type Schemas } from "../../api/client";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
+import { DiffView } from "../../ui/diff-view";
 import { formatTime } from "../../ui/format";
 import { ErrorBox } from "../../ui/problem";
-import { diffLines } from "./diff";
 import type { Source } from "./use-draft";
 
 type VersionsProps = {
@@ -34,7 +34,6 @@ export function VersionsDialog({ workflow, source, onRestore, onClose }: Version
       )) as Source;
     },
   });
-  const lines = version.data ? diffLines(textOf(version.data), textOf(source)) : [];
   return (
     <Dialog label={t.workflow.versions} onClose={onClose} className="versions">
       <div className="dialog-body">
@@ -57,17 +56,7 @@ export function VersionsDialog({ workflow, source, onRestore, onClose }: Version
               </li>
             ))}
           </ul>
-          {version.data && (
-            // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard.
-            <pre className="diff" tabIndex={0}>
-              {lines.map((line, at) => (
-                // biome-ignore lint/suspicious/noArrayIndexKey: lines have no identity but their position.
-                <span key={at} data-change={line.change}>
-                  {`${{ same: " ", removed: "-", added: "+" }[line.change]} ${line.text}\n`}
-                </span>
-              ))}
-            </pre>
-          )}
+          {version.data && <DiffView before={textOf(version.data)} after={textOf(source)} />}
         </div>
         <div className="dialog-actions">
           <Button onClick={onClose}>{t.close}</Button>
