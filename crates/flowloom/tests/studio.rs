@@ -83,5 +83,5 @@ fn statistics_count_runs() {
     let statistics = server.get("/api/v1/statistics?days=7").json();
     assert_eq!(statistics["counts"][0]["count"], 3, "{statistics}");
     assert_eq!(statistics["workflows"][0]["workflow"], "hello", "{statistics}");
-    assert_eq!(server.get("/api/v1/statistics?days=0").status, 422);
+    assert_eq!(server.get("/api/v1/statistics?days=0").status, 400);
 }

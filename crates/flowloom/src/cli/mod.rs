@@ -254,7 +254,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "ID", global = true, default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
-    /// Serve the definitions of a folder over HTTP, with the studio as a web page
+    /// Serve the definitions of a folder over HTTP, with the studio
     Serve {
         #[command(flatten)]
         arguments: ServeArgs,
@@ -262,7 +262,7 @@ pub(crate) enum Command {
         #[arg(long)]
         no_studio: bool,
     },
-    /// Serve the definitions of a folder and open the studio in the browser
+    /// Serve a folder and open the studio in the browser
     Studio {
         #[command(flatten)]
         arguments: ServeArgs,
