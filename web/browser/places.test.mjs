@@ -8,11 +8,12 @@ import { openBrowser, openPage, PROGRAM, startProxy, startRun, startStudio } fro
 let studio;
 let browser;
 let waiting;
+let failed;
 
 before(async () => {
   studio = await startStudio();
   browser = await openBrowser();
-  await startRun(studio.address, "broken", "Ada", 30);
+  failed = await startRun(studio.address, "broken", "Ada", 30);
   waiting = await startRun(studio.address, "support-reply", "The lamp arrived broken.", 30);
 });
 
@@ -32,6 +33,7 @@ const PLACES = () => [
   `runs/${waiting}?step=/draft`,
   "inbox",
   "settings",
+  `runs/compare?left=${failed}&right=${waiting}`,
   "workflows/support-reply",
   "nowhere",
 ];
