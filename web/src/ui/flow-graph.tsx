@@ -200,10 +200,8 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
       <span className="node-text">
         <span className="node-title cut">{title}</span>
         <span className="node-facts number">
-          {kind}
+          {state ? formatDuration((state.endedAt ?? Math.max(now, state.startedAt)) - state.startedAt) : kind}
           {state && state.count > 1 && ` ${t.run.iterations(state.count)}`}
-          {state &&
-            ` · ${formatDuration((state.endedAt ?? Math.max(now, state.startedAt)) - state.startedAt)}`}
         </span>
       </span>
       {state && <PhaseMark phase={state.phase} isIconOnly />}
