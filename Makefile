@@ -6,18 +6,27 @@ CARGO_DENY := 0.20.2
 MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo program test chaos fuzz journals rivals lint deny docs man errors bench model clients postgres release
+.PHONY: help demo page program test chaos fuzz journals images page-states rivals lint deny docs man errors bench model clients postgres release
 
 help:  ## Show this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: model program  ## Run the bundled examples on the local model
-	@target/release/flowloom demo
+# On a terminal it ends in the studio with the runs of the demo.
+demo: model program  ## Run the bundled examples on the local model, and show their runs in the studio
+	@target/release/flowloom demo --data-dir examples/.flowloom
+	@if [ -t 1 ]; then target/release/flowloom studio examples --no-open; \
+	else echo "In the browser: target/release/flowloom studio examples"; fi
 
-program:
+page: web/node_modules/.package-lock.json  ## Build the studio, which the program embeds (Node 20)
+	@npm run build --silent --prefix web
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	npm ci --no-audit --no-fund --loglevel error --prefix web
+
+program: page
 	$(CARGO) build --release --locked -p flowloom
 
-release: .tools/bin/cargo-cyclonedx  ## Build a portable release archive into target/dist
+release: page .tools/bin/cargo-cyclonedx  ## Build a portable release archive into target/dist
 	@scripts/make-release.sh
 
 .tools/bin/cargo-cyclonedx:
@@ -43,7 +52,11 @@ test: export INSTA_UPDATE = no
 test: export FLOWLOOM_REQUIRE_SANDBOX = 1
 test: export FLOWLOOM_REQUIRE_POSTGRES = 1
 test: export FLOWLOOM_REQUIRE_CLIENTS = 1
-test: model postgres clients lint  ## Everything CI does
+test: model postgres clients page lint  ## Everything CI does
+	npm run lint --silent --prefix web
+	npm test --silent --prefix web
+	$(CARGO) build --locked -p flowloom
+	npm run browser --silent --prefix web
 	python3 -B -m unittest discover --start-directory tests/rivals
 ifeq ($(NEXTEST),yes)
 	$(CARGO) nextest run --locked --workspace --no-fail-fast
@@ -66,6 +79,13 @@ fuzz:  ## Feed mutated inputs to the readers of untrusted text (SECONDS= for eac
 # The files of a released version are never written again.
 journals:  ## Write the journals of this version that later versions must replay into tests/journals/v1
 	$(CARGO) test --locked -p flowloom --test journals -- --ignored write_journals
+
+images: page  ## Take the pictures of the documentation again
+	$(CARGO) build --locked -p flowloom
+	npm run images --silent --prefix web
+
+page-states:  ## Write the states that the page's fold is compared with into tests/journals/states
+	FLOWLOOM_UPDATE_STATES=1 $(CARGO) test --locked -p flowloom-core --test page_states
 
 # The peers are installed as requirements.txt pins them, so this is not part of `make test`.
 rivals: target/rivals/pinned  ## Kill Flowloom, DBOS and LangGraph at the same times and count what arrived (SEED=, KILLS=)

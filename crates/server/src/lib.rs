@@ -33,6 +33,7 @@ mod runs;
 mod schedules;
 mod serve;
 mod state;
+mod studio;
 mod threads;
 mod usage;
 pub use audit::AuditEntry;

@@ -38,6 +38,11 @@ impl PublicUrl {
         format!("{}{}", self.origin, self.prefix)
     }
 
+    /// The prefix of all paths, without a slash at its end; empty if there is none.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// The name of the host, without the port.
     pub(crate) fn host_name(&self) -> &str {
         match self.authority.rsplit_once(':') {

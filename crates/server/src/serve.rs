@@ -30,7 +30,7 @@ use crate::problem::Problem;
 use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
 use crate::state::{SHUTDOWN_TIMEOUT, Server, Shared};
-use crate::{cors, describe, guard, listen, mcp, revoked, routes};
+use crate::{cors, describe, guard, listen, mcp, revoked, routes, studio};
 
 /// How long answers may take to be sent when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -50,6 +50,8 @@ pub struct ServerOptions {
     pub max_runs: usize,
     /// The address under which clients reach the server; it takes precedence over `[server] public_url`.
     pub public_url: Option<String>,
+    /// Whether the studio is served.
+    pub has_studio: bool,
 }
 
 /// A server that listens; it answers once it is run.
@@ -134,6 +136,7 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     let openapi = describe::complete_document(serde_json::to_value(openapi).unwrap_or_default(), public_url.as_ref());
     let server = Server::new(Shared {
         is_open: !has_keys,
+        has_studio: options.has_studio,
         rates: RateLimiter::new(settings.rate_limit(is_local)),
         cors: settings.cors.clone(),
         hosts,
@@ -156,12 +159,7 @@ fn complete_document(router: Router<Server>, server: Server) -> Router {
     let origins = cors::layer(&server.cors);
     let router = router
         .route(mcp::http::MCP_PATH, mcp::http::mcp_route(&server))
-        .fallback(async || {
-            Problem::new(
-                Code::NotThere,
-                "there is no such route; GET /docs shows all of them, GET /openapi.json describes them",
-            )
-        })
+        .fallback(studio::answer_other)
         .method_not_allowed_fallback(async || {
             let message = "this route does not support the method; for its methods: GET /openapi.json";
             Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED)

@@ -82,6 +82,8 @@ pub(crate) struct Shared {
     pub(crate) busy_threads: Arc<BusyThreads>,
     /// Whether requests without a key are accepted: no keys exist, and only this machine can connect.
     pub(crate) is_open: bool,
+    /// Whether the studio is served.
+    pub(crate) has_studio: bool,
     pub(crate) rates: RateLimiter,
     pub(crate) requests: RequestDurations,
     /// The address under which clients reach the server, if it is not its own.
@@ -108,6 +110,7 @@ impl Shared {
             supervisor: live,
             followers: Arc::default(),
             is_open: true,
+            has_studio: false,
             rates: RateLimiter::new(None),
             requests: RequestDurations::default(),
             public_url: None,

@@ -31,6 +31,7 @@ mod quota_check;
 mod readers;
 mod rows;
 mod run_row;
+mod run_statistics;
 mod schedules;
 mod search;
 mod settings;
@@ -70,6 +71,7 @@ pub use quota::{
     DailyUsage, QUOTA_TABLE, Quota, QuotaExceeded, QuotaInfo, QuotaLimits, QuotaWindow, Quotas, START_QUOTAS,
 };
 pub use run_row::{RunFilter, RunRow};
+pub use run_statistics::{RunCount, RunStatistics, WorkflowStatistics};
 pub use schedules::ScheduleRow;
 pub use search::{BUILTIN_USER, BlockQuery, FoundBlock, UnembeddedText};
 pub use settings::{DEFAULT_LEASE, Durability, RecoveryScope, StoreSettings};

@@ -46,8 +46,10 @@ fn allowed_directions() -> BTreeMap<&'static str, &'static [&'static str]> {
                 "flowloom-formats",
                 "flowloom-runtime",
                 "flowloom-store",
+                "flowloom-studio",
             ][..],
         ),
+        ("flowloom-studio", &[][..]),
     ])
 }
 

@@ -2,11 +2,13 @@
 
 pub mod bundle;
 pub mod catalog;
+pub mod conditions;
 pub mod error;
 pub mod find;
 pub mod flow_folder;
 pub mod folder;
 mod injection_check;
+pub mod outline;
 mod secret_check;
 pub mod source;
 pub mod sources;

@@ -250,8 +250,22 @@ pub(crate) enum Command {
         #[arg(long, value_name = "ID", global = true, default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
-    /// Serve the definitions of a folder over HTTP
-    Serve(ServeArgs),
+    /// Serve the definitions of a folder over HTTP, with the studio
+    Serve {
+        #[command(flatten)]
+        arguments: ServeArgs,
+        /// Serve the API without the studio
+        #[arg(long)]
+        no_studio: bool,
+    },
+    /// Serve a folder and open the studio in the browser
+    Studio {
+        #[command(flatten)]
+        arguments: ServeArgs,
+        /// Print the address instead of opening it
+        #[arg(long)]
+        no_open: bool,
+    },
     /// Serve the definitions of a folder as MCP tools on stdio
     Mcp(McpArgs),
     /// Upload the workflows of a folder to the database, all or none

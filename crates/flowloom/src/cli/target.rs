@@ -17,7 +17,7 @@ pub(super) fn find_target(command: &Command) -> Option<ProjectTarget> {
         Command::Graph(arguments) => definition(&arguments.file),
         Command::List { folder } => definition(folder),
         Command::Agent(arguments) => served(&arguments.path),
-        Command::Serve(arguments) => served(&arguments.folder),
+        Command::Serve { arguments, .. } | Command::Studio { arguments, .. } => served(&arguments.folder),
         Command::Mcp(arguments) => served(&arguments.folder),
         Command::Sync(arguments) => served(&arguments.folder),
         _ => None,

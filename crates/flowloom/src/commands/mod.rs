@@ -104,7 +104,14 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::User { command } => user::manage_user(&global, command).await,
         Command::Explain { code } => explain::explain_code(&global, &code),
         Command::Blocks { command, user } => blocks::manage_blocks(&global, &user, command).await,
-        Command::Serve(arguments) => serve::serve_folder(&global, arguments).await,
+        Command::Serve { arguments, no_studio } => {
+            let studio = if no_studio { serve::StudioUse::None } else { serve::StudioUse::Served };
+            serve::serve_folder(&global, arguments, studio).await
+        }
+        Command::Studio { arguments, no_open } => {
+            let studio = if no_open { serve::StudioUse::Served } else { serve::StudioUse::Opened };
+            serve::serve_folder(&global, arguments, studio).await
+        }
         Command::Mcp(arguments) => mcp::serve_mcp(&global, arguments).await,
         Command::Sync(arguments) => sync::sync_folder(&global, arguments).await,
         Command::Schedule { command } => triggers::manage_schedules(&global, command).await,

@@ -1,5 +1,7 @@
 //! `flowloom serve DIR`: serves the definitions of a folder over HTTP.
 
+use std::process::Command;
+
 use flowloom_app::config::server::LogStyle;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
@@ -10,7 +12,18 @@ use crate::cli::{Global, ServeArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::log;
 
-pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs) -> CommandResult {
+/// What a server does with the studio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StudioUse {
+    /// It is not served.
+    None,
+    /// It is served.
+    Served,
+    /// It is served, and opened in the browser.
+    Opened,
+}
+
+pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs, studio: StudioUse) -> CommandResult {
     let mut config = global.load_config()?;
     choose_models(&mut config, &arguments.model);
     config.accepts_any_config = arguments.accept_config_change;
@@ -23,6 +36,7 @@ pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs) -> Comma
         hosts: arguments.host,
         max_runs: arguments.max_runs,
         public_url: arguments.public_url,
+        has_studio: studio != StudioUse::None,
     };
     let style = arguments.log.map_or(config.server.log, LogStyle::from);
     let app = App::open(config)?;
@@ -30,6 +44,12 @@ pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs) -> Comma
     let serving = flowloom_server::serve_http(app, options).await?;
     if style == LogStyle::Text {
         print_greeting(&serving)?;
+    }
+    if studio != StudioUse::None && style == LogStyle::Text {
+        eprintln!("Studio: http://{}/", serving.address());
+    }
+    if studio == StudioUse::Opened {
+        open_browser(&format!("http://{}/", serving.address()));
     }
     let unfinished = serving.run().await;
     if style == LogStyle::Text {
@@ -60,4 +80,14 @@ fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
     eprintln!("OpenAI-compatible API: http://{address}/v1; MCP: http://{address}/mcp");
     eprintln!("All routes: http://{address}/openapi.json");
     Ok(())
+}
+
+/// Opens an address in the browser. If that is not possible, the address has been printed.
+fn open_browser(address: &str) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let nothing = std::process::Stdio::null;
+    let opened = Command::new(program).arg(address).stdin(nothing()).stdout(nothing()).stderr(nothing()).spawn();
+    if opened.is_err() {
+        eprintln!("  no browser was found; open the address yourself");
+    }
 }

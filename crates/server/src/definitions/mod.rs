@@ -3,6 +3,7 @@
 pub(crate) mod change;
 pub(crate) mod check;
 pub(crate) mod etag;
+pub(crate) mod graph;
 pub(crate) mod parts;
 pub(crate) mod put;
 pub(crate) mod sync;
@@ -22,5 +23,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(put::get_source))
         .routes(routes!(put::list_versions))
         .routes(routes!(check::check_definition))
+        .routes(routes!(graph::get_workflow_graph))
+        .routes(routes!(graph::draw_definition))
         .merge(parts::routes())
 }

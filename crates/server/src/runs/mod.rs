@@ -3,10 +3,12 @@
 pub(crate) mod answer;
 mod commands;
 pub(crate) mod events;
+mod graph;
 mod read;
 mod read_command;
 pub(crate) mod run_schema;
 pub(crate) mod start;
+mod statistics;
 mod steps;
 
 use utoipa_axum::router::OpenApiRouter;
@@ -20,6 +22,8 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(read::list_runs, start::post_run))
         .routes(routes!(read::get_run))
         .routes(routes!(steps::list_steps))
+        .routes(routes!(graph::get_run_graph))
+        .routes(routes!(statistics::get_run_statistics))
         .routes(routes!(read::follow_run))
         .routes(routes!(read::replay_run))
         .routes(routes!(commands::cancel_run))

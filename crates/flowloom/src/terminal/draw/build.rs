@@ -1,10 +1,11 @@
 //! Turns a plan into nodes and arrows.
 
+use flowloom_app::definitions::conditions::render_condition;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Expr;
 use flowloom_core::plan::{Agent, Composite, Dag, Leaf, Loop, Machine, Plan, Step, StepKind};
 
-use super::labels::{describe_step, list_names, name_step, render_condition};
+use super::labels::{describe_step, list_names, name_step};
 use super::{Arrow, Drawing, DrawnNode, Shape};
 
 /// The name of the end of a run.

@@ -1,10 +1,7 @@
 //! The words of a drawing: what a step does, and when an arrow is followed.
 
-use flowloom_core::expr::js::Js;
-use flowloom_core::expr::{Expr, Template};
+use flowloom_core::expr::Template;
 use flowloom_core::plan::{Block, BlockCode, Composite, Generate, Leaf, MemoryOperation, Step, StepKind};
-use flowloom_core::render;
-use flowloom_core::value::Value;
 
 /// Maximum number of names in a list; the others are counted.
 const MAX_LISTED_NAMES: usize = 8;
@@ -84,37 +81,4 @@ pub(super) fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String
         lines.push(format!("… and {more} more"));
     }
     lines
-}
-
-/// A condition as the definition says it.
-pub(super) fn render_condition(condition: &Expr) -> String {
-    match condition {
-        Expr::Constant(Value::Bool(true)) => "always".to_owned(),
-        Expr::Constant(value) => render::to_json(value),
-        Expr::Ref(reference) => reference.source.to_string(),
-        Expr::Output => "output".to_owned(),
-        Expr::Field(inner, field) => match &**inner {
-            Expr::Output => field.to_string(),
-            inner => format!("{}.{field}", render_condition(inner)),
-        },
-        // The output of the step before is what is searched if nothing else is said.
-        Expr::Contains(inner, needle) => match &**inner {
-            Expr::Output => format!("it contains {needle:?}"),
-            Expr::Ref(reference) if &*reference.name == "input" => format!("it contains {needle:?}"),
-            inner => format!("{} contains {needle:?}", render_condition(inner)),
-        },
-        Expr::Equals(left, right) => match &**right {
-            Expr::Constant(Value::String(text)) => format!("{} = {text}", render_condition(left)),
-            right => format!("{} = {}", render_condition(left), render_condition(right)),
-        },
-        Expr::Not(inner) => format!("not {}", render_condition(inner)),
-        Expr::All(items) => items.iter().map(render_condition).collect::<Vec<_>>().join(" and "),
-        Expr::Any(items) => items.iter().map(render_condition).collect::<Vec<_>>().join(" or "),
-        Expr::Js(js) => match &**js {
-            Js::Placed(_, place) => place.source.trim().to_owned(),
-            Js::Name(name) => name.to_string(),
-            _ => "expression".to_owned(),
-        },
-        Expr::Script(script) => script.source.trim().to_owned(),
-    }
 }

@@ -1,0 +1,87 @@
+//! The studio as the server serves it, and the routes that it reads. The page itself is tested in `web/browser`.
+
+mod support;
+
+use serde_json::json;
+use support::Workspace;
+use support::http::RunningServer;
+
+/// The status and the head of a response, in lower case.
+fn read_head(server: &RunningServer, path: &str) -> (u16, String) {
+    let reply = server.get(path);
+    (reply.status, reply.head.to_lowercase())
+}
+
+#[test]
+fn the_page_is_served_at_its_places() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    for path in ["/", "/runs", "/runs/some-id", "/workflows/hello", "/inbox", "/settings"] {
+        let (status, head) = read_head(&server, path);
+        assert_eq!(status, 200, "{path}");
+        assert!(head.contains("text/html"), "{path}: {head}");
+        assert!(head.contains("content-security-policy: default-src 'self';"), "{path}: {head}");
+    }
+    // Everything else is still a problem for programs.
+    for path in ["/nowhere", "/assets/none.js", "/api/v1/nowhere"] {
+        let (status, head) = read_head(&server, path);
+        assert_eq!(status, 404, "{path}");
+        assert!(head.contains("application/problem+json"), "{path}: {head}");
+    }
+    assert_eq!(server.post("/", &json!({})).status, 404);
+}
+
+#[test]
+fn a_server_without_the_studio_answers_as_before() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &["--no-studio"]);
+    assert_eq!(server.get("/").status, 404);
+    assert_eq!(server.get("/health/live").status, 200);
+}
+
+#[test]
+fn the_page_knows_the_prefix_of_its_address() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &["--public-url", "https://example.com/flows"]);
+    let page = server.get("/").body;
+    // A program that was built without the page has another one.
+    assert!(page.contains("<base href=\"/flows/\">") || page.contains("make page"), "{page}");
+}
+
+#[test]
+fn graphs_have_the_paths_of_runs_and_the_places_of_the_source() {
+    let place = Workspace::with_hello("");
+    let source = json!({"id": "two", "name": "Two", "steps": [
+        {"name": "first", "functionId": "agent::chat", "mode": "loop", "maxIterations": 2, "errorMode": "fail"},
+        {"name": "second", "functionId": "agent::chat", "mode": "conditional", "condition": "x", "errorMode": "fail"},
+    ]});
+    place.write("two.json", &source.to_string());
+    let server = RunningServer::start(&place, &[]);
+    let graph = server.get("/api/v1/workflows/two/graph").json();
+    let paths: Vec<_> = graph["nodes"].as_array().expect("nodes").iter().map(|node| node["path"].clone()).collect();
+    assert_eq!(paths, ["/first", "/second"]);
+    let start = graph["nodes"][1]["start"].as_u64().expect("a place") as usize;
+    assert!(source.to_string()[start..].starts_with("{\"name\":\"second\""), "{graph}");
+    let labels: Vec<_> = graph["edges"].as_array().expect("edges").iter().map(|edge| edge["label"].clone()).collect();
+    assert_eq!(labels, ["again", "", "", "skipped"]);
+    // The same without storing it, and of a run.
+    assert_eq!(server.post("/api/v1/graph", &source).json(), graph);
+    assert_eq!(server.post("/api/v1/graph", &json!({"id": "bad", "name": "n", "steps": 1})).body, "null");
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "two", "inputs": "hi"})).json();
+    let run = run["run_id"].as_str().expect("an id");
+    assert_eq!(server.get(&format!("/api/v1/runs/{run}/graph")).json(), graph);
+    assert_eq!(server.get("/api/v1/workflows/none/graph").status, 404);
+}
+
+#[test]
+fn statistics_count_runs() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    for _ in 0..3 {
+        server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello"}));
+    }
+    let statistics = server.get("/api/v1/statistics?days=7").json();
+    assert_eq!(statistics["counts"][0]["count"], 3, "{statistics}");
+    assert_eq!(statistics["workflows"][0]["workflow"], "hello", "{statistics}");
+    assert_eq!(server.get("/api/v1/statistics?days=0").status, 400);
+}

@@ -1,0 +1,30 @@
+//! `GET /api/v1/runs/{id}/graph`: the graph of the definition that a run executes.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use flowloom_app::engines::App;
+use flowloom_app::keys::Scope;
+
+use crate::caller::Caller;
+use crate::definitions::graph::Graph;
+use crate::params::PathParam;
+use crate::problem::ApiResult;
+use crate::runs::answer::open_own_run;
+
+/// Returns the graph of the definition that a run executes. It does not change when the definition does.
+#[utoipa::path(get, path = "/api/v1/runs/{id}/graph", tag = "runs", operation_id = "get_run_graph", params(("id" = String, Path)),
+    security(("key" = ["read"])), responses((status = 200, description = "The graph", body = Graph), (status = 404, description = "The run does not exist, or belongs to another user")))]
+pub(crate) async fn get_run_graph(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+) -> ApiResult<Json<Graph>> {
+    caller.require_scope(Scope::Read)?;
+    let opened = open_own_run(&app, &caller, &id).await?;
+    Ok(Json(Graph::from_plan(&opened.plan)))
+}

@@ -1,0 +1,105 @@
+//! `GET /api/v1/statistics`: runs over time.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use flowloom_app::keys::Scope;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::Store;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::caller::Caller;
+use crate::params::QueryParams;
+use crate::problem::ApiResult;
+
+/// Milliseconds of a day.
+const DAY_MS: u64 = 86_400_000;
+/// Number of intervals that the period is divided into.
+const INTERVALS: u64 = 24;
+/// Longest period, in days.
+const MAX_DAYS: u32 = 90;
+
+/// The period of statistics.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct StatisticsQuery {
+    /// Number of days until now (1 to 90; default 1).
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 90)]
+    days: Option<u32>,
+}
+
+/// Runs of a period.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RunStatisticsSchema {
+    /// Start of the period, in milliseconds since the Unix epoch.
+    since: u64,
+    /// Length of an interval, in milliseconds.
+    interval_ms: u64,
+    /// Runs by interval and status; intervals without runs are left out.
+    counts: Vec<RunCountSchema>,
+    /// Ended runs by workflow, the most frequent first, at most 50.
+    workflows: Vec<WorkflowStatisticsSchema>,
+}
+
+/// Runs of one status that were created in one interval.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RunCountSchema {
+    /// Start of the interval, in milliseconds since the Unix epoch.
+    at: u64,
+    status: String,
+    count: u64,
+}
+
+/// The ended runs of a workflow.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WorkflowStatisticsSchema {
+    /// Id of the workflow, or the name of a definition without one.
+    workflow: String,
+    count: u64,
+    /// Runs that did not succeed.
+    failures: u64,
+    /// Half of the runs took at most this.
+    median_ms: u64,
+    /// Of 20 runs, 19 took at most this.
+    p95_ms: u64,
+}
+
+/// Returns the numbers and durations of the caller's runs over a period.
+#[utoipa::path(get, path = "/api/v1/statistics", tag = "runs", operation_id = "get_run_statistics", params(StatisticsQuery),
+    security(("key" = ["read"])), responses((status = 200, description = "The statistics", body = RunStatisticsSchema)))]
+pub(crate) async fn get_run_statistics(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    QueryParams(period): QueryParams<StatisticsQuery>,
+) -> ApiResult<Json<RunStatisticsSchema>> {
+    caller.require_scope(Scope::Read)?;
+    let days = crate::params::check_limit(period.days, 1, MAX_DAYS)?;
+    let length_ms = u64::from(days) * DAY_MS;
+    let interval_ms = length_ms / INTERVALS;
+    // Whole intervals, so that a bar does not change while time passes.
+    let since = (SystemClock.now_ms().saturating_sub(length_ms) / interval_ms + 1) * interval_ms;
+    let user = caller.user.clone();
+    let read = move || store.summarize_runs(user.as_deref(), since, interval_ms);
+    let statistics = crate::blocking::run_blocking(read).await??;
+    let counts = statistics.counts.into_iter().map(|one| RunCountSchema {
+        at: one.interval * interval_ms,
+        status: one.status,
+        count: one.count,
+    });
+    let workflows = statistics.workflows.into_iter().map(|one| WorkflowStatisticsSchema {
+        workflow: one.workflow,
+        count: one.count,
+        failures: one.failures,
+        median_ms: one.median_ms,
+        p95_ms: one.p95_ms,
+    });
+    Ok(Json(RunStatisticsSchema { since, interval_ms, counts: counts.collect(), workflows: workflows.collect() }))
+}

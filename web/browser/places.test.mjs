@@ -1,0 +1,226 @@
+// The other places in a browser: accessible in both themes, usable at 390 px, with keys and behind a prefix.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { after, before, test } from "node:test";
+import { AxeBuilder } from "@axe-core/playwright";
+import { openBrowser, openPage, PROGRAM, startProxy, startRun, startStudio } from "./studio.mjs";
+
+let studio;
+let browser;
+let waiting;
+let failed;
+
+before(async () => {
+  studio = await startStudio();
+  browser = await openBrowser();
+  failed = await startRun(studio.address, "broken", "Ada", 30);
+  waiting = await startRun(studio.address, "support-reply", "The lamp arrived broken.", 30);
+});
+
+after(async () => {
+  await browser?.close();
+  await studio?.close();
+});
+
+async function close({ context, faults }) {
+  await context.close();
+  assert.deepEqual(faults, []);
+}
+
+const PLACES = () => [
+  "",
+  "runs",
+  `runs/${waiting}?step=/draft`,
+  "inbox",
+  "settings",
+  `runs/compare?left=${failed}&right=${waiting}`,
+  "workflows/support-reply",
+  "nowhere",
+];
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`axe finds nothing on any place (${colorScheme})`, async () => {
+    const opened = await openPage(browser, studio.address, { colorScheme });
+    for (const place of PLACES()) {
+      if (place === "nowhere") continue;
+      await opened.page.goto(`${studio.address}/${place}`);
+      await opened.page.locator("h1, h2").first().waitFor();
+      await opened.page.waitForTimeout(500);
+      const { violations } = await new AxeBuilder({ page: opened.page }).analyze();
+      const found = violations.map(
+        ({ id, nodes }) => `${place}: ${id}: ${nodes.map((node) => node.html).join(" ")}`,
+      );
+      assert.deepEqual(found, []);
+    }
+    await close(opened);
+  });
+}
+
+test("no place is wider than a screen of 390 px", async () => {
+  const opened = await openPage(browser, studio.address, { viewport: { width: 390, height: 844 } });
+  for (const place of PLACES().slice(0, 5)) {
+    await opened.page.goto(`${studio.address}/${place}`);
+    await opened.page.locator("h1, h2").first().waitFor();
+    const width = await opened.page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(width <= 390, `${place} is ${width} px wide`);
+  }
+  await close(opened);
+});
+
+test("the inbox is worked off by keyboard", async () => {
+  const run = await startRun(studio.address, "support-reply", "A question.", 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/inbox?item=${run}`);
+  await page.getByRole("textbox").waitFor();
+  await page.keyboard.type("yes");
+  await page.keyboard.press("Control+Enter");
+  await page.waitForFunction(() => document.querySelectorAll(".inbox-item").length === 1);
+  await close(opened);
+});
+
+/** Types another text into the editor. */
+async function replaceSource(page, text) {
+  await page.getByRole("textbox", { name: /Source of/ }).click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.press("Delete");
+  await page.keyboard.insertText(text);
+}
+
+test("a file is dropped, mended, saved, and restored", async () => {
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(studio.address);
+  const text = JSON.stringify(
+    {
+      id: "greet",
+      name: "Greet",
+      steps: [{ name: "hello", functionId: "agent::chat", mode: "sequentia", errorMode: "fail" }],
+    },
+    null,
+    2,
+  );
+  await page
+    .locator("input[type=file]")
+    .setInputFiles({ name: "greet.json", mimeType: "application/json", buffer: Buffer.from(text) });
+  await page.waitForURL(/workflows\/greet/);
+  await page.getByRole("button", { name: /sequentia/ }).waitFor();
+  await replaceSource(page, text.replace("sequentia", "sequential"));
+  await page.getByText("No problems").waitFor();
+  await page.keyboard.press("Control+s");
+  await page.getByText("Saved").waitFor();
+  await page.getByText("Version 2").waitFor();
+  await page.getByRole("button", { name: "Versions" }).click();
+  await page.getByRole("button", { name: /^Version 1/ }).click();
+  await page.getByRole("button", { name: "Restore into the editor" }).click();
+  await page.getByText("Unsaved changes").waitFor();
+  await close(opened);
+});
+
+test("whoever saves second is told that someone else saved", async () => {
+  const url = `${studio.address}/api/v1/workflows/shared`;
+  const definition = (promptTemplate) => ({
+    id: "shared",
+    name: "Shared",
+    steps: [{ name: "a", functionId: "agent::chat", mode: "sequential", promptTemplate, errorMode: "fail" }],
+  });
+  const put = (prompt) =>
+    fetch(url, {
+      method: "PUT",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(definition(prompt)),
+    });
+  await put("one");
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/workflows/shared`);
+  await replaceSource(page, JSON.stringify(definition("mine")));
+  await put("theirs");
+  await page.getByRole("button", { name: /^Save/ }).click();
+  await page.getByText(/Someone else saved/).waitFor();
+  await page.getByRole("button", { name: "Load the stored version" }).click();
+  await page.waitForFunction(() =>
+    document.querySelector(".editor").shadowRoot.textContent.includes("theirs"),
+  );
+  await opened.context.close();
+  // The browser reports the refused request.
+  assert.deepEqual(
+    opened.faults.filter((fault) => !/status of 412/.test(fault)),
+    [],
+  );
+});
+
+test("selecting a step shows its source, and the cursor selects the step", async () => {
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/workflows/support-reply`);
+  await page.locator(".node", { hasText: "draft" }).click();
+  await page.waitForURL(/step=%2Fdraft|step=\/draft/);
+  await page
+    .getByRole("textbox", { name: /Source of/ })
+    .getByText("Which language")
+    .click();
+  await page.waitForURL(/language/);
+  await close(opened);
+});
+
+test("a key is asked for once in a tab, and a revoked key is asked for again", async () => {
+  const protectedStudio = await startStudio({
+    prepare: (folder) => {
+      const flowloom = (...words) =>
+        execFileSync(PROGRAM, [...words, "--json"], { cwd: folder, encoding: "utf8" });
+      return JSON.parse(flowloom("keys", "create", "--name", "test"));
+    },
+  });
+  const { key, id } = protectedStudio.prepared;
+  const opened = await openPage(browser, protectedStudio.address);
+  const { page } = opened;
+  await page.goto(protectedStudio.address);
+  await page.getByRole("textbox", { name: "API key" }).fill(key);
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("heading", { name: "Echo a topic" }).waitFor();
+  await page.reload();
+  await page.getByRole("heading", { name: "Echo a topic" }).waitFor();
+  assert.equal(page.url().includes(key), false);
+  execFileSync(PROGRAM, ["keys", "revoke", id], { cwd: protectedStudio.folder, stdio: "ignore" });
+  await page.getByRole("dialog", { name: "Enter an API key" }).waitFor({ timeout: 20_000 });
+  await opened.context.close();
+  await protectedStudio.close();
+  assert.deepEqual(
+    opened.faults.filter((fault) => !/status of 401/.test(fault)),
+    [],
+  );
+});
+
+test("it works behind a path prefix", async () => {
+  const proxy = await startProxy("/flows");
+  const behind = await startStudio({ serveArguments: ["--public-url", `${proxy.address}/flows`] });
+  proxy.forwardTo(behind.address);
+  const opened = await openPage(browser, proxy.address);
+  const { page } = opened;
+  await page.goto(`${proxy.address}/flows/runs`);
+  await page.getByRole("heading", { name: "Runs" }).first().waitFor();
+  await page.getByRole("link", { name: "Home" }).click();
+  await page.getByRole("link", { name: "Echo a topic" }).click();
+  await page.waitForURL(`${proxy.address}/flows/workflows/echo`);
+  await page.reload();
+  await page.getByRole("textbox", { name: /Source of/ }).waitFor();
+  await close(opened);
+  await behind.close();
+  proxy.close();
+});
+
+test("files have names that never change, tags, and are sent compressed", async () => {
+  const page = await fetch(studio.address);
+  assert.match(page.headers.get("content-security-policy"), /^default-src 'self';/);
+  const html = await page.text();
+  assert.equal(/<script(?![^>]*src=)/.test(html), false);
+  const script = /src="\.\/(assets\/[^"]+\.js)"/.exec(html)[1];
+  const file = await fetch(`${studio.address}/${script}`, { headers: { "accept-encoding": "br" } });
+  assert.equal(file.headers.get("content-encoding"), "br");
+  assert.match(file.headers.get("cache-control"), /immutable/);
+  const again = await fetch(`${studio.address}/${script}`, {
+    headers: { "accept-encoding": "br", "if-none-match": file.headers.get("etag") },
+  });
+  assert.equal(again.status, 304);
+});

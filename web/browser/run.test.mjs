@@ -1,0 +1,205 @@
+// The run page in a browser: live, in the past, by keyboard, through a crash of the server.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+
+let studio;
+let browser;
+
+before(async () => {
+  studio = await startStudio({ pauseMs: 30 });
+  browser = await openBrowser();
+});
+
+after(async () => {
+  await browser?.close();
+  await studio?.close();
+});
+
+const MESSAGE = "My lamp arrived broken!";
+
+async function openRun(run, search = "") {
+  const opened = await openPage(browser, studio.address);
+  await opened.page.goto(`${studio.address}/runs/${run}${search}`);
+  await opened.page.getByRole("tree").waitFor();
+  return opened;
+}
+
+async function close({ context, faults }) {
+  await context.close();
+  assert.deepEqual(faults, []);
+}
+
+/** What a person sees of a position, without times, which go on. */
+async function describePosition(page) {
+  const rows = await page
+    .getByRole("treeitem")
+    .evaluateAll((items) =>
+      items.map(
+        (item) =>
+          `${item.querySelector(".cut").textContent} ${item.querySelector(".waterfall-phase").textContent}`,
+      ),
+    );
+  return { position: await page.getByTestId("position").textContent(), rows };
+}
+
+test("a workflow is started with its form, and the answer is seen while it arrives", async () => {
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(studio.address);
+  await page.getByRole("link", { name: "Answer a support request" }).first().click();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByLabel("input").fill(MESSAGE);
+  await page.getByRole("button", { name: "Start" }).click();
+  await page.getByRole("treeitem", { name: /^draft/ }).click();
+  const stream = page.getByTestId("stream");
+  await stream.waitFor();
+  const first = (await stream.textContent()).length;
+  await page.waitForFunction(
+    (length) => document.querySelector("[data-testid=stream]")?.textContent.length > length,
+    first,
+  );
+  assert.match(page.url(), /step=%2Fdraft|step=\/draft/);
+  await page.getByRole("banner").or(page.locator(".run-header")).getByText("Waiting").waitFor();
+  await close(opened);
+});
+
+test("the position in the run is the same as it was live, and its address shows it again", async () => {
+  const run = await startRun(studio.address, "support-reply", MESSAGE, 30);
+  const opened = await openRun(run);
+  const { page } = opened;
+  await page.keyboard.press("Home");
+  assert.equal((await describePosition(page)).position, "1 / 22");
+  const seen = [];
+  for (let seq = 1; seq <= 22; seq++) {
+    seen.push((await describePosition(page)).rows);
+    await page.keyboard.press("ArrowRight");
+  }
+  assert.deepEqual(seen[0], []);
+  assert.ok(seen[8].length < seen[21].length);
+  assert.ok(seen[21].includes("approve Waiting"));
+  await page.keyboard.press("Home");
+  for (let at = 0; at < 8; at++) await page.keyboard.press("ArrowRight");
+  await page.waitForURL(/at=9/);
+  const other = await openPage(browser, studio.address);
+  await other.page.goto(page.url());
+  await other.page.getByRole("tree").waitFor();
+  assert.deepEqual((await describePosition(other.page)).rows, seen[8]);
+  await close(other);
+  await close(opened);
+});
+
+test("everything on the run page can be done by keyboard", async () => {
+  const run = await startRun(studio.address, "broken", "Ada", 30);
+  const opened = await openRun(run);
+  const { page } = opened;
+  await page.keyboard.press("Home");
+  await page.keyboard.press("e");
+  assert.match(await page.getByTestId("position").textContent(), /^6 \/ 7|^5 \/ 7/);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await page.getByRole("heading", { name: "/second" }).waitFor();
+  await page.keyboard.press("End");
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: /Search/ }).fill("inbox");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/inbox/);
+  await close(opened);
+});
+
+test("a question is answered on the page, and the run goes on", async () => {
+  const run = await startRun(studio.address, "support-reply", MESSAGE, 30);
+  const opened = await openRun(run);
+  const { page } = opened;
+  await page.getByLabel("Answer", { exact: true }).fill("yes, send it");
+  await page.getByRole("button", { name: "Send answer" }).click();
+  await page.locator(".run-header").getByText("Succeeded").waitFor();
+  await page.getByRole("button", { name: "Verify by replay" }).click();
+  await page.getByText(/Replay gives the same \d+ events/).waitFor();
+  await close(opened);
+});
+
+test("a run is cancelled after a question", async () => {
+  const run = await startRun(studio.address, "support-reply", MESSAGE, 30);
+  const opened = await openRun(run);
+  const { page } = opened;
+  await page.getByRole("button", { name: "Cancel run" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Keep running" }).click();
+  await page.getByRole("button", { name: "Cancel run" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel run" }).click();
+  await page.locator(".run-header").getByText("Cancelled").waitFor();
+  await close(opened);
+});
+
+test("after a crash of the server the page goes on without a gap", async () => {
+  const run = await startRun(studio.address, "support-reply", `${MESSAGE} Again.`);
+  const opened = await openRun(run);
+  const { page } = opened;
+  await page.getByRole("treeitem", { name: /^draft/ }).waitFor();
+  await studio.restart();
+  await page.locator(".run-header").getByText("Waiting").waitFor({ timeout: 30_000 });
+  const response = await fetch(`${studio.address}/api/v1/runs/${run}/events?from=0`);
+  const stored = (await response.text()).match(/^id: ?\d+/gm).length;
+  await page.keyboard.press("End");
+  assert.equal(await page.getByTestId("position").textContent(), `${stored} / ${stored}`);
+  await opened.context.close();
+  // The browser itself reports the connection that the crash broke.
+  assert.deepEqual(
+    opened.faults.filter((fault) => !/ERR_|Failed to load/.test(fault)),
+    [],
+  );
+});
+
+test("two runs are compared at their first divergence", async () => {
+  const left = await startRun(studio.address, "hostile", "the same\nand this", 30);
+  const right = await startRun(studio.address, "hostile", "the same\nand that", 30);
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/runs?workflow=hostile`);
+  for (const run of [left, right]) await page.getByRole("checkbox", { name: run.slice(-8) }).check();
+  await page.getByRole("link", { name: "Compare" }).click();
+  await page.getByText("The runs diverge at /repeat.").waitFor();
+  const changes = await page.locator(".diff [data-change]:not([data-change=same])").allTextContents();
+  assert.deepEqual(changes, ["- and this\n", "+ and that\n"]);
+  assert.match(page.url(), new RegExp(`left=${left}&right=${right}`));
+  await close(opened);
+});
+
+test("hostile outputs stay text", async () => {
+  const inputs = [
+    "<img src=x onerror=alert(1)><script>alert(2)</script>",
+    "[click](javascript:alert(1)) ![x](https://example.org/x.png) **bold**",
+    "\u202Egnp.exe \u2066 {{7*7}} {{constructor}}",
+    JSON.stringify({ a: "<svg onload=alert(1)>", b: [[[[["deep"]]]]] }),
+    `${"# heading\n".repeat(2000)}`,
+    "x".repeat(200_000),
+  ];
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  let dialogs = 0;
+  page.on("dialog", (dialog) => {
+    dialogs++;
+    void dialog.dismiss();
+  });
+  for (const input of inputs) {
+    const run = await startRun(studio.address, "hostile", input, 30);
+    await page.goto(`${studio.address}/runs/${run}?step=/repeat`);
+    await page.getByRole("region", { name: "Output" }).waitFor();
+    const formatted = page.getByRole("region", { name: "Output" }).getByRole("button", { name: "Formatted" });
+    await formatted.click();
+    const markup = await page
+      .locator(".value-body")
+      .evaluate((body) => body.querySelectorAll("img, script, svg, iframe").length);
+    assert.equal(markup, 0);
+    const links = await page.locator(".value-body a").evaluateAll((all) => all.map((link) => link.href));
+    assert.deepEqual(
+      links.filter((link) => !/^https?:/.test(link)),
+      [],
+    );
+  }
+  assert.equal(dialogs, 0);
+  await close(opened);
+});

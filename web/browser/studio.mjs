@@ -1,0 +1,136 @@
+// Starts the program with a project for tests, and a browser that may reach nothing else.
+import { spawn } from "node:child_process";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer, request as httpRequest } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import packedChromium from "@sparticuz/chromium";
+import { chromium } from "playwright-core";
+import { startModelServer } from "./model-server.mjs";
+
+const FIXTURE = fileURLToPath(new URL("fixture/", import.meta.url));
+/** The program that is tested. */
+export const PROGRAM =
+  process.env.FLOWLOOM_PROGRAM ?? fileURLToPath(new URL("../../target/debug/flowloom", import.meta.url));
+const START_TIMEOUT_MS = 20_000;
+
+/** A project with a model server and a running program. `prepare` may change the project before the program starts. */
+export async function startStudio({ pauseMs, serveArguments = [], prepare } = {}) {
+  const model = await startModelServer(pauseMs);
+  const folder = await mkdtemp(join(tmpdir(), "studio-"));
+  await cp(FIXTURE, folder, { recursive: true });
+  const config = join(folder, "flowloom.toml");
+  await writeFile(config, (await readFile(config, "utf8")).replaceAll("MODEL_PORT", model.port));
+  const prepared = await prepare?.(folder);
+  const server = await startServer(folder, ["--bind", "127.0.0.1:0", ...serveArguments]);
+  return {
+    folder,
+    prepared,
+    address: server.address,
+    /** Ends the program as a crash does, and starts it at the same address. */
+    async restart() {
+      await server.kill("SIGKILL");
+      const port = new URL(server.address).port;
+      Object.assign(server, await startServer(folder, ["--bind", `127.0.0.1:${port}`, ...serveArguments]));
+    },
+    async close() {
+      await server.kill("SIGTERM");
+      model.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function startServer(folder, serveArguments) {
+  const program = spawn(PROGRAM, ["serve", folder, ...serveArguments], {
+    cwd: folder,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const ended = new Promise((resolve) => program.once("exit", resolve));
+  const address = await new Promise((resolve, reject) => {
+    let output = "";
+    const timer = setTimeout(
+      () => reject(new Error(`the server did not start:\n${output}`)),
+      START_TIMEOUT_MS,
+    );
+    program.stderr.on("data", (piece) => {
+      output += piece;
+      const found = /Serving .* at (http:\S+)/.exec(output);
+      if (found) {
+        clearTimeout(timer);
+        resolve(found[1]);
+      }
+    });
+    program.once("error", reject);
+    program.once("exit", () => reject(new Error(`the server ended:\n${output}`)));
+  });
+  const kill = async (signal) => {
+    program.kill(signal);
+    await ended;
+  };
+  return { address, kill };
+}
+
+/** A proxy that removes a prefix from addresses, as those in front of servers do. */
+export async function startProxy(prefix) {
+  let target;
+  const proxy = createServer((request, response) => {
+    const url = new URL(request.url.replace(prefix, "") || "/", target);
+    const forwarded = httpRequest(url, { method: request.method, headers: request.headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(response);
+    });
+    forwarded.on("error", () => response.destroy());
+    request.pipe(forwarded);
+  });
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  return {
+    address: `http://127.0.0.1:${proxy.address().port}`,
+    forwardTo: (address) => {
+      target = address;
+    },
+    close: () => proxy.closeAllConnections() ?? proxy.close(),
+  };
+}
+
+/** Runs a workflow through the API. */
+export async function startRun(address, workflow, inputs, wait = 0) {
+  const response = await fetch(`${address}/api/v1/runs?wait=${wait}`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ workflow, inputs }),
+  });
+  const run = await response.json();
+  if (!run.run_id) throw new Error(JSON.stringify(run));
+  return run.run_id;
+}
+
+/** A browser. Debian's is used if it is named in `CHROMIUM`. */
+export async function openBrowser() {
+  const executablePath = process.env.CHROMIUM ?? (await packedChromium.executablePath());
+  return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+}
+
+/** A page that notes every request to another host, every error and every refusal of the security policy. */
+export async function openPage(browser, address, options = {}) {
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    reducedMotion: "reduce",
+    ...options,
+  });
+  const page = await context.newPage();
+  const faults = [];
+  await context.route("**/*", (route) => {
+    const url = route.request().url();
+    if (url.startsWith(`${address}/`)) return route.continue();
+    faults.push(`request to ${url}`);
+    return route.abort();
+  });
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning")
+      faults.push(`${message.type()}: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
+  return { page, context, faults };
+}

@@ -1,0 +1,31 @@
+// Server-sent events over fetch, because EventSource cannot send the header with the key.
+import { SERVER } from "./client";
+import { EventParser, type StreamedEvent } from "./event-stream-parser";
+import { keyHeaders, requestKey } from "./key";
+
+/** Reads events until the stream ends. Throws if the connection breaks or the server refuses. */
+export async function readEvents(
+  path: string,
+  signal: AbortSignal,
+  onEvents: (events: StreamedEvent[]) => void,
+): Promise<void> {
+  const headers = { accept: "text/event-stream", ...keyHeaders() };
+  const response = await fetch(new URL(path, SERVER), { headers, signal });
+  if (response.status === 401) requestKey();
+  if (!response.ok || !response.body) throw new StreamRefused(response.status);
+  const parser = new EventParser();
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const events = parser.push(value);
+    if (events.length > 0) onEvents(events);
+  }
+}
+
+/** The server did not open the stream. */
+export class StreamRefused extends Error {
+  constructor(readonly status: number) {
+    super(`status ${status}`);
+  }
+}

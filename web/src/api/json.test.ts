@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { EventParser } from "./event-stream-parser";
+import { ExactNumber, formatJson, parseJson } from "./json";
+
+test("numbers that a double cannot hold keep their text", () => {
+  const value = parseJson('{"id": 9007199254740993, "small": 12, "long": 0.12345678901234567891}') as Record<
+    string,
+    unknown
+  >;
+  // Without source text in revivers (older engines) numbers are rounded as everywhere.
+  if (value.id instanceof ExactNumber) expect(value.id.text).toBe("9007199254740993");
+  expect(value.small).toBe(12);
+  expect(formatJson("a")).toBe('"a"');
+});
+
+test("events arrive in pieces", () => {
+  const parser = new EventParser();
+  expect(parser.push("id: 1\nevent: asked\ndata: {")).toEqual([]);
+  expect(parser.push("}\n\n: beat\n\nevent: done\ndata: 1\n\nid")).toEqual([
+    { name: "asked", data: "{}" },
+    { name: "done", data: "1" },
+  ]);
+});

@@ -1,0 +1,50 @@
+// What the places read from the server.
+import { queryOptions } from "@tanstack/react-query";
+import { api, read } from "./client";
+
+/** Lists of runs are asked for again after this time, while the page is visible. */
+const REFRESH_MS = 3000;
+
+export const workflowsQuery = queryOptions({
+  queryKey: ["workflows"],
+  queryFn: async () => (await read(api.GET("/api/v1/workflows"))).items,
+});
+
+export function workflowQuery(id: string) {
+  return queryOptions({
+    queryKey: ["workflows", id],
+    queryFn: () => read(api.GET("/api/v1/workflows/{id}", { params: { path: { id } } })),
+  });
+}
+
+export type RunsFilter = { status?: string; workflow?: string; limit?: number };
+
+export function runsQuery(filter: RunsFilter) {
+  return queryOptions({
+    queryKey: ["runs", "list", filter],
+    queryFn: () => read(api.GET("/api/v1/runs", { params: { query: filter } })),
+    refetchInterval: REFRESH_MS,
+  });
+}
+
+/** A run with its result and the steps that wait for a person. */
+export function runQuery(run: string) {
+  return queryOptions({
+    queryKey: ["runs", "one", run],
+    queryFn: () => read(api.GET("/api/v1/runs/{id}", { params: { path: { id: run } } })),
+  });
+}
+
+/** The runs that wait for a person: those with a question, and those with an uncertain effect. */
+export const waitingQuery = queryOptions({
+  queryKey: ["runs", "waiting"],
+  queryFn: async () => {
+    const pages = await Promise.all(
+      (["waiting", "uncertain"] as const).map((status) =>
+        read(api.GET("/api/v1/runs", { params: { query: { status, limit: 100 } } })),
+      ),
+    );
+    return pages.flatMap((page) => page.items).sort((one, other) => one.created_at - other.created_at);
+  },
+  refetchInterval: REFRESH_MS,
+});

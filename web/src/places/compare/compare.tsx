@@ -1,0 +1,151 @@
+// Compares two runs: their steps by path, the first divergence, and the difference of the outputs.
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { firstDivergence, pairSteps, type StepPair, textOf } from "../../run/compare";
+import type { RunState, StepState } from "../../run/fold";
+import type { RunFollower } from "../../run/follow";
+import { t } from "../../strings";
+import { DiffView } from "../../ui/diff-view";
+import { formatCost, formatDuration, formatNumber, formatTime } from "../../ui/format";
+import { Empty } from "../../ui/problem";
+import { PhaseMark, StatusMark } from "../../ui/state";
+import { useFollower } from "../run/use-run";
+import "./compare.css";
+
+export function Compare() {
+  const { left = "", right = "" } = useSearch({ from: "/runs/compare" });
+  const one = useFollower(left);
+  const other = useFollower(right);
+  if (one?.connection === "missing" || other?.connection === "missing") {
+    return <Empty title={t.errors.notFound}>{t.run.missing}</Empty>;
+  }
+  if (!one || !other || one.history.length === 0 || other.history.length === 0) {
+    return <p className="page soft">{t.loading}</p>;
+  }
+  return <Compared left={one} right={other} />;
+}
+
+function Compared({ left, right }: { left: RunFollower; right: RunFollower }) {
+  const search = useSearch({ from: "/runs/compare" });
+  const navigate = useNavigate({ from: "/runs/compare" });
+  const one = left.history.stateAt(left.history.length);
+  const other = right.history.stateAt(right.history.length);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the states depend on the number of events.
+  const pairs = useMemo(() => pairSteps(one, other), [one.seq, other.seq, left, right]);
+  const first = firstDivergence(pairs);
+  const chosen = pairs.find((pair) => pair.path === search.step) ?? first;
+  const select = (step: string) =>
+    void navigate({ search: (before) => ({ ...before, step }), replace: true });
+  return (
+    <div className="page compare">
+      <header className="page-head">
+        <h1>{t.compare.title}</h1>
+      </header>
+      <div className="compare-runs">
+        <RunCard run={left.run} state={one} />
+        <RunCard run={right.run} state={other} base={one} />
+      </div>
+      <p className="state" data-state={first ? "waiting" : "succeeded"} role="status">
+        {first ? t.compare.diverges(first.path) : t.compare.same(pairs.length)}
+      </p>
+      <div className="compare-panes">
+        <div className="panel compare-steps">
+          <table className="table">
+            <thead>
+              <tr>
+                <th scope="col">{t.compare.step}</th>
+                <th scope="col">{t.compare.left}</th>
+                <th scope="col">{t.compare.right}</th>
+                <th scope="col">{t.compare.result}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {pairs.map((pair) => (
+                <tr
+                  key={pair.path}
+                  data-selected={pair === chosen || undefined}
+                  data-difference={pair.difference}
+                >
+                  <td>
+                    <button
+                      type="button"
+                      className="text-button mono"
+                      aria-pressed={pair === chosen}
+                      onClick={() => select(pair.path)}
+                    >
+                      {pair.path}
+                    </button>
+                  </td>
+                  <StepCell step={pair.left} />
+                  <StepCell step={pair.right} />
+                  <td>{t.compare.differences[pair.difference]}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+        {chosen && <Outputs pair={chosen} />}
+      </div>
+    </div>
+  );
+}
+
+function StepCell({ step }: { step: StepState | undefined }) {
+  if (!step) return <td className="faint">–</td>;
+  const ms = step.finishedAt === undefined ? undefined : step.finishedAt - step.startedAt;
+  return (
+    <td className="number">
+      <PhaseMark phase={step.phase} isIconOnly /> {ms !== undefined && formatDuration(ms)}
+    </td>
+  );
+}
+
+function Outputs({ pair }: { pair: StepPair }) {
+  const before = textOf(pair.left?.output);
+  const after = textOf(pair.right?.output);
+  return (
+    <section className="panel compare-outputs" aria-label={t.compare.outputs}>
+      <h2 className="mono">{pair.path}</h2>
+      <DiffView before={before} after={after} />
+    </section>
+  );
+}
+
+/** A run in short. With `base`, its numbers are shown with the difference from that run. */
+function RunCard({ run, state, base }: { run: string; state: RunState; base?: RunState }) {
+  const tokens = (one: RunState) => one.usage.input_tokens + one.usage.output_tokens;
+  const duration = (one: RunState) => (one.finishedAt ?? one.at) - one.createdAt;
+  const change = (of: (one: RunState) => number, format: (amount: number) => string) => {
+    const amount = base ? of(state) - of(base) : 0;
+    return amount === 0 ? "" : ` (${amount > 0 ? "+" : "−"}${format(Math.abs(amount))})`;
+  };
+  const cost = state.usage.micro_usd;
+  return (
+    <section className="panel compare-run">
+      <h2>
+        <Link to="/runs/$run" params={{ run }}>
+          {state.created?.name}
+        </Link>
+      </h2>
+      <StatusMark status={state.status} />
+      <dl className="facts number">
+        <div>
+          <dt>{t.run.started}</dt>
+          <dd>{formatTime(state.createdAt)}</dd>
+        </div>
+        <div>
+          <dt>{t.run.elapsed}</dt>
+          <dd>{formatDuration(duration(state)) + change(duration, formatDuration)}</dd>
+        </div>
+        <div>
+          <dt>{t.run.tokens}</dt>
+          <dd>{formatNumber(tokens(state)) + change(tokens, formatNumber)}</dd>
+        </div>
+        <div>
+          <dt>{t.run.cost}</dt>
+          <dd>{cost === undefined ? t.run.unknownCost : formatCost(cost)}</dd>
+        </div>
+      </dl>
+    </section>
+  );
+}

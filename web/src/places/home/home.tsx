@@ -1,0 +1,184 @@
+// Home: the workflows as cards, what waits for the viewer, and the latest runs.
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, read, type Schemas } from "../../api/client";
+import { runsQuery, waitingQuery, workflowsQuery } from "../../api/queries";
+import type { RunStatus } from "../../run/record";
+import { t } from "../../strings";
+import { formatAge } from "../../ui/format";
+import { Icon } from "../../ui/icon";
+import { Empty, ErrorBox } from "../../ui/problem";
+import { StatusMark } from "../../ui/state";
+import { AddWorkflow } from "./add-workflow";
+import "./home.css";
+
+type Workflow = Schemas["WorkflowInfo"];
+type RunItem = Schemas["RunItem"];
+
+/** Runs of a workflow that its card shows. */
+const CARD_RUNS = 8;
+
+export function Home() {
+  const workflows = useQuery(workflowsQuery);
+  const runs = useQuery(runsQuery({ limit: 100 }));
+  const schedules = useQuery({
+    queryKey: ["schedules"],
+    queryFn: () => read(api.GET("/api/v1/schedules")),
+    retry: false,
+  });
+  const [query, setQuery] = useState("");
+  const items = workflows.data ?? [];
+  const found = items.filter((item) => `${item.name} ${item.id}`.toLowerCase().includes(query.toLowerCase()));
+  const scheduled = new Set(schedules.data?.items.map((schedule) => schedule.workflow));
+  return (
+    <AddWorkflow>
+      {(addButton) => (
+        <div className="page">
+          <header className="page-head">
+            <h1>{t.home.title}</h1>
+            {items.length > 0 && (
+              <input
+                className="input home-search"
+                type="search"
+                aria-label={t.home.search}
+                placeholder={t.home.search}
+                value={query}
+                onChange={(event) => setQuery(event.target.value)}
+              />
+            )}
+            {addButton}
+          </header>
+          {workflows.error && <ErrorBox error={workflows.error} />}
+          {workflows.data && items.length === 0 && <FirstStart />}
+          {items.length > 0 && found.length === 0 && <p className="soft">{t.home.noMatch}</p>}
+          <ul className="cards">
+            {found.map((workflow) => (
+              <Card
+                key={workflow.id}
+                workflow={workflow}
+                runs={runsOf(workflow, runs.data?.items ?? [])}
+                isScheduled={scheduled.has(workflow.id)}
+              />
+            ))}
+          </ul>
+          <div className="home-lists">
+            <Waiting />
+            <Recent runs={runs.data?.items ?? []} />
+          </div>
+        </div>
+      )}
+    </AddWorkflow>
+  );
+}
+
+function runsOf(workflow: Workflow, runs: RunItem[]): RunItem[] {
+  return runs.filter((run) => (run.workflow ?? run.name) === workflow.id).slice(0, CARD_RUNS);
+}
+
+function Card({
+  workflow,
+  runs,
+  isScheduled,
+}: {
+  workflow: Workflow;
+  runs: RunItem[];
+  isScheduled: boolean;
+}) {
+  const [last] = runs;
+  return (
+    <li className="card panel">
+      <Link to="/workflows/$workflow" params={{ workflow: workflow.id }} className="card-link">
+        <h2 className="cut">{workflow.name || workflow.id}</h2>
+      </Link>
+      <p className="card-about soft">{workflow.description || workflow.id}</p>
+      <div className="card-facts">
+        <span className="badge">{workflow.format}</span>
+        {isScheduled && (
+          <span className="badge">
+            <Icon name="clock" />
+            {t.home.scheduled}
+          </span>
+        )}
+        {workflow.problems.length > 0 && (
+          <span className="card-problems" data-refused={workflow.is_refused || undefined}>
+            <Icon name="warn" />
+            {workflow.is_refused ? t.home.refused : t.home.problems(workflow.problems.length)}
+          </span>
+        )}
+        {last && (
+          <span className="card-runs">
+            <span className="card-history" aria-hidden="true">
+              {runs
+                .slice()
+                .reverse()
+                .map((run) => (
+                  <i key={run.run_id} data-state={run.status} />
+                ))}
+            </span>
+            <Link to="/runs/$run" params={{ run: last.run_id }} title={formatAge(last.created_at)}>
+              <StatusMark status={last.status as RunStatus} />
+            </Link>
+          </span>
+        )}
+      </div>
+    </li>
+  );
+}
+
+function FirstStart() {
+  return (
+    <section className="panel">
+      <Empty title={t.home.firstTitle}>
+        <p>{t.home.firstHelp}</p>
+        <pre>{t.home.firstCommand}</pre>
+      </Empty>
+    </section>
+  );
+}
+
+function Waiting() {
+  const { data } = useQuery(waitingQuery);
+  return (
+    <section className="panel home-list">
+      <header>
+        <h2>{t.home.waiting}</h2>
+      </header>
+      {data?.length === 0 && <p className="soft home-none">{t.home.nothingWaiting}</p>}
+      <ul>
+        {data?.map((run) => (
+          <li key={run.run_id}>
+            <Link to="/inbox" search={{ item: run.run_id }} className="home-run">
+              <StatusMark status={run.status as RunStatus} />
+              <span className="cut">{run.name}</span>
+              <span className="faint number">{formatAge(run.created_at)}</span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Recent({ runs }: { runs: RunItem[] }) {
+  return (
+    <section className="panel home-list">
+      <header>
+        <h2>{t.home.recent}</h2>
+        <Link to="/runs">{t.home.allRuns}</Link>
+      </header>
+      {runs.length === 0 && <p className="soft home-none">{t.home.noRuns}</p>}
+      <ul>
+        {runs.slice(0, 10).map((run) => (
+          <li key={run.run_id}>
+            <Link to="/runs/$run" params={{ run: run.run_id }} className="home-run">
+              <StatusMark status={run.status as RunStatus} />
+              <span className="cut">{run.name}</span>
+              <span className="faint number">{formatAge(run.created_at)}</span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

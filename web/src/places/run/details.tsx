@@ -1,0 +1,169 @@
+// Details of the selected step at the position, or of the whole run.
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import type { StepState } from "../../run/fold";
+import { isOver } from "../../run/rows";
+import { t } from "../../strings";
+import { AnswerForm, ResolveForm } from "../../ui/answer-form";
+import { IconButton } from "../../ui/button";
+import { formatCost, formatDuration, formatNumber, formatTime } from "../../ui/format";
+import { Problem } from "../../ui/problem";
+import { PhaseMark } from "../../ui/state";
+import { Tabs } from "../../ui/tabs";
+import { LongText, ValueView } from "../../ui/value";
+import { Overview } from "./overview";
+import { StepEvents } from "./step-events";
+import { StepRequests } from "./step-requests";
+import type { RunView } from "./use-run";
+
+const TABS = ["output", "request", "attempts", "events"] as const;
+type Tab = (typeof TABS)[number];
+
+type DetailsProps = {
+  view: RunView;
+  selected: string | undefined;
+  onSelect: (path: string | undefined) => void;
+};
+
+export function Details({ view, selected, onSelect }: DetailsProps) {
+  if (selected === undefined) return <Overview view={view} onSelect={onSelect} />;
+  return <StepDetails view={view} path={selected} onClose={() => onSelect(undefined)} />;
+}
+
+function StepDetails({ view, path, onClose }: { view: RunView; path: string; onClose: () => void }) {
+  const search = useSearch({ from: "/runs/$run" });
+  const navigate = useNavigate({ from: "/runs/$run" });
+  const tab = TABS.find((one) => one === search.tab) ?? "output";
+  const step = view.state.steps.find((one) => one.path === path);
+  const setTab = (name: Tab) =>
+    void navigate({ search: (before) => ({ ...before, tab: name }), replace: true });
+  return (
+    <>
+      <header className="details-head">
+        <div className="details-title">
+          <h2 className="cut mono">{path}</h2>
+          <IconButton icon="close" label={t.close} onClick={onClose} />
+        </div>
+        {step && <Facts step={step} />}
+      </header>
+      <Tabs
+        label={path}
+        selected={tab}
+        onSelect={setTab}
+        tabs={TABS.map((name) => ({ name, title: t.run.tabs[name] }))}
+      />
+      <div className="details-body">
+        {!step && tab !== "events" && <p className="soft">{t.run.notYet}</p>}
+        {step && tab === "output" && <StepOutput view={view} step={step} />}
+        {step && tab === "request" && <StepRequests run={view.follower.run} step={step} />}
+        {step && tab === "attempts" && <Attempts step={step} />}
+        {tab === "events" && <StepEvents view={view} path={path} />}
+      </div>
+    </>
+  );
+}
+
+function Facts({ step }: { step: StepState }) {
+  const ms = (step.finishedAt ?? Date.now()) - step.startedAt;
+  return (
+    <dl className="facts">
+      <div>
+        <dt>{t.run.state}</dt>
+        <dd>
+          <PhaseMark phase={step.phase} />
+        </dd>
+      </div>
+      {step.kind && (
+        <div>
+          <dt>{t.run.kind}</dt>
+          <dd>{step.kind}</dd>
+        </div>
+      )}
+      {step.target && (
+        <div>
+          <dt>{t.run.target}</dt>
+          <dd className="cut" title={step.target}>
+            {step.target}
+          </dd>
+        </div>
+      )}
+      {isOver(step) && (
+        <div>
+          <dt>{t.run.duration}</dt>
+          <dd className="number">{formatDuration(ms)}</dd>
+        </div>
+      )}
+      {step.usage && (
+        <div>
+          <dt>{t.run.tokens}</dt>
+          <dd className="number">
+            {t.run.inOut(formatNumber(step.usage.input_tokens), formatNumber(step.usage.output_tokens))}
+            {step.usage.micro_usd !== undefined && ` · ${formatCost(step.usage.micro_usd)}`}
+          </dd>
+        </div>
+      )}
+    </dl>
+  );
+}
+
+function StepOutput({ view, step }: { view: RunView; step: StepState }) {
+  const { follower, at } = view;
+  const live = step.phase === "running" ? follower.history.liveText(step.path, step.attempts) : undefined;
+  const onDone = () => follower.refresh();
+  const isLive = at === undefined;
+  return (
+    <>
+      {step.error && step.phase !== "finished" && (
+        <Problem code={step.error.code} severity={step.isFailureIgnored ? "warning" : "error"}>
+          {step.error.message}
+          {step.isFailureIgnored && <p className="soft">{t.run.ignored}</p>}
+        </Problem>
+      )}
+      {step.phase === "skipped" && <p className="soft">{`${t.run.skipped}: ${step.reason ?? ""}`}</p>}
+      {step.warnings.map((warning) => (
+        <Problem key={warning} severity="warning">
+          {warning}
+        </Problem>
+      ))}
+      {!isLive && (step.question || step.phase === "uncertain") && <p className="soft">{t.answer.later}</p>}
+      {isLive && step.question && (
+        <AnswerForm run={follower.run} path={step.path} question={step.question} onDone={onDone} />
+      )}
+      {isLive && step.phase === "uncertain" && (
+        <ResolveForm run={follower.run} path={step.path} onDone={onDone} />
+      )}
+      {live !== undefined && (
+        <section className="value" aria-label={t.run.streaming}>
+          <header className="value-head">
+            <h3>{t.run.streaming}</h3>
+          </header>
+          <div className="value-body" data-testid="stream">
+            <LongText text={live} />
+          </div>
+        </section>
+      )}
+      {step.output !== undefined && <ValueView value={step.output} label={t.run.output} />}
+      {step.output === undefined && step.phase === "finished" && <p className="soft">{t.run.noOutputEver}</p>}
+      {step.output === undefined && step.phase === "running" && live === undefined && (
+        <p className="soft">{t.run.noOutput}</p>
+      )}
+    </>
+  );
+}
+
+function Attempts({ step }: { step: StepState }) {
+  if (step.tries.length === 0) return <p className="soft">{t.run.notSent}</p>;
+  return (
+    <ol className="attempts">
+      {step.tries.map((one) => (
+        <li key={one.number}>
+          <h3>{t.run.attempt(one.number)}</h3>
+          <p className="soft number">
+            {formatTime(one.startedAt)}
+            {one.endedAt !== undefined && ` · ${formatDuration(one.endedAt - one.startedAt)}`}
+          </p>
+          {one.error && <Problem code={one.error.code}>{one.error.message}</Problem>}
+        </li>
+      ))}
+    </ol>
+  );
+}

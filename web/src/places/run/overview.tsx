@@ -1,0 +1,119 @@
+// The run as a whole: what it waits for, how it ended, its inputs and its output.
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { readExactly } from "../../api/client";
+import type { Json } from "../../api/json";
+import { isFinal } from "../../run/record";
+import { t } from "../../strings";
+import { AnswerForm, ResolveForm } from "../../ui/answer-form";
+import { formatTime } from "../../ui/format";
+import { Problem } from "../../ui/problem";
+import { ValueView } from "../../ui/value";
+import type { RunView } from "./use-run";
+
+export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: string) => void }) {
+  const { state, follower, at } = view;
+  const created = state.created;
+  const { failed } = state;
+  return (
+    <>
+      <header className="details-head">
+        <div className="details-title">
+          <h2>{t.run.overview}</h2>
+        </div>
+        <dl className="facts">
+          <div>
+            <dt>{t.run.started}</dt>
+            <dd className="number">{formatTime(state.createdAt)}</dd>
+          </div>
+          <div>
+            <dt>Id</dt>
+            <dd className="mono cut" title={follower.run}>
+              {follower.run}
+            </dd>
+          </div>
+          {created?.parent && (
+            <div>
+              <dt>{t.run.parentRun}</dt>
+              <dd>
+                <Link
+                  to="/runs/$run"
+                  params={{ run: created.parent.run }}
+                  search={{ step: created.parent.path }}
+                >
+                  {created.parent.path}
+                </Link>
+              </dd>
+            </div>
+          )}
+        </dl>
+      </header>
+      <div className="details-body">
+        {state.error && (
+          <Problem code={state.error.code}>
+            {state.error.message}
+            {failed && (
+              <p>
+                <button type="button" className="text-button mono" onClick={() => onSelect(failed)}>
+                  {failed}
+                </button>
+              </p>
+            )}
+          </Problem>
+        )}
+        {at === undefined && <OpenSteps view={view} />}
+        {isFinal(state.status) && at === undefined && <RunOutput run={follower.run} seq={state.seq} />}
+        {created && <ValueView value={created.inputs} label={t.run.inputs} />}
+        {state.steps.length > 0 && <p className="faint">{t.run.selectStep}</p>}
+      </div>
+    </>
+  );
+}
+
+/** Everything that the run waits for, also in its child runs. */
+function OpenSteps({ view: { state, follower } }: { view: RunView }) {
+  const onDone = () => follower.refresh();
+  const own = state.steps.filter((step) => !state.children.has(step.path));
+  return (
+    <>
+      {own.map((step) => {
+        if (step.question) {
+          const { question, path } = step;
+          return <AnswerForm key={path} run={follower.run} path={path} question={question} onDone={onDone} />;
+        }
+        const isUncertain = step.phase === "uncertain";
+        return (
+          isUncertain && <ResolveForm key={step.path} run={follower.run} path={step.path} onDone={onDone} />
+        );
+      })}
+      {[...state.children].flatMap(([parent, child]) =>
+        (child.open ?? []).map((open) => (
+          <section key={`${parent} ${open.path}`}>
+            <p className="faint">
+              {t.run.childRun}{" "}
+              <Link to="/runs/$run" params={{ run: child.run }} search={{ step: open.path }} className="mono">
+                {open.path}
+              </Link>
+            </p>
+            {open.question ? (
+              <AnswerForm run={child.run} path={open.path} question={open.question} onDone={onDone} />
+            ) : (
+              <ResolveForm run={child.run} path={open.path} onDone={onDone} />
+            )}
+          </section>
+        )),
+      )}
+    </>
+  );
+}
+
+function RunOutput({ run, seq }: { run: string; seq: number }) {
+  const { data } = useQuery({
+    queryKey: ["runs", "output", run, seq],
+    queryFn: ({ signal }) => readExactly(`api/v1/runs/${run}`, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const output = (data as { output?: Json } | undefined)?.output;
+  if (output === undefined || output === null) return null;
+  return <ValueView value={output} label={t.run.output} />;
+}

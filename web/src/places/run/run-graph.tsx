@@ -1,0 +1,40 @@
+// The graph of a run: its definition, with the states of the steps.
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { api, read } from "../../api/client";
+import type { RunState } from "../../run/fold";
+import { NodeFinder } from "../../run/graph";
+import { toStaticPath } from "../../run/rows";
+import { t } from "../../strings";
+import { FlowGraph } from "../../ui/flow-graph";
+
+type RunGraphProps = {
+  run: string;
+  state: RunState;
+  selected: string | undefined;
+  onSelect: (path: string | undefined) => void;
+  now: number;
+};
+
+export default function RunGraph({ run, state, selected, onSelect, now }: RunGraphProps) {
+  const { data: graph, isError } = useQuery({
+    queryKey: ["runs", "graph", run],
+    queryFn: () => read(api.GET("/api/v1/runs/{id}/graph", { params: { path: { id: run } } })),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const finder = useMemo(() => (graph ? new NodeFinder(graph) : undefined), [graph]);
+  const states = useMemo(() => finder?.statesOf(state), [finder, state]);
+  if (isError) return <p className="empty">{t.run.noGraph}</p>;
+  if (!graph || !finder) return <p className="empty">{t.loading}</p>;
+  const select = (node: number | undefined) => {
+    const path = node === undefined ? undefined : graph.nodes[node]?.path;
+    onSelect(path === undefined ? undefined : latestStepOf(state, path));
+  };
+  const chosen = selected === undefined ? undefined : finder.nodeOf(selected);
+  return <FlowGraph graph={graph} states={states} selected={chosen} onSelect={select} now={now} />;
+}
+
+/** The newest step of a node: its last iteration or visit. */
+function latestStepOf(state: RunState, node: string): string {
+  return state.steps.findLast((step) => toStaticPath(step.path) === node)?.path ?? node;
+}

@@ -1,0 +1,139 @@
+// The header of a run: its state, time, tokens and cost against the budget, and what can be done with it.
+import { useMutation } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, read } from "../../api/client";
+import { isFinal } from "../../run/record";
+import { t } from "../../strings";
+import { Button, CopyButton } from "../../ui/button";
+import { ConfirmDialog } from "../../ui/dialog";
+import { formatCost, formatDuration, formatNumber, formatShortNumber, formatTime } from "../../ui/format";
+import { ErrorBox, Problem } from "../../ui/problem";
+import { StatusMark } from "../../ui/state";
+import type { RunView } from "./use-run";
+
+export function RunHeader({ view, now }: { view: RunView; now: number }) {
+  const { state, at, follower } = view;
+  const created = state.created;
+  const end = state.finishedAt ?? (at === undefined ? now : state.at);
+  return (
+    <header className="run-header">
+      <div className="run-title">
+        <h1 className="cut">{created?.name}</h1>
+        <span className="badge">{created?.format}</span>
+        <span aria-live="polite">
+          <StatusMark status={state.status} />
+        </span>
+      </div>
+      <dl className="run-facts number">
+        <div>
+          <dt>{t.run.elapsed}</dt>
+          <dd title={formatTime(state.createdAt)}>{formatDuration(Math.max(0, end - state.createdAt))}</dd>
+        </div>
+        <TokensFact view={view} />
+        <CostFact view={view} />
+        <div>
+          <dt>{t.run.events}</dt>
+          <dd>{formatNumber(state.seq)}</dd>
+        </div>
+      </dl>
+      <RunActions view={view} />
+      {follower.connection === "lost" && <Problem severity="warning">{t.run.lost}</Problem>}
+    </header>
+  );
+}
+
+function TokensFact({ view: { state } }: { view: RunView }) {
+  const { input_tokens, output_tokens } = state.usage;
+  const used = input_tokens + output_tokens;
+  const limit = state.created?.limits.tokens;
+  const title = t.run.inOut(formatNumber(input_tokens), formatNumber(output_tokens));
+  return (
+    <div>
+      <dt>{t.run.tokens}</dt>
+      <dd title={title}>
+        {limit ? t.run.budget(formatShortNumber(used), formatShortNumber(limit)) : formatNumber(used)}
+        {limit && <Budget used={used} limit={limit} label={t.run.tokens} />}
+      </dd>
+    </div>
+  );
+}
+
+function CostFact({ view: { state } }: { view: RunView }) {
+  const used = state.usage.micro_usd;
+  const limit = state.created?.limits.micro_usd;
+  const text = used === undefined ? t.run.unknownCost : formatCost(used);
+  return (
+    <div>
+      <dt>{t.run.cost}</dt>
+      <dd>
+        {limit ? t.run.budget(text, formatCost(limit)) : text}
+        {limit && used !== undefined && <Budget used={used} limit={limit} label={t.run.cost} />}
+      </dd>
+    </div>
+  );
+}
+
+function Budget({ used, limit, label }: { used: number; limit: number; label: string }) {
+  return <meter min={0} max={limit} high={limit * 0.9} value={used} aria-label={label} />;
+}
+
+function RunActions({ view }: { view: RunView }) {
+  const { follower, state, at } = view;
+  const id = follower.run;
+  const [isConfirming, setIsConfirming] = useState(false);
+  const params = { params: { path: { id } } };
+  const onSuccess = () => {
+    view.seek(undefined);
+    follower.refresh();
+  };
+  const cancel = useMutation({
+    mutationFn: () => read(api.POST("/api/v1/runs/{id}/cancel", params)),
+    onSuccess,
+  });
+  const retry = useMutation({
+    mutationFn: () => read(api.POST("/api/v1/runs/{id}/retry", params)),
+    onSuccess,
+  });
+  const replay = useMutation({ mutationFn: () => read(api.POST("/api/v1/runs/{id}/replay", params)) });
+  const isLive = at === undefined;
+  const isEnded = isFinal(state.status);
+  const workflow = state.created?.workflow;
+  const error = cancel.error ?? retry.error ?? replay.error;
+  return (
+    <div className="run-actions">
+      {workflow && (
+        <Link to="/workflows/$workflow" params={{ workflow }} className="button" data-look="quiet">
+          {t.run.actions.openWorkflow}
+        </Link>
+      )}
+      <CopyButton text={() => window.location.href} label={t.run.actions.copyLink} />
+      {isLive && isEnded && (
+        <Button look="quiet" onClick={() => replay.mutate()} disabled={replay.isPending}>
+          {replay.data ? t.run.replayed(replay.data.events) : t.run.actions.replay}
+        </Button>
+      )}
+      {isLive && isEnded && state.status !== "succeeded" && (
+        <Button icon="undo" onClick={() => retry.mutate()} disabled={retry.isPending}>
+          {t.run.actions.retry}
+        </Button>
+      )}
+      {isLive && !isEnded && (
+        <Button look="danger" icon="stop" onClick={() => setIsConfirming(true)} disabled={cancel.isPending}>
+          {t.run.actions.cancel}
+        </Button>
+      )}
+      {error && <ErrorBox error={error} />}
+      {isConfirming && (
+        <ConfirmDialog
+          title={t.run.confirmCancel}
+          help={t.run.confirmCancelHelp}
+          confirm={t.run.actions.cancel}
+          keep={t.run.keep}
+          onConfirm={() => cancel.mutate()}
+          onClose={() => setIsConfirming(false)}
+        />
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,121 @@
+// The run page: graph, steps over time, details of the selected step, and the position in the run.
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { lazy, Suspense, useCallback, useEffect, useState } from "react";
+import type { RunFollower } from "../../run/follow";
+import { isFinal } from "../../run/record";
+import { listRows } from "../../run/rows";
+import { t } from "../../strings";
+import { isTyping, useKeys } from "../../ui/keyboard";
+import { Empty } from "../../ui/problem";
+import { Tabs } from "../../ui/tabs";
+import { Details } from "./details";
+import { RunHeader } from "./run-header";
+import { Scrubber } from "./scrubber";
+import { type RunView, useNow, useRunView } from "./use-run";
+import { Waterfall } from "./waterfall";
+import "./run.css";
+
+const GraphView = lazy(() => import("./run-graph"));
+
+/** The address follows the position after this time without a move. */
+const ADDRESS_DELAY_MS = 200;
+
+export function RunPage() {
+  const { run } = useParams({ from: "/runs/$run" });
+  return <OneRun key={run} run={run} />;
+}
+
+function OneRun({ run }: { run: string }) {
+  const search = useSearch({ from: "/runs/$run" });
+  const { follower, view } = useRunView(run, search.at);
+  return view ? <ShownRun view={view} /> : <Opening follower={follower} />;
+}
+
+function Opening({ follower }: { follower: RunFollower | undefined }) {
+  if (follower?.connection === "missing") return <Empty title={t.errors.notFound}>{t.run.missing}</Empty>;
+  return <p className="page soft">{follower?.connection === "lost" ? t.run.lost : t.loading}</p>;
+}
+
+type Pane = "graph" | "waterfall" | "details";
+
+function ShownRun({ view }: { view: RunView }) {
+  const { follower, state, at } = view;
+  const search = useSearch({ from: "/runs/$run" });
+  const navigate = useNavigate({ from: "/runs/$run" });
+  const [pane, setPane] = useState<Pane>("waterfall");
+  const [folds, setFolds] = useState<ReadonlyMap<string, boolean>>(new Map());
+  const now = useNow(at === undefined && !isFinal(state.status));
+  const selected = search.step;
+  const select = useCallback(
+    (step: string | undefined) => {
+      void navigate({ search: (before) => withValue(before, "step", step), replace: true });
+    },
+    [navigate],
+  );
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      void navigate({ search: (before) => withValue(before, "at", at), replace: true });
+    }, ADDRESS_DELAY_MS);
+    return () => clearTimeout(timer);
+  }, [at, navigate]);
+  const shown = listRows(view.rows, state.steps.length, folds);
+  useKeys((event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (isTyping(event) || step === undefined || event.ctrlKey || event.metaKey) return;
+    if (event.target instanceof Element && event.target.closest(".details, .react-flow")) return;
+    event.preventDefault();
+    const place = shown.findIndex(({ row }) => row.path === selected);
+    const next = shown[place < 0 ? 0 : Math.max(0, Math.min(shown.length - 1, place + step))];
+    if (next) select(next.row.path);
+  });
+  const fold = (path: string, isOpen: boolean) => setFolds(new Map(folds).set(path, isOpen));
+  const graph = (
+    <GraphView run={follower.run} state={state} selected={selected} onSelect={select} now={now} />
+  );
+  return (
+    <div className="run" data-pane={pane}>
+      <RunHeader view={view} now={now} />
+      <div className="run-panes-tabs">
+        <Tabs
+          label={t.palette.run}
+          selected={pane}
+          onSelect={setPane}
+          tabs={[
+            { name: "waterfall", title: t.run.waterfall },
+            { name: "details", title: t.run.details },
+            { name: "graph", title: t.run.graph },
+          ]}
+        />
+      </div>
+      <div className="run-panes">
+        <section className="run-pane graph-pane" aria-label={t.run.graph}>
+          <Suspense fallback={<p className="empty">{t.loading}</p>}>{graph}</Suspense>
+        </section>
+        <section className="run-pane waterfall-pane" aria-label={t.run.waterfall}>
+          <Waterfall
+            view={view}
+            shown={shown}
+            selected={selected}
+            onSelect={select}
+            onFold={fold}
+            now={now}
+          />
+        </section>
+        <section className="run-pane details" aria-label={t.run.details}>
+          <Details view={view} selected={selected} onSelect={select} />
+        </section>
+      </div>
+      <Scrubber view={view} />
+    </div>
+  );
+}
+
+/** An address with another value, or without it. */
+function withValue<Search extends object, Name extends keyof Search>(
+  search: Search,
+  name: Name,
+  value: Search[Name] | undefined,
+): Search {
+  const { [name]: _, ...rest } = search;
+  return (value === undefined ? rest : { ...rest, [name]: value }) as Search;
+}

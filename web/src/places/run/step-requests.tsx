@@ -1,0 +1,57 @@
+// What a step sent. The record holds hashes of requests; the server builds them again from it.
+import { useQuery } from "@tanstack/react-query";
+import { readExactly } from "../../api/client";
+import { formatJson, type Json } from "../../api/json";
+import type { StepState } from "../../run/fold";
+import { t } from "../../strings";
+import { ErrorBox } from "../../ui/problem";
+import { LongText, ValueView } from "../../ui/value";
+
+type Request = { attempt: number; request: { [field: string]: Json } };
+type Message = { role?: Json; content?: Json };
+
+export function StepRequests({ run, step }: { run: string; step: StepState }) {
+  const { data, error } = useQuery({
+    queryKey: ["runs", "requests", run, step.path, step.attempts, step.phase],
+    queryFn: ({ signal }) =>
+      readExactly(`api/v1/runs/${run}/steps?path=${encodeURIComponent(step.path)}`, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (error) return <ErrorBox error={error} />;
+  if (!data) return <p className="soft">{t.loading}</p>;
+  const steps = (data as { steps: { path: string; requests: Request[] }[] }).steps;
+  const requests = steps.find((one) => one.path === step.path)?.requests ?? [];
+  if (requests.length === 0) return <p className="soft">{t.run.notSent}</p>;
+  return requests.map(({ attempt, request }) => (
+    <section key={attempt} className="request">
+      {requests.length > 1 && <h3>{t.run.attempt(attempt)}</h3>}
+      <Prompt messages={request.messages} />
+      <ValueView value={withoutMessages(request)} label={t.run.tabs.request} />
+    </section>
+  ));
+}
+
+/** The conversation that a model was sent. */
+function Prompt({ messages }: { messages: Json | undefined }) {
+  if (!Array.isArray(messages)) return null;
+  return (
+    <ol className="prompt" aria-label={t.run.prompt}>
+      {(messages as Message[]).map((message, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: messages have no identity but their position.
+        <li key={at}>
+          <h3>{String(message.role ?? "")}</h3>
+          <LongText text={toText(message.content)} />
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function toText(content: Json | undefined): string {
+  return typeof content === "string" ? content : formatJson(content);
+}
+
+function withoutMessages(request: { [field: string]: Json }): Json {
+  const { messages, ...rest } = request;
+  return Array.isArray(messages) ? rest : request;
+}

@@ -1,0 +1,254 @@
+// Runs: a live table with filters, commands for several runs, and charts over time.
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import { api, read, type Schemas } from "../../api/client";
+import { workflowsQuery } from "../../api/queries";
+import { isFinal, type RunStatus } from "../../run/record";
+import { t } from "../../strings";
+import { Button } from "../../ui/button";
+import { ConfirmDialog } from "../../ui/dialog";
+import { formatAge, formatDuration, formatTime, shortenId } from "../../ui/format";
+import { Empty, ErrorBox } from "../../ui/problem";
+import { StatusMark } from "../../ui/state";
+import { Charts } from "./charts";
+import "./runs.css";
+
+type RunItem = Schemas["RunItem"];
+
+const REFRESH_MS = 3000;
+const PAGE_RUNS = 50;
+
+export function Runs() {
+  const search = useSearch({ from: "/runs" });
+  const { status, workflow } = search;
+  const runs = useInfiniteQuery({
+    queryKey: ["runs", "table", status, workflow],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam }) => {
+      const query = {
+        limit: PAGE_RUNS,
+        ...(status && { status }),
+        ...(workflow && { workflow }),
+        ...(pageParam && { cursor: pageParam }),
+      };
+      return read(api.GET("/api/v1/runs", { params: { query } }));
+    },
+    getNextPageParam: (page) => page.next ?? undefined,
+    refetchInterval: REFRESH_MS,
+  });
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const items = useMemo(() => runs.data?.pages.flatMap((page) => page.items) ?? [], [runs.data]);
+  return (
+    <div className="page">
+      <header className="page-head">
+        <h1>{t.runs.title}</h1>
+        <Filters />
+      </header>
+      <Charts days={search.days ?? 1} />
+      <Selection items={items} selected={selected} onClear={() => setSelected(new Set())} />
+      {runs.error && <ErrorBox error={runs.error} />}
+      {runs.data && items.length === 0 ? (
+        <section className="panel">
+          <Empty title={t.runs.none}>
+            <p>{t.runs.noneHelp}</p>
+            <pre>{t.runs.noneCommand}</pre>
+          </Empty>
+        </section>
+      ) : (
+        <RunTable items={items} selected={selected} onSelect={setSelected} />
+      )}
+      {runs.hasNextPage && (
+        <Button onClick={() => void runs.fetchNextPage()} disabled={runs.isFetchingNextPage}>
+          {t.runs.more}
+        </Button>
+      )}
+    </div>
+  );
+}
+
+function Filters() {
+  const search = useSearch({ from: "/runs" });
+  const navigate = useNavigate({ from: "/runs" });
+  const workflows = useQuery(workflowsQuery).data ?? [];
+  const change = (name: "status" | "workflow", value: string) => {
+    const { [name]: _, ...rest } = search;
+    void navigate({ search: value === "" ? rest : { ...rest, [name]: value }, replace: true });
+  };
+  return (
+    <>
+      <select
+        className="input runs-filter"
+        aria-label={t.runs.status}
+        value={search.status ?? ""}
+        onChange={(event) => change("status", event.target.value)}
+      >
+        <option value="">{t.runs.anyStatus}</option>
+        {Object.entries(t.status).map(([name, title]) => (
+          <option key={name} value={name}>
+            {title}
+          </option>
+        ))}
+      </select>
+      <select
+        className="input runs-filter"
+        aria-label={t.runs.filterWorkflow}
+        value={search.workflow ?? ""}
+        onChange={(event) => change("workflow", event.target.value)}
+      >
+        <option value="">{t.runs.anyWorkflow}</option>
+        {workflows.map((workflow) => (
+          <option key={workflow.id} value={workflow.id}>
+            {workflow.name || workflow.id}
+          </option>
+        ))}
+      </select>
+    </>
+  );
+}
+
+type TableProps = {
+  items: RunItem[];
+  selected: ReadonlySet<string>;
+  onSelect: (selected: ReadonlySet<string>) => void;
+};
+
+function RunTable({ items, selected, onSelect }: TableProps) {
+  const toggle = (id: string) => {
+    const next = new Set(selected);
+    if (!next.delete(id)) next.add(id);
+    onSelect(next);
+  };
+  const areAll = items.length > 0 && items.every((run) => selected.has(run.run_id));
+  return (
+    <div className="panel runs-table">
+      <table className="table">
+        <thead>
+          <tr>
+            <th scope="col" className="runs-check">
+              <input
+                type="checkbox"
+                aria-label={t.runs.selectAll}
+                checked={areAll}
+                onChange={() => onSelect(areAll ? new Set() : new Set(items.map((run) => run.run_id)))}
+              />
+            </th>
+            <th scope="col">{t.runs.status}</th>
+            <th scope="col">{t.runs.workflow}</th>
+            <th scope="col">{t.runs.started}</th>
+            <th scope="col">{t.runs.duration}</th>
+            <th scope="col" className="wide-only">
+              {t.runs.format}
+            </th>
+            <th scope="col" className="wide-only">
+              {t.runs.run}
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {items.map((run) => (
+            <tr key={run.run_id}>
+              <td className="runs-check">
+                <input
+                  type="checkbox"
+                  aria-label={t.runs.select(shortenId(run.run_id))}
+                  checked={selected.has(run.run_id)}
+                  onChange={() => toggle(run.run_id)}
+                />
+              </td>
+              <td>
+                <StatusMark status={run.status as RunStatus} />
+              </td>
+              <td className="runs-name">
+                <Link to="/runs/$run" params={{ run: run.run_id }}>
+                  {run.name}
+                </Link>
+              </td>
+              <td className="number" title={formatTime(run.created_at)}>
+                {formatAge(run.created_at)}
+              </td>
+              <td className="number">
+                {run.finished_at == null ? "" : formatDuration(run.finished_at - run.created_at)}
+              </td>
+              <td className="wide-only soft">{run.format}</td>
+              <td className="wide-only mono faint">{shortenId(run.run_id)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+type Command = "cancel" | "retry";
+
+function Selection({
+  items,
+  selected,
+  onClear,
+}: {
+  items: RunItem[];
+  selected: ReadonlySet<string>;
+  onClear: () => void;
+}) {
+  const queries = useQueryClient();
+  const [isConfirming, setIsConfirming] = useState(false);
+  const send = useMutation({
+    mutationFn: async ({ command, runs }: { command: Command; runs: RunItem[] }) => {
+      const path = `/api/v1/runs/{id}/${command}` as const;
+      const sent = runs.map((run) => read(api.POST(path, { params: { path: { id: run.run_id } } })));
+      const results = await Promise.allSettled(sent);
+      return results.filter((result) => result.status === "rejected").length;
+    },
+    onSettled: () => {
+      onClear();
+      void queries.invalidateQueries({ queryKey: ["runs"] });
+    },
+  });
+  const chosen = items.filter((run) => selected.has(run.run_id));
+  const cancellable = chosen.filter((run) => !isFinal(run.status as RunStatus));
+  const retriable = chosen.filter((run) => isFinal(run.status as RunStatus) && run.status !== "succeeded");
+  // The earlier one is the first; the table begins with the newest.
+  const [first, second] = chosen;
+  const sent = send.variables?.runs.length ?? 0;
+  return (
+    <div className="runs-selection" aria-live="polite">
+      {chosen.length > 0 && (
+        <>
+          <span>{t.runs.selected(chosen.length)}</span>
+          {first && second && chosen.length === 2 && (
+            <Link to="/runs/compare" search={{ left: second.run_id, right: first.run_id }} className="button">
+              {t.compare.action}
+            </Link>
+          )}
+          <Button
+            look="danger"
+            icon="stop"
+            disabled={cancellable.length === 0}
+            onClick={() => setIsConfirming(true)}
+          >
+            {t.runs.cancelSelected}
+          </Button>
+          <Button
+            icon="undo"
+            disabled={retriable.length === 0}
+            onClick={() => send.mutate({ command: "retry", runs: retriable })}
+          >
+            {t.runs.retrySelected}
+          </Button>
+        </>
+      )}
+      {chosen.length === 0 && send.isSuccess && <span>{t.runs.done(sent - send.data, send.data)}</span>}
+      {isConfirming && (
+        <ConfirmDialog
+          title={t.runs.confirmCancel(cancellable.length)}
+          help={t.runs.confirmCancelHelp}
+          confirm={t.runs.confirmCancelDo}
+          keep={t.runs.keep}
+          onConfirm={() => send.mutate({ command: "cancel", runs: cancellable })}
+          onClose={() => setIsConfirming(false)}
+        />
+      )}
+    </div>
+  );
+}

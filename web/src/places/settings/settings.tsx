@@ -1,0 +1,169 @@
+// Settings: health, models, quotas and the audit log, as the server reports them.
+import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { ApiError, api, read, SERVER } from "../../api/client";
+import { keyHeaders } from "../../api/key";
+import { t } from "../../strings";
+import { formatNumber, formatTime } from "../../ui/format";
+import { Icon } from "../../ui/icon";
+import { ErrorBox } from "../../ui/problem";
+
+export function Settings() {
+  return (
+    <div className="page">
+      <h1>{t.settings.title}</h1>
+      <Health />
+      <Models />
+      <Usage />
+      <Audit />
+    </div>
+  );
+}
+
+function Part({ title, error, children }: { title: string; error: unknown; children: ReactNode }) {
+  const isRefused = error instanceof ApiError && error.status === 403;
+  return (
+    <section className="panel" style={{ padding: 16, overflowX: "auto" }}>
+      <h2>{title}</h2>
+      {isRefused ? (
+        <p className="soft">{t.settings.noAccess}</p>
+      ) : error ? (
+        <ErrorBox error={error} />
+      ) : (
+        children
+      )}
+    </section>
+  );
+}
+
+function Health() {
+  const { data: isReady, error } = useQuery({
+    queryKey: ["health"],
+    queryFn: async () => (await fetch(new URL("health/ready", SERVER), { headers: keyHeaders() })).ok,
+    refetchInterval: 10_000,
+  });
+  return (
+    <Part title={t.settings.health} error={error}>
+      {isReady !== undefined && (
+        <p className="state" data-state={isReady ? "succeeded" : "failed"}>
+          <Icon name={isReady ? "check" : "cross"} />
+          {isReady ? t.settings.ready : t.settings.notReady}
+        </p>
+      )}
+    </Part>
+  );
+}
+
+type ModelList = {
+  default?: string;
+  local?: { name?: string; is_installed?: boolean }[];
+  providers?: { name: string; key_env?: string | null; problem?: string | null }[];
+};
+
+function Models() {
+  const { data, error } = useQuery({
+    queryKey: ["models"],
+    queryFn: async () => (await read(api.GET("/api/v1/models"))) as unknown as ModelList,
+  });
+  return (
+    <Part title={t.settings.models} error={error}>
+      {data && (
+        <>
+          <p>
+            <span className="soft">{t.settings.defaultModel}: </span>
+            <code>{data.default}</code>
+          </p>
+          <table className="table">
+            <thead>
+              <tr>
+                <th scope="col">{t.settings.provider}</th>
+                <th scope="col">{t.settings.key}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.providers?.map((provider) => (
+                <tr key={provider.name}>
+                  <td>{provider.name}</td>
+                  <td>
+                    {provider.problem ? (
+                      <span className="soft">{provider.problem}</span>
+                    ) : (
+                      <span className="state" data-state="succeeded">
+                        <Icon name="check" />
+                        {provider.key_env ? t.settings.keySet : t.settings.noKeyNeeded}
+                      </span>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </>
+      )}
+    </Part>
+  );
+}
+
+function Usage() {
+  const { data, error } = useQuery({ queryKey: ["usage"], queryFn: () => read(api.GET("/api/v1/usage")) });
+  return (
+    <Part title={t.settings.usage} error={error}>
+      <table className="table number">
+        <thead>
+          <tr>
+            <th scope="col">{t.settings.quota}</th>
+            <th scope="col">{t.settings.used}</th>
+            <th scope="col">{t.settings.limit}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {data?.quotas.map((quota) => (
+            <tr key={quota.name}>
+              <td>{quota.name}</td>
+              <td>{quota.used == null ? "" : `${formatNumber(quota.used)} ${quota.unit}`}</td>
+              <td>
+                {quota.limit == null ? t.settings.unlimited : `${formatNumber(quota.limit)} ${quota.unit}`}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Part>
+  );
+}
+
+function Audit() {
+  const { data, error } = useQuery({
+    queryKey: ["audit"],
+    queryFn: () => read(api.GET("/api/v1/audit", { params: { query: { limit: 50 } } })),
+  });
+  return (
+    <Part title={t.settings.audit} error={error}>
+      {data?.items.length === 0 && <p className="soft">{t.settings.noAudit}</p>}
+      {data && data.items.length > 0 && (
+        <table className="table">
+          <thead>
+            <tr>
+              <th scope="col">{t.settings.when}</th>
+              <th scope="col">{t.settings.who}</th>
+              <th scope="col">{t.settings.action}</th>
+              <th scope="col">{t.settings.object}</th>
+              <th scope="col">{t.settings.result}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {data.items.map((entry) => (
+              <tr key={entry.number}>
+                <td className="number">{formatTime(entry.at)}</td>
+                <td>{entry.by.key_name ?? entry.by.user ?? t.settings.operator}</td>
+                <td>{entry.action}</td>
+                <td>{entry.object}</td>
+                <td>{entry.result}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Part>
+  );
+}

@@ -1,0 +1,114 @@
+// The places and their addresses. An address holds everything that a view shows, so that a link gives the same view.
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { SERVER } from "./api/client";
+import { NotFound } from "./places/not-found";
+import { Shell } from "./shell/shell";
+import { t } from "./strings";
+import { ErrorBox } from "./ui/problem";
+
+const rootRoute = createRootRoute({ component: Shell, notFoundComponent: NotFound });
+
+/** A text of an address; anything else counts as absent. */
+function readText(search: Record<string, unknown>, name: string): string | undefined {
+  const value = search[name];
+  return typeof value === "string" && value !== ""
+    ? value
+    : typeof value === "number"
+      ? `${value}`
+      : undefined;
+}
+
+function readCount(search: Record<string, unknown>, name: string): number | undefined {
+  const value = Number(search[name]);
+  return Number.isInteger(value) && value > 0 ? value : undefined;
+}
+
+/** Leaves out what is absent. */
+function compact<Values extends Record<string, string | number | undefined>>(values: Values) {
+  const present = Object.entries(values).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(present) as { [Name in keyof Values]?: Exclude<Values[Name], undefined> };
+}
+
+const homeRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/",
+  component: lazyRouteComponent(() => import("./places/home/home"), "Home"),
+});
+
+const runsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/runs",
+  validateSearch: (search: Record<string, unknown>) =>
+    compact({
+      status: readText(search, "status"),
+      workflow: readText(search, "workflow"),
+      days: readCount(search, "days"),
+    }),
+  component: lazyRouteComponent(() => import("./places/runs/runs"), "Runs"),
+});
+
+const compareRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/runs/compare",
+  validateSearch: (search: Record<string, unknown>) =>
+    compact({
+      left: readText(search, "left"),
+      right: readText(search, "right"),
+      step: readText(search, "step"),
+    }),
+  component: lazyRouteComponent(() => import("./places/compare/compare"), "Compare"),
+});
+
+const runRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/runs/$run",
+  validateSearch: (search: Record<string, unknown>) =>
+    compact({ step: readText(search, "step"), at: readCount(search, "at"), tab: readText(search, "tab") }),
+  component: lazyRouteComponent(() => import("./places/run/run-page"), "RunPage"),
+});
+
+const workflowRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/workflows/$workflow",
+  validateSearch: (search: Record<string, unknown>) => compact({ step: readText(search, "step") }),
+  component: lazyRouteComponent(() => import("./places/workflow/workflow-page"), "WorkflowPage"),
+});
+
+const inboxRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/inbox",
+  validateSearch: (search: Record<string, unknown>) => compact({ item: readText(search, "item") }),
+  component: lazyRouteComponent(() => import("./places/inbox/inbox"), "Inbox"),
+});
+
+const settingsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/settings",
+  component: lazyRouteComponent(() => import("./places/settings/settings"), "Settings"),
+});
+
+export const router = createRouter({
+  routeTree: rootRoute.addChildren([
+    homeRoute,
+    runsRoute,
+    compareRoute,
+    runRoute,
+    workflowRoute,
+    inboxRoute,
+    settingsRoute,
+  ]),
+  basepath: SERVER.pathname,
+  defaultPreload: "intent",
+  defaultPendingComponent: () => <p className="page soft">{t.loading}</p>,
+  defaultErrorComponent: ({ error }) => (
+    <div className="page">
+      <ErrorBox error={error} />
+    </div>
+  ),
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import { createState, type StepState } from "./fold";
+import { NodeFinder } from "./graph";
+
+function stepAt(path: string, phase: StepState["phase"] = "finished"): StepState {
+  const times = { startedAt: 1, finishedAt: 2 };
+  return {
+    path,
+    phase,
+    attempts: 1,
+    warnings: [],
+    isFailureIgnored: false,
+    firstSeq: 1,
+    tries: [],
+    ...times,
+  };
+}
+
+test("a node has the state of its iterations, of itself, or of what it started", () => {
+  const nodes = ["/loop", "/agent", "/plain", "/idle"].map((path) => ({
+    path,
+    title: path,
+    kind: "generate",
+  }));
+  const finder = new NodeFinder({ nodes, edges: [] });
+  const steps = [
+    stepAt("/loop[0]"),
+    stepAt("/loop[1]"),
+    stepAt("/loop"),
+    stepAt("/agent/turn~1[0]/tool~1[0]", "waiting"),
+    stepAt("/plain", "failed"),
+    stepAt("/plain/page~1"),
+  ];
+  const states = finder.statesOf({ ...createState(), steps });
+  const drawn = [...states].map(([node, state]) => [node, state.count, state.phase]);
+  expect(drawn).toEqual([
+    [0, 2, "finished"],
+    [1, 1, "waiting"],
+    [2, 1, "failed"],
+  ]);
+  expect(finder.nodeOf("/loop[7]/inner")).toBe(0);
+});

@@ -1,0 +1,70 @@
+// The graph of a definition with the state of a run on it.
+import type { Phase, RunState } from "./fold";
+import { summarizeSteps, toStaticPath } from "./rows";
+
+export type GraphNode = {
+  path: string;
+  title: string;
+  kind: string;
+  start?: number | null;
+  length?: number | null;
+};
+export type GraphEdge = { from: number; to?: number | null; label: string };
+export type Graph = { nodes: GraphNode[]; edges: GraphEdge[] };
+
+/** What a run did at a node. */
+export type NodeState = { phase: Phase; count: number; startedAt: number; endedAt: number | undefined };
+
+/** How a step belongs to a node: as one of its iterations, as the node itself, or as a step within it. */
+type Rank = 0 | 1 | 2;
+type NodeLink = { node: number | undefined; rank: Rank };
+
+/** Finds the node that a step belongs to: its own, or that of the step which started it. */
+export class NodeFinder {
+  private readonly nodes: Map<string, number>;
+  /** By position of the step. The path of a step never changes. */
+  private readonly links: NodeLink[] = [];
+
+  constructor(graph: Graph) {
+    this.nodes = new Map(graph.nodes.map((node, at) => [node.path, at]));
+  }
+
+  /** The states of the nodes, by their position; a node without a step has none. */
+  statesOf(state: RunState): Map<number, NodeState> {
+    const found = new Map<number, { rank: Rank; steps: number[] }>();
+    state.steps.forEach((step, at) => {
+      const { node, rank } = this.linkOf(at, step.path);
+      if (node === undefined) return;
+      const known = found.get(node);
+      // Iterations say more than the loop around them, and the node itself more than what it started.
+      if (!known || rank < known.rank) found.set(node, { rank, steps: [at] });
+      else if (rank === known.rank) known.steps.push(at);
+    });
+    const states = new Map<number, NodeState>();
+    for (const [node, { steps }] of found) {
+      const summary = summarizeSteps(state, steps);
+      if (summary) states.set(node, summary);
+    }
+    return states;
+  }
+
+  /** The node of a path. */
+  nodeOf(path: string): number | undefined {
+    for (let rest = toStaticPath(path); rest !== ""; rest = rest.slice(0, rest.lastIndexOf("/"))) {
+      const node = this.nodes.get(rest);
+      if (node !== undefined) return node;
+    }
+    return this.nodes.get("/");
+  }
+
+  private linkOf(at: number, path: string): NodeLink {
+    const known = this.links[at];
+    if (known) return known;
+    const fixed = toStaticPath(path);
+    const node = this.nodeOf(path);
+    const isOwn = this.nodes.get(fixed) === node;
+    const link: NodeLink = { node, rank: !isOwn ? 2 : fixed === path ? 1 : 0 };
+    this.links[at] = link;
+    return link;
+  }
+}

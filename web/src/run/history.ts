@@ -1,0 +1,102 @@
+// All events of a run that have arrived, and the state after any of them. States in between are kept, so that moving to
+// an event folds at most INTERVAL events.
+import { applyRecord, copyState, createState, type RunState, type StepIndex } from "./fold";
+import type { Delta, RunRecord } from "./record";
+
+const INTERVAL = 512;
+
+export class RunHistory {
+  readonly records: RunRecord[] = [];
+  private readonly kept: RunState[] = [createState()];
+  private readonly index: StepIndex = new Map();
+  private readonly last: RunState = createState();
+  private readonly texts = new Map<string, LiveText>();
+  private readonly failures: number[] = [];
+
+  /** Adds the next event. A repeated one is ignored; false if an event is missing before it. */
+  add(record: RunRecord): boolean {
+    if (record.seq <= this.last.seq) return true;
+    if (record.seq !== this.last.seq + 1) return false;
+    this.records.push(record);
+    applyRecord(this.last, this.index, record);
+    if (record.event === "step_failed" || (record.event === "run_finished" && record.data.error)) {
+      this.failures.push(record.seq);
+    }
+    if (record.seq % INTERVAL === 0) this.kept.push(copyState(this.last));
+    return true;
+  }
+
+  /** Adds a piece of a model's answer. A new subscriber gets the text so far again. */
+  addDelta(delta: Delta): void {
+    const key = textKey(delta.path, delta.attempt);
+    const known = this.texts.get(key) ?? { text: "", characters: 0 };
+    if (delta.offset > known.characters) return;
+    const isNext = delta.offset === known.characters;
+    const start = isNext ? known.text : Array.from(known.text).slice(0, delta.offset).join("");
+    const characters = delta.offset + countCharacters(delta.text);
+    this.texts.set(key, { text: start + delta.text, characters });
+  }
+
+  /** Number of events. */
+  get length(): number {
+    return this.last.seq;
+  }
+
+  /** What a model has answered so far; undefined if nothing arrived. */
+  liveText(path: string, attempt: number): string | undefined {
+    return this.texts.get(textKey(path, attempt))?.text;
+  }
+
+  /** The state after event `seq`. It is the caller's own. */
+  stateAt(seq: number): RunState {
+    if (seq >= this.last.seq) return copyState(this.last);
+    const wanted = Math.max(0, seq);
+    const state = copyState(this.kept[Math.floor(wanted / INTERVAL)] ?? createState());
+    for (let next = state.seq; next < wanted; next++) {
+      const record = this.records[next];
+      if (record) applyRecord(state, this.index, record);
+    }
+    return state;
+  }
+
+  /** The first failure after `seq`, or the first of all. */
+  nextFailure(seq: number): number | undefined {
+    return this.failures.find((at) => at > seq) ?? this.failures[0];
+  }
+
+  /** The positions of all failures. */
+  get failurePositions(): readonly number[] {
+    return this.failures;
+  }
+
+  /** The last event at or before a time. */
+  seqAt(time: number): number {
+    let low = 0;
+    let high = this.records.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const record = this.records[middle];
+      if (record && record.at <= time) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** The position of the last event of a step. */
+  lastSeqOf(path: string): number | undefined {
+    return this.records.findLast((record) => record.path === path)?.seq;
+  }
+}
+
+/** Text as it arrives, with its number of code points, by which the server counts. */
+type LiveText = { text: string; characters: number };
+
+function countCharacters(text: string): number {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+}
+
+function textKey(path: string, attempt: number): string {
+  return `${attempt} ${path}`;
+}

@@ -1,0 +1,141 @@
+// The steps of a run as a tree of rows: a row for each step, and one for each loop, fan-out or part that holds several.
+import type { Phase, RunState, StepState } from "./fold";
+
+export type Row = {
+  path: string;
+  label: string;
+  /** Position of its own step in the state; undefined if it only holds others. */
+  step: number | undefined;
+  children: Row[];
+  /** Positions of all steps in it, in order. */
+  steps: number[];
+};
+
+const SEGMENT = /\/[^/[#]*|\[\d+\]|#\d+/g;
+
+/** Removes iterations and visits: the path of the step in its definition. */
+export function toStaticPath(path: string): string {
+  return path.replace(/\[\d+\]|#\d+/g, "");
+}
+
+/** The rows of all steps. It depends only on their paths. */
+export function buildRows(steps: readonly StepState[]): Row[] {
+  const root: Row = { path: "/", label: "", step: undefined, children: [], steps: [] };
+  const known = new Map<string, Row>([["", root]]);
+  steps.forEach((step, at) => {
+    let parent = root;
+    let path = "";
+    for (const segment of step.path.match(SEGMENT) ?? []) {
+      path += segment;
+      let row = known.get(path);
+      if (!row) {
+        row = { path, label: toLabel(segment), step: undefined, children: [], steps: [] };
+        known.set(path, row);
+        parent.children.push(row);
+      }
+      row.steps.push(at);
+      parent = row;
+    }
+    parent.step = at;
+  });
+  return root.children.map(joinSingle);
+}
+
+/** A segment for people. The first of its kind among its siblings needs no number. */
+function toLabel(segment: string): string {
+  return segment.replace(/^\//, "").replace(/~1$/, "") || "/";
+}
+
+/** Joins a row that only holds one other with it. */
+function joinSingle(row: Row): Row {
+  const children = row.children.map(joinSingle);
+  const [only] = children;
+  if (row.step === undefined && only && children.length === 1) {
+    // A single visit says nothing.
+    const label = only.label === "#1" || only.label === "[0]" ? row.label : joinLabels(row.label, only.label);
+    return { ...only, label };
+  }
+  return { ...row, children };
+}
+
+function joinLabels(parent: string, child: string): string {
+  return /^[[#]/.test(child) ? parent + child : `${parent} / ${child}`;
+}
+
+export type VisibleRow = { row: Row; depth: number; isOpen: boolean };
+
+/** A row with more children is folded until the viewer opens it. */
+const MAX_OPEN_CHILDREN = 12;
+
+/** Whether a row shows its children, unless the viewer decided otherwise. */
+export function isOpenByDefault(row: Row): boolean {
+  return row.children.length <= MAX_OPEN_CHILDREN;
+}
+
+/** The rows that are shown when the first `count` steps exist. `folds` holds the viewer's decisions by path. */
+export function listRows(
+  rows: readonly Row[],
+  count: number,
+  folds: ReadonlyMap<string, boolean>,
+): VisibleRow[] {
+  const shown: VisibleRow[] = [];
+  const add = (row: Row, depth: number) => {
+    const first = row.steps[0];
+    if (first === undefined || first >= count) return;
+    const isOpen = row.children.length > 0 && (folds.get(row.path) ?? isOpenByDefault(row));
+    shown.push({ row, depth, isOpen });
+    if (isOpen) for (const child of row.children) add(child, depth + 1);
+  };
+  for (const row of rows) add(row, 0);
+  return shown;
+}
+
+/** What several steps add up to. */
+export type Summary = { phase: Phase; count: number; startedAt: number; endedAt: number | undefined };
+
+/** The phases, the one that needs most attention first. */
+const ORDER: readonly Phase[] = [
+  "uncertain",
+  "waiting",
+  "failed",
+  "running",
+  "aborted",
+  "reset",
+  "finished",
+  "skipped",
+];
+const RANKS = new Map(ORDER.map((phase, rank) => [phase, rank]));
+
+/** Sums up those of `steps` that exist in a state; undefined if none does. */
+export function summarizeSteps(state: RunState, steps: readonly number[]): Summary | undefined {
+  let summary: Summary | undefined;
+  for (const at of steps) {
+    const step = state.steps[at];
+    if (!step) break;
+    summary = addToSummary(summary, step);
+  }
+  return summary;
+}
+
+function addToSummary(summary: Summary | undefined, step: StepState): Summary {
+  const endedAt = isOver(step) ? (step.finishedAt ?? step.startedAt) : undefined;
+  if (!summary) return { phase: phaseOf(step), count: 1, startedAt: step.startedAt, endedAt };
+  const phase = phaseOf(step);
+  const isWorse = (RANKS.get(phase) ?? 0) < (RANKS.get(summary.phase) ?? 0);
+  if (isWorse) summary.phase = phase;
+  summary.count++;
+  summary.startedAt = Math.min(summary.startedAt, step.startedAt);
+  summary.endedAt =
+    endedAt === undefined || summary.endedAt === undefined ? undefined : Math.max(summary.endedAt, endedAt);
+  return summary;
+}
+
+/** A failure that the run went on after counts as skipped in a sum. */
+function phaseOf(step: StepState): Phase {
+  return step.phase === "failed" && step.isFailureIgnored ? "skipped" : step.phase;
+}
+
+/** Whether nothing more happens to a step by itself. */
+export function isOver(step: StepState): boolean {
+  return step.phase !== "running" && step.phase !== "waiting" && step.phase !== "uncertain";
+}

@@ -1,0 +1,153 @@
+// Answers what a run waits for: a question, an approval, or the decision about an uncertain effect.
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { type KeyboardEvent, useMemo, useState } from "react";
+import { ApiError, api, read } from "../api/client";
+import type { Json } from "../api/json";
+import type { Question } from "../run/record";
+import { t } from "../strings";
+import { Button } from "./button";
+import { ErrorBox, Problem } from "./problem";
+import { listFields, readEntries, type Schema, SchemaFields, startEntries } from "./schema-form";
+
+type AnswerProps = {
+  run: string;
+  path: string;
+  question: Question;
+  onDone: () => void;
+  isFocused?: boolean;
+};
+
+export function AnswerForm({ run, path, question, onDone, isFocused = false }: AnswerProps) {
+  const schema = question.schema as Schema | undefined;
+  const fields = useMemo(() => listFields(schema), [schema]);
+  const [entries, setEntries] = useState(() => startEntries(fields));
+  const [isInvalid, setIsInvalid] = useState(false);
+  const { subject } = question;
+  const answer = useSend(onDone, (value: Json) => {
+    const body = { value: value as never, path, ...(subject && { subject }) };
+    return read(api.POST("/api/v1/runs/{id}/answer", { params: { path: { id: run } }, body }));
+  });
+  const send = () => {
+    try {
+      answer.mutate(readEntries(fields, entries));
+      setIsInvalid(false);
+    } catch {
+      setIsInvalid(true);
+    }
+  };
+  const isApproval = schema?.type === "boolean";
+  return (
+    <form
+      className="answer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+      onKeyDown={(event) => isSubmitKey(event) && !isApproval && event.currentTarget.requestSubmit()}
+    >
+      <p className="answer-question">{question.question}</p>
+      {isApproval ? (
+        <div className="answer-choices">
+          <Button
+            look="main"
+            icon="check"
+            disabled={answer.isPending}
+            autoFocus={isFocused}
+            onClick={() => answer.mutate(true)}
+          >
+            {t.answer.approve}
+          </Button>
+          <Button look="danger" icon="cross" disabled={answer.isPending} onClick={() => answer.mutate(false)}>
+            {t.answer.reject}
+          </Button>
+        </div>
+      ) : (
+        <>
+          <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused={isFocused} />
+          <div className="answer-choices">
+            <button type="submit" className="button" data-look="main" disabled={answer.isPending}>
+              {t.answer.send}
+            </button>
+          </div>
+        </>
+      )}
+      {isInvalid && <Problem>{t.answer.invalid}</Problem>}
+      {answer.error && <ErrorBox error={answer.error} />}
+    </form>
+  );
+}
+
+function isSubmitKey(event: KeyboardEvent): boolean {
+  return event.key === "Enter" && (event.ctrlKey || event.metaKey);
+}
+
+type ResolveProps = { run: string; path: string; onDone: () => void };
+
+type Decision = { how: "resend" | "fail" } | { how: "value"; value: Json };
+
+export function ResolveForm({ run, path, onDone }: ResolveProps) {
+  const [text, setText] = useState("");
+  const [isInvalid, setIsInvalid] = useState(false);
+  const resolve = useSend(onDone, (decision: Decision) => {
+    const body = { path, ...decision } as never;
+    return read(api.POST("/api/v1/runs/{id}/resolve", { params: { path: { id: run } }, body }));
+  });
+  const giveValue = () => {
+    try {
+      resolve.mutate({ how: "value", value: JSON.parse(text) as Json });
+      setIsInvalid(false);
+    } catch {
+      setIsInvalid(true);
+    }
+  };
+  return (
+    <div className="answer">
+      <p className="answer-question">{t.answer.uncertainTitle}</p>
+      <p className="soft">{t.answer.uncertainHelp}</p>
+      <div className="answer-option">
+        <Button onClick={() => resolve.mutate({ how: "resend" })} disabled={resolve.isPending}>
+          {t.answer.resend}
+        </Button>
+        <span className="soft">{t.answer.resendHelp}</span>
+      </div>
+      <div className="answer-option">
+        <Button onClick={() => resolve.mutate({ how: "fail" })} disabled={resolve.isPending}>
+          {t.answer.fail}
+        </Button>
+        <span className="soft">{t.answer.failHelp}</span>
+      </div>
+      <label className="field">
+        <span>{t.answer.give}</span>
+        <textarea
+          className="input mono"
+          rows={3}
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+          spellCheck={false}
+        />
+        <small>{t.answer.giveHelp}</small>
+      </label>
+      <div className="answer-choices">
+        <Button onClick={giveValue} disabled={resolve.isPending || text.trim() === ""}>
+          {t.answer.send}
+        </Button>
+      </div>
+      {isInvalid && <Problem>{t.answer.invalid}</Problem>}
+      {resolve.error && <ErrorBox error={resolve.error} />}
+    </div>
+  );
+}
+
+/** Sends a command to a run. If another one was faster, what waits is read again. */
+function useSend<Input>(onDone: () => void, send: (input: Input) => Promise<unknown>) {
+  const queries = useQueryClient();
+  const finish = () => {
+    onDone();
+    void queries.invalidateQueries({ queryKey: ["runs"] });
+  };
+  return useMutation({
+    mutationFn: send,
+    onSuccess: finish,
+    onError: (error) => error instanceof ApiError && error.status === 409 && finish(),
+  });
+}

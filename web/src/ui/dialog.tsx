@@ -1,0 +1,64 @@
+// Dialogs with the browser's own element: it keeps the focus inside, closes with Escape and needs no library.
+import { type ReactNode, useEffect, useRef } from "react";
+import { t } from "../strings";
+import { Button } from "./button";
+
+type DialogProps = {
+  label: string;
+  onClose: () => void;
+  className?: string;
+  children: ReactNode;
+};
+
+export function Dialog({ label, onClose, className = "", children }: DialogProps) {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = element.current;
+    if (dialog && !dialog.open) dialog.showModal();
+  }, []);
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes it, too; a click beside it is a convenience.
+    <dialog
+      ref={element}
+      className={`dialog ${className}`}
+      aria-label={label}
+      onClose={onClose}
+      onClick={(event) => event.target === element.current && onClose()}
+    >
+      {children}
+    </dialog>
+  );
+}
+
+type ConfirmProps = {
+  title: string;
+  help: string;
+  confirm: string;
+  keep?: string;
+  onConfirm: () => void;
+  onClose: () => void;
+};
+
+/** Asks before an action that cannot be undone. */
+export function ConfirmDialog({ title, help, confirm, keep = t.cancel, onConfirm, onClose }: ConfirmProps) {
+  return (
+    <Dialog label={title} onClose={onClose}>
+      <div className="dialog-body">
+        <h2>{title}</h2>
+        <p className="soft">{help}</p>
+        <div className="dialog-actions">
+          <Button onClick={onClose}>{keep}</Button>
+          <Button
+            look="danger"
+            onClick={() => {
+              onConfirm();
+              onClose();
+            }}
+          >
+            {confirm}
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}

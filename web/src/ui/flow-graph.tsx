@@ -1,0 +1,222 @@
+// Draws a graph of steps. Both the run page and the workflow page use it.
+import { graphlib, layout } from "@dagrejs/dagre";
+import {
+  Background,
+  Controls,
+  type Edge,
+  Handle,
+  MarkerType,
+  type Node,
+  type NodeProps,
+  Position,
+  ReactFlow,
+  ReactFlowProvider,
+  useReactFlow,
+  useStore,
+} from "@xyflow/react";
+import { memo, type ReactNode, useEffect, useMemo } from "react";
+import type { Graph, NodeState } from "../run/graph";
+import { t } from "../strings";
+import { formatDuration } from "./format";
+import { Icon, kindIcon } from "./icon";
+import { PhaseMark } from "./state";
+import "@xyflow/react/dist/style.css";
+import "../styles/graph.css";
+
+const NODE_WIDTH_PX = 160;
+const NODE_HEIGHT_PX = 48;
+/** Above this number only visible nodes are drawn. */
+const MANY_NODES = 150;
+const END_ID = "end";
+
+type StepData = {
+  title: string;
+  kind: string;
+  state: NodeState | undefined;
+  now: number;
+  isMarked: boolean;
+};
+type StepNode = Node<StepData, "step">;
+type EndNode = Node<Record<string, never>, "end">;
+
+type FlowGraphProps = {
+  graph: Graph;
+  states?: Map<number, NodeState> | undefined;
+  selected?: number | undefined;
+  /** Nodes with a problem. */
+  marked?: ReadonlySet<number> | undefined;
+  onSelect: (node: number | undefined) => void;
+  now?: number;
+  children?: ReactNode;
+};
+
+export function FlowGraph(props: FlowGraphProps) {
+  return (
+    <ReactFlowProvider>
+      <Drawing {...props} />
+    </ReactFlowProvider>
+  );
+}
+
+function Drawing({ graph, states, selected, marked, onSelect, now = 0, children }: FlowGraphProps) {
+  const places = useMemo(() => placeNodes(graph), [graph]);
+  const nodes = useMemo(() => {
+    const steps = graph.nodes.map((node, at): StepNode => {
+      const state = states?.get(at);
+      const isMoving = state !== undefined && state.endedAt === undefined;
+      const data = {
+        title: node.title,
+        kind: node.kind,
+        state,
+        now: isMoving ? now : 0,
+        isMarked: !!marked?.has(at),
+      };
+      const position = places.get(`${at}`) ?? { x: 0, y: 0 };
+      return {
+        id: `${at}`,
+        type: "step",
+        position,
+        data,
+        selected: at === selected,
+        ...SIZE,
+        measured: SIZE,
+      };
+    });
+    const end = places.get(END_ID);
+    return end ? [...steps, endNode(end)] : steps;
+  }, [graph, states, places, selected, marked, now]);
+  const edges = useMemo(() => drawEdges(graph, states), [graph, states]);
+  return (
+    <ReactFlow
+      nodes={nodes}
+      edges={edges}
+      nodeTypes={NODE_TYPES}
+      onNodeClick={(_, node) => onSelect(node.id === END_ID ? undefined : Number(node.id))}
+      onPaneClick={() => onSelect(undefined)}
+      onSelectionChange={() => undefined}
+      onNodesChange={(changes) => {
+        const chosen = changes.find((change) => change.type === "select" && change.selected);
+        if (chosen && "id" in chosen && chosen.id !== END_ID) onSelect(Number(chosen.id));
+      }}
+      onlyRenderVisibleElements={graph.nodes.length > MANY_NODES}
+      nodesDraggable={false}
+      nodesConnectable={false}
+      edgesFocusable={false}
+      elementsSelectable
+      minZoom={0.05}
+      maxZoom={1.5}
+      proOptions={{ hideAttribution: true }}
+      colorMode="system"
+    >
+      <Background gap={20} size={1} />
+      <Controls showInteractive={false} />
+      <FitOnChange key={graph.nodes.length} />
+      {children}
+    </ReactFlow>
+  );
+}
+
+/** Shows the whole graph when it is drawn for the first time, and when its pane gets another size. */
+function FitOnChange() {
+  const flow = useReactFlow();
+  const width = useStore((store) => store.width);
+  const height = useStore((store) => store.height);
+  useEffect(() => {
+    if (width > 0 && height > 0) void flow.fitView({ padding: 0.05, maxZoom: 1 });
+  }, [width, height, flow]);
+  return null;
+}
+
+const SIZE = { width: NODE_WIDTH_PX, height: NODE_HEIGHT_PX };
+const END_SIZE = { width: 56, height: 28 };
+
+function endNode(position: { x: number; y: number }): EndNode {
+  return {
+    id: END_ID,
+    type: "end",
+    position,
+    data: {},
+    focusable: false,
+    selectable: false,
+    width: 56,
+    height: 28,
+  };
+}
+
+/** Positions by node id, from top to bottom. */
+function placeNodes(graph: Graph): Map<string, { x: number; y: number }> {
+  const drawing = new graphlib.Graph({ multigraph: true });
+  drawing.setGraph({ rankdir: "TB", nodesep: 20, ranksep: 36 });
+  drawing.setDefaultEdgeLabel(() => ({}));
+  graph.nodes.forEach((_, at) => {
+    drawing.setNode(`${at}`, { ...SIZE });
+  });
+  if (graph.edges.some((edge) => edge.to == null)) drawing.setNode(END_ID, { ...END_SIZE });
+  graph.edges.forEach((edge, at) => {
+    const label = { width: Math.min(160, edge.label.length * 6), height: edge.label ? 16 : 0 };
+    drawing.setEdge(`${edge.from}`, edge.to == null ? END_ID : `${edge.to}`, label, `${at}`);
+  });
+  layout(drawing);
+  const places = new Map<string, { x: number; y: number }>();
+  for (const id of drawing.nodes()) {
+    const { x, y, width, height } = drawing.node(id) as {
+      x: number;
+      y: number;
+      width: number;
+      height: number;
+    };
+    places.set(id, { x: x - width / 2, y: y - height / 2 });
+  }
+  return places;
+}
+
+function drawEdges(graph: Graph, states: Map<number, NodeState> | undefined): Edge[] {
+  return graph.edges.map((edge, at) => {
+    const isTaken = !!states?.has(edge.from) && (edge.to == null || states.has(edge.to));
+    return {
+      id: `${at}`,
+      source: `${edge.from}`,
+      target: edge.to == null ? END_ID : `${edge.to}`,
+      label: edge.label.length > 28 ? `${edge.label.slice(0, 27)}…` : edge.label,
+      type: "default",
+      className: isTaken ? "edge-taken" : "edge-open",
+      markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--line-strong)" },
+      focusable: false,
+    };
+  });
+}
+
+const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
+  const { title, kind, state, now, isMarked } = data;
+  return (
+    <div
+      className="node"
+      data-state={state?.phase}
+      data-selected={selected || undefined}
+      data-marked={isMarked || undefined}
+    >
+      <Handle type="target" position={Position.Top} isConnectable={false} />
+      <Icon name={kindIcon(kind)} />
+      <span className="node-text">
+        <span className="node-title cut">{title}</span>
+        <span className="node-facts number">
+          {state ? formatDuration((state.endedAt ?? Math.max(now, state.startedAt)) - state.startedAt) : kind}
+          {state && state.count > 1 && ` ${t.run.iterations(state.count)}`}
+        </span>
+      </span>
+      {state && <PhaseMark phase={state.phase} isIconOnly />}
+      <Handle type="source" position={Position.Bottom} isConnectable={false} />
+    </div>
+  );
+});
+
+function EndBox() {
+  return (
+    <div className="node-end">
+      <Handle type="target" position={Position.Top} isConnectable={false} />
+      {t.graphEnd}
+    </div>
+  );
+}
+
+const NODE_TYPES = { step: StepBox, end: EndBox };

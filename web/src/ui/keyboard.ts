@@ -1,0 +1,24 @@
+// Keyboard shortcuts.
+import { useEffect, useRef } from "react";
+
+/** Whether a key press is meant for the element with the focus: something is typed or chosen there. */
+export function isTyping(event: KeyboardEvent): boolean {
+  const target = event.composedPath()[0];
+  if (!(target instanceof HTMLElement)) return false;
+  return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || isInDialog();
+}
+
+function isInDialog(): boolean {
+  return document.querySelector("dialog[open]") !== null;
+}
+
+/** Calls `onKey` for every key press of the window while the component is shown. */
+export function useKeys(onKey: (event: KeyboardEvent) => void): void {
+  const latest = useRef(onKey);
+  latest.current = onKey;
+  useEffect(() => {
+    const listen = (event: KeyboardEvent) => latest.current(event);
+    window.addEventListener("keydown", listen);
+    return () => window.removeEventListener("keydown", listen);
+  }, []);
+}

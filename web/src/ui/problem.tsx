@@ -1,0 +1,62 @@
+// Errors and diagnostics: code, message and the page that explains the code.
+import type { ReactNode } from "react";
+import { ApiError, SERVER } from "../api/client";
+import { t } from "../strings";
+import { Icon } from "./icon";
+
+/** A link to the page of an error code. */
+export function CodeLink({ code }: { code: string }) {
+  return (
+    <a href={new URL(`errors/${code}`, SERVER).href} target="_blank" rel="noreferrer" title={t.errors.code}>
+      {code}
+    </a>
+  );
+}
+
+type ProblemProps = { code?: string | undefined; severity?: string | undefined; children: ReactNode };
+
+export function Problem({ code, severity = "error", children }: ProblemProps) {
+  return (
+    <div className="problem" data-severity={severity} role={severity === "error" ? "alert" : "status"}>
+      <Icon name={severity === "error" ? "cross" : "warn"} />
+      <div>
+        {code && (
+          <>
+            <CodeLink code={code} />{" "}
+          </>
+        )}
+        {children}
+      </div>
+    </div>
+  );
+}
+
+/** What a request failed with. */
+export function ErrorBox({ error }: { error: unknown }) {
+  if (!(error instanceof ApiError)) {
+    return <Problem>{t.errors.unreachable}</Problem>;
+  }
+  return (
+    <Problem code={error.code}>
+      {error.message}
+      {error.problems.map((problem) => (
+        <p key={`${problem.line}:${problem.column}:${problem.message}`}>
+          {problem.line ? `${t.workflow.line(problem.line, problem.column ?? 1)}: ` : ""}
+          {problem.message}
+        </p>
+      ))}
+    </Problem>
+  );
+}
+
+type EmptyProps = { title: string; children?: ReactNode };
+
+/** An empty list: what to do next. */
+export function Empty({ title, children }: EmptyProps) {
+  return (
+    <div className="empty">
+      <h2>{title}</h2>
+      {children}
+    </div>
+  );
+}
