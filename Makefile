@@ -52,11 +52,10 @@ test: export INSTA_UPDATE = no
 test: export FLOWLOOM_REQUIRE_SANDBOX = 1
 test: export FLOWLOOM_REQUIRE_POSTGRES = 1
 test: export FLOWLOOM_REQUIRE_CLIENTS = 1
+# The browser is tested last, with the program that was built for the other tests.
 test: model postgres clients page lint  ## Everything CI does
 	npm run lint --silent --prefix web
 	npm test --silent --prefix web
-	$(CARGO) build --locked -p flowloom
-	npm run browser --silent --prefix web
 	python3 -B -m unittest discover --start-directory tests/rivals
 ifeq ($(NEXTEST),yes)
 	$(CARGO) nextest run --locked --workspace --no-fail-fast
@@ -64,6 +63,7 @@ ifeq ($(NEXTEST),yes)
 else
 	$(CARGO) test --locked --workspace --no-fail-fast
 endif
+	npm run browser --silent --prefix web
 
 # The program is built for debugging: only then it has failpoints.
 chaos: postgres  ## Simulate 100,000 schedules, plant bugs, and kill the program 1,000 times (SEED=, KILLS=)
@@ -84,7 +84,7 @@ images: page  ## Take the pictures of the documentation again
 	$(CARGO) build --locked -p flowloom
 	npm run images --silent --prefix web
 
-page-states:  ## Write the states that the page's fold is compared with into tests/journals/states
+page-states:  ## Write the states that the page's fold is compared with into tests/page-states
 	FLOWLOOM_UPDATE_STATES=1 $(CARGO) test --locked -p flowloom-core --test page_states
 
 # The peers are installed as requirements.txt pins them, so this is not part of `make test`.

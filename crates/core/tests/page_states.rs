@@ -1,6 +1,6 @@
 //! Fixtures of the studio, which folds events in the browser: the state after every event of the kept journals.
 //!
-//! `tests/journals/states/` has a file for each file of `tests/journals/v1/`, with a line for each event.
+//! `tests/page-states/` has a file for each file of `tests/journals/v1/`, with a line for each event.
 //! `make page-states` writes them; `web/src/run/fold.test.ts` compares them with the fold in TypeScript.
 #![allow(clippy::disallowed_methods)]
 
@@ -83,7 +83,7 @@ fn the_page_compares_its_states_with_these() {
     let mut count = 0;
     for entry in std::fs::read_dir(journals_folder().join("v1")).expect("readable").flatten() {
         let states = render_states(&std::fs::read_to_string(entry.path()).expect("UTF-8"));
-        let file = journals_folder().join("states").join(entry.file_name());
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/page-states").join(entry.file_name());
         if std::env::var_os(UPDATE_VARIABLE).is_some() {
             std::fs::write(&file, &states).expect("writable");
         }

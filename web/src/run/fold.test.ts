@@ -8,7 +8,7 @@ import { RunHistory } from "./history";
 import type { RunRecord } from "./record";
 
 const journals = new URL("../../../tests/journals/v1/", import.meta.url);
-const states = new URL("../../../tests/journals/states/", import.meta.url);
+const states = new URL("../../../tests/page-states/", import.meta.url);
 
 /** A state as the fixtures write it: fields without a value are left out. */
 function toFixture(state: RunState, before: RunState | undefined): unknown {

@@ -22,6 +22,7 @@ use tokio::net::TcpListener;
 use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
 use crate::commands::run::run_workflow;
 use crate::failure::{CommandError, CommandResult, print_error};
+use crate::hint;
 use crate::terminal::{report, screen};
 
 /// A bundled example and its inputs.
@@ -143,7 +144,7 @@ pub(crate) async fn run_demo(global: &Global, arguments: DemoArgs) -> CommandRes
     for row in &rows {
         println!("{:<38} {:<10} {:>6} {:>8}", row.file, row.status, row.steps, row.took);
     }
-    println!("\nAnswered by {}. Every step is recorded: flowloom show last", arguments.model);
+    println!("\nAnswered by {}. Every step is recorded: {}", arguments.model, hint::command_line("show last"));
     println!("Next: flowloom run {} --input examples/site/review.txt", DEMO_EXAMPLES[2].file);
     Ok(u8::from(rows.iter().any(|row| row.status != "succeeded")))
 }
