@@ -129,3 +129,67 @@ fn a_file_that_is_not_a_model_fails_with_its_name_and_the_reason() {
     assert_eq!(exit_code(&output), 1, "{text}");
     assert!(text.contains("cannot load the model file ./bad.gguf"), "{text}");
 }
+
+/// A model file with a header and no weights.
+fn header_only() -> Vec<u8> {
+    let key = "llama.context_length";
+    let (tensors, entries) = (0_u64.to_le_bytes(), 1_u64.to_le_bytes());
+    let length = (key.len() as u64).to_le_bytes();
+    let (kind, window) = (4_u32.to_le_bytes(), 4096_u32.to_le_bytes());
+    [&b"GGUF"[..], &3_u32.to_le_bytes(), &tensors, &entries, &length, key.as_bytes(), &kind, &window].concat()
+}
+
+#[test]
+fn any_model_file_can_be_added_and_is_listed() {
+    let place = Workspace::new("");
+    std::fs::write(place.path("Some-Model.gguf"), header_only()).expect("writable");
+    place.write("notes.gguf", "not a model");
+    let (exit, added) = place.run_json(&["models", "pull", "Some-Model.gguf"]);
+    assert_eq!(exit, 0, "{added}");
+    let file = place.path("cache/models/some-model.gguf");
+    assert_eq!((added["files"][0].as_str(), file.is_file()), (file.to_str(), true), "{added}");
+    let (_, list) = place.run_json(&["models", "list"]);
+    assert_eq!(list["files"][0]["model"], "local:some-model");
+    assert_eq!(list["files"][0]["window_tokens"], 4096);
+    let refused = [
+        (&["models", "pull", "notes.gguf"][..], 1, "it is not a GGUF file"),
+        (&["models", "pull", "Some-Model.gguf", "--as", "a/b"], 1, "cannot be the name of a model"),
+        (&["models", "pull", "Some-Model.gguf", "--sha256", "00"], 1, "has the SHA-256"),
+        (&["models", "pull", "missing.gguf"], 2, "neither a file, nor"),
+        (&["models", "pull", LOCAL_MODEL, "--as", "other"], 2, "leave out --as"),
+    ];
+    for (arguments, code, message) in refused {
+        let output = place.run(arguments);
+        let text = stderr_text(&output);
+        assert_eq!(exit_code(&output), code, "{text}");
+        assert!(text.contains(message), "{arguments:?}: {text}");
+    }
+    assert_eq!(std::fs::read_dir(place.path("cache/models")).expect("readable").count(), 1);
+}
+
+/// A server that answers one request with a file.
+fn serve_once(body: Vec<u8>) -> String {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a request");
+        let _ = stream.read(&mut [0; 4096]);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        let _ = stream.write_all(&[head.as_bytes(), &body].concat());
+    });
+    format!("http://{address}/folder/tiny.gguf?download=true")
+}
+
+#[test]
+fn a_model_file_is_downloaded_and_checked() {
+    let place = Workspace::new("");
+    let (exit, added) = place.run_json(&["models", "pull", &serve_once(header_only())]);
+    assert_eq!(exit, 0, "{added}");
+    assert!(place.path("cache/models/tiny.gguf").is_file());
+    let url = serve_once(b"<html>".to_vec());
+    let output = place.run(&["models", "pull", &url, "--as", "page"]);
+    let text = stderr_text(&output);
+    assert!(exit_code(&output) == 1 && text.contains(&format!("{url} cannot be used as a model")), "{text}");
+    assert_eq!(std::fs::read_dir(place.path("cache/models")).expect("readable").count(), 1);
+}

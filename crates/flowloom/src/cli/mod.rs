@@ -485,7 +485,7 @@ pub(crate) struct PullArgs {
     /// Name of the model after `local:`; default: the name of the file
     #[arg(long = "as", value_name = "NAME", requires = "source")]
     pub(crate) name: Option<String>,
-    /// SHA-256 that the file at the address must have
+    /// SHA-256 that the file must have
     #[arg(long, value_name = "HEX", requires = "source")]
     pub(crate) sha256: Option<String>,
 }

@@ -101,6 +101,10 @@ async fn pull_source(
     let known = source.strip_prefix("local:").unwrap_or(source);
     let pinned: Vec<&PinnedFile> = pull::pinned_files().iter().filter(|file| file.model == known).collect();
     if !pinned.is_empty() {
+        if arguments.name.is_some() || arguments.sha256.is_some() {
+            let message = format!("{known} has a name and a checksum of its own; leave out --as and --sha256");
+            return Err(CommandError::new(Code::UsageInvalid, message));
+        }
         return pull_pinned(folder, pinned).await;
     }
     let url = Url::parse(source).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
@@ -116,7 +120,7 @@ async fn pull_source(
             let address = ModelAddress { url, sha256: arguments.sha256.clone() };
             download(config, folder, &address, &name).await
         }
-        None if path.is_file() => pull::copy_model(folder, path, &name),
+        None if path.is_file() => pull::copy_model(folder, path, &name, arguments.sha256.as_deref()),
         None => {
             let names: Vec<&str> = pull::pinned_files().iter().map(|file| file.model.as_str()).collect();
             let message = format!(

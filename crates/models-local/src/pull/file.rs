@@ -22,10 +22,14 @@ pub struct ModelAddress {
     pub sha256: Option<String>,
 }
 
-/// Copies the GGUF file at `source` into `cache_dir` as `local:NAME`, and returns its path there.
-pub fn copy_model(cache_dir: &Path, source: &Path, name: &str) -> Result<PathBuf, PullError> {
+/// Copies the GGUF file at `source` into `cache_dir` as `local:NAME`, and returns its path there. `sha256` is the checksum
+/// that the file must have.
+pub fn copy_model(cache_dir: &Path, source: &Path, name: &str, sha256: Option<&str>) -> Result<PathBuf, PullError> {
     let target = target_file(cache_dir, name)?;
     check_model(source)?;
+    if let Some(sha256) = sha256 {
+        check_sha256(source, sha256)?;
+    }
     let workshop = Workshop::new(cache_dir)?;
     let copy = workshop.0.join("model");
     std::fs::copy(source, &copy).map_err(|error| file_error(source, error))?;
@@ -48,15 +52,24 @@ pub async fn download_model(
     let sent = client.get(address.url.clone()).send().await.and_then(Response::error_for_status);
     let response = sent.map_err(PullError::from_request)?;
     write_body(response, &arrived, &mut progress).await?;
-    if let Some(sha256) = &address.sha256 {
-        check_sha256(&arrived, sha256)?;
-    }
-    check_model(&arrived).map_err(|error| match error {
-        PullError::NotAModel { reason, .. } => PullError::NotAModel { file: address.url.to_string(), reason },
-        other => other,
-    })?;
+    let checked = match &address.sha256 {
+        Some(sha256) => check_sha256(&arrived, sha256),
+        None => Ok(()),
+    };
+    checked.and_then(|()| check_model(&arrived)).map_err(|error| name_address(error, &address.url))?;
     std::fs::rename(&arrived, &target).map_err(|error| file_error(&target, error))?;
     Ok(target)
+}
+
+/// The same error with the address instead of the file that the download went to, which is removed.
+fn name_address(error: PullError, url: &Url) -> PullError {
+    match error {
+        PullError::NotAModel { reason, .. } => PullError::NotAModel { file: url.to_string(), reason },
+        PullError::WrongChecksum { actual, expected, .. } => {
+            PullError::WrongChecksum { file: PathBuf::from(url.as_str()), actual, expected }
+        }
+        other => other,
+    }
 }
 
 async fn write_body(
@@ -100,11 +113,16 @@ mod tests {
         let (model, text) = (folder.path().join("m.gguf"), folder.path().join("t.gguf"));
         std::fs::write(&model, header_bytes()).unwrap();
         std::fs::write(&text, "GGUF but not really").unwrap();
-        let added = copy_model(cache.path(), &model, "tiny-1.0").unwrap();
+        let added = copy_model(cache.path(), &model, "tiny-1.0", None).unwrap();
         assert_eq!(added, cache.path().join("tiny-1.0.gguf"));
-        assert!(matches!(copy_model(cache.path(), &text, "t"), Err(PullError::NotAModel { .. })));
+        assert!(matches!(copy_model(cache.path(), &text, "t", None), Err(PullError::NotAModel { .. })));
+        let wrong = copy_model(cache.path(), &model, "other", Some("00"));
+        assert!(matches!(wrong, Err(PullError::WrongChecksum { .. })), "{wrong:?}");
         for name in ["", "../up", ".hidden", "a b"] {
-            assert!(matches!(copy_model(cache.path(), &model, name), Err(PullError::InvalidName { .. })), "{name}");
+            assert!(
+                matches!(copy_model(cache.path(), &model, name, None), Err(PullError::InvalidName { .. })),
+                "{name}"
+            );
         }
         assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 1, "nothing else is left behind");
     }
