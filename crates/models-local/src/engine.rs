@@ -41,7 +41,7 @@ impl LocalEngine {
         LocalEngine { program, slots: Mutex::default() }
     }
 
-    fn slot(&self, file: &Path) -> Arc<ModelSlot> {
+    fn find_slot(&self, file: &Path) -> Arc<ModelSlot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.entry(file.to_owned());
         slot.or_insert_with(|| ModelSlot::new(self.program.clone(), file.to_owned())).clone()
@@ -59,11 +59,11 @@ impl InferenceEngine for LocalEngine {
         request: &'a GenerateRequest,
         context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply> {
-        let slot = self.slot(file);
+        let slot = self.find_slot(file);
         Box::pin(async move {
             let job = build_job(request, context);
             let with_tools = !job.tools.is_empty();
-            let generated = slot.answer(job, context).await?;
+            let generated = slot.generate_answer(job, context).await?;
             Ok(language::to_reply(generated, with_tools))
         })
     }

@@ -48,7 +48,7 @@ pub enum LocalModelError {
     NotStopped,
     /// The process of the language model says what its parent does not understand.
     #[error("the process of the local model sent an unexpected message: {0}")]
-    Confused(String),
+    UnexpectedMessage(String),
     /// The task of a call panicked.
     #[error("the call of the local model crashed")]
     Panicked(#[source] tokio::task::JoinError),
@@ -141,7 +141,7 @@ impl LocalModelError {
             | LocalModelError::Generation(_)
             | LocalModelError::Crashed { .. }
             | LocalModelError::NotStopped
-            | LocalModelError::Confused(_)
+            | LocalModelError::UnexpectedMessage(_)
             | LocalModelError::Panicked(_)
             | LocalModelError::Embedding(_) => Code::ModelFailed,
             LocalModelError::Pull { .. } => Code::ModelFetchFailed,

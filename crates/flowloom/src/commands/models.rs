@@ -118,7 +118,7 @@ async fn pull_source(
     let file = match url {
         Some(url) => {
             let address = ModelAddress { url, sha256: arguments.sha256.clone() };
-            download(config, folder, &address, &name).await
+            download_file(config, folder, &address, &name).await
         }
         None if path.is_file() => pull::copy_model(folder, path, &name, arguments.sha256.as_deref()),
         None => {
@@ -151,7 +151,12 @@ async fn pull_pinned(folder: &Path, files: Vec<&'static PinnedFile>) -> Result<V
 }
 
 /// Downloads a model with a progress bar on stderr.
-async fn download(config: &Config, folder: &Path, address: &ModelAddress, name: &str) -> Result<PathBuf, PullError> {
+async fn download_file(
+    config: &Config,
+    folder: &Path,
+    address: &ModelAddress,
+    name: &str,
+) -> Result<PathBuf, PullError> {
     let mut client = Client::builder();
     if let Some(proxy) = &config.proxy {
         client = client.proxy(reqwest::Proxy::all(proxy).map_err(PullError::from_request)?);

@@ -51,7 +51,7 @@ impl LanguageModel {
     }
 
     /// Maximum number of tokens of prompt and answer together.
-    pub(crate) fn window(&self) -> usize {
+    pub(crate) fn window_tokens(&self) -> usize {
         self.model.n_ctx_train() as usize
     }
 
@@ -74,8 +74,11 @@ impl LanguageModel {
             .render_prompt(&messages, tools)
             .map_err(|error| GenerationError::ChatTemplate(format!("{error:#}")))?;
         let tokens = self.vocabulary.encode_text(&self.model, &prompt);
-        if tokens.len() >= self.window() {
-            return Err(GenerationError::PromptTooLong { prompt_tokens: tokens.len(), window_tokens: self.window() });
+        if tokens.len() >= self.window_tokens() {
+            return Err(GenerationError::PromptTooLong {
+                prompt_tokens: tokens.len(),
+                window_tokens: self.window_tokens(),
+            });
         }
         Ok(tokens)
     }
@@ -90,7 +93,7 @@ impl LanguageModel {
         let mut prompt = self.encode_prompt(&job.messages, &job.tools)?;
         let must_call = job.options.must_call && !job.tools.is_empty();
         let mut answer = AnswerText::new(&job.options.stop);
-        let mut matcher = job.schema.as_ref().and_then(|schema| self.grammars()?.for_schema(schema));
+        let mut matcher = job.schema.as_ref().and_then(|schema| self.get_grammars()?.for_schema(schema));
         if must_call {
             // Prefill the start of a call and constrain the rest to the grammar of a call.
             prompt.extend(self.model.vocab().tokenize(CALL_START.as_bytes(), false, true));
@@ -98,9 +101,9 @@ impl LanguageModel {
             matcher = self.call_matcher(job);
         }
         let input_tokens = prompt.len();
-        let room = job.max_tokens.min(self.window().saturating_sub(input_tokens));
+        let room = job.max_tokens.min(self.window_tokens().saturating_sub(input_tokens));
         let mut in_call = must_call;
-        let mut sampler = self.sampler(job, matcher);
+        let mut sampler = self.build_job_sampler(job, matcher);
         let mut session = Session::open(self, input_tokens + room)?;
         session.read_prompt(&prompt, stop)?;
         let (mut stopped, mut output_tokens) = (false, 0);
@@ -122,22 +125,22 @@ impl LanguageModel {
             }
             if !in_call && !job.tools.is_empty() && answer.ends_with(CALL_START) {
                 in_call = true;
-                sampler = self.sampler(job, self.call_matcher(job));
+                sampler = self.build_job_sampler(job, self.call_matcher(job));
             }
             session.read_token(token)?;
         }
         Ok(GeneratedText { text: answer.finish_text(stopped, show), input_tokens, output_tokens })
     }
 
-    fn sampler(&self, job: &AnswerJob, matcher: Option<Matcher>) -> LlamaSampler {
+    fn build_job_sampler(&self, job: &AnswerJob, matcher: Option<Matcher>) -> LlamaSampler {
         build_sampler(&job.options, job.seed, self.model.n_vocab(), matcher)
     }
 
     fn call_matcher(&self, job: &AnswerJob) -> Option<Matcher> {
-        self.grammars()?.for_call(&job.tools)
+        self.get_grammars()?.for_call(&job.tools)
     }
 
-    fn grammars(&self) -> Option<&Grammars> {
+    fn get_grammars(&self) -> Option<&Grammars> {
         self.grammars.get_or_init(|| Grammars::new(&self.model)).as_ref()
     }
 }

@@ -40,7 +40,7 @@ fn new_job(text: &str) -> AnswerJob {
     }
 }
 
-fn answer(model: &LanguageModel, job: &AnswerJob) -> (Result<GeneratedText, GenerationError>, String) {
+fn generate_text(model: &LanguageModel, job: &AnswerJob) -> (Result<GeneratedText, GenerationError>, String) {
     let mut shown = String::new();
     let result = model.generate_text(job, &AtomicBool::new(false), &mut |text| shown.push_str(text));
     (result, shown)
@@ -50,24 +50,24 @@ fn answer(model: &LanguageModel, job: &AnswerJob) -> (Result<GeneratedText, Gene
 fn the_local_model_answers_repeats_itself_stops_and_refuses() {
     let Some(model) = lock_model() else { return };
     let question = new_job("What is the capital of France? Answer with one word.");
-    let (first, shown) = answer(&model, &question);
+    let (first, shown) = generate_text(&model, &question);
     let first = first.unwrap();
     assert!(first.text.contains("Paris"), "{first:?}");
     assert_eq!(first.text, shown);
     assert!(first.input_tokens > 20 && first.output_tokens > 0);
-    assert_eq!(answer(&model, &question).0.unwrap(), first, "greedy");
+    assert_eq!(generate_text(&model, &question).0.unwrap(), first, "greedy");
 
     let warm = GenerateOptions { temperature: Some(1.0), ..GenerateOptions::default() };
     let story = |seed| AnswerJob { options: warm.clone(), seed, ..new_job("Tell a story.") };
-    let (one, two) = (answer(&model, &story(5)).0.unwrap(), answer(&model, &story(5)).0.unwrap());
+    let (one, two) = (generate_text(&model, &story(5)).0.unwrap(), generate_text(&model, &story(5)).0.unwrap());
     assert_eq!(one, two, "same seed");
-    assert_ne!(one.text, answer(&model, &story(6)).0.unwrap().text, "other seed");
+    assert_ne!(one.text, generate_text(&model, &story(6)).0.unwrap().text, "other seed");
 
     let stop = GenerateOptions { stop: vec!["aris".to_owned()], ..GenerateOptions::default() };
-    let (stopped, shown) = answer(&model, &AnswerJob { options: stop, ..question });
+    let (stopped, shown) = generate_text(&model, &AnswerJob { options: stop, ..question });
     assert!(!stopped.unwrap().text.contains("ari") && !shown.contains("ari"));
 
-    let error = answer(&model, &new_job(&"word ".repeat(9_000))).0.unwrap_err();
+    let error = generate_text(&model, &new_job(&"word ".repeat(9_000))).0.unwrap_err();
     assert!(matches!(error, GenerationError::PromptTooLong { window_tokens: 8192, .. }), "{error}");
 }
 
@@ -116,7 +116,7 @@ fn an_answer_is_held_to_its_schema_and_a_call_to_its_tool() {
             "required": ["mood", "score"], "additionalProperties": false}"#,
     );
     let job = AnswerJob { schema: schema.ok(), max_tokens: 100, ..new_job("Tell me a story about a lighthouse.") };
-    let value = json::parse_value(&answer(&model, &job).0.unwrap().text).expect("JSON");
+    let value = json::parse_value(&generate_text(&model, &job).0.unwrap().text).expect("JSON");
     assert!(["glad", "sad"].contains(&value.get("mood").and_then(Value::as_str).unwrap_or_default()), "{value:?}");
     assert!(value.get("score").and_then(Value::as_i64).is_some_and(|score| (0..=9).contains(&score)), "{value:?}");
 
@@ -127,7 +127,7 @@ fn an_answer_is_held_to_its_schema_and_a_call_to_its_tool() {
         ToolDeclaration { name: "weather".into(), description: "The weather.".into(), parameters: parameters.unwrap() };
     let options = GenerateOptions { must_call: true, ..GenerateOptions::default() };
     let job = AnswerJob { tools: vec![tool], options, max_tokens: 100, ..new_job("How is the weather in Rome?") };
-    let (generated, shown) = answer(&model, &job);
+    let (generated, shown) = generate_text(&model, &job);
     let reply = to_reply(generated.unwrap(), true);
     assert_eq!(reply.tool_calls.len(), 1, "{shown}");
     assert_eq!(reply.tool_calls[0].name, "weather");

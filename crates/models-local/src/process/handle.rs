@@ -54,13 +54,13 @@ impl ModelProcess {
                 let reason = if logged.is_empty() { message } else { logged };
                 Err(LocalModelError::NotLoaded { file: file.to_owned(), reason })
             }
-            other => Err(LocalModelError::Confused(format!("{other:?}"))),
+            other => Err(LocalModelError::UnexpectedMessage(format!("{other:?}"))),
         }
     }
 
     /// Has one answer generated, and passes its text to `show` as it arrives. Once `stop` is cancelled the process is told
     /// to stop, and this still waits for it.
-    pub(super) async fn answer(
+    pub(super) async fn generate_answer(
         &mut self,
         job: AnswerJob,
         stop: &CancellationToken,
@@ -77,7 +77,7 @@ impl ModelProcess {
                 Reply::Text(text) => show(&text),
                 Reply::Answered(generated) => return Ok(generated),
                 Reply::Failed(error) => return Err(LocalModelError::Generation(error)),
-                other => return Err(LocalModelError::Confused(format!("{other:?}"))),
+                other => return Err(LocalModelError::UnexpectedMessage(format!("{other:?}"))),
             }
         }
     }
@@ -95,7 +95,8 @@ impl ModelProcess {
     }
 
     async fn send_request(&mut self, request: &Request) -> Result<(), LocalModelError> {
-        let mut line = serde_json::to_vec(request).map_err(|error| LocalModelError::Confused(error.to_string()))?;
+        let mut line =
+            serde_json::to_vec(request).map_err(|error| LocalModelError::UnexpectedMessage(error.to_string()))?;
         line.push(b'\n');
         let sent = async {
             self.input.write_all(&line).await?;
@@ -110,7 +111,9 @@ impl ModelProcess {
     /// Cancelling this future loses nothing: a line that has arrived in part stays in the buffer.
     async fn next_reply(&mut self) -> Result<Reply, LocalModelError> {
         match self.output.next_line().await {
-            Ok(Some(line)) => serde_json::from_str(&line).map_err(|error| LocalModelError::Confused(error.to_string())),
+            Ok(Some(line)) => {
+                serde_json::from_str(&line).map_err(|error| LocalModelError::UnexpectedMessage(error.to_string()))
+            }
             Ok(None) | Err(_) => Err(self.explain_end().await),
         }
     }

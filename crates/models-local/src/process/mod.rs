@@ -48,7 +48,7 @@ impl ModelSlot {
 
     /// Has an answer generated when it is the user's turn. If the call is dropped, the process is told to stop, and the
     /// next call waits until it has.
-    pub(crate) async fn answer(
+    pub(crate) async fn generate_answer(
         self: Arc<ModelSlot>,
         job: AnswerJob,
         context: &EffectContext,
@@ -58,9 +58,10 @@ impl ModelSlot {
         let stop_on_drop = stop.clone().drop_guard();
         let context = context.clone();
         let work = tokio::spawn(async move {
-            let result = self.answer_now(job, &context, &stop).await;
-            drop(turn);
+            let result = self.generate_now(job, &context, &stop).await;
+            // Before the turn ends, so that no other call is counted in between.
             self.unload_when_idle();
+            drop(turn);
             result
         });
         let result = work.await;
@@ -68,19 +69,20 @@ impl ModelSlot {
         result.map_err(LocalModelError::Panicked)?
     }
 
-    async fn answer_now(
+    async fn generate_now(
         &self,
         job: AnswerJob,
         context: &EffectContext,
         stop: &CancellationToken,
     ) -> Result<GeneratedText, LocalModelError> {
         let mut place = self.process.lock().await;
+        self.call_count.fetch_add(1, Ordering::Relaxed);
         let mut process = match place.take() {
             Some(process) => process,
             None => ModelProcess::start(&self.program, &self.file).await?,
         };
         let show = |text: &str| context.deltas.push(&context.path, context.attempt, text);
-        let result = process.answer(job, stop, show).await;
+        let result = process.generate_answer(job, stop, show).await;
         // A process that failed in another way cannot be used any more.
         if matches!(result, Ok(_) | Err(LocalModelError::Generation(_))) {
             *place = Some(process);
@@ -88,13 +90,15 @@ impl ModelSlot {
         result
     }
 
-    /// Ends the process unless there is another call in time.
+    /// Ends the process unless there is another call in time. Calls are counted under the lock of the process, so a call
+    /// that is running when the time is up counts.
     fn unload_when_idle(self: Arc<ModelSlot>) {
-        let call = self.call_count.fetch_add(1, Ordering::Relaxed) + 1;
+        let call = self.call_count.load(Ordering::Relaxed);
         tokio::spawn(async move {
             tokio::time::sleep(IDLE_TIMEOUT).await;
+            let mut place = self.process.lock().await;
             if self.call_count.load(Ordering::Relaxed) == call {
-                *self.process.lock().await = None;
+                *place = None;
             }
         });
     }
