@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{Event, ParentStep, Record, RunCreated, RunProject};
+use flowloom_core::event::{Event, ForkOrigin, ParentStep, Record, RunCreated, RunProject};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -22,7 +22,7 @@ use crate::effects::{BoxFuture, DefinitionIdentity, Effects};
 use crate::error::{JournalError, RunError};
 use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
 use crate::journal::{Batch, Journal, Lease, LeaseState};
-use crate::log::{Mode, RunLog};
+use crate::log::{Mode, ReusableRecord, RunLog};
 use crate::publish::{SubscribeHandle, Subscription};
 use crate::redact::Redactor;
 use crate::reopen::{decide_retries, records_since_reopened};
@@ -54,6 +54,16 @@ pub struct StartOptions {
     pub id: Option<RunId>,
     /// The distributed trace that the run belongs to.
     pub trace: Option<TraceContext>,
+}
+
+/// The run that another one is forked from.
+pub struct ForkedRun {
+    /// Its records, as far as they are stored.
+    pub records: Vec<Arc<Record>>,
+    /// The plan that it follows.
+    pub plan: Arc<Plan>,
+    /// What the fork records about it.
+    pub origin: ForkOrigin,
 }
 
 /// Runs plans with one set of effects and one journal.
@@ -155,8 +165,27 @@ impl Engine {
     /// Prepares a new run; nothing happens until it is driven. Fails before anything is recorded if the inputs are not
     /// valid (`FL1031`, `FL1038`) or if the agent lacks a permission.
     pub fn start_run(&self, start: StartOptions) -> Result<Run, RunError> {
+        self.start_following(start, None)
+    }
+
+    /// Prepares a run that begins with what it can reuse of another one: the outcomes of effects at the same path with the
+    /// same request, up to the first one that differs, and except for those at the step that the origin names. Nothing
+    /// happens until it is driven.
+    pub async fn fork_run(&self, from: ForkedRun, start: StartOptions) -> Result<Run, RunError> {
+        let collected = CollectedRequests::default();
+        self.follow_records(from.records.clone(), from.plan, Some(collected.clone())).await?;
+        let reusable = ReusableRecord::new(&from.records, &collected.take_scripts(), from.origin.at.as_ref());
+        self.start_following(start, Some((from.origin, reusable)))
+    }
+
+    fn start_following(
+        &self,
+        start: StartOptions,
+        followed: Option<(ForkOrigin, ReusableRecord)>,
+    ) -> Result<Run, RunError> {
         self.check_start(&start)?;
         let lease = self.journal.begin_run(start.id.unwrap_or_else(|| (self.ids)()))?;
+        let (fork, reusable) = followed.unzip();
         let created = RunCreated {
             engine_semantics: ENGINE_SEMANTICS,
             format: start.plan.format,
@@ -172,8 +201,12 @@ impl Engine {
             thread_key: start.thread_key,
             project: self.project.clone(),
             trace: start.trace,
+            fork,
         };
         let log = self.open_log(lease, Mode::Live, Vec::new());
+        if let Some(reusable) = reusable {
+            log.reuse_record(reusable);
+        }
         let run = self.build_run(start.plan, log.clone(), &created, self.effects.clock.now_ms());
         log.append_event(&Path::root(), 0, Event::RunCreated(Box::new(created)));
         crate::failpoint::hit("run_create_after");

@@ -31,7 +31,7 @@ pub mod sim;
 
 pub use command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
 pub use divergence::Divergence;
-pub use engine::{Engine, Run, RunOutcome, StartOptions};
+pub use engine::{Engine, ForkedRun, Run, RunOutcome, StartOptions};
 pub use error::{JournalError, RunError};
 pub use publish::SubscribeHandle;
 

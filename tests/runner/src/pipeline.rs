@@ -201,7 +201,10 @@ async fn write_memory(journal: &MemoryJournal, case: &Value, user: &str) -> Resu
     let created = RunCreated { user: user.to_owned(), ..earlier_run() };
     let memory =
         map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) }).collect();
-    let events = [Event::RunCreated(Box::new(created)), Event::StepFinished { output: None, usage: None, memory }];
+    let events = [
+        Event::RunCreated(Box::new(created)),
+        Event::StepFinished { output: None, usage: None, memory, reused: false },
+    ];
     for (seq, event) in (1..).zip(events) {
         let record = Arc::new(Record { run, seq, at: 0, path: Path::root(), attempt: 0, event });
         match journal.append_batch(lease, Batch::with_records(vec![record])) {
@@ -228,6 +231,7 @@ fn earlier_run() -> RunCreated {
         thread_key: None,
         project: None,
         trace: None,
+        fork: None,
     }
 }
 

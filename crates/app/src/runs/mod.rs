@@ -4,6 +4,7 @@ pub mod child_runs;
 pub mod commands;
 pub mod details;
 pub mod finished;
+pub mod fork;
 pub mod inputs;
 pub mod open_steps;
 mod ownership;

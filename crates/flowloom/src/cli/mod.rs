@@ -2,6 +2,7 @@
 
 mod blocks;
 mod eval;
+mod fork;
 mod help;
 #[cfg(test)]
 mod help_tests;
@@ -31,6 +32,7 @@ use crate::style::ColorChoice;
 use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
+pub(crate) use fork::ForkArgs;
 pub(crate) use help::build_command;
 pub(crate) use keys::KeysCommand;
 pub(crate) use man::write_man_pages;
@@ -182,6 +184,8 @@ pub(crate) enum Command {
     },
     /// Retry a run that has ended; succeeded steps are kept
     Retry(RetryArgs),
+    /// Start a new run that begins with the record of another one
+    Fork(ForkArgs),
     /// Print the events of a run, one line each
     Logs {
         /// Run id, unique start or end of an id, or `last`

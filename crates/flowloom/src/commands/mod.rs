@@ -11,6 +11,7 @@ mod display;
 mod doctor;
 mod eval;
 mod explain;
+mod fork;
 mod graph;
 mod init;
 mod keys;
@@ -49,7 +50,12 @@ pub(crate) async fn run_command(cli: Cli, environment: Result<(), ConfigError>) 
     let json = cli.global.json;
     let is_run = matches!(
         cli.command,
-        Command::Run(_) | Command::Resume { .. } | Command::Retry(_) | Command::Answer(_) | Command::Resolve(_)
+        Command::Run(_)
+            | Command::Resume { .. }
+            | Command::Retry(_)
+            | Command::Fork(_)
+            | Command::Answer(_)
+            | Command::Resolve(_)
     );
     let done = match environment {
         Ok(()) => dispatch_command(cli).await,
@@ -89,6 +95,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Runs(arguments) => runs::list_runs(&global, &arguments).await,
         Command::Show(arguments) => show::show_run(&global, &arguments).await,
         Command::Resume { run, output } => resume::resume_run(&global, &run, &output).await,
+        Command::Fork(arguments) => fork::fork_run(&global, arguments).await,
         Command::Retry(arguments) => resume::retry_run(&global, arguments).await,
         Command::Replay { run } => runs::replay_run(&global, &run).await,
         Command::Cancel { run } => resume::cancel_run(&global, &run).await,
