@@ -56,16 +56,6 @@ pub struct StartOptions {
     pub trace: Option<TraceContext>,
 }
 
-/// The run that another one is forked from.
-pub struct ForkedRun {
-    /// Its records, as far as they are stored.
-    pub records: Vec<Arc<Record>>,
-    /// The plan that it follows.
-    pub plan: Arc<Plan>,
-    /// What the fork records about it.
-    pub origin: ForkOrigin,
-}
-
 /// Runs plans with one set of effects and one journal.
 #[derive(Clone)]
 pub struct Engine {
@@ -75,6 +65,8 @@ pub struct Engine {
     definition: DefinitionIdentity,
     project: Option<RunProject>,
     redactor: Option<Arc<dyn Redactor>>,
+    /// Where the requests of new runs are collected, if they are.
+    requests: Option<CollectedRequests>,
 }
 
 /// A run that is ready to be driven.
@@ -130,7 +122,15 @@ impl Engine {
     #[allow(clippy::disallowed_methods, reason = "the one place that makes ids; tests give their own")]
     pub fn new(effects: Effects, journal: Arc<dyn Journal>) -> Engine {
         let ids = Arc::new(|| RunId(uuid::Uuid::now_v7()));
-        Engine { effects, journal, ids, definition: DefinitionIdentity::default(), project: None, redactor: None }
+        Engine {
+            effects,
+            journal,
+            ids,
+            definition: DefinitionIdentity::default(),
+            project: None,
+            redactor: None,
+            requests: None,
+        }
     }
 
     /// Sets whose definition the runs follow. Without it, they follow the operator's own.
@@ -157,6 +157,12 @@ impl Engine {
         self
     }
 
+    /// Sets where the requests of new runs are collected.
+    pub(crate) fn with_requests(mut self, requests: CollectedRequests) -> Engine {
+        self.requests = Some(requests);
+        self
+    }
+
     /// The journal.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.journal
@@ -165,27 +171,17 @@ impl Engine {
     /// Prepares a new run; nothing happens until it is driven. Fails before anything is recorded if the inputs are not
     /// valid (`FL1031`, `FL1038`) or if the agent lacks a permission.
     pub fn start_run(&self, start: StartOptions) -> Result<Run, RunError> {
-        self.start_following(start, None)
+        self.start_following(start, None, None)
     }
 
-    /// Prepares a run that begins with what it can reuse of another one: the outcomes of effects at the same path with the
-    /// same request, up to the first one that differs, and except for those at the step that the origin names. Nothing
-    /// happens until it is driven.
-    pub async fn fork_run(&self, from: ForkedRun, start: StartOptions) -> Result<Run, RunError> {
-        let collected = CollectedRequests::default();
-        self.follow_records(from.records.clone(), from.plan, Some(collected.clone())).await?;
-        let reusable = ReusableRecord::new(&from.records, &collected.take_scripts(), from.origin.at.as_ref());
-        self.start_following(start, Some((from.origin, reusable)))
-    }
-
-    fn start_following(
+    pub(crate) fn start_following(
         &self,
         start: StartOptions,
-        followed: Option<(ForkOrigin, ReusableRecord)>,
+        fork: Option<ForkOrigin>,
+        reusable: Option<ReusableRecord>,
     ) -> Result<Run, RunError> {
         self.check_start(&start)?;
         let lease = self.journal.begin_run(start.id.unwrap_or_else(|| (self.ids)()))?;
-        let (fork, reusable) = followed.unzip();
         let created = RunCreated {
             engine_semantics: ENGINE_SEMANTICS,
             format: start.plan.format,
@@ -340,7 +336,7 @@ impl Engine {
         requests.take()
     }
 
-    async fn follow_records(
+    pub(crate) async fn follow_records(
         &self,
         records: Vec<Arc<Record>>,
         plan: Arc<Plan>,
@@ -358,7 +354,9 @@ impl Engine {
         let left = FinalEnv::default();
         let keeping = ThreadStorage::new(&created, &plan, &left);
         let mut interpreter = self.build_interpreter(&log, &created);
-        interpreter.requests = requests;
+        if requests.is_some() {
+            interpreter.requests = requests;
+        }
         let root = start_interpreter(interpreter, plan, &created, left.clone());
         let driving = Run {
             id: run,
@@ -396,6 +394,7 @@ impl Engine {
         let mut interpreter = Interpreter::new(self.effects.clone(), log.clone(), self.journal.clone(), created);
         interpreter.definition = Arc::new(definition);
         interpreter.redactor.clone_from(&self.redactor);
+        interpreter.requests.clone_from(&self.requests);
         interpreter
     }
 

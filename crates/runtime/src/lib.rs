@@ -14,6 +14,7 @@ pub mod engine;
 pub mod error;
 pub mod failpoint;
 pub mod fair;
+pub mod fork;
 pub mod inbox;
 mod interpret;
 pub mod journal;
@@ -31,8 +32,10 @@ pub mod sim;
 
 pub use command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
 pub use divergence::Divergence;
-pub use engine::{Engine, ForkedRun, Run, RunOutcome, StartOptions};
+pub use engine::{Engine, Run, RunOutcome, StartOptions};
 pub use error::{JournalError, RunError};
+pub use fork::{ForkedRun, list_responses};
+pub use log::{Response, ScriptValue};
 pub use publish::SubscribeHandle;
 
 /// Version of the interpreter's semantics. Runs created under another version are rejected.

@@ -20,7 +20,7 @@ pub struct SentRequest {
 
 /// Requests in the order in which they were sent, and the hashes of the scripts that were evaluated.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CollectedRequests(Arc<Mutex<Collected>>);
+pub struct CollectedRequests(Arc<Mutex<Collected>>);
 
 #[derive(Debug, Default)]
 struct Collected {
@@ -34,8 +34,14 @@ impl CollectedRequests {
         self.lock_collected().sent.push(sent);
     }
 
-    pub(crate) fn take(&self) -> Vec<SentRequest> {
+    /// The requests since the last call.
+    pub fn take(&self) -> Vec<SentRequest> {
         std::mem::take(&mut self.lock_collected().sent)
+    }
+
+    /// The requests since the last call of [`CollectedRequests::take`].
+    pub fn peek(&self) -> Vec<SentRequest> {
+        self.lock_collected().sent.clone()
     }
 
     /// Adds the hash of the script at `path`.
@@ -43,7 +49,8 @@ impl CollectedRequests {
         self.lock_collected().scripts.insert(path.clone(), hash);
     }
 
-    pub(crate) fn take_scripts(&self) -> HashMap<Path, Hash> {
+    /// The hashes of the scripts since the last call.
+    pub fn take_scripts(&self) -> HashMap<Path, Hash> {
         std::mem::take(&mut self.lock_collected().scripts)
     }
 

@@ -33,6 +33,8 @@ pub struct ForkChanges {
     pub definition: Option<Bundle>,
     /// Models, as `--model` names them: `p:m` for the default model, `name=p:m` for an alias.
     pub models: Vec<String>,
+    /// The tenant who changes steps or models, so that the definition becomes theirs; `None` for the operator.
+    pub tenant: Option<String>,
     /// Whether effects that must not be repeated automatically are performed without asking a person.
     pub repeats_effects: bool,
 }
@@ -147,6 +149,10 @@ fn change_bundle(from: &LoadedRun, changes: &ForkChanges) -> Result<Bundle, AppE
             }
             None => bundle.model = Some(model.clone()),
         }
+    }
+    // What a tenant writes into a definition of the operator has the rights of the tenant.
+    if changes.tenant.is_some() && !(changes.edits.is_empty() && changes.models.is_empty()) {
+        bundle.tenant.clone_from(&changes.tenant);
     }
     Ok(bundle)
 }

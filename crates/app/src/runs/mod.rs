@@ -3,6 +3,7 @@
 pub mod child_runs;
 pub mod commands;
 pub mod details;
+pub mod family;
 pub mod finished;
 pub mod fork;
 pub mod inputs;

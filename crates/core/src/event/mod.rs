@@ -85,6 +85,9 @@ pub enum Event {
         error: StepFailure,
         /// The consequence of the failure.
         then: AfterFailure,
+        /// Whether the failure was taken from the run that this one was forked from.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reused: bool,
     },
     /// A script was evaluated in the sandbox.
     Evaluated {

@@ -353,7 +353,8 @@ impl RunState {
                 step.question = None;
                 step.finished_at = Some(record.at);
             }
-            Event::StepFailed { error, then } => {
+            Event::StepFailed { error, then, reused } => {
+                step.is_reused = *reused;
                 step.first_error.get_or_insert_with(|| error.clone());
                 step.error = Some(error.clone());
                 step.is_failure_ignored = *then == AfterFailure::Continue;

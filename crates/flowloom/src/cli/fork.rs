@@ -1,4 +1,4 @@
-//! Arguments of `flowloom fork`.
+//! Arguments of `flowloom fork` and `flowloom diff`.
 
 use std::path::PathBuf;
 
@@ -31,4 +31,15 @@ pub(crate) struct ForkArgs {
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// A run (id, unique start or end of an id, or `last`), or the file of a definition
+    pub(crate) a: String,
+    /// What it is compared with: a run, or the file of a definition in any format
+    pub(crate) b: String,
+    /// List the steps that are the same, too
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
 }

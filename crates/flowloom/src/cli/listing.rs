@@ -11,7 +11,7 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
     CommandGroup { title: "Run definitions", commands: &["run", "dev", "chat", "agent", "demo"] },
     CommandGroup {
         title: "Write and check definitions",
-        commands: &["init", "list", "new", "check", "graph", "schema", "import", "blocks", "eval"],
+        commands: &["init", "list", "new", "check", "test", "diff", "graph", "schema", "import", "blocks", "eval"],
     },
     CommandGroup {
         title: "Inspect and control runs",
@@ -19,6 +19,7 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
             "runs",
             "show",
             "logs",
+            "fork",
             "retry",
             "resume",
             "answer",
@@ -76,6 +77,15 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
         ],
     ),
     ("check", ["flowloom check flow.json --fix", "flowloom check workflows/*.json --report sarif"]),
+    ("test", ["flowloom test", "flowloom test tests/review.json --live --update"]),
+    (
+        "test record",
+        [
+            "flowloom test record last --as tests/review.json",
+            "flowloom test record 0199 --as tests/report.json --definition report.mdx --force",
+        ],
+    ),
+    ("diff", ["flowloom diff 0199 last", "flowloom diff review.json review.mdx --json"]),
     ("graph", ["flowloom graph examples/graph/helpdesk.json", "flowloom graph flow.json --format svg > flow.svg"]),
     ("schema", ["flowloom schema flow", "flowloom schema markdown > frontmatter.schema.json"]),
     ("import", ["flowloom import hub-item.json", "flowloom import hub-item.json --out flow.json"]),
@@ -101,6 +111,13 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("show", ["flowloom show last", "flowloom show 0199 /summary"]),
     ("logs", ["flowloom logs last", "flowloom logs 0199 --follow"]),
     ("notifications", ["flowloom notifications", "flowloom notifications --user ann --json"]),
+    (
+        "fork",
+        [
+            "flowloom fork last --at /summary --edit /summary.prompt=@prompt.txt",
+            "flowloom fork 0199 --definition report.mdx --yes",
+        ],
+    ),
     ("retry", ["flowloom retry last", "flowloom retry 0199 --from /summarise"]),
     ("resume", ["flowloom resume last", "flowloom resume 0199 --events"]),
     ("answer", ["flowloom answer last yes", r#"flowloom answer 0199 '{"approved": true}' --path /review"#]),

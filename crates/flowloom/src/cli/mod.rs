@@ -14,6 +14,7 @@ mod run;
 mod serve;
 mod talk;
 mod target;
+mod test;
 
 use std::path::PathBuf;
 
@@ -32,7 +33,7 @@ use crate::style::ColorChoice;
 use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
-pub(crate) use fork::ForkArgs;
+pub(crate) use fork::{DiffArgs, ForkArgs};
 pub(crate) use help::build_command;
 pub(crate) use keys::KeysCommand;
 pub(crate) use man::write_man_pages;
@@ -40,6 +41,7 @@ pub(crate) use new::NewArgs;
 pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
 pub(crate) use serve::{HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
+pub(crate) use test::{RecordTestArgs, TestArgs, TestCommand, TestReport};
 
 /// The model of the default configuration and of the examples.
 pub(crate) const SMALL_MODEL: &str = "local:smollm2-135m";
@@ -186,6 +188,10 @@ pub(crate) enum Command {
     Retry(RetryArgs),
     /// Start a new run that begins with the record of another one
     Fork(ForkArgs),
+    /// Test workflows without models and without the network
+    Test(TestArgs),
+    /// Compare two runs step by step, or two definitions by what they mean
+    Diff(DiffArgs),
     /// Print the events of a run, one line each
     Logs {
         /// Run id, unique start or end of an id, or `last`

@@ -40,6 +40,7 @@ pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandRes
         edits: arguments.edit.iter().map(|text| parse_edit(text)).collect::<Result<_, _>>()?,
         definition,
         models: arguments.model,
+        tenant: None,
         repeats_effects: arguments.yes,
     };
     let prepared = prepare_fork(&app, from, changes)?;

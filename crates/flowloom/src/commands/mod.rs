@@ -7,6 +7,7 @@ mod chat;
 mod check;
 mod demo;
 mod dev;
+mod diff;
 mod display;
 mod doctor;
 mod eval;
@@ -33,6 +34,7 @@ mod send;
 mod serve;
 mod show;
 mod sync;
+mod test;
 mod triggers;
 mod usage;
 mod user;
@@ -95,6 +97,8 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Runs(arguments) => runs::list_runs(&global, &arguments).await,
         Command::Show(arguments) => show::show_run(&global, &arguments).await,
         Command::Resume { run, output } => resume::resume_run(&global, &run, &output).await,
+        Command::Test(arguments) => test::test_workflows(&global, arguments).await,
+        Command::Diff(arguments) => diff::compare(&global, &arguments).await,
         Command::Fork(arguments) => fork::fork_run(&global, arguments).await,
         Command::Retry(arguments) => resume::retry_run(&global, arguments).await,
         Command::Replay { run } => runs::replay_run(&global, &run).await,

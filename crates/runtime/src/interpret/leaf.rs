@@ -185,10 +185,10 @@ impl Interpreter {
             (_, OnError::Fail) => AfterFailure::Fail,
             (_, OnError::Continue) => AfterFailure::Continue,
         };
-        let failed = Event::StepFailed { error: error.clone(), then: then.clone() };
+        let failed = Event::StepFailed { error: error.clone(), then: then.clone(), reused: false };
         // A newer program may word the message differently; the run continues with the recorded one.
         match self.emit_or_adopt(place, attempt, failed)?.as_deref() {
-            Some(Record { event: Event::StepFailed { error, then }, .. }) => Ok((error.clone(), then.clone())),
+            Some(Record { event: Event::StepFailed { error, then, .. }, .. }) => Ok((error.clone(), then.clone())),
             _ => Ok((error, then)),
         }
     }

@@ -240,7 +240,11 @@ impl Interpreter {
             Ok(output) => Ok(StepFlow::Ran(output)),
             Err(Interrupt::Failed(error, at)) if step.policy.on_error == OnError::Continue => {
                 if at != place.path || !step.kind.is_leaf() {
-                    self.emit_event(&place, 0, Event::StepFailed { error, then: AfterFailure::Continue })?;
+                    self.emit_event(
+                        &place,
+                        0,
+                        Event::StepFailed { error, then: AfterFailure::Continue, reused: false },
+                    )?;
                 }
                 Ok(StepFlow::Skipped)
             }

@@ -81,7 +81,7 @@ impl Interpreter {
         };
         let event = match &evaluated {
             Ok(value) => Event::Evaluated { value: value.clone() },
-            Err(error) => Event::StepFailed { error: error.clone(), then: AfterFailure::Fail },
+            Err(error) => Event::StepFailed { error: error.clone(), then: AfterFailure::Fail, reused: false },
         };
         self.emit_event(at, 0, event)?;
         Ok(evaluated)

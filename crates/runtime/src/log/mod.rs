@@ -33,6 +33,7 @@ pub(crate) use activity::{ActivityPause, ActivityScope, HostGuard};
 use child_runs::ChildRuns;
 use forgotten::ForgottenAttempts;
 pub(crate) use reuse::ReusableRecord;
+pub use reuse::{Response, ScriptValue};
 use suspension::SuspendedStep;
 
 /// Whether a run may go beyond its record.
@@ -103,8 +104,9 @@ impl RecordedOutcome {
                 memory: memory.clone(),
                 reused: *is_reused,
             },
+            // A failure is handed over again only if it is reused.
             RecordedOutcome::Failed { error, then, .. } => {
-                Event::StepFailed { error: error.clone(), then: then.clone() }
+                Event::StepFailed { error: error.clone(), then: then.clone(), reused: true }
             }
         }
     }
@@ -214,7 +216,7 @@ impl RunLog {
                 memory: memory.clone(),
                 is_reused: *reused,
             }),
-            Event::StepFailed { error, then } => {
+            Event::StepFailed { error, then, .. } => {
                 Some(RecordedOutcome::Failed { error: error.clone(), then: then.clone(), at: record.at })
             }
             _ => None,

@@ -1,5 +1,5 @@
 //! What a fork takes from the record of another run: the outcomes of effects and the values of scripts, as long as their
-//! requests are the same.
+//! requests are the same. A test of a workflow is given outcomes in the same way.
 //!
 //! Outcomes are handed over in the order in which they happened in the other run. One that nobody waits for when its turn
 //! comes lies behind a step that differs, so it is dropped, and that step is performed. What was reused is stored together
@@ -24,10 +24,37 @@ pub(crate) struct ReusableRecord {
     scripts: HashMap<Path, ReusableScript>,
 }
 
+/// An outcome that a run is given instead of performing an effect.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The step.
+    pub path: Path,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// Hash of the request that it answers; `None` for any request.
+    pub hash: Option<Hash>,
+    /// `step_finished` or `step_failed`.
+    pub outcome: Event,
+}
+
+/// The value of a script.
+#[derive(Clone, Debug)]
+pub struct ScriptValue {
+    /// The path of the script.
+    pub path: Path,
+    /// Hash of its source and the variables that it reads.
+    pub hash: Hash,
+    /// Its value; `None` is `undefined`.
+    pub value: Option<Value>,
+}
+
 /// An attempt of an effect with its outcome.
 struct ReusableAttempt {
-    hash: Hash,
-    outcome: Arc<Record>,
+    /// Hash of the request; `None` if the outcome is that of any request.
+    hash: Option<Hash>,
+    seq: u64,
+    at: u64,
+    outcome: Event,
     /// The answer of a person, if it was a question.
     answer: Option<Arc<Record>>,
     /// The events of its child effects.
@@ -79,8 +106,10 @@ impl ReusableRecord {
                     let Some((hash, text)) = started.remove(&key) else { continue };
                     hosts.remove(text);
                     let attempt = ReusableAttempt {
-                        hash,
-                        outcome: record.clone(),
+                        hash: Some(hash),
+                        seq: record.seq,
+                        at: record.at,
+                        outcome: record.event.clone(),
                         answer: answers.get(path).cloned(),
                         child_effects: child_effects.remove(text).unwrap_or_default(),
                     };
@@ -92,8 +121,40 @@ impl ReusableRecord {
         reusable
     }
 
+    /// What a run is given instead of a record, in the order in which it happens.
+    pub(crate) fn from_responses(responses: Vec<Response>, scripts: Vec<ScriptValue>) -> ReusableRecord {
+        let attempt = |(index, response): (usize, Response)| {
+            let Response { path, attempt, hash, outcome } = response;
+            let seq = index as u64 + 1;
+            let reusable = ReusableAttempt { hash, seq, at: 0, outcome, answer: None, child_effects: Vec::new() };
+            ((path, attempt), reusable)
+        };
+        let script = |script: ScriptValue| (script.path, ReusableScript { hash: script.hash, value: script.value });
+        ReusableRecord {
+            attempts: responses.into_iter().enumerate().map(attempt).collect(),
+            scripts: scripts.into_iter().map(script).collect(),
+        }
+    }
+
+    /// The inverse of [`ReusableRecord::from_responses`].
+    pub(crate) fn into_responses(self) -> (Vec<Response>, Vec<ScriptValue>) {
+        let mut attempts: Vec<_> = self.attempts.into_iter().collect();
+        attempts.sort_by_key(|(_, attempt)| attempt.seq);
+        let response = |((path, attempt), reusable): ((Path, u32), ReusableAttempt)| Response {
+            path,
+            attempt,
+            hash: reusable.hash,
+            outcome: reusable.outcome,
+        };
+        let script =
+            |(path, script): (Path, ReusableScript)| ScriptValue { path, hash: script.hash, value: script.value };
+        let mut scripts: Vec<ScriptValue> = self.scripts.into_iter().map(script).collect();
+        scripts.sort_by(|a, b| a.path.as_str().cmp(b.path.as_str()));
+        (attempts.into_iter().map(response).collect(), scripts)
+    }
+
     fn outcome_positions(&self) -> impl Iterator<Item = u64> {
-        self.attempts.values().map(|attempt| attempt.outcome.seq)
+        self.attempts.values().map(|attempt| attempt.seq)
     }
 }
 
@@ -143,7 +204,7 @@ impl RunLog {
     /// The outcome of an attempt with the same request in the other run, once it is its turn; `None` if there is none.
     pub(crate) async fn reuse_outcome(&self, path: &Path, attempt: u32, hash: &Hash) -> Option<RecordedOutcome> {
         let reused = self.lock_state().take_reusable(path, attempt, hash)?;
-        let seq = reused.outcome.seq;
+        let seq = reused.seq;
         poll_fn(|context| {
             let mut state = self.lock_state();
             if !state.outcomes.contains(&seq) {
@@ -160,21 +221,17 @@ impl RunLog {
                 Event::StepFinished { output, usage, memory, .. } => {
                     Event::StepFinished { output, usage, memory, reused: true }
                 }
+                Event::StepFailed { error, then, .. } => Event::StepFailed { error, then, reused: true },
                 event => event,
             };
             let number = if record.path == *path { attempt } else { record.attempt };
             self.push_event(&mut state, &record.path, number, event);
         }
-        match &reused.outcome.event {
-            Event::StepFinished { output, usage, memory, .. } => Some(RecordedOutcome::Finished {
-                output: output.clone(),
-                usage: *usage,
-                memory: memory.clone(),
-                is_reused: true,
-            }),
-            Event::StepFailed { error, then } => {
-                Some(RecordedOutcome::Failed { error: error.clone(), then: then.clone(), at: reused.outcome.at })
+        match reused.outcome {
+            Event::StepFinished { output, usage, memory, .. } => {
+                Some(RecordedOutcome::Finished { output, usage, memory, is_reused: true })
             }
+            Event::StepFailed { error, then, .. } => Some(RecordedOutcome::Failed { error, then, at: reused.at }),
             _ => None,
         }
     }
@@ -194,6 +251,7 @@ impl LogState {
     fn take_reusable(&mut self, path: &Path, attempt: u32, hash: &Hash) -> Option<ReusableAttempt> {
         let reusable = self.reusable.as_mut()?;
         let reused = reusable.attempts.remove(&(path.clone(), attempt))?;
-        (reused.hash == *hash && self.outcomes.contains(&reused.outcome.seq)).then_some(reused)
+        let is_same = reused.hash.is_none_or(|known| known == *hash);
+        (is_same && self.outcomes.contains(&reused.seq)).then_some(reused)
     }
 }
