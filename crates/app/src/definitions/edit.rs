@@ -19,6 +19,12 @@ const PROMPT: (&str, [&str; 6]) =
 /// Keys of a step whose value is the id of an object elsewhere in the definition that describes the step further.
 const REFERENCES: [&str; 2] = ["agentId", "block_id"];
 
+/// Number of tags without an end that are looked at in the text of a Markdown workflow; a text that compiles has none.
+const MAX_UNFINISHED_TAGS: u32 = 16;
+
+/// The file in the folder of an agent that holds its system prompt.
+const AGENT_PROMPT_FILE: &str = "systemPrompt.md";
+
 /// A change of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepEdit {
@@ -84,6 +90,12 @@ impl Bundle {
         let nested: Vec<_> = places.iter().filter_map(|(file, node)| Some((*file, node.get("config")?))).collect();
         places.extend(nested);
         let found = places.iter().find_map(|(file, node)| Some((*file, find_field(node, &edit.field)?)));
+        if edit.field == PROMPT.0
+            && found.is_none()
+            && let Some((file, length)) = self.find_prompt_file(&trees, &named)
+        {
+            return Ok((file, Span { start: 0, length }, edit.text.clone()));
+        }
         let Some((file, node)) = found else {
             let names = |(_, node): &(&String, &Node)| {
                 node.entries().iter().map(|(name, _, _)| name.clone()).collect::<Vec<_>>()
@@ -101,6 +113,14 @@ impl Bundle {
             ),
         };
         Ok((file.clone(), node.span, text))
+    }
+
+    /// The file with the system prompt of an agent that has a folder of its own, and its length.
+    fn find_prompt_file(&self, trees: &BTreeMap<&String, Node>, named: &[&str]) -> Option<(String, usize)> {
+        let is_named = |tree: &Node| tree.get("agentId").and_then(Node::as_str).is_some_and(|id| named.contains(&id));
+        let folders = trees.iter().filter(|(_, tree)| is_named(tree)).filter_map(|(file, _)| file.rsplit_once('/'));
+        let mut prompts = folders.map(|(folder, _)| format!("{folder}/{AGENT_PROMPT_FILE}"));
+        prompts.find_map(|file| Some((file.clone(), self.files.get(&file)?.len())))
     }
 
     fn find_markdown_field(&self, step: Span, edit: &StepEdit) -> Result<(String, Span, String), EditError> {
@@ -127,11 +147,26 @@ impl Bundle {
 fn find_step_span(plan: &Plan, path: &Path) -> Result<Span, EditError> {
     let outline = outline_plan(plan);
     let wanted = drop_repetitions(path);
-    let node = outline.nodes.iter().find(|node| node.path.as_str() == wanted).ok_or_else(|| EditError::NoSuchStep {
+    let paths: Vec<&Path> = outline.nodes.iter().map(|node| &node.path).collect();
+    let found = find_path(&paths, &wanted).and_then(|found| outline.nodes.iter().find(|node| node.path == *found));
+    let node = found.ok_or_else(|| EditError::NoSuchStep {
         path: path.clone(),
-        steps: outline.nodes.iter().map(|node| node.path.to_string()).collect(),
+        steps: paths.iter().map(ToString::to_string).collect(),
     })?;
     node.span.ok_or_else(|| EditError::Included(path.clone()))
+}
+
+/// The path that a person means: this one, or the only one that ends with it.
+pub(crate) fn find_path<'a>(paths: &[&'a Path], wanted: &str) -> Option<&'a Path> {
+    if let Some(exact) = paths.iter().find(|path| path.as_str() == wanted) {
+        return Some(exact);
+    }
+    let end = if wanted.starts_with('/') { wanted.to_owned() } else { format!("/{wanted}") };
+    let mut ends = paths.iter().filter(|path| path.as_str().ends_with(&end));
+    match (ends.next(), ends.next()) {
+        (Some(only), None) => Some(only),
+        _ => None,
+    }
 }
 
 /// A path without iterations and visits.
@@ -187,18 +222,51 @@ fn find_text_before(text: &str, action: Span) -> Span {
     let before = &text[..action.start];
     let is_boundary = |line: &str| {
         let line = line.trim();
-        let is_element = line.starts_with('<') && line[1..].starts_with(|c: char| c == '/' || c.is_ascii_uppercase());
-        is_element || line.ends_with("/>") || line == "---" || line.starts_with('>') || line.starts_with("import ")
+        line == "---" || line.starts_with('>') || line.starts_with("import ")
     };
-    let mut start = before.len();
-    for line in before.split_inclusive('\n').rev() {
+    let mut start = find_last_tag_end(before);
+    let mut line_start = 0;
+    for line in before.split_inclusive('\n') {
+        line_start += line.len();
         if is_boundary(line) {
-            break;
+            start = start.max(line_start);
         }
-        start -= line.len();
     }
     let start = start + (before[start..].len() - before[start..].trim_start().len());
-    Span { start: start.min(action.start), length: action.start.saturating_sub(start) }
+    Span { start, length: action.start - start }
+}
+
+/// One past the end of the last tag of an element in a text; 0 if there is none.
+fn find_last_tag_end(text: &str) -> usize {
+    let (mut end, mut from, mut unfinished) = (0, 0, 0);
+    while let Some(tag) = text[from..].find('<').map(|at| from + at) {
+        let is_tag = text[tag + 1..].starts_with(|c: char| c == '/' || c.is_ascii_uppercase());
+        match is_tag.then(|| measure_tag(&text[tag..])) {
+            Some(Some(length)) => (end, from) = (tag + length, tag + length),
+            // Each one that does not end is searched to the end of the text.
+            Some(None) if unfinished == MAX_UNFINISHED_TAGS => break,
+            Some(None) => (from, unfinished) = (tag + 1, unfinished + 1),
+            None => from = tag + 1,
+        }
+    }
+    end
+}
+
+/// Length of a tag from its `<` to its `>`, which stands outside of quotes and braces; `None` if it does not end.
+fn measure_tag(text: &str) -> Option<usize> {
+    let (mut depth, mut quote) = (0_usize, None);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'' | '`') => quote = Some(c),
+            (None, '{') => depth += 1,
+            (None, '}') => depth = depth.saturating_sub(1),
+            (None, '>') if depth == 0 => return Some(at + 1),
+            (None, _) => {}
+        }
+    }
+    None
 }
 
 /// The value of an attribute of an element: the quoted text, or the expression with its braces.
@@ -257,6 +325,10 @@ mod tests {
         let second = text.find("<GenText as=\"y\"").expect("there");
         let span = find_text_before(text, Span { start: second, length: 18 });
         assert_eq!(&text[span.start..span.end()], "Two.\nMore.\n\n");
+        let nested = "<Loop\n  as=\"a\" until={$.index > 3}>\n  Write {b < 2}.\n\n  <GenText as=\"x\" />\n</Loop>\n";
+        let inner = nested.find("<GenText").expect("there");
+        let span = find_text_before(nested, Span { start: inner, length: 18 });
+        assert_eq!(&nested[span.start..span.end()], "Write {b < 2}.\n\n  ");
         let first = text.find("<GenText as=\"x\"").expect("there");
         let span = find_text_before(text, Span { start: first, length: 18 });
         assert_eq!(&text[span.start..span.end()], "One {a}.\n\n");

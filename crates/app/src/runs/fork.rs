@@ -15,7 +15,7 @@ use flowloom_runtime::reopen::find_performed_step;
 use super::retry::parse_step_path;
 use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
-use crate::definitions::edit::{EditError, StepEdit};
+use crate::definitions::edit::{EditError, StepEdit, find_path};
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 
@@ -123,7 +123,9 @@ impl PreparedFork {
 fn find_start(from: &LoadedRun, changes: &ForkChanges) -> Result<Option<Path>, AppError> {
     let state = from.state();
     if let Some(text) = &changes.at {
+        let paths: Vec<&Path> = state.steps().iter().map(|step| &step.path).collect();
         let path = parse_step_path(text).unwrap_or_else(Path::root);
+        let path = find_path(&paths, path.as_str()).cloned().unwrap_or(path);
         return Ok(Some(find_performed_step(&state, &path)?));
     }
     let is_same =
