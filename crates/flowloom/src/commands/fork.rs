@@ -22,6 +22,7 @@ use crate::cli::{ForkArgs, Global};
 use crate::failure::{CommandError, CommandResult};
 use crate::inputs::parse_pair;
 use crate::terminal::diagnostics;
+use crate::terminal::report::count_steps;
 
 pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandResult {
     let app = Arc::new(global.open_existing()?);
@@ -108,7 +109,7 @@ fn parse_edit(text: &str) -> Result<StepEdit, CommandError> {
 fn describe_reuse(state: &RunState) -> String {
     let performed = state.steps().iter().filter(|step| step.attempts > 0 && !step.is_reused).count();
     let reused = state.steps().iter().filter(|step| step.is_reused).count();
-    format!("{reused} steps from its record, {performed} performed")
+    format!("{} from its record, {performed} performed", count_steps(reused))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::print_json;
 use crate::cli::{Global, RecordTestArgs, TestArgs, TestCommand, TestReport};
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs::parse_budget;
+use crate::terminal::report::count_steps;
 use crate::terminal::test_report::{describe_outcome, render_junit, render_outcome, render_summary, render_tap};
 
 /// The exit code if a test failed.
@@ -141,7 +142,8 @@ async fn record_run(global: &Global, arguments: &RecordTestArgs) -> CommandResul
     let test: TestFile = record_test(&app, &opened, &path_between(folder, &definition)?).await?;
     test.write(&arguments.file)?;
     if !global.json {
-        eprintln!("{}: {} steps of {}", arguments.file.display(), test.steps.len(), opened.id);
+        let steps = count_steps(test.steps.len());
+        eprintln!("{}: {steps} of {}", arguments.file.display(), opened.id);
         eprintln!("run it: flowloom test {}", arguments.file.display());
     } else {
         print_json(&serde_json::json!({"file": arguments.file, "run_id": opened.id, "steps": test.steps.len()}));
