@@ -13,6 +13,7 @@ pub mod diff;
 pub mod engines;
 pub mod error;
 pub mod error_pages;
+pub mod estimate;
 pub mod hooks;
 pub mod keys;
 pub mod models;

@@ -193,6 +193,7 @@ codes! {
     ModelFetchFailed = 1403 "the model could not be fetched";
     BindRefused = 1404 "the server may not listen there";
     TestInvalid = 1405 "a test of a workflow is not valid";
+    EstimateExceeded = 1406 "the worst case exceeds a maximum";
     KeyMissing = 1501 "the call needs a key";
     KeyUnknown = 1502 "the key is not known";
     ScopeMissing = 1503 "the key does not allow this";

@@ -21,6 +21,7 @@ use flowloom_runtime::journal::{AppendResult, Batch, Journal as _};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
+use crate::bound_check::check_bound;
 use crate::expectation::CaseJudge;
 use crate::world::CaseWorld;
 
@@ -187,6 +188,7 @@ fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
             id: None,
         };
         let outcome = engine.start_run(start).map_err(|error| error.to_string())?.drive_to_end().await;
+        check_bound(&plan, &outcome.state);
         let memory = journal.read_memories(&user).await.map_err(|error| error.to_string())?.into();
         Ok(PipelineRun { plan, outcome, memory, calls: answers.call_count() })
     })

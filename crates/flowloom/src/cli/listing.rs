@@ -11,7 +11,9 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
     CommandGroup { title: "Run definitions", commands: &["run", "dev", "chat", "agent", "demo"] },
     CommandGroup {
         title: "Write and check definitions",
-        commands: &["init", "list", "new", "check", "test", "diff", "graph", "schema", "import", "blocks", "eval"],
+        commands: &[
+            "init", "list", "new", "check", "plan", "test", "diff", "graph", "schema", "import", "blocks", "eval",
+        ],
     },
     CommandGroup {
         title: "Inspect and control runs",
@@ -77,6 +79,13 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
         ],
     ),
     ("check", ["flowloom check flow.json --fix", "flowloom check workflows/*.json --report sarif"]),
+    (
+        "plan",
+        [
+            "flowloom plan examples/steps/review-document.json --input review.txt",
+            "flowloom plan report.mdx -i topic=tides --model openai:gpt-4o --max usd=0.10,calls=5",
+        ],
+    ),
     ("test", ["flowloom test", "flowloom test tests/review.json --live --update"]),
     (
         "test record",

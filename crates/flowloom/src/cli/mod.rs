@@ -10,6 +10,7 @@ mod keys;
 mod listing;
 mod man;
 mod new;
+mod plan;
 mod run;
 mod serve;
 mod talk;
@@ -38,6 +39,7 @@ pub(crate) use help::build_command;
 pub(crate) use keys::KeysCommand;
 pub(crate) use man::write_man_pages;
 pub(crate) use new::NewArgs;
+pub(crate) use plan::PlanArgs;
 pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
 pub(crate) use serve::{HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
@@ -188,6 +190,8 @@ pub(crate) enum Command {
     Retry(RetryArgs),
     /// Start a new run that begins with the record of another one
     Fork(ForkArgs),
+    /// Show the worst case before a run: model calls, tokens, cost, requests, time
+    Plan(PlanArgs),
     /// Test workflows without models and without the network
     Test(TestArgs),
     /// Compare two runs step by step, or two definitions by what they mean

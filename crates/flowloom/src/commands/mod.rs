@@ -25,6 +25,7 @@ mod new;
 mod notifications;
 mod out;
 mod pipeline_folder;
+mod plan;
 mod plan_models;
 mod remote;
 mod resume;
@@ -97,6 +98,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Runs(arguments) => runs::list_runs(&global, &arguments).await,
         Command::Show(arguments) => show::show_run(&global, &arguments).await,
         Command::Resume { run, output } => resume::resume_run(&global, &run, &output).await,
+        Command::Plan(arguments) => plan::plan_definition(&global, &arguments).await,
         Command::Test(arguments) => test::test_workflows(&global, arguments).await,
         Command::Diff(arguments) => diff::compare(&global, &arguments).await,
         Command::Fork(arguments) => fork::fork_run(&global, arguments).await,

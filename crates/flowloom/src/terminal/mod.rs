@@ -7,6 +7,7 @@ pub(crate) mod diagnostics;
 pub(crate) mod diff;
 pub(crate) mod draw;
 pub(crate) mod echo;
+pub(crate) mod estimate;
 mod excerpt;
 pub(crate) mod log;
 pub(crate) mod report;
