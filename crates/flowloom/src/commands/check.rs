@@ -37,6 +37,7 @@ pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> Comman
             add_tool_warnings(&loader, &mut source);
             source.add_secret_warnings(config, None);
             source.add_injection_warnings(config);
+            source.add_cost_warnings(config);
             sources.push(source);
         }
     }
