@@ -153,6 +153,26 @@ test("after a crash of the server the page goes on without a gap", async () => {
   );
 });
 
+test("a run is forked at a step, and the fork leads back to it", async () => {
+  const run = await startRun(studio.address, "support-reply", MESSAGE, 30);
+  const opened = await openRun(run);
+  const { page } = opened;
+  await page.getByRole("treeitem", { name: /^draft/ }).click();
+  await page.getByRole("button", { name: "Fork from here" }).click();
+  const dialog = page.getByRole("dialog", { name: "Fork from this step" });
+  await dialog.getByLabel("New prompt").fill("Write something else.");
+  await dialog.getByRole("button", { name: "Start the fork" }).click();
+  await page.waitForURL((address) => address.pathname.includes("/runs/") && !address.pathname.includes(run));
+  await page.getByRole("tree").waitFor();
+  await page.getByText("Forked from").waitFor();
+  await page.getByRole("treeitem").first().click();
+  await page.getByText("from the record of the other run").waitFor();
+  await page.getByRole("button", { name: "Close", exact: true }).click();
+  await page.getByRole("link", { name: "Compare" }).click();
+  await page.waitForURL(/runs\/compare/);
+  await close(opened);
+});
+
 test("two runs are compared at their first divergence", async () => {
   const left = await startRun(studio.address, "hostile", "the same\nand this", 30);
   const right = await startRun(studio.address, "hostile", "the same\nand that", 30);

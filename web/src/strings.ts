@@ -152,6 +152,21 @@ export const t = {
       cost: "Cost",
     },
   },
+  fork: {
+    open: "Fork from here",
+    title: "Fork from this step",
+    help: (path: string) =>
+      `A new run reuses what happened before ${path}, and performs this step and what follows it.`,
+    prompt: "New prompt",
+    unchanged: "Unchanged",
+    repeats: "Send requests again that must not be repeated, without asking before each",
+    start: "Start the fork",
+    from: "Forked from",
+    firstDifference: "the first difference",
+    compare: "Compare",
+    reused: "Reused",
+    fromRecord: "from the record of the other run",
+  },
   run: {
     graph: "Graph",
     waterfall: "Steps",

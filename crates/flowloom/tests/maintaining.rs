@@ -279,6 +279,25 @@ fn tests_are_written_by_hand() {
 }
 
 #[test]
+fn an_agent_is_tested_with_the_workflows_beside_it() {
+    let server = TestServer::start();
+    let place = place_with_examples(&server);
+    let call = json!({"text": "", "tool_calls": [{"name": "weather_report", "arguments": {"city": "Oslo"}}]});
+    let talk = json!({"match": [{"contains": "What is the weather", "answer": call}], "default": "It rains."});
+    place.write("agent.json", &talk.to_string());
+    let arguments =
+        ["run", "flow/guide.json", "--model", "*=scripted:agent.json", "-i", "message=What is the weather?"];
+    let (exit, run) = place.run_json(&arguments);
+    assert_eq!(exit, 0, "{run}");
+    let id = run["run_id"].as_str().expect("an id");
+    stdout_of(&place, 0, &["test", "record", id, "--as", "tests/guide.json"]);
+    let test = std::fs::read_to_string(place.path("tests/guide.json")).expect("there");
+    assert!(test.contains("weather_report"), "{test}");
+    drop(server);
+    stdout_of(&place, 0, &["test"]);
+}
+
+#[test]
 fn definitions_are_compared_by_what_they_mean() {
     let (place, _) = place_with_run();
     let text = std::fs::read_to_string(place.path("story.json")).expect("there");

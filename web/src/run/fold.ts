@@ -33,6 +33,8 @@ export type StepState = {
   readonly warnings: readonly string[];
   readonly question?: Question;
   readonly isFailureIgnored: boolean;
+  /** Whether the outcome was taken from the run that this one was forked from. */
+  readonly isReused?: boolean;
   readonly firstSeq: number;
   /** Every attempt with its times. Only the page keeps this. */
   readonly tries: readonly Attempt[];
@@ -145,7 +147,10 @@ function isStepEvent(record: RunRecord): record is StepRecord {
 
 function applyToStep(state: RunState, index: StepIndex, record: StepRecord): void {
   trackChild(state, record);
-  if (record.event === "step_finished" && record.data.usage) addUsage(state, record.data.usage);
+  // What a fork reuses was not used again.
+  if (record.event === "step_finished" && record.data.usage && !record.data.reused) {
+    addUsage(state, record.data.usage);
+  }
   let at = index.get(record.path);
   if (at === undefined) {
     at = state.steps.length;
@@ -186,9 +191,18 @@ function changeFields(step: StepState, record: StepRecord): StepChange {
       return { phase: "running", kind, target, attempts: record.attempt, tries };
     }
     case "step_finished": {
-      const { output, usage } = record.data;
+      const { output, usage, reused } = record.data;
       const tries = endTry(step, record);
-      return { phase: "finished", output, usage, question: undefined, finishedAt: record.at, tries };
+      const isReused = reused === true;
+      return {
+        phase: "finished",
+        output,
+        usage,
+        question: undefined,
+        finishedAt: record.at,
+        tries,
+        isReused,
+      };
     }
     case "step_failed": {
       const { error, then } = record.data;

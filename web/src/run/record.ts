@@ -35,6 +35,8 @@ export type RunCreated = {
   user: string;
   limits: { [limit: string]: number | null };
   parent?: { run: string; path: string };
+  /** The run that this one was forked from. */
+  fork?: { run: string; at?: string };
 };
 
 type Header = { run: string; seq: number; at: number; path: string; attempt: number };
@@ -44,8 +46,8 @@ type EventData = {
   run_created: RunCreated;
   run_started: { epoch: number };
   step_started: { kind: string; target: string; hash: string; class: string };
-  step_finished: { output?: Json; usage?: Usage };
-  step_failed: { error: StepError; then: "fail" | "continue" | { retry: number } };
+  step_finished: { output?: Json; usage?: Usage; reused?: boolean };
+  step_failed: { error: StepError; then: "fail" | "continue" | { retry: number }; reused?: boolean };
   evaluated: { value?: Json };
   progress: { name: string; data: Json };
   step_skipped: { reason: string };

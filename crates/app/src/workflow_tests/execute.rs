@@ -18,6 +18,7 @@ use flowloom_runtime::effects::CodeRunner;
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::requests::CollectedRequests;
 use flowloom_runtime::{Engine, Response, RunOutcome, ScriptValue, StartOptions};
+use tokio::sync::OnceCell;
 
 use super::file::{TestFile, TestFileError, TestStep};
 use super::judge::ask_judge;
@@ -25,9 +26,15 @@ use super::offline::OfflineEffects;
 use super::record::build_steps;
 use crate::config::Config;
 use crate::definitions::bundle::AvailableTools;
-use crate::definitions::source::Loader;
+use crate::definitions::source::{LoadedDefinition, Loader};
+use crate::engines::App;
+use crate::error::AppError;
 use crate::runs::details::describe_request;
+use crate::tools::agents::attach_workflows;
 use crate::wiring::{ModelChoice, build_models, build_sandbox};
+
+/// The user of the runs of tests.
+const TEST_USER: &str = "local";
 
 /// Runs tests under one configuration.
 pub struct TestRunner<'a> {
@@ -35,6 +42,8 @@ pub struct TestRunner<'a> {
     code: Arc<dyn CodeRunner>,
     local: Arc<LocalEngine>,
     live: Option<Limits>,
+    /// Opened for the first agent, whose tools are the workflows beside it.
+    app: OnceCell<Arc<App>>,
 }
 
 /// What a test found.
@@ -82,19 +91,20 @@ impl<'a> TestRunner<'a> {
     /// A runner without models.
     pub fn new(config: &'a Config) -> TestRunner<'a> {
         let code = Arc::new(build_sandbox(config, None));
-        TestRunner { config, code, local: Arc::default(), live: None }
+        TestRunner { config, code, local: Arc::default(), live: None, app: OnceCell::new() }
     }
 
     /// Asks models where a request has changed or has no response, within these limits for each test.
-    pub fn with_live_models(self, limits: Limits) -> TestRunner<'a> {
-        TestRunner { live: Some(limits), ..self }
+    pub fn with_live_models(mut self, limits: Limits) -> TestRunner<'a> {
+        self.live = Some(limits);
+        self
     }
 
     /// Runs the test in a file. Fails if the file is not a test, or if its definition has errors.
     pub async fn run_test(&self, file: &FilePath) -> Result<TestOutcome, TestFileError> {
         let started = Instant::now();
         let test = TestFile::read(file)?;
-        let plan = Arc::new(self.compile(file, &test)?);
+        let plan = Arc::new(self.compile(file, &test).await?);
         let models = ModelChoice {
             default: test.model.clone().or_else(|| self.config.default_model.value.clone()),
             aliases: &test.aliases.clone().into_iter().collect::<Vec<_>>(),
@@ -133,20 +143,35 @@ impl<'a> TestRunner<'a> {
         })
     }
 
-    fn compile(&self, file: &FilePath, test: &TestFile) -> Result<Plan, TestFileError> {
+    async fn compile(&self, file: &FilePath, test: &TestFile) -> Result<Plan, TestFileError> {
         let loader = Loader::new(self.config);
         let tools = AvailableTools { servers: test.tools.clone(), flows: None };
         let mut source = loader.compile(&test.definition_path(file));
         if !test.tools.is_empty() {
             source = source.with_tools(tools).compile(&loader);
         }
+        let fail = |messages| {
+            let (file, definition) = (file.to_owned(), test.definition.clone());
+            TestFileError::Definition { file, definition, messages }
+        };
+        if source.compiled.format == Some(flowloom_formats::agent::FORMAT) {
+            let attached = self.attach_workflows(&test.definition_path(file), source).await;
+            source = attached.map_err(|error| fail(vec![error.to_string()]))?;
+        }
         let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error());
         let messages: Vec<String> = errors.map(|problem| format!("{}: {}", problem.code, problem.message)).collect();
-        source.compiled.plan.ok_or_else(|| TestFileError::Definition {
-            file: file.to_owned(),
-            definition: test.definition.clone(),
-            messages,
-        })
+        source.compiled.plan.ok_or_else(|| fail(messages))
+    }
+
+    /// An agent with the workflows beside it as tools.
+    async fn attach_workflows(
+        &self,
+        definition: &FilePath,
+        source: LoadedDefinition,
+    ) -> Result<LoadedDefinition, AppError> {
+        let open = async || App::open(self.config.clone()).map(Arc::new);
+        let app = self.app.get_or_try_init(open).await?;
+        attach_workflows(app, definition, false, source, TEST_USER).await
     }
 
     fn start_options(&self, plan: &Arc<Plan>, test: &TestFile) -> StartOptions {
@@ -155,7 +180,7 @@ impl<'a> TestRunner<'a> {
             plan: plan.clone(),
             bundle: Hash::of_bytes(b"test"),
             inputs: test.inputs.clone(),
-            user: "local".to_owned(),
+            user: TEST_USER.to_owned(),
             agent: None,
             // The clock of a test jumps from one wait to the next.
             limits: Limits { time_ms: self.live.as_ref().and_then(|limits| limits.time_ms), ..limits },

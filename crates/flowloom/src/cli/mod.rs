@@ -190,7 +190,7 @@ pub(crate) enum Command {
     Retry(RetryArgs),
     /// Start a new run that begins with the record of another one
     Fork(ForkArgs),
-    /// Show the worst case before a run: model calls, tokens, cost, requests, time
+    /// Show what a run can cost in the worst case
     Plan(PlanArgs),
     /// Test workflows without models and without the network
     Test(TestArgs),

@@ -29,11 +29,11 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
     let mut outcomes = Vec::with_capacity(files.len());
     let mut budget = LiveBudget::new(&arguments)?;
     let mut is_invalid = false;
+    let mut runner = TestRunner::new(&config);
     for file in &files {
-        let runner = match budget.remaining() {
-            Some(limits) => TestRunner::new(&config).with_live_models(limits),
-            None => TestRunner::new(&config),
-        };
+        if let Some(limits) = budget.remaining() {
+            runner = runner.with_live_models(limits);
+        }
         match runner.run_test(file).await {
             Ok(outcome) => {
                 budget.spend(outcome.spent_micro_usd);

@@ -1,15 +1,17 @@
 // Details of the selected step at the position, or of the whole run.
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
 import type { StepState } from "../../run/fold";
 import { isOver } from "../../run/rows";
 import { t } from "../../strings";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
-import { IconButton } from "../../ui/button";
+import { Button, IconButton } from "../../ui/button";
 import { formatCost, formatDuration, formatNumber, formatTime } from "../../ui/format";
 import { Problem } from "../../ui/problem";
 import { PhaseMark } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
 import { LongText, ValueView } from "../../ui/value";
+import { ForkDialog } from "./fork-dialog";
 import { Overview } from "./overview";
 import { StepEvents } from "./step-events";
 import { StepRequests } from "./step-requests";
@@ -34,6 +36,7 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
   const navigate = useNavigate({ from: "/runs/$run" });
   const tab = TABS.find((one) => one === search.tab) ?? "output";
   const step = view.state.steps.find((one) => one.path === path);
+  const [isForking, setIsForking] = useState(false);
   const setTab = (name: Tab) =>
     void navigate({ search: (before) => ({ ...before, tab: name }), replace: true });
   return (
@@ -41,8 +44,21 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
       <header className="details-head">
         <div className="details-title">
           <h2 className="cut mono">{path}</h2>
+          {step?.kind && (
+            <Button look="quiet" icon="branch" onClick={() => setIsForking(true)}>
+              {t.fork.open}
+            </Button>
+          )}
           <IconButton icon="close" label={t.close} onClick={onClose} />
         </div>
+        {isForking && (
+          <ForkDialog
+            run={view.follower.run}
+            path={path}
+            hasPrompt={step?.kind === "generate"}
+            onClose={() => setIsForking(false)}
+          />
+        )}
         {step && <Facts step={step} />}
       </header>
       <Tabs
@@ -84,6 +100,12 @@ function Facts({ step }: { step: StepState }) {
           <dd className="cut" title={step.target}>
             {step.target}
           </dd>
+        </div>
+      )}
+      {step.isReused && (
+        <div>
+          <dt>{t.fork.reused}</dt>
+          <dd>{t.fork.fromRecord}</dd>
         </div>
       )}
       {isOver(step) && (

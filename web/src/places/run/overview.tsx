@@ -32,6 +32,20 @@ export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: s
               {follower.run}
             </dd>
           </div>
+          {created?.fork && (
+            <div>
+              <dt>{t.fork.from}</dt>
+              <dd>
+                <Link to="/runs/$run" params={{ run: created.fork.run }}>
+                  {created.fork.at ?? t.fork.firstDifference}
+                </Link>
+                {" · "}
+                <Link to="/runs/compare" search={{ left: created.fork.run, right: follower.run }}>
+                  {t.fork.compare}
+                </Link>
+              </dd>
+            </div>
+          )}
           {created?.parent && (
             <div>
               <dt>{t.run.parentRun}</dt>
