@@ -31,7 +31,12 @@ fn check_layout(definition: &CaseDefinition) -> Result<String, String> {
         codes
     };
     if text(&before) != text(&after) {
-        return Err(format!("another plan:\n{}\n---\n{laid_out}\n{:?}\n{:?}", definition.text(), text(&before), text(&after)));
+        return Err(format!(
+            "another plan:\n{}\n---\n{laid_out}\n{:?}\n{:?}",
+            definition.text(),
+            text(&before),
+            text(&after)
+        ));
     }
     if before.plan.is_none() && codes(&before).len() != codes(&after).len() {
         return Err(format!("other problems: {:?}\n{:?}\n{laid_out}", codes(&before), codes(&after)));

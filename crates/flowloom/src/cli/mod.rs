@@ -7,6 +7,7 @@ mod help;
 mod help_tests;
 mod keys;
 mod listing;
+mod maintain;
 mod man;
 mod new;
 mod run;
@@ -33,6 +34,7 @@ pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use help::build_command;
 pub(crate) use keys::KeysCommand;
+pub(crate) use maintain::FmtArgs;
 pub(crate) use man::write_man_pages;
 pub(crate) use new::NewArgs;
 pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
@@ -169,6 +171,8 @@ pub(crate) enum Command {
     New(NewArgs),
     /// Report every problem of definitions, without running anything
     Check(CheckArgs),
+    /// Format definitions in the one layout of their format
+    Fmt(FmtArgs),
     /// List runs, newest first
     Runs(RunsArgs),
     /// Show a run: each step, and what it sent and received

@@ -11,6 +11,7 @@ mod display;
 mod doctor;
 mod eval;
 mod explain;
+mod fmt;
 mod graph;
 mod init;
 mod keys;
@@ -86,6 +87,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::List { folder } => list::list_workflows(&global, &folder),
         Command::New(arguments) => new::create_pipeline(&global, arguments).await,
         Command::Check(arguments) => check::check_definitions(&global, arguments),
+        Command::Fmt(arguments) => fmt::format_definitions(&global, arguments),
         Command::Runs(arguments) => runs::list_runs(&global, &arguments).await,
         Command::Show(arguments) => show::show_run(&global, &arguments).await,
         Command::Resume { run, output } => resume::resume_run(&global, &run, &output).await,

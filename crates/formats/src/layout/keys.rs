@@ -94,15 +94,9 @@ static FLOW_FILE: Shape = Record(&[
     ("steps", &FLOW_STEPS),
 ]);
 static FLOW_REPLY: Shape = Record(&[("uuid", &Free), ("name", &Free), ("config", &FLOW), ("steps", &FLOW_STEPS)]);
-static FLOW: Shape = Record(&[
-    ("uuid", &Free),
-    ("name", &Free),
-    ("description", &Free),
-    ("active", &Free),
-    ("steps", &FLOW_STEPS),
-]);
-static FLOW_STEPS: Shape =
-    Rows(&Record(&[("id", &Free), ("type", &Free), ("name", &Free), ("config", &FLOW_CONFIG)]));
+static FLOW: Shape =
+    Record(&[("uuid", &Free), ("name", &Free), ("description", &Free), ("active", &Free), ("steps", &FLOW_STEPS)]);
+static FLOW_STEPS: Shape = Rows(&Record(&[("id", &Free), ("type", &Free), ("name", &Free), ("config", &FLOW_CONFIG)]));
 static FLOW_CONFIG: Shape = Record(&[
     ("variables", &Rows(&Record(&[("name", &Free), ("value", &Free), ("description", &Free)]))),
     ("url", &Free),

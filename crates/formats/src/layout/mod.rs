@@ -12,8 +12,8 @@ use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::json::parse_node;
 use flowloom_core::plan::Format;
 
-use crate::problems::Problems;
 use crate::jsonc::to_plain_json;
+use crate::problems::Problems;
 use crate::reader::read_json;
 use crate::{graph, markdown, steps};
 

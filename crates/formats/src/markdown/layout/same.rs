@@ -16,7 +16,9 @@ fn is_same_block((a, text_a): (&Node, &str), (b, text_b): (&Node, &str)) -> bool
         (Node::Yaml(a), Node::Yaml(b)) => parse_yaml(&a.value).ok() == parse_yaml(&b.value).ok(),
         (Node::MdxJsxFlowElement(x), Node::MdxJsxFlowElement(y)) if is_action(a) && is_action(b) => {
             let attributes = |list: &[AttributeContent]| list.iter().map(describe_attribute).collect::<Vec<_>>();
-            let (Some((one, inner_a)), Some((other, inner_b))) = (read_element(a), read_element(b)) else { return false };
+            let (Some((one, inner_a)), Some((other, inner_b))) = (read_element(a), read_element(b)) else {
+                return false;
+            };
             one == other
                 && attributes(&x.attributes) == attributes(&y.attributes)
                 && have_same_blocks((inner_a, text_a), (inner_b, text_b))
