@@ -8,6 +8,7 @@ mod expectation;
 mod flow;
 mod graph;
 mod markdown;
+mod observe;
 mod page;
 mod pipeline;
 mod steps;
@@ -27,6 +28,7 @@ use flowloom_sandbox::{Sandbox, SandboxConfig};
 pub use compare::changed_leaves;
 pub use definitions::{CaseDefinition, describe_plan};
 use expectation::CaseJudge;
+pub use observe::{Observation, observe_run};
 
 /// A case: a JSON file, or a part of a Markdown page.
 pub struct TestCase {

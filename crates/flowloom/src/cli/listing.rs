@@ -11,7 +11,7 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
     CommandGroup { title: "Run definitions", commands: &["run", "dev", "chat", "agent", "demo"] },
     CommandGroup {
         title: "Write and check definitions",
-        commands: &["init", "list", "new", "check", "fmt", "graph", "schema", "import", "blocks", "eval"],
+        commands: &["init", "list", "new", "check", "fmt", "convert", "graph", "schema", "import", "blocks", "eval"],
     },
     CommandGroup {
         title: "Inspect and control runs",
@@ -77,6 +77,13 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     ("check", ["flowloom check flow.json --fix", "flowloom check workflows/*.json --report sarif"]),
     ("fmt", ["flowloom fmt", "flowloom fmt --check examples"]),
+    (
+        "convert",
+        [
+            "flowloom convert examples/flow/summarize-page.json --to steps",
+            "flowloom convert flow.json --to markdown --out flow.mdx --strict",
+        ],
+    ),
     ("graph", ["flowloom graph examples/graph/helpdesk.json", "flowloom graph flow.json --format svg > flow.svg"]),
     ("schema", ["flowloom schema flow", "flowloom schema markdown > frontmatter.schema.json"]),
     ("import", ["flowloom import hub-item.json", "flowloom import hub-item.json --out flow.json"]),

@@ -19,3 +19,21 @@ pub(crate) struct FmtArgs {
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// Definition file or folder, or `-` for stdin
+    pub(crate) file: PathBuf,
+    /// Format of the result: markdown, flow, pipeline, graph, steps or agent
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: String,
+    /// Output file; one that ends with .jsonc says in comments what is lost [default: stdout]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write nothing and exit with 1 if something is lost
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Format of the definition [default: detected]
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+}

@@ -34,7 +34,7 @@ pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use help::build_command;
 pub(crate) use keys::KeysCommand;
-pub(crate) use maintain::FmtArgs;
+pub(crate) use maintain::{ConvertArgs, FmtArgs};
 pub(crate) use man::write_man_pages;
 pub(crate) use new::NewArgs;
 pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
@@ -173,6 +173,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Format definitions in the one layout of their format
     Fmt(FmtArgs),
+    /// Convert a definition to another format, and report what is lost
+    Convert(ConvertArgs),
     /// List runs, newest first
     Runs(RunsArgs),
     /// Show a run: each step, and what it sent and received

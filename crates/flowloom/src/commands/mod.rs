@@ -5,6 +5,7 @@ mod authored;
 mod blocks;
 mod chat;
 mod check;
+mod convert;
 mod demo;
 mod dev;
 mod display;
@@ -87,6 +88,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::List { folder } => list::list_workflows(&global, &folder),
         Command::New(arguments) => new::create_pipeline(&global, arguments).await,
         Command::Check(arguments) => check::check_definitions(&global, arguments),
+        Command::Convert(arguments) => convert::convert_file(&global, &arguments),
         Command::Fmt(arguments) => fmt::format_definitions(&global, arguments),
         Command::Runs(arguments) => runs::list_runs(&global, &arguments).await,
         Command::Show(arguments) => show::show_run(&global, &arguments).await,

@@ -1,0 +1,199 @@
+//! The writers of the formats, and what they have in common.
+
+mod conversation;
+mod flow;
+mod markdown;
+mod pipeline;
+mod steps;
+
+use flowloom_core::chat::GenerateOptions;
+use flowloom_core::diagnostic::Span;
+use flowloom_core::expr::Template;
+use flowloom_core::plan::{Format, Inputs, OnError, Plan};
+use flowloom_formats::{agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format, steps as steps_format};
+
+use crate::draft::{Body, Item, Prompt, read_body};
+use crate::names::{Known, Names, declared_inputs};
+use crate::report::Report;
+use crate::text::{PathPart, Piece, Reference, read_pieces, shorten};
+
+/// What a writer works on.
+pub(crate) struct Emitter<'p> {
+    pub(crate) plan: &'p Plan,
+    pub(crate) report: Report,
+    pub(crate) names: Names,
+    /// Whether comments say what is lost.
+    pub(crate) has_comments: bool,
+}
+
+/// What a format can say about a step, besides what it does.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Abilities {
+    pub(crate) timeout: bool,
+    pub(crate) retry: bool,
+    pub(crate) skip_errors: bool,
+    pub(crate) condition: bool,
+    pub(crate) answer: bool,
+}
+
+/// Writes a plan in another format; `None` if the format has nothing for it, which is reported.
+pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String> {
+    match (read_body(emitter.plan), to) {
+        (Body::Agent(single), agent::FORMAT | graph::FORMAT) => emitter.emit_agent(single, to),
+        (Body::Machine(machine), agent::FORMAT | graph::FORMAT) => emitter.emit_machine(machine, to),
+        (Body::Items(items), flow_format::FORMAT) => emitter.emit_flow(&items),
+        (Body::Items(items), steps_format::FORMAT) => emitter.emit_steps(&items),
+        (Body::Items(items), markdown_format::FORMAT) => emitter.emit_markdown(&items),
+        (Body::Items(items), pipeline_format::FORMAT) => emitter.emit_pipeline(&items),
+        (Body::Agent(_) | Body::Machine(_), to) => {
+            let message = format!("a conversation cannot be written as {to}: the format has no conversations");
+            emitter.report.add_loss(Span::default(), message);
+            None
+        }
+        (Body::Items(_), to) => {
+            let message = format!("steps cannot be written as {to}: the format has only conversations of agents");
+            emitter.report.add_loss(Span::default(), message);
+            None
+        }
+    }
+}
+
+impl Emitter<'_> {
+    /// Reports that no step could be written, so that there is no definition.
+    fn report_nothing_left(&mut self, to: Format) {
+        let message = format!("nothing is left of this definition as {to}: none of its steps can be written");
+        self.report.add_loss(self.plan.root.span, message);
+    }
+
+    /// The comments for what was lost since a mark.
+    fn loss_comments(&self, mark: usize) -> Vec<String> {
+        self.report.losses_since(mark).into_iter().map(|message| format!("Lost: {message}")).collect()
+    }
+
+    /// Reports that a step is kept, if nothing else was reported about it.
+    fn finish_item(&mut self, item: &Item<'_>, mark: usize) {
+        if !self.report.has_more_than(mark) {
+            self.report.add_kept(item.span, format!("the step {}", item.title()));
+        }
+    }
+
+    /// Reports what a step says about errors and time that the target cannot say.
+    fn check_policy(&mut self, item: &Item<'_>, abilities: Abilities) {
+        let (step, span, title) = (item.step, item.span, item.title().to_owned());
+        let policy = &step.policy;
+        if let Some(limit) = policy.timeout_ms.filter(|_| !abilities.timeout) {
+            self.report.add_loss(span, format!("the time limit of {limit} ms of {title}: there is none per step here"));
+        }
+        if policy.retry.is_some() && !abilities.retry {
+            self.report.add_loss(span, format!("the retries of {title}: a failure ends the run here"));
+        }
+        if policy.on_error == OnError::Continue && !abilities.skip_errors {
+            self.report.add_loss(span, format!("that {title} may fail: a failure ends the run here"));
+        }
+        if step.condition.is_some() && !abilities.condition {
+            self.report.add_loss(span, format!("the condition of {title}: the step always runs here"));
+        }
+        if item.is_answer && !abilities.answer {
+            self.report.add_loss(span, format!("that the output of {title} ends the run as its answer"));
+        }
+        if let Some(prefix) = policy.error_prefix.filter(|_| !abilities.answer) {
+            self.report.add_difference(span, format!("errors of {title} do not start with {:?}", prefix.trim_end()));
+        }
+    }
+
+    /// Reports the parts of a model call that a plain prompt cannot have.
+    fn check_plain_prompt(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) {
+        let (generate, span, title) = (prompt.generate, item.span, item.title().to_owned());
+        if let Some(model) = generate.model.as_ref().filter(|model| model.as_literal() != Some("")) {
+            let message = format!("the model {} of {title}: the default model is asked here", model.show_source());
+            self.report.add_loss(span, message);
+        }
+        if generate.system.is_some() {
+            self.report.add_loss(span, format!("the instructions of {title}: the model gets the prompt alone here"));
+        }
+        if generate.schema.is_some() {
+            self.report.add_loss(span, format!("the schema of {title}: its answer is a text here"));
+        }
+        if generate.options != GenerateOptions::default() || generate.computed.is_some() {
+            self.report.add_loss(span, format!("the options of {title}: the model's own settings apply here"));
+        }
+        if prompt.earlier > 0 {
+            let message = format!("the earlier messages of {title}: the model sees only its last text here");
+            self.report.add_loss(span, message);
+        }
+    }
+
+    /// A text in the notation of a format: `write` makes a reference, `looks_like` finds text that the target would
+    /// read as one.
+    fn write_text(
+        &mut self,
+        template: &Template,
+        span: Span,
+        write: fn(&str, &Reference) -> Option<String>,
+        has_reference: fn(&str) -> bool,
+    ) -> String {
+        let mut out = String::new();
+        for piece in read_pieces(template) {
+            match piece {
+                Piece::Text(text) => {
+                    if has_reference(&text) {
+                        let message = format!("the text {:?} looks like a reference here", shorten(&text));
+                        self.report.add_loss(span, message);
+                    }
+                    out.push_str(&text);
+                }
+                Piece::Secret(name) => out.push_str(&write("secret", &secret_reference(&name)).unwrap_or_default()),
+                Piece::Expression(source) => {
+                    let message = format!("the expression {{{}}}: only references can be written here", shorten(&source));
+                    self.report.add_loss(span, message);
+                    out.push('…');
+                }
+                Piece::Value(reference) => out.push_str(&self.write_reference(&reference, span, write)),
+            }
+        }
+        out
+    }
+
+    /// The variable that a reference means, if it is set; reports what else it may be.
+    fn find_reference(&mut self, reference: &Reference, span: Span) -> Option<Known> {
+        let source = &reference.source;
+        let Some(known) = self.names.find(&reference.name).cloned() else {
+            match &self.plan.inputs {
+                Inputs::Named { accepts_others: true, .. } => {
+                    let message = format!("{source}: an input that is not declared, which is text here");
+                    self.report.add_loss(span, message);
+                }
+                Inputs::Named { .. } | Inputs::Whole(_) => {
+                    self.report.add_difference(span, format!("{source}: nothing sets it, so it is text here"));
+                }
+            }
+            return None;
+        };
+        if !known.is_text || !reference.path.is_empty() {
+            let message = format!("{source} may be no text, and other values are written differently here");
+            self.report.add_loss(span, message);
+        } else if !declared_inputs(self.plan).iter().any(|input| input.name == reference.name) {
+            let message = "a reference to an answer without any text is written as this format writes missing values";
+            self.report.add_difference(self.plan.root.span, message);
+        }
+        Some(known)
+    }
+
+    fn write_reference(
+        &mut self,
+        reference: &Reference,
+        span: Span,
+        write: fn(&str, &Reference) -> Option<String>,
+    ) -> String {
+        let Some(known) = self.find_reference(reference, span) else { return reference.source.clone() };
+        write(&known.target, reference).unwrap_or_else(|| {
+            let message = format!("{}: this path cannot be written here", reference.source);
+            self.report.add_loss(span, message);
+            reference.source.clone()
+        })
+    }
+}
+
+fn secret_reference(name: &str) -> Reference {
+    Reference { name: "secret".into(), path: vec![PathPart::Field(name.to_owned())], source: String::new() }
+}

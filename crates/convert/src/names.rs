@@ -1,0 +1,79 @@
+//! The variables of a source, as the target calls them.
+
+use flowloom_core::plan::{Input, InputKind, Inputs, Plan};
+
+use crate::draft::Item;
+
+/// A variable of the source that is set at this point.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    /// Its name in the source.
+    pub(crate) source: String,
+    /// The reference to it in the target, without delimiters.
+    pub(crate) target: String,
+    /// Whether it always is a text that is not missing.
+    pub(crate) is_text: bool,
+}
+
+/// The variables that are set at a point of the source.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    known: Vec<Known>,
+    /// Names of the target that are used up, also by variables that are set no more.
+    taken: Vec<String>,
+}
+
+impl Names {
+    pub(crate) fn set(&mut self, source: &str, target: &str, is_text: bool) {
+        self.known.retain(|known| known.source != source);
+        self.known.push(Known { source: source.to_owned(), target: target.to_owned(), is_text });
+    }
+
+    pub(crate) fn find(&self, source: &str) -> Option<&Known> {
+        self.known.iter().find(|known| known.source == source)
+    }
+
+    /// Notes that a variable cannot be read any more.
+    pub(crate) fn forget(&mut self, source: &str) {
+        self.known.retain(|known| known.source != source);
+    }
+
+    /// Whether a name of the target is used already.
+    pub(crate) fn is_taken(&self, target: &str) -> bool {
+        self.has_target(target) || self.taken.iter().any(|taken| taken == target)
+    }
+
+    /// Uses up a name of the target.
+    pub(crate) fn take(&mut self, target: &str) {
+        self.taken.push(target.to_owned());
+    }
+
+    pub(crate) fn has_target(&self, target: &str) -> bool {
+        self.known.iter().any(|known| known.target == target)
+    }
+
+    /// Notes the result of an item under the name of its variable, and as the next input of a step list.
+    pub(crate) fn note_result(&mut self, item: &Item<'_>, target: &str, sets_input: bool) {
+        let is_text = item.gives_text() && item.is_certain();
+        if let Some(variable) = &item.variable {
+            self.set(variable, target, is_text);
+        }
+        if sets_input {
+            // A step that may be skipped leaves the input as it is, so either may be meant.
+            self.set("input", target, is_text);
+        }
+    }
+}
+
+/// The declared inputs of a plan; a step list has one, called `input`.
+pub(crate) fn declared_inputs(plan: &Plan) -> Vec<Input> {
+    match &plan.inputs {
+        Inputs::Named { declared, .. } => declared.clone(),
+        Inputs::Whole(name) => vec![Input { name: name.to_string(), kind: InputKind::Any, ..Input::default() }],
+    }
+}
+
+/// Whether each output becomes the next input, as in a step list.
+pub(crate) fn chains_outputs(plan: &Plan) -> bool {
+    matches!(plan.inputs, Inputs::Whole(_))
+}
