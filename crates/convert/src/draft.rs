@@ -136,6 +136,18 @@ fn read_step(step: &Step) -> Vec<Item<'_>> {
     }
 }
 
+/// The items of one phase.
+pub(crate) fn read_phase_of(step: &Step) -> Vec<Item<'_>> {
+    match &step.kind {
+        StepKind::Composite(Composite::Sequence(steps))
+            if steps.iter().any(|step| matches!(step.kind, StepKind::Composite(Composite::Say(_)))) =>
+        {
+            read_phase(steps)
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// The items of a phase: text and the action that answers it, in one conversation.
 fn read_phase(steps: &[Step]) -> Vec<Item<'_>> {
     let mut items = Vec::new();
@@ -185,7 +197,8 @@ fn read_item(step: &Step, text: Template, earlier: usize) -> Item<'_> {
     let kind = match &step.kind {
         StepKind::Leaf(Leaf::Generate(generate)) => {
             let own = generate.messages.iter().map(|(_, data)| data);
-            let own: Vec<&Template> = own.filter_map(|data| if let Data::Text(text) = data { Some(text) } else { None }).collect();
+            let own: Vec<&Template> =
+                own.filter_map(|data| if let Data::Text(text) = data { Some(text) } else { None }).collect();
             match (generate.messages.len(), own.as_slice()) {
                 (0, _) => ItemKind::Prompt(Prompt { generate, text, earlier }),
                 (1, [only]) => ItemKind::Prompt(Prompt { generate, text: (*only).clone(), earlier: 0 }),

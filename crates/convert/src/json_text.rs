@@ -61,7 +61,9 @@ fn lay_out(format: Format, entries: &[String]) -> String {
 
 fn write_entries(head: &Value) -> Vec<String> {
     let entries = head.as_map().into_iter().flat_map(|map| map.iter());
-    entries.map(|(key, value)| format!("{}: {}", render::to_json(&key.as_ref().into()), render::to_json(value))).collect()
+    entries
+        .map(|(key, value)| format!("{}: {}", render::to_json(&key.as_ref().into()), render::to_json(value)))
+        .collect()
 }
 
 fn write_list(key: &str, rows: &[Row], has_comments: bool) -> String {

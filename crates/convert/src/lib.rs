@@ -70,7 +70,7 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
         return Conversion { text, findings: report.into_findings() };
     }
     let has_comments = has_comments || to == markdown::FORMAT;
-    let mut emitter = Emitter { plan, report, names: Names::default(), has_comments };
+    let mut emitter = Emitter { plan, report, names: Names::default(), has_comments, is_member: false };
     if matches!(read_body(plan), Body::Items(_)) {
         emitter.report.add_kept(Span::default(), "the name and the description");
     }

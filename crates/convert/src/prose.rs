@@ -4,28 +4,29 @@ use crate::text::{PathPart, Piece, Reference, is_identifier};
 
 /// Whether Markdown leaves a text as it is, apart from escaped signs.
 pub(crate) fn is_plain(pieces: &[Piece]) -> bool {
-    let text: String = pieces
-        .iter()
-        .map(|piece| if let Piece::Text(text) = piece { text.as_str() } else { "x" })
-        .collect();
+    let text: String =
+        pieces.iter().map(|piece| if let Piece::Text(text) = piece { text.as_str() } else { "x" }).collect();
     let has_code = text.contains('`') || text.contains("~~~");
     let is_odd_line = |line: &str| {
         let bare = line.trim();
         let is_rule = !bare.is_empty()
             && bare.chars().all(|c| matches!(c, '-' | '*' | '_' | '=' | ' '))
             && bare.chars().filter(|c| *c != ' ').count() > 1;
-        bare.starts_with('>') || is_rule || line.ends_with(char::is_whitespace) || (bare.starts_with('[') && bare.contains("]:"))
+        bare.starts_with('>')
+            || is_rule
+            || line.ends_with(char::is_whitespace)
+            || (bare.starts_with('[') && bare.contains("]:"))
     };
-    !text.is_empty()
-        && text.trim() == text
-        && !text.contains(['\r', '\t', '\\', '\u{0}'])
-        && !text.contains("\n\n\n")
-        && !text.contains("\n\n ")
-        && !(has_code && text.contains(['{', '}', '<']))
-        && !text.starts_with("import ")
-        && !text.starts_with("export ")
-        && !text.lines().any(is_odd_line)
-        && !pieces.windows(2).any(|pair| matches!(pair, [Piece::Value(_), Piece::Value(_)]) && text.contains('\n'))
+    let is_odd = text.is_empty()
+        || text.trim() != text
+        || text.contains(['\r', '\t', '\\', '\u{0}'])
+        || text.contains("\n\n\n")
+        || text.contains("\n\n ")
+        || (has_code && text.contains(['{', '}', '<']))
+        || text.starts_with("import ")
+        || text.starts_with("export ")
+        || text.lines().any(is_odd_line);
+    !is_odd
 }
 
 /// A text as prose.

@@ -34,6 +34,8 @@ pub struct Finding {
     pub span: Span,
     /// The construct, and how it is expressed or why it is lost.
     pub message: String,
+    /// Whether converting back restores the construct. Never true of losses.
+    pub is_restored: bool,
 }
 
 impl Finding {
@@ -59,7 +61,10 @@ pub(crate) struct Report {
 
 impl Report {
     fn add(&mut self, fate: Fate, span: Span, message: String) {
-        let finding = Finding { fate, span, message };
+        self.push(Finding { fate, span, message, is_restored: fate != Fate::Lost });
+    }
+
+    fn push(&mut self, finding: Finding) {
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
@@ -71,6 +76,11 @@ impl Report {
 
     pub(crate) fn add_difference(&mut self, span: Span, message: impl Into<String>) {
         self.add(Fate::Differently, span, message.into());
+    }
+
+    /// A difference that stays if the result is converted back, such as another name.
+    pub(crate) fn add_change(&mut self, span: Span, message: impl Into<String>) {
+        self.push(Finding { fate: Fate::Differently, span, message: message.into(), is_restored: false });
     }
 
     pub(crate) fn add_loss(&mut self, span: Span, message: impl Into<String>) {

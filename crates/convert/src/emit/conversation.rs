@@ -18,20 +18,25 @@ impl Emitter<'_> {
         let span = self.plan.root.span;
         if let CallLimit::Calls(limit) = single.limit {
             let message = format!("at most {limit} tool calls: a graph ends after 15 nodes and after 90 s");
-            self.report.add_difference(span, message);
+            self.report.add_change(span, message);
         }
         if single.must_call {
-            self.report.add_loss(span, "that the first answer must call a tool: the model of a graph is free to answer");
+            self.report
+                .add_loss(span, "that the first answer must call a tool: the model of a graph is free to answer");
         }
         Some(self.write_conversation(&single.generate, &single.tools, to))
     }
 
     /// A graph with one agent as an agent. Several agents need a graph.
     pub(super) fn emit_machine(&mut self, machine: &Machine, to: Format) -> Option<String> {
-        let turns: Vec<&Turn> = machine.nodes.iter().filter_map(|node| match &node.kind {
-            StepKind::Composite(Composite::Turn(turn)) => Some(turn),
-            _ => None,
-        }).collect();
+        let turns: Vec<&Turn> = machine
+            .nodes
+            .iter()
+            .filter_map(|node| match &node.kind {
+                StepKind::Composite(Composite::Turn(turn)) => Some(turn),
+                _ => None,
+            })
+            .collect();
         let is_person =
             |kind: &StepKind| !matches!(kind, StepKind::Composite(Composite::Turn(_) | Composite::Tools(_)));
         for node in machine.nodes.iter().filter(|node| is_person(&node.kind)) {
@@ -53,7 +58,7 @@ impl Emitter<'_> {
             self.report.add_loss(span, format!("that the tools of {} are not run", turn.name));
         }
         let message = "the limits of a graph, 15 nodes and 90 s: an agent may call 10 tools and takes its time";
-        self.report.add_difference(Span::default(), message);
+        self.report.add_change(Span::default(), message);
         Some(self.write_conversation(&turn.generate, &turn.tools, to))
     }
 
@@ -127,7 +132,7 @@ impl Emitter<'_> {
             ToolEffect::Http(http) => {
                 let path = request_path(http);
                 let message = format!("the tool {} is sent below the base URL of tools: {path}", declaration.name);
-                self.report.add_difference(span, message);
+                self.report.add_change(span, message);
                 record.with("internalApiPath", path)
             }
             ToolEffect::Flow(id) => {

@@ -9,7 +9,7 @@ use flowloom_formats::flow;
 use super::{Abilities, Emitter};
 use crate::draft::{Item, ItemKind, Prompt};
 use crate::json_text::{ObjectBuilder, Row, write_definition};
-use crate::names::{chains_outputs, declared_inputs};
+use crate::names::{chains_outputs, declared_inputs, read_inputs};
 use crate::text::{PathPart, Reference};
 
 const ABILITIES: Abilities =
@@ -19,11 +19,15 @@ impl Emitter<'_> {
     pub(super) fn emit_flow(&mut self, items: &[Item<'_>]) -> Option<String> {
         let mut rows: Vec<Row> = Vec::new();
         if !items.iter().any(|item| matches!(item.kind, ItemKind::Defaults(_))) {
-            rows.extend(self.start_row());
+            rows.extend(self.start_row(items));
         } else {
             // A block of defaults declares the inputs, wherever it is.
             for input in declared_inputs(self.plan) {
-                self.names.set(&input.name, &input.name, input.default.as_ref().is_none_or(|value| value.as_str().is_some()));
+                self.names.set(
+                    &input.name,
+                    &input.name,
+                    input.default.as_ref().is_none_or(|value| value.as_str().is_some()),
+                );
             }
         }
         let declared = rows.len();
@@ -43,9 +47,9 @@ impl Emitter<'_> {
     }
 
     /// The block that declares the inputs.
-    fn start_row(&mut self) -> Option<Row> {
+    fn start_row(&mut self, items: &[Item<'_>]) -> Option<Row> {
         let span = self.plan.root.span;
-        let inputs = declared_inputs(self.plan);
+        let inputs = read_inputs(self.plan, items);
         if inputs.is_empty() {
             return None;
         }
@@ -64,8 +68,9 @@ impl Emitter<'_> {
                 }
                 (..) => format!("the input {} takes any value, which nothing checks", input.name),
             };
-            self.report.add_difference(span, message);
-            let is_text = !matches!(input.kind, InputKind::List | InputKind::File | InputKind::Number | InputKind::Boolean);
+            self.report.add_change(span, message);
+            let is_text =
+                !matches!(input.kind, InputKind::List | InputKind::File | InputKind::Number | InputKind::Boolean);
             self.names.set(&input.name, &input.name, is_text);
             let row = ObjectBuilder::default()
                 .with("name", input.name.as_str())
@@ -91,10 +96,8 @@ impl Emitter<'_> {
             ItemKind::Scrape(scrape) => Some(("webScraping", self.flow_page(item, scrape), "resultVariable")),
             ItemKind::Defaults(defaults) => Some(("start", self.flow_defaults(defaults), "")),
             ItemKind::Fanout(members) => {
-                for member in members {
-                    self.push_flow_item(member, rows);
-                }
-                self.report.add_difference(span, "the steps of a fan-out run one after another here");
+                self.emit_members(members, |emitter, member| emitter.push_flow_item(member, rows));
+                self.report.add_change(span, "the steps of a fan-out run one after another here");
                 None
             }
             ItemKind::Text => {
@@ -106,7 +109,8 @@ impl Emitter<'_> {
                 None
             }
             ItemKind::Call(call) => {
-                self.report.add_loss(span, format!("the call of {} by {title}: a flow calls no functions", call.function));
+                self.report
+                    .add_loss(span, format!("the call of {} by {title}: a flow calls no functions", call.function));
                 None
             }
             ItemKind::Memory(_) => {
@@ -127,6 +131,9 @@ impl Emitter<'_> {
             }
         };
         let Some((kind, config, result_key)) = written else {
+            if !matches!(item.kind, ItemKind::Fanout(_)) {
+                self.lose_result(item);
+            }
             let comments = self.loss_comments(mark);
             rows.extend((!comments.is_empty()).then_some(Row { comments, value: None }));
             return;
@@ -136,7 +143,8 @@ impl Emitter<'_> {
         let config = config.with_some(result_key, variable.as_deref().filter(|_| !result_key.is_empty()));
         let config = if item.is_answer { config.with("directOutput", true) } else { config };
         if let Some(target) = &variable {
-            self.names.note_result(item, target, chains_outputs(self.plan));
+            let sets_input = self.sets_input();
+            self.names.note_result(item, target, sets_input);
         }
         self.note_lost_name(item, kind, variable.as_deref());
         let comments = self.loss_comments(mark);
@@ -151,7 +159,7 @@ impl Emitter<'_> {
         }
         let name = crate::text::to_identifier(title, "result");
         let name = if self.names.has_target(&name) { format!("{name}{}", self.report.mark()) } else { name };
-        self.report.add_difference(item.span, format!("the output of {title} has the name {name}"));
+        self.report.add_change(item.span, format!("the output of {title} has the name {name}"));
         Some(name)
     }
 
@@ -160,7 +168,7 @@ impl Emitter<'_> {
         let own = variable.map_or_else(|| kind.to_owned(), |name| format!("{kind} → {name}"));
         let title = item.title();
         if title != own && Some(title) != variable && !item.step.title.contains('~') {
-            self.report.add_difference(item.span, format!("the step {title} is shown as {own}"));
+            self.report.add_change(item.span, format!("the step {title} is shown as {own}"));
         }
         if item.step.capability.is_some() {
             let message = format!("the grants of an agent are not checked before {title}");
@@ -232,8 +240,13 @@ impl Emitter<'_> {
             let name = row.name.show_source();
             let declared = inputs.iter().find(|input| input.name == name);
             let value = match &row.value {
-                Data::Constant(value) => declared.and_then(|input| input.default.clone()).unwrap_or_else(|| value.clone()),
-                other => to_json(&other.resolve(&flowloom_core::value::Map::new(), flow::TEXT_RULES).unwrap_or_default()).into(),
+                Data::Constant(value) => {
+                    declared.and_then(|input| input.default.clone()).unwrap_or_else(|| value.clone())
+                }
+                other => {
+                    to_json(&other.resolve(&flowloom_core::value::Map::new(), flow::TEXT_RULES).unwrap_or_default())
+                        .into()
+                }
             };
             ObjectBuilder::default()
                 .with("name", name.as_str())
@@ -251,7 +264,9 @@ fn write_flow_reference(name: &str, reference: &Reference) -> Option<String> {
     for part in &reference.path {
         match part {
             PathPart::Index(index) => out.push_str(&format!("[{index}]")),
-            PathPart::Field(field) if field.contains(['.', '[', ']', '}', '\'', '"']) || field.is_empty() => return None,
+            PathPart::Field(field) if field.contains(['.', '[', ']', '}', '\'', '"']) || field.is_empty() => {
+                return None;
+            }
             PathPart::Field(field) => out.push_str(&format!(".{field}")),
         }
     }

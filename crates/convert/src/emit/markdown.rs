@@ -1,37 +1,33 @@
 //! Writes Markdown workflows: a phase for each step.
 
-use flowloom_core::chat::GenerateOptions;
 use flowloom_core::expr::Data;
-use flowloom_core::plan::{Generate, Input, InputKind, Inputs, Plan};
+use flowloom_core::plan::{Exhausted, Generate, Input, InputKind, Inputs, Loop, LoopTest};
 use flowloom_core::render::to_json;
 use flowloom_core::value::Value;
-use flowloom_formats::{Sources, compile, format_source, markdown};
+use flowloom_formats::{format_source, markdown};
 
+use super::markdown_text::{CHECKED_FILE, Phase, find_changed_texts, write_file, write_options, yaml_text};
 use super::{Abilities, Emitter};
-use crate::draft::{Body, Item, ItemKind, Prompt, read_body};
-use crate::names::{chains_outputs, declared_inputs};
-use crate::prose::{is_plain, write_literal, write_plain, write_value};
-use crate::text::{Piece, is_identifier, read_pieces, shorten, to_identifier};
+use crate::draft::{Item, ItemKind, Prompt, contained_text};
+use crate::names::read_inputs;
+use crate::prose::{is_plain, write_value};
+use crate::text::{Piece, Reference, is_identifier, read_pieces, shorten, to_identifier};
 
-/// The temperature of a call that sets none.
-const DEFAULT_TEMPERATURE: f64 = 0.5;
-
-/// The name under which the result is compiled for the comparison of its texts.
-const CHECKED_FILE: &str = "converted.mdx";
-
-/// A phase of the result.
-struct Phase {
-    comments: Vec<String>,
-    /// The pieces of the prompt, in the names of the target.
-    pieces: Vec<Piece>,
-    /// The action below it; empty for text alone.
-    action: String,
+/// The name of the action inside a block, which differs from that of the block.
+fn inner_name(block: &str) -> &'static str {
+    if block == "answer" { "text" } else { "answer" }
 }
+
+/// Names of actions inside blocks, which nothing else in a block may have.
+const INNER_NAMES: [&str; 2] = ["answer", "text"];
+
+/// Iterations of a loop that sets no limit.
+const DEFAULT_MAX_ITERATIONS: u64 = 1_000;
 
 impl Emitter<'_> {
     pub(super) fn emit_markdown(&mut self, items: &[Item<'_>]) -> Option<String> {
         let system = self.common_system(items);
-        let head = self.write_frontmatter(system.as_ref());
+        let head = self.write_frontmatter(items, system.as_ref());
         let mut phases = Vec::new();
         for item in items {
             self.push_phase(item, system.as_ref(), &mut phases);
@@ -56,7 +52,7 @@ impl Emitter<'_> {
         calls.first().and_then(|generate| constant_system(generate))
     }
 
-    fn write_frontmatter(&mut self, system: Option<&String>) -> String {
+    fn write_frontmatter(&mut self, items: &[Item<'_>], system: Option<&String>) -> String {
         let mut head = format!("title: {}\n", yaml_text(&self.plan.name));
         match system {
             None => head.push_str("system: none\n"),
@@ -65,9 +61,9 @@ impl Emitter<'_> {
         }
         if let Some(id) = &self.plan.id {
             let message = format!("the id {id}: a Markdown workflow is called by its file");
-            self.report.add_difference(self.plan.root.span, message);
+            self.report.add_change(self.plan.root.span, message);
         }
-        let inputs = declared_inputs(self.plan);
+        let inputs = read_inputs(self.plan, items);
         if !inputs.is_empty() {
             head.push_str("input:\n");
         }
@@ -89,10 +85,10 @@ impl Emitter<'_> {
         if is_any {
             let rest = if has_defaults { ", and an empty text no longer takes the default" } else { "" };
             let message = format!("the input {name} is a text; lists and objects are refused{rest}");
-            self.report.add_difference(span, message);
+            self.report.add_change(span, message);
         }
         if name != input.name {
-            self.report.add_difference(span, format!("the input {} is called {name}", input.name));
+            self.report.add_change(span, format!("the input {} is called {name}", input.name));
         }
         let kind = match &input.kind {
             InputKind::Any | InputKind::Text => "type: text".to_owned(),
@@ -124,7 +120,8 @@ impl Emitter<'_> {
         }
         let acts = phases.iter().any(|phase| !phase.action.is_empty());
         if !acts || !is_plain(&[Piece::Text(description.to_owned())]) || description.contains(['{', '<']) {
-            let message = format!("the description {:?}: no text of a Markdown workflow can be it", shorten(description));
+            let message =
+                format!("the description {:?}: no text of a Markdown workflow can be it", shorten(description));
             self.report.add_loss(self.plan.root.span, message);
             return String::new();
         }
@@ -138,14 +135,13 @@ impl Emitter<'_> {
         let what = match &item.kind {
             ItemKind::Prompt(prompt) => return self.push_prompt(item, prompt, system, phases),
             ItemKind::Fanout(members) => {
-                members.iter().for_each(|member| self.push_phase(member, system, phases));
-                self.names.set("__fanout", "undefined", false);
-                self.report.add_difference(span, "the steps of a fan-out run one after another here");
+                self.emit_members(members, |emitter, member| emitter.push_phase(member, system, phases));
+                self.report.add_change(span, "the steps of a fan-out run one after another here");
                 return;
             }
             ItemKind::Defaults(rows) => {
                 if rows.is_empty() {
-                    self.report.add_difference(span, format!("{title} sets nothing and is left out"));
+                    self.report.add_change(span, format!("{title} sets nothing and is left out"));
                 }
                 return;
             }
@@ -159,44 +155,126 @@ impl Emitter<'_> {
             ItemKind::Memory(_) => format!("the step {title}: a Markdown workflow has no memory"),
             ItemKind::Ask(_) => format!("the question {title}: a Markdown workflow asks nobody"),
             ItemKind::Block => format!("the block {title}: a Markdown workflow runs no code"),
-            ItemKind::Repeat(..) => format!("the loop {title}: its condition cannot be written here"),
+            ItemKind::Repeat(looped, _) => return self.push_loop(item, looped, system, phases),
             ItemKind::Other(what) => format!("{what}: it cannot be written here"),
         };
         self.report.add_loss(span, what);
-        if let Some(variable) = &item.variable {
-            self.names.forget(variable);
-        }
-        phases.push(Phase { comments: self.loss_comments(mark), pieces: Vec::new(), action: String::new() });
+        self.lose_result(item);
+        phases.push(Phase {
+            comments: self.loss_comments(mark),
+            pieces: Vec::new(),
+            action: String::new(),
+            block: None,
+        });
     }
 
-    fn push_prompt(
-        &mut self,
-        item: &Item<'_>,
-        prompt: &Prompt<'_>,
-        system: Option<&String>,
-        phases: &mut Vec<Phase>,
-    ) {
+    fn push_prompt(&mut self, item: &Item<'_>, prompt: &Prompt<'_>, system: Option<&String>, phases: &mut Vec<Phase>) {
         let mark = self.report.mark();
         let (span, title) = (item.span, item.title().to_owned());
-        self.check_policy(item, Abilities::default());
+        self.check_prompt(item, prompt, system);
+        let condition = item.step.condition.as_ref().and_then(contained_text);
+        let condition = condition.and_then(|text| Some((text, self.text_input()?)));
+        self.check_policy(item, Abilities { condition: condition.is_some(), ..Abilities::default() });
+        let pieces = self.translate_pieces(item, prompt);
+        let name = self.action_name(item, &title);
+        let sets_input = self.sets_input();
+        let phase = match condition {
+            Some((text, input)) => {
+                let (pieces, provided) = provide_values(pieces);
+                let (inner, operand) = (inner_name(&name), in_parentheses(&input));
+                let test = format!("{operand}.toLowerCase().includes({})", to_json(&text.to_lowercase().into()));
+                let tag = format!("<Cond as=\"{name}\" if={{{test}}}{provided}>");
+                let action = self.write_action(item, prompt.generate, inner);
+                self.report.add_change(span, format!("the output of {title} is the field {inner} of {name}"));
+                if let Some(variable) = &item.variable {
+                    self.names.set(variable, &format!("{name}?.{inner}"), false);
+                }
+                if sets_input {
+                    self.names.set("input", &format!("{name}?.{inner} ?? {input}"), true);
+                }
+                Phase { comments: Vec::new(), pieces, action, block: Some((tag, "Cond")) }
+            }
+            None => {
+                let action = self.write_action(item, prompt.generate, &name);
+                self.names.note_result(item, &name, sets_input);
+                Phase { comments: Vec::new(), pieces, action, block: None }
+            }
+        };
+        let comments = self.loss_comments(mark);
+        self.finish_item(item, mark);
+        phases.push(Phase { comments, ..phase });
+    }
+
+    /// The input of a step list at this point, if it is a text.
+    fn text_input(&self) -> Option<String> {
+        self.names.find("input").filter(|known| known.is_text).map(|known| known.target.clone())
+    }
+
+    /// A step that is repeated until its output contains a text.
+    fn push_loop(&mut self, item: &Item<'_>, looped: &Loop, system: Option<&String>, phases: &mut Vec<Phase>) {
+        let mark = self.report.mark();
+        let ItemKind::Repeat(_, body) = &item.kind else { return };
+        let until = looped.until.as_ref().map(contained_text);
+        let fits = looped.test == LoopTest::After && looped.exhausted == Exhausted::Succeed && until != Some(None);
+        let (ItemKind::Prompt(prompt), true, Some(input)) = (&body.kind, fits, self.text_input()) else {
+            let message = format!("the loop {}: its step or its condition cannot be written here", item.title());
+            self.report.add_loss(item.span, message);
+            self.lose_result(item);
+            phases.push(Phase {
+                comments: self.loss_comments(mark),
+                pieces: Vec::new(),
+                action: String::new(),
+                block: None,
+            });
+            return;
+        };
+        let title = item.title().to_owned();
+        self.check_policy(body, Abilities::default());
+        self.check_prompt(body, prompt, system);
+        // In its own prompt, the variable is the output of the previous round, which the first one does not have.
+        if let Some(variable) = &body.variable {
+            self.names.lose(variable);
+        }
+        let name = self.action_name(body, &title);
+        let inner = inner_name(&name);
+        self.names.set("input", &format!("$.last?.{inner} ?? {input}"), true);
+        self.names.set("iteration", "$.index", true);
+        let (pieces, provided) = provide_values(self.translate_pieces(body, prompt));
+        let mut ends = vec![format!("$.index === {}", looped.max)];
+        if let Some(text) = until.flatten() {
+            let text = to_json(&text.to_lowercase().into());
+            ends.push(format!("($.last?.{inner} ?? \"\").toLowerCase().includes({text})"));
+        }
+        let max =
+            if looped.max >= DEFAULT_MAX_ITERATIONS { format!(" max={{{}}}", looped.max + 1) } else { String::new() };
+        let tag = format!("<Loop as=\"{name}\" until={{{}}}{max}{provided}>", ends.join(" || "));
+        let action = self.write_action(body, prompt.generate, inner);
+        let message = format!("the output of {title} is the field {inner} of the last item of {name}");
+        self.report.add_change(item.span, message);
+        let last = format!("{name}[{name}.length - 1].{inner}");
+        let is_text = body.gives_text();
+        for variable in body.variable.iter().map(String::as_str).chain(["input"]) {
+            self.names.set(variable, &last, is_text);
+        }
+        self.names.forget("iteration");
+        phases.push(Phase { comments: self.loss_comments(mark), pieces, action, block: Some((tag, "Loop")) });
+    }
+
+    /// Reports the parts of a model call that the steps of a Markdown workflow share.
+    fn check_prompt(&mut self, item: &Item<'_>, prompt: &Prompt<'_>, system: Option<&String>) {
+        let (span, title) = (item.span, item.title().to_owned());
         if prompt.earlier > 0 {
-            self.report.add_loss(span, format!("the earlier messages of {title}: each step starts a conversation here"));
+            self.report
+                .add_loss(span, format!("the earlier messages of {title}: each step starts a conversation here"));
         }
         if constant_system(prompt.generate).as_ref() != system || is_computed(prompt.generate.system.as_ref()) {
             let message = format!("the instructions of {title}: all steps share one text of instructions here");
             self.report.add_loss(span, message);
         }
-        let pieces = self.translate_pieces(item, prompt);
-        let name = self.action_name(item, &title);
-        let action = self.write_action(item, prompt.generate, &name);
-        self.names.note_result(item, &name, chains_outputs(self.plan));
         if item.step.capability.is_some() {
             let message = format!("the grants of an agent are not checked before {title}");
             self.report.add_difference(span, message);
         }
-        let comments = self.loss_comments(mark);
-        self.finish_item(item, mark);
-        phases.push(Phase { comments, pieces, action });
     }
 
     /// The pieces of a prompt, with references in the names of the target.
@@ -240,10 +318,13 @@ impl Emitter<'_> {
         }
         self.names.take(&name);
         if item.variable.as_deref() != Some(&name) {
-            let what = item.variable.as_deref().map_or_else(|| format!("the output of {title}"), |name| format!("the result {name}"));
-            self.report.add_difference(item.span, format!("{what} has the name {name}"));
+            let what = item
+                .variable
+                .as_deref()
+                .map_or_else(|| format!("the output of {title}"), |name| format!("the result {name}"));
+            self.report.add_change(item.span, format!("{what} has the name {name}"));
         } else if title != name && !title.ends_with(&format!(" → {name}")) {
-            self.report.add_difference(item.span, format!("the step {title} is called {name}"));
+            self.report.add_change(item.span, format!("the step {title} is called {name}"));
         }
         name
     }
@@ -270,11 +351,53 @@ impl Emitter<'_> {
     }
 }
 
+/// The pieces of a text in a block, which sees only what is provided to it, and the attribute that provides it.
+fn provide_values(pieces: Vec<Piece>) -> (Vec<Piece>, String) {
+    let mut provided: Vec<(String, String)> = Vec::new();
+    let inner = pieces.into_iter().map(|piece| match piece {
+        Piece::Value(reference) => {
+            let value = write_value(&reference);
+            let found = provided.iter().find(|(_, known)| *known == value).map(|(name, _)| name.clone());
+            let name = found.unwrap_or_else(|| {
+                let base = if value.contains("$.index") {
+                    "iteration"
+                } else if is_identifier(&value) {
+                    &value
+                } else {
+                    "input"
+                };
+                let mut name = base.to_owned();
+                while INNER_NAMES.contains(&name.as_str()) || provided.iter().any(|(other, _)| *other == name) {
+                    name.push('2');
+                }
+                provided.push((name.clone(), value));
+                name
+            });
+            Piece::Value(Reference { name, path: Vec::new(), source: String::new() })
+        }
+        other => other,
+    });
+    let inner = inner.collect();
+    let entries: Vec<String> = provided
+        .iter()
+        .map(|(name, value)| if name == value { name.clone() } else { format!("{name}: {value}") })
+        .collect();
+    let attribute =
+        if entries.is_empty() { String::new() } else { format!(" provide={{{{ {} }}}}", entries.join(", ")) };
+    (inner, attribute)
+}
+
+/// An expression of several parts in parentheses.
+fn in_parentheses(expression: &str) -> String {
+    if expression.contains(' ') { format!("({expression})") } else { expression.to_owned() }
+}
+
 fn collect_calls<'p>(items: &[Item<'p>], calls: &mut Vec<&'p Generate>) {
     for item in items {
         match &item.kind {
             ItemKind::Prompt(prompt) => calls.push(prompt.generate),
             ItemKind::Fanout(members) => collect_calls(members, calls),
+            ItemKind::Repeat(_, body) => collect_calls(std::slice::from_ref(body), calls),
             _ => {}
         }
     }
@@ -293,99 +416,4 @@ fn is_computed(system: Option<&Data>) -> bool {
         Some(Data::Text(text)) => text.as_literal().is_none(),
         Some(_) => true,
     }
-}
-
-/// The options that differ from those of a call without options, as entries of an object.
-fn write_options(options: &GenerateOptions) -> String {
-    let mut entries = Vec::new();
-    let mut number = |name: &str, value: Option<f64>| entries.extend(value.map(|value| format!("{name}: {value}")));
-    number("maxTokens", options.max_tokens.map(f64::from));
-    if let Some(temperature) = options.temperature.filter(|value| *value != DEFAULT_TEMPERATURE) {
-        number("temperature", Some(temperature));
-    }
-    number("topP", options.top_p);
-    number("topK", options.top_k);
-    number("presencePenalty", options.presence_penalty);
-    number("frequencyPenalty", options.frequency_penalty);
-    if options.temperature.is_none() {
-        entries.push("temperature: null".to_owned());
-    }
-    entries.extend(options.seed.map(|seed| format!("seed: {seed}")));
-    if !options.stop.is_empty() {
-        let stop: Vec<Value> = options.stop.iter().map(|text| text.as_str().into()).collect();
-        entries.push(format!("stop: {}", to_json(&Value::list(stop))));
-    }
-    entries.join(", ")
-}
-
-fn yaml_text(text: &str) -> String {
-    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '/'))
-        && text.trim() == text
-        && !matches!(text.to_ascii_lowercase().as_str(), "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "none" | "y" | "n");
-    if is_plain { text.to_owned() } else { to_json(&text.into()) }
-}
-
-fn write_file(head: &str, description: &str, phases: &[Phase], literal: &[bool], has_comments: bool) -> String {
-    let mut parts = Vec::new();
-    parts.extend((!description.is_empty()).then(|| description.to_owned()));
-    for (phase, is_literal) in phases.iter().zip(literal) {
-        let comments = phase.comments.iter().filter(|_| has_comments);
-        let mut blocks: Vec<String> = comments.map(|comment| write_comment(comment)).collect();
-        blocks.extend((!phase.pieces.is_empty()).then(|| match is_literal {
-            true => write_literal(&phase.pieces),
-            false => write_plain(&phase.pieces),
-        }));
-        blocks.extend((!phase.action.is_empty()).then(|| phase.action.clone()));
-        parts.extend((!blocks.is_empty()).then(|| blocks.join("\n\n")));
-    }
-    format!("---\n{head}---\n\n{}\n", parts.join("\n\n---\n\n"))
-}
-
-/// A comment. Braces and tags in it are only signs.
-fn write_comment(comment: &str) -> String {
-    let signs = comment.replace(['\n', '\r'], " ").replace('\\', "").replace('`', "'");
-    let signs: String =
-        signs.chars().map(|c| if matches!(c, '{' | '}' | '<') { format!("\\{c}") } else { c.to_string() }).collect();
-    format!("> {signs}")
-}
-
-/// Which texts must be written as expressions: those that are, and those that Markdown reads differently.
-fn find_changed_texts(text: &str, phases: &[Phase], literal: Vec<bool>) -> Vec<bool> {
-    let files = [(CHECKED_FILE.to_owned(), text.as_bytes().to_vec())].into();
-    let sources = Sources { files, source_bytes: u64::MAX, ..Sources::default() };
-    let compiled = compile(CHECKED_FILE, &sources, Some(markdown::FORMAT));
-    let read: Option<Vec<Vec<Piece>>> = compiled.plan.as_ref().map(read_prompts);
-    let expected = phases.iter().zip(&literal).filter(|(phase, _)| !phase.action.is_empty());
-    let Some(read) = read.filter(|read| read.len() == expected.clone().count()) else {
-        return vec![true; literal.len()];
-    };
-    let mut read = read.into_iter();
-    let changed = phases.iter().zip(&literal).map(|(phase, is_literal)| {
-        let own = if phase.action.is_empty() { None } else { read.next() };
-        *is_literal || own.is_some_and(|own| !is_same_text(&own, &phase.pieces))
-    });
-    changed.collect()
-}
-
-fn read_prompts(plan: &Plan) -> Vec<Vec<Piece>> {
-    let Body::Items(items) = read_body(plan) else { return Vec::new() };
-    let prompts = items.iter().filter_map(|item| match &item.kind {
-        ItemKind::Prompt(prompt) => Some(read_pieces(&prompt.text)),
-        _ => None,
-    });
-    prompts.collect()
-}
-
-/// Whether two texts are equal, whatever their references are called in their notation.
-fn is_same_text(one: &[Piece], other: &[Piece]) -> bool {
-    let plain = |pieces: &[Piece]| -> String {
-        let piece = |piece: &Piece| match piece {
-            Piece::Text(text) => text.clone(),
-            Piece::Value(reference) if is_identifier(&reference.name) => format!("\u{1}{}\u{1}", write_value(reference)),
-            other => format!("\u{1}{other:?}\u{1}"),
-        };
-        pieces.iter().map(piece).collect()
-    };
-    plain(one) == plain(other)
 }

@@ -3,6 +3,7 @@
 mod conversation;
 mod flow;
 mod markdown;
+mod markdown_text;
 mod pipeline;
 mod steps;
 
@@ -10,10 +11,12 @@ use flowloom_core::chat::GenerateOptions;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Template;
 use flowloom_core::plan::{Format, Inputs, OnError, Plan};
-use flowloom_formats::{agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format, steps as steps_format};
+use flowloom_formats::{
+    agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format, steps as steps_format,
+};
 
 use crate::draft::{Body, Item, Prompt, read_body};
-use crate::names::{Known, Names, declared_inputs};
+use crate::names::{Known, Names, chains_outputs, declared_inputs};
 use crate::report::Report;
 use crate::text::{PathPart, Piece, Reference, read_pieces, shorten};
 
@@ -24,6 +27,8 @@ pub(crate) struct Emitter<'p> {
     pub(crate) names: Names,
     /// Whether comments say what is lost.
     pub(crate) has_comments: bool,
+    /// Whether the present step is a member of a fan-out, whose output does not become the next input.
+    pub(crate) is_member: bool,
 }
 
 /// What a format can say about a step, besides what it does.
@@ -59,6 +64,43 @@ pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String>
 }
 
 impl Emitter<'_> {
+    /// Writes the members of a fan-out. Each sees the variables as they were before, and they set theirs after all.
+    fn emit_members<'m>(&mut self, members: &'m [Item<'m>], mut write: impl FnMut(&mut Self, &'m Item<'m>)) {
+        let before = self.names.clone();
+        let mut set = Vec::new();
+        for member in members {
+            self.is_member = true;
+            write(self, member);
+            let known = member.variable.as_ref().and_then(|variable| self.names.find(variable).cloned());
+            set.push((member.variable.clone(), known));
+            self.names.leave_member(&before);
+        }
+        self.is_member = false;
+        for (variable, known) in set {
+            match (variable, known) {
+                (Some(variable), Some(known)) => self.names.set(&variable, &known.target, known.is_text),
+                (Some(variable), None) => self.names.lose(&variable),
+                (None, _) => {}
+            }
+        }
+        self.names.lose("__fanout");
+    }
+
+    /// Whether the output of a step becomes the next input.
+    fn sets_input(&self) -> bool {
+        chains_outputs(self.plan) && !self.is_member
+    }
+
+    /// Notes that a step is lost, and with it what it sets.
+    fn lose_result(&mut self, item: &Item<'_>) {
+        if let Some(variable) = &item.variable {
+            self.names.lose(variable);
+        }
+        if self.sets_input() {
+            self.names.lose("input");
+        }
+    }
+
     /// Reports that no step could be written, so that there is no definition.
     fn report_nothing_left(&mut self, to: Format) {
         let message = format!("nothing is left of this definition as {to}: none of its steps can be written");
@@ -94,7 +136,7 @@ impl Emitter<'_> {
             self.report.add_loss(span, format!("the condition of {title}: the step always runs here"));
         }
         if item.is_answer && !abilities.answer {
-            self.report.add_loss(span, format!("that the output of {title} ends the run as its answer"));
+            self.report.add_change(span, format!("{title} is the last step, so its output is the answer"));
         }
         if let Some(prefix) = policy.error_prefix.filter(|_| !abilities.answer) {
             self.report.add_difference(span, format!("errors of {title} do not start with {:?}", prefix.trim_end()));
@@ -144,7 +186,8 @@ impl Emitter<'_> {
                 }
                 Piece::Secret(name) => out.push_str(&write("secret", &secret_reference(&name)).unwrap_or_default()),
                 Piece::Expression(source) => {
-                    let message = format!("the expression {{{}}}: only references can be written here", shorten(&source));
+                    let message =
+                        format!("the expression {{{}}}: only references can be written here", shorten(&source));
                     self.report.add_loss(span, message);
                     out.push('…');
                 }
@@ -158,6 +201,10 @@ impl Emitter<'_> {
     fn find_reference(&mut self, reference: &Reference, span: Span) -> Option<Known> {
         let source = &reference.source;
         let Some(known) = self.names.find(&reference.name).cloned() else {
+            if self.names.is_lost(&reference.name) {
+                self.report.add_loss(span, format!("{source}: the step that sets it is lost, so it is text here"));
+                return None;
+            }
             match &self.plan.inputs {
                 Inputs::Named { accepts_others: true, .. } => {
                     let message = format!("{source}: an input that is not declared, which is text here");

@@ -6,7 +6,7 @@ use flowloom_formats::pipeline;
 use super::{Abilities, Emitter};
 use crate::draft::{Item, ItemKind, Prompt};
 use crate::json_text::{ObjectBuilder, Row, write_beside, write_definition};
-use crate::names::{chains_outputs, declared_inputs};
+use crate::names::declared_inputs;
 use crate::text::{Piece, read_pieces, to_identifier};
 
 const ABILITIES: Abilities =
@@ -50,7 +50,9 @@ impl Emitter<'_> {
         let (span, title) = (item.span, item.title().to_owned());
         match &item.kind {
             ItemKind::Prompt(prompt) => return self.push_prompt_node(item, prompt, rows),
-            ItemKind::Fanout(members) => return members.iter().for_each(|member| self.push_node(member, rows)),
+            ItemKind::Fanout(members) => {
+                return self.emit_members(members, |emitter, member| emitter.push_node(member, rows));
+            }
             ItemKind::Defaults(_) => return,
             ItemKind::Http(_) | ItemKind::Scrape(_) => {
                 let message = format!("{title}: requests of a pipeline are Python or functions");
@@ -67,6 +69,7 @@ impl Emitter<'_> {
             ItemKind::Block => self.report.add_loss(span, format!("the block {title}")),
             ItemKind::Other(what) => self.report.add_loss(span, format!("{what}: a pipeline has none")),
         }
+        self.lose_result(item);
         rows.nodes.push(Row { comments: self.loss_comments(mark), value: None });
     }
 
@@ -119,14 +122,16 @@ impl Emitter<'_> {
             .with("input_schema", object(properties, ""))
             .with("output_schema", schema.unwrap_or_else(|| object(text, "text")))
             .with("prompt_template", template);
-        let node = ObjectBuilder::default().with("id", id.as_str()).with("block_id", id.as_str()).with("inputs", inputs);
+        let node =
+            ObjectBuilder::default().with("id", id.as_str()).with("block_id", id.as_str()).with("inputs", inputs);
         if let (true, Some(last)) = (needs_order, &rows.last) {
             let edge = ObjectBuilder::default().with("from", last.as_str()).with("to", id.as_str()).build();
             rows.edges.push(Row { comments: Vec::new(), value: Some(edge) });
         }
         rows.nodes.push(Row { comments: self.loss_comments(mark), value: Some(node.build()) });
         rows.blocks.push(Row { comments: Vec::new(), value: Some(block.build()) });
-        self.names.note_result(item, &format!("{id}.text"), chains_outputs(self.plan));
+        let sets_input = self.sets_input();
+        self.names.note_result(item, &format!("{id}.text"), sets_input);
         rows.last = Some(id);
     }
 

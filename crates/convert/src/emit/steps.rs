@@ -11,7 +11,8 @@ use crate::json_text::{ObjectBuilder, Row, write_definition};
 use crate::names::{chains_outputs, declared_inputs};
 use crate::text::{PathPart, Reference, is_word};
 
-const ABILITIES: Abilities = Abilities { timeout: true, retry: true, skip_errors: true, condition: true, answer: false };
+const ABILITIES: Abilities =
+    Abilities { timeout: true, retry: true, skip_errors: true, condition: true, answer: false };
 
 /// Delays of retries in step lists: the first one, and the longest one, in milliseconds.
 const RETRY_DELAYS_MS: (u64, u64) = (500, 30_000);
@@ -20,9 +21,8 @@ impl Emitter<'_> {
     pub(super) fn emit_steps(&mut self, items: &[Item<'_>]) -> Option<String> {
         self.note_steps_input();
         let mut rows: Vec<Row> = Vec::new();
-        for (index, item) in items.iter().enumerate() {
-            let is_last = index + 1 == items.len();
-            self.push_steps_item(item, "sequential", is_last, &mut rows);
+        for item in items {
+            self.push_steps_item(item, "sequential", &mut rows);
         }
         if !rows.iter().any(|row| row.value.is_some()) {
             self.report_nothing_left(steps::FORMAT);
@@ -62,11 +62,11 @@ impl Emitter<'_> {
                 true => format!("the input {} is the whole input of the step list, a text", input.name),
                 false => format!("the input {} is a field of the input of the step list, a text", input.name),
             };
-            self.report.add_difference(span, how);
+            self.report.add_change(span, how);
         }
     }
 
-    fn push_steps_item(&mut self, item: &Item<'_>, mode: &str, is_last: bool, rows: &mut Vec<Row>) {
+    fn push_steps_item(&mut self, item: &Item<'_>, mode: &str, rows: &mut Vec<Row>) {
         let mark = self.report.mark();
         let (span, title) = (item.span, item.title().to_owned());
         let called = match &item.kind {
@@ -87,33 +87,29 @@ impl Emitter<'_> {
             },
             ItemKind::Ask(question) => Some(("human::ask", *question)),
             ItemKind::Fanout(members) => {
-                for member in members {
-                    self.push_steps_item(member, "fanout", is_last, rows);
-                }
+                self.emit_members(members, |emitter, member| emitter.push_steps_item(member, "fanout", rows));
                 self.names.set("__fanout", "__fanout", false);
                 return;
             }
             ItemKind::Repeat(looped, body) => {
                 return self.push_steps_loop(item, looped, body, rows);
             }
-            ItemKind::Defaults(rows) if rows.is_empty() => None,
+            ItemKind::Defaults([]) => None,
             ItemKind::Defaults(_) => {
                 // The inputs say what becomes of them.
                 let message = format!("{title}: an empty input takes no default in a step list");
-                self.report.add_difference(span, message);
+                self.report.add_change(span, message);
                 return;
             }
             _ => None,
         };
         let Some((function, prompt)) = called else {
             self.report.add_loss(span, format!("{}: a step list has no step of this kind", describe(item)));
+            self.lose_result(item);
             rows.push(Row { comments: self.loss_comments(mark), value: None });
             return;
         };
-        if item.is_answer && is_last {
-            self.report.add_difference(span, format!("{title} is the last step, so its output is the output"));
-        }
-        self.check_policy(item, Abilities { answer: is_last, ..ABILITIES });
+        self.check_policy(item, ABILITIES);
         let row = self.steps_row(item, function, prompt, mode);
         let comments = self.loss_comments(mark);
         self.note_steps_result(item, mode);
@@ -135,7 +131,7 @@ impl Emitter<'_> {
         let policy = &item.step.policy;
         if let Some(retry) = policy.retry.as_ref().filter(|retry| (retry.base_ms, retry.cap_ms) != RETRY_DELAYS_MS) {
             let message = format!("the delays of the retries of {title}, {} to {} ms", retry.base_ms, retry.cap_ms);
-            self.report.add_difference(span, message);
+            self.report.add_change(span, message);
         }
         let error_mode = match (&policy.retry, policy.on_error) {
             (Some(_), _) => "retry",
@@ -193,6 +189,7 @@ impl Emitter<'_> {
         };
         let (Some((function, prompt)), true) = (called, fits) else {
             self.report.add_loss(item.span, format!("the loop {}: a step list repeats one step", item.title()));
+            self.lose_result(item);
             rows.push(Row { comments: self.loss_comments(mark), value: None });
             return;
         };
