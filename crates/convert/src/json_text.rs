@@ -48,8 +48,7 @@ pub(crate) fn write_definition(format: Format, head: Value, lists: &[(&str, &[Ro
 }
 
 /// A definition in an entry of an object, and a list of rows beside it.
-pub(crate) fn write_beside(format: Format, key: &str, definition: &str, list: (&str, &[Row])) -> String {
-    let (name, rows) = (list.0, list.1);
+pub(crate) fn write_beside(format: Format, key: &str, definition: &str, name: &str, rows: &[Row]) -> String {
     lay_out(format, &[format!("{}: {definition}", render::to_json(&key.into())), write_list(name, rows, false)])
 }
 

@@ -4,6 +4,7 @@
 //! `json_text`). Whatever a format cannot say is reported, never written as something that behaves differently.
 #![warn(missing_docs)]
 
+mod convert;
 mod draft;
 mod emit;
 mod json_text;
@@ -12,68 +13,5 @@ mod prose;
 mod report;
 mod text;
 
-use flowloom_core::diagnostic::{Diagnostic, Span};
-use flowloom_core::plan::{Format, Plan};
-use flowloom_formats::{format_source, markdown};
-
-use draft::{Body, read_body};
-use emit::{Emitter, emit_plan};
-use names::Names;
-use report::Report;
-
+pub use convert::{Conversion, ConversionSource, convert_definition};
 pub use report::{Fate, Finding};
-
-/// A definition to convert.
-pub struct ConversionSource<'a> {
-    /// Its file.
-    pub file: &'a str,
-    /// Its text.
-    pub text: &'a str,
-    /// Its plan.
-    pub plan: &'a Plan,
-}
-
-/// What a conversion gives.
-#[derive(Debug)]
-pub struct Conversion {
-    /// The definition in the other format; `None` if that format has nothing for it.
-    pub text: Option<String>,
-    /// What became of each construct, in source order.
-    pub findings: Vec<Finding>,
-}
-
-impl Conversion {
-    /// The number of constructs with this fate.
-    pub fn count(&self, fate: Fate) -> usize {
-        self.findings.iter().filter(|finding| finding.fate == fate).count()
-    }
-
-    /// Whether something is lost.
-    pub fn has_losses(&self) -> bool {
-        self.text.is_none() || self.count(Fate::Lost) > 0
-    }
-
-    /// What is not kept, as problems of the source file. Losses are errors if they are refused.
-    pub fn diagnostics(&self, file: &str, is_strict: bool) -> Vec<Diagnostic> {
-        self.findings.iter().filter_map(|finding| finding.to_diagnostic(file, is_strict)).collect()
-    }
-}
-
-/// Converts a definition. `has_comments`: comments in the result say what is lost; in JSON, only files whose name ends
-/// with `.jsonc` may hold them. A definition that is in the format already is laid out.
-pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comments: bool) -> Conversion {
-    let plan = source.plan;
-    let mut report = Report::default();
-    if plan.format == to {
-        report.add_kept(Span::default(), "the definition, in its canonical layout");
-        let text = format_source(to, source.file, source.text).ok();
-        return Conversion { text, findings: report.into_findings() };
-    }
-    let has_comments = has_comments || to == markdown::FORMAT;
-    let mut emitter = Emitter { plan, report, names: Names::default(), has_comments, is_member: false };
-    if matches!(read_body(plan), Body::Items(_)) {
-        emitter.report.add_kept(Span::default(), "the name and the description");
-    }
-    let text = emit_plan(&mut emitter, to);
-    Conversion { text, findings: emitter.report.into_findings() }
-}

@@ -42,7 +42,7 @@ impl Emitter<'_> {
             .build();
         let lists = [("nodes", &rows.nodes[..]), ("edges", &rows.edges[..])];
         let inner = write_definition(pipeline::FORMAT, pipeline, &lists, self.has_comments);
-        Some(write_beside(pipeline::FORMAT, "pipeline", &inner, ("blocks", &rows.blocks)))
+        Some(write_beside(pipeline::FORMAT, "pipeline", &inner, "blocks", &rows.blocks))
     }
 
     fn push_node(&mut self, item: &Item<'_>, rows: &mut PipelineRows) {

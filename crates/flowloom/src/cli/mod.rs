@@ -9,6 +9,7 @@ mod keys;
 mod listing;
 mod maintain;
 mod man;
+mod models;
 mod new;
 mod run;
 mod serve;
@@ -36,6 +37,7 @@ pub(crate) use help::build_command;
 pub(crate) use keys::KeysCommand;
 pub(crate) use maintain::{ConvertArgs, FmtArgs};
 pub(crate) use man::write_man_pages;
+pub(crate) use models::{ModelsCommand, PullArgs};
 pub(crate) use new::NewArgs;
 pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
 pub(crate) use serve::{HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
@@ -472,28 +474,6 @@ pub(crate) struct ResolveArgs {
     pub(crate) no_resume: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ModelsCommand {
-    /// List providers and local models, and what each one needs
-    List,
-    /// Add a local model: the default one, or any GGUF file
-    Pull(PullArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PullArgs {
-    /// Name of a known model, GGUF file, or address of one; default: the
-    /// models that need no key
-    #[arg(value_name = "NAME|FILE|URL")]
-    pub(crate) source: Option<String>,
-    /// Name of the model after `local:`; default: the name of the file
-    #[arg(long = "as", value_name = "NAME", requires = "source")]
-    pub(crate) name: Option<String>,
-    /// SHA-256 that the file must have
-    #[arg(long, value_name = "HEX", requires = "source")]
-    pub(crate) sha256: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -12,6 +12,8 @@ use std::ops::Range;
 
 use markdown::mdast::Node;
 
+use same::{BlockList, have_same_blocks};
+
 use super::actions::{BUILT_IN_ACTIONS, to_kebab_case};
 use super::nodes::{node_range, read_element};
 use super::parse::{self, TextPiece};
@@ -26,7 +28,9 @@ pub(super) fn lay_out(file: &str, text: &str, problems: &mut Problems) -> Option
     layout.lay_out_file(&nodes);
     let laid_out = layout.apply_edits();
     let again = read_nodes(file, &laid_out, &mut Problems::new(file));
-    let is_same = again.is_some_and(|again| same::have_same_blocks((&nodes, text), (&again, &laid_out)));
+    let is_same = again.is_some_and(|again| {
+        have_same_blocks(BlockList { blocks: &nodes, text }, BlockList { blocks: &again, text: &laid_out })
+    });
     Some(if is_same { laid_out } else { text.to_owned() })
 }
 

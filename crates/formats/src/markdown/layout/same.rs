@@ -6,27 +6,41 @@ use super::super::frontmatter::parse_yaml;
 use super::super::nodes::read_element;
 use super::{block_range, is_action};
 
-/// Whether two texts, each with its blocks, hold the same.
-pub(super) fn have_same_blocks(one: (&[Node], &str), other: (&[Node], &str)) -> bool {
-    one.0.len() == other.0.len() && one.0.iter().zip(other.0).all(|(a, b)| is_same_block((a, one.1), (b, other.1)))
+/// Blocks of a text.
+#[derive(Clone, Copy)]
+pub(super) struct BlockList<'a> {
+    pub(super) blocks: &'a [Node],
+    pub(super) text: &'a str,
 }
 
-fn is_same_block((a, text_a): (&Node, &str), (b, text_b): (&Node, &str)) -> bool {
+impl<'a> BlockList<'a> {
+    /// The source of a block.
+    fn source_of(self, block: &Node) -> Option<&'a str> {
+        self.text.get(block_range(block, self.text))
+    }
+}
+
+/// Whether two texts hold the same blocks.
+pub(super) fn have_same_blocks(one: BlockList<'_>, other: BlockList<'_>) -> bool {
+    let pairs = one.blocks.iter().zip(other.blocks);
+    one.blocks.len() == other.blocks.len() && pairs.into_iter().all(|(a, b)| is_same_block(a, one, b, other))
+}
+
+/// Whether the block `a` of a text is the block `b` of another one.
+fn is_same_block(a: &Node, one: BlockList<'_>, b: &Node, other: BlockList<'_>) -> bool {
     match (a, b) {
         (Node::Yaml(a), Node::Yaml(b)) => parse_yaml(&a.value).ok() == parse_yaml(&b.value).ok(),
         (Node::MdxJsxFlowElement(x), Node::MdxJsxFlowElement(y)) if is_action(a) && is_action(b) => {
             let attributes = |list: &[AttributeContent]| list.iter().map(describe_attribute).collect::<Vec<_>>();
-            let (Some((one, inner_a)), Some((other, inner_b))) = (read_element(a), read_element(b)) else {
+            let (Some((name_a, inner_a)), Some((name_b, inner_b))) = (read_element(a), read_element(b)) else {
                 return false;
             };
-            one == other
+            let (inner_a, inner_b) = (BlockList { blocks: inner_a, ..one }, BlockList { blocks: inner_b, ..other });
+            name_a == name_b
                 && attributes(&x.attributes) == attributes(&y.attributes)
-                && have_same_blocks((inner_a, text_a), (inner_b, text_b))
+                && have_same_blocks(inner_a, inner_b)
         }
-        _ => {
-            std::mem::discriminant(a) == std::mem::discriminant(b)
-                && text_a.get(block_range(a, text_a)) == text_b.get(block_range(b, text_b))
-        }
+        _ => std::mem::discriminant(a) == std::mem::discriminant(b) && one.source_of(a) == other.source_of(b),
     }
 }
 
