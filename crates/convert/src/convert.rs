@@ -2,7 +2,7 @@
 
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::plan::{Format, Plan};
-use flowloom_formats::{format_source, markdown};
+use flowloom_formats::{format_source, markdown, pipeline};
 
 use crate::draft::{Body, read_body};
 use crate::emit::{Emitter, emit_plan};
@@ -59,6 +59,10 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
     let mut emitter = Emitter { plan, report, names: Names::default(), has_comments, is_member: false };
     if matches!(read_body(plan), Body::Items(_)) {
         emitter.report.add_kept(Span::default(), "the name and the description");
+    }
+    if plan.format == pipeline::FORMAT {
+        // What only pipelines load before their first node.
+        ["user", "memory"].into_iter().for_each(|name| emitter.names.lose(name));
     }
     let text = emit_plan(&mut emitter, to);
     Conversion { text, findings: emitter.report.into_findings() }

@@ -189,7 +189,9 @@ fn new_item<'p>(step: &'p Step, kind: ItemKind<'p>) -> Item<'p> {
         _ => None,
     });
     // A step list also keeps each output as the next input.
-    let variable = variable.filter(|name| *name != "input" || step.writes.len() > 1).map(str::to_owned);
+    let variable = variable
+        .filter(|name| *name != "input" || step.writes.len() > 1 || step.capability.is_none())
+        .map(str::to_owned);
     Item { step, span: step.span, variable, is_answer: false, kind }
 }
 

@@ -141,7 +141,8 @@ impl Emitter<'_> {
                 return None;
             }
         };
-        self.report.add_kept(span, format!("the tool {}", declaration.name));
+        let message = format!("the tool {} is offered and run as this format does it", declaration.name);
+        self.report.add_change(span, message);
         Some(if tool.needs_approval { record.with("needsApproval", true) } else { record }.build())
     }
 }

@@ -75,13 +75,17 @@ impl Emitter<'_> {
 
     fn write_input(&mut self, input: &Input) -> String {
         let span = self.plan.root.span;
-        let name = to_identifier(&input.name, "input1");
+        let mut name = to_identifier(&input.name, "input1");
+        while self.names.is_taken(&name) {
+            name.push('2');
+        }
         let is_any = input.kind == InputKind::Any;
         let has_defaults = matches!(&self.plan.inputs, Inputs::Named { .. }) && is_any;
         let default = input.default.clone().filter(|value| value.is_truthy() || !is_any);
         let is_text = default.as_ref().is_none_or(|value| value.as_str().is_some())
             && matches!(input.kind, InputKind::Any | InputKind::Text | InputKind::OneOf(_));
         self.names.set(&input.name, &name, is_text);
+        self.names.take(&name);
         if is_any {
             let rest = if has_defaults { ", and an empty text no longer takes the default" } else { "" };
             let message = format!("the input {name} is a text; lists and objects are refused{rest}");
@@ -140,6 +144,9 @@ impl Emitter<'_> {
                 return;
             }
             ItemKind::Defaults(rows) => {
+                if !phases.is_empty() {
+                    self.report.add_loss(span, format!("{title}: defaults that are set after other steps"));
+                }
                 if rows.is_empty() {
                     self.report.add_change(span, format!("{title} sets nothing and is left out"));
                 }
@@ -229,6 +236,7 @@ impl Emitter<'_> {
             return;
         };
         let title = item.title().to_owned();
+        self.check_policy(item, Abilities::default());
         self.check_policy(body, Abilities::default());
         self.check_prompt(body, prompt, system);
         // In its own prompt, the variable is the output of the previous round, which the first one does not have.
@@ -282,6 +290,9 @@ impl Emitter<'_> {
         let mut pieces = Vec::new();
         for piece in read_pieces(&prompt.text) {
             pieces.push(match piece {
+                Piece::Value(reference) if self.find_constant(&reference).is_some() => {
+                    Piece::Text(self.find_constant(&reference).unwrap_or_default())
+                }
                 Piece::Value(mut reference) => match self.find_reference(&reference, item.span) {
                     Some(known) => {
                         reference.name = known.target;

@@ -11,6 +11,7 @@ use flowloom_core::chat::GenerateOptions;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::Template;
 use flowloom_core::plan::{Format, Inputs, OnError, Plan};
+use flowloom_core::value::Value;
 use flowloom_formats::{
     agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format, steps as steps_format,
 };
@@ -18,7 +19,7 @@ use flowloom_formats::{
 use crate::draft::{Body, Item, Prompt, read_body};
 use crate::names::{Known, Names, chains_outputs, declared_inputs};
 use crate::report::Report;
-use crate::text::{PathPart, Piece, Reference, read_pieces, shorten};
+use crate::text::{Piece, Reference, read_pieces, shorten};
 
 /// What a writer works on.
 pub(crate) struct Emitter<'p> {
@@ -132,6 +133,10 @@ impl Emitter<'_> {
         if policy.on_error == OnError::Continue && !abilities.skip_errors {
             self.report.add_loss(span, format!("that {title} may fail: a failure ends the run here"));
         }
+        let is_named = item.variable.is_some() || step.capability.is_some();
+        if !step.writes.is_empty() && !is_named {
+            self.report.add_loss(span, format!("the name of the result of {title}, which is computed"));
+        }
         if step.condition.is_some() && !abilities.condition {
             self.report.add_loss(span, format!("the condition of {title}: the step always runs here"));
         }
@@ -184,17 +189,32 @@ impl Emitter<'_> {
                     }
                     out.push_str(&text);
                 }
-                Piece::Secret(name) => out.push_str(&write("secret", &secret_reference(&name)).unwrap_or_default()),
+                Piece::Secret(name) => {
+                    self.report.add_loss(span, format!("the secret {name}: texts for models hold none"));
+                    out.push('…');
+                }
                 Piece::Expression(source) => {
                     let message =
                         format!("the expression {{{}}}: only references can be written here", shorten(&source));
                     self.report.add_loss(span, message);
                     out.push('…');
                 }
-                Piece::Value(reference) => out.push_str(&self.write_reference(&reference, span, write)),
+                Piece::Value(reference) => match self.find_constant(&reference) {
+                    Some(text) => out.push_str(&text),
+                    None => out.push_str(&self.write_reference(&reference, span, write)),
+                },
             }
         }
         out
+    }
+
+    /// The text of a constant that a definition declares.
+    fn find_constant(&self, reference: &Reference) -> Option<String> {
+        let Inputs::Named { declared, defaults, accepts_others: false } = &self.plan.inputs else { return None };
+        let is_input = declared.iter().any(|input| input.name == reference.name);
+        let is_set = self.names.find(&reference.name).is_some();
+        let value = defaults.get(reference.name.as_str()).filter(|_| !is_input && !is_set && reference.path.is_empty());
+        value.and_then(Value::as_str).map(str::to_owned)
     }
 
     /// The variable that a reference means, if it is set; reports what else it may be.
@@ -209,6 +229,9 @@ impl Emitter<'_> {
                 Inputs::Named { accepts_others: true, .. } => {
                     let message = format!("{source}: an input that is not declared, which is text here");
                     self.report.add_loss(span, message);
+                }
+                Inputs::Named { defaults, .. } if defaults.contains_key(reference.name.as_str()) => {
+                    self.report.add_loss(span, format!("{source}: a constant that is no text"));
                 }
                 Inputs::Named { .. } | Inputs::Whole(_) => {
                     self.report.add_difference(span, format!("{source}: nothing sets it, so it is text here"));
@@ -239,8 +262,4 @@ impl Emitter<'_> {
             reference.source.clone()
         })
     }
-}
-
-fn secret_reference(name: &str) -> Reference {
-    Reference { name: "secret".into(), path: vec![PathPart::Field(name.to_owned())], source: String::new() }
 }

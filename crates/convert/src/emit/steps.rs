@@ -96,6 +96,9 @@ impl Emitter<'_> {
             }
             ItemKind::Defaults([]) => None,
             ItemKind::Defaults(_) => {
+                if !rows.is_empty() {
+                    self.report.add_loss(span, format!("{title}: defaults that are set after other steps"));
+                }
                 // The inputs say what becomes of them.
                 let message = format!("{title}: an empty input takes no default in a step list");
                 self.report.add_change(span, message);
@@ -162,6 +165,10 @@ impl Emitter<'_> {
             }
         }
         if let Some(variable) = &item.variable {
+            if ["input", "iteration", "__fanout"].contains(&variable.as_str()) && !chains_outputs(self.plan) {
+                let message = format!("the name {variable}: a step list sets a variable of this name itself");
+                self.report.add_loss(item.span, message);
+            }
             if !is_word(variable) {
                 self.report.add_loss(item.span, format!("the name {variable}: references here are single words"));
             }
