@@ -10,6 +10,7 @@ use flowloom_convert::{Conversion, ConversionSource, Fate, convert_definition};
 use flowloom_core::plan::{Format, Inputs, Plan};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{compile, find_format, formats};
+use proptest::prelude::*;
 
 /// Set to write the table of `docs/convert.md`.
 const UPDATE_VARIABLE: &str = "FLOWLOOM_UPDATE_TABLE";
@@ -111,7 +112,7 @@ impl Subject {
 fn map_inputs(from: &Plan, to: &Plan, inputs: &Value) -> Value {
     match (&from.inputs, &to.inputs) {
         (Inputs::Whole(_), Inputs::Whole(_)) => inputs.clone(),
-        (Inputs::Whole(name), Inputs::Named { .. }) => Value::map([(&**name, inputs.clone())]),
+        (Inputs::Whole(name), Inputs::Named { .. }) => to.inputs.keep_accepted(Value::map([(&**name, inputs.clone())])),
         (Inputs::Named { declared, .. }, Inputs::Whole(_)) => match declared.as_slice() {
             [only] => inputs.get(&only.name).cloned().unwrap_or_default(),
             _ => inputs.clone(),
@@ -228,6 +229,96 @@ fn the_way_back_gives_the_same_plan_if_everything_was_kept() {
     }
     assert!(failed.is_empty(), "{} of {compared} failed\n{}", failed.len(), failed.join("\n"));
     assert!(compared > 0, "no way back was compared");
+}
+
+/// Whether a conversion without losses does the same; an error says what differs.
+fn check_conversion(subject: &Subject, to: Format) -> Result<(), String> {
+    let conversion = subject.convert(to);
+    let Some(text) = &conversion.text else { return Ok(()) };
+    let converted = subject.converted(to, text).compile();
+    let Some(plan) = converted.plan else { return Err(format!("refused: {:?}\n{text}", converted.diagnostics)) };
+    if conversion.has_losses() {
+        return Ok(());
+    }
+    let inputs = &subject.definition.input;
+    let before = observe_run(&subject.case, &subject.plan, inputs.clone());
+    let after = observe_run(&subject.case, &plan, map_inputs(&subject.plan, &plan, inputs));
+    if is_same(&before, &after) { Ok(()) } else { Err(format!("{before:#?}\n{after:#?}\n{text}")) }
+}
+
+fn random_subject(format: &str, definition: &Value, input: Value) -> Subject {
+    let format = find_format(format).expect("a format");
+    let text = flowloom_core::render::to_json(definition);
+    let definition = CaseDefinition { input, ..CaseDefinition::new(format, "random.json", text) };
+    let plan = definition.compile().plan.unwrap_or_else(|| panic!("{:?}", definition.compile().diagnostics));
+    Subject { id: "random".into(), case: Map::new().into(), definition, plan }
+}
+
+/// Texts full of signs that mean something in one of the notations.
+fn odd_text() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        "[a-c .,]{1,6}",
+        r##"[ \n{}$<>`#*_\\\-=|\[\]():!&'"~+1]{1,5}"##,
+        Just("REF(a)".to_owned()),
+        Just("REF(b)".to_owned()),
+        Just("REF(input)".to_owned()),
+    ];
+    prop::collection::vec(part, 1..7).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_flows_do_the_same(texts in prop::collection::vec(odd_text(), 1..4)) {
+        let step = |(index, text): (usize, &String)| {
+            let text = text.replace("REF(", "${").replace(')', "}");
+            let name = ["a", "b", "c"][index];
+            let config = Value::map([("instruction", Value::from(text)), ("resultVariable", name.into())]);
+            Value::map([("type", Value::from("llmInstruction")), ("config", config)])
+        };
+        let steps = Value::list(texts.iter().enumerate().map(step).collect());
+        let flow = Value::map([("name", Value::from("n")), ("description", "d".into()), ("steps", steps)]);
+        let subject = random_subject("flow", &flow, Map::new().into());
+        for to in ["steps", "markdown", "pipeline"] {
+            let checked = check_conversion(&subject, find_format(to).expect("a format"));
+            prop_assert!(checked.is_ok(), "{to}: {}", checked.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn random_step_lists_do_the_same(rows in prop::collection::vec((odd_text(), 0..4u8, any::<bool>()), 1..5)) {
+        let step = |(index, (text, mode, is_named)): (usize, &(String, u8, bool))| {
+            let text = text.replace("REF(", "{{").replace(')', "}}");
+            let mode = ["sequential", "fanout", "conditional", "loop"][usize::from(*mode)];
+            let mut step = Map::from_iter([
+                ("name".into(), Value::from(format!("s{index}"))),
+                ("functionId".into(), "agent::chat".into()),
+                ("promptTemplate".into(), text.into()),
+                ("mode".into(), mode.into()),
+                ("errorMode".into(), "fail".into()),
+            ]);
+            match mode {
+                "conditional" => drop(step.insert("condition".into(), "a".into())),
+                "loop" => {
+                    step.insert("until".into(), "LLM(LLM".into());
+                    step.insert("maxIterations".into(), 3.into());
+                }
+                _ => {}
+            }
+            if *is_named {
+                step.insert("outputVar".into(), ["a", "b"][index % 2].into());
+            }
+            Value::from(step)
+        };
+        let steps = Value::list(rows.iter().enumerate().map(step).collect());
+        let list = Value::map([("name", Value::from("n")), ("description", "d".into()), ("steps", steps)]);
+        let subject = random_subject("steps", &list, "lamps".into());
+        for to in ["flow", "markdown", "pipeline"] {
+            let checked = check_conversion(&subject, find_format(to).expect("a format"));
+            prop_assert!(checked.is_ok(), "{to}: {}", checked.unwrap_err());
+        }
+    }
 }
 
 /// The table: for each pair of formats, how many definitions are kept, expressed differently, lost in part, and not

@@ -9,9 +9,9 @@ use flowloom_formats::{format_source, markdown};
 use super::markdown_text::{CHECKED_FILE, Phase, find_changed_texts, write_file, write_options, yaml_text};
 use super::{Abilities, Emitter};
 use crate::draft::{Item, ItemKind, Prompt, contained_text};
-use crate::names::read_inputs;
+use crate::names::{chains_outputs, read_inputs};
 use crate::prose::{is_plain, write_value};
-use crate::text::{Piece, Reference, is_identifier, read_pieces, shorten, to_identifier};
+use crate::text::{Piece, Reference, is_identifier, shorten, to_identifier};
 
 /// The name of the action inside a block, which differs from that of the block.
 fn inner_name(block: &str) -> &'static str {
@@ -64,6 +64,10 @@ impl Emitter<'_> {
             self.report.add_change(self.plan.root.span, message);
         }
         let inputs = read_inputs(self.plan, items);
+        if inputs.is_empty() && chains_outputs(self.plan) {
+            let message = "the input, which no step reads: a run with one is refused";
+            self.report.add_difference(self.plan.root.span, message);
+        }
         if !inputs.is_empty() {
             head.push_str("input:\n");
         }
@@ -287,30 +291,7 @@ impl Emitter<'_> {
 
     /// The pieces of a prompt, with references in the names of the target.
     fn translate_pieces(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        for piece in read_pieces(&prompt.text) {
-            pieces.push(match piece {
-                Piece::Value(reference) if self.find_constant(&reference).is_some() => {
-                    Piece::Text(self.find_constant(&reference).unwrap_or_default())
-                }
-                Piece::Value(mut reference) => match self.find_reference(&reference, item.span) {
-                    Some(known) => {
-                        reference.name = known.target;
-                        Piece::Value(reference)
-                    }
-                    None => Piece::Text(reference.source),
-                },
-                Piece::Expression(source) => {
-                    self.report.add_loss(item.span, format!("the expression {{{}}}", shorten(&source)));
-                    Piece::Text("…".to_owned())
-                }
-                Piece::Secret(name) => {
-                    self.report.add_loss(item.span, format!("the secret {name}: a prompt cannot hold one here"));
-                    Piece::Text("…".to_owned())
-                }
-                text @ Piece::Text(_) => text,
-            });
-        }
+        let pieces = self.resolve_pieces(&prompt.text, item.span);
         if pieces.is_empty() {
             self.report.add_loss(item.span, "an empty prompt: an action without a text has no message here");
         }

@@ -16,7 +16,7 @@ use flowloom_formats::{
     agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format, steps as steps_format,
 };
 
-use crate::draft::{Body, Item, Prompt, read_body};
+use crate::draft::{Body, Item, ItemKind, Prompt, read_body};
 use crate::names::{Known, Names, chains_outputs, declared_inputs};
 use crate::report::Report;
 use crate::text::{Piece, Reference, read_pieces, shorten};
@@ -44,7 +44,11 @@ pub(crate) struct Abilities {
 
 /// Writes a plan in another format; `None` if the format has nothing for it, which is reported.
 pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String> {
-    match (read_body(emitter.plan), to) {
+    let body = read_body(emitter.plan);
+    if let (Body::Items(items), true) = (&body, chains_outputs(emitter.plan)) {
+        emitter.check_chained_output(items);
+    }
+    match (body, to) {
         (Body::Agent(single), agent::FORMAT | graph::FORMAT) => emitter.emit_agent(single, to),
         (Body::Machine(machine), agent::FORMAT | graph::FORMAT) => emitter.emit_machine(machine, to),
         (Body::Items(items), flow_format::FORMAT) => emitter.emit_flow(&items),
@@ -65,6 +69,17 @@ pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String>
 }
 
 impl Emitter<'_> {
+    /// Reports an output of a step list that is not that of its last step: the input, which a fan-out and a skipped step
+    /// leave as it is.
+    fn check_chained_output(&mut self, items: &[Item<'_>]) {
+        let certain = items.iter().rev().find(|item| item.step.condition.is_none());
+        if certain.is_none_or(|item| matches!(item.kind, ItemKind::Fanout(_))) {
+            let span = items.last().map_or(self.plan.root.span, |item| item.span);
+            let message = "the output: a step list gives its last input, which the steps at its end may leave as it is";
+            self.report.add_loss(span, message);
+        }
+    }
+
     /// Writes the members of a fan-out. Each sees the variables as they were before, and they set theirs after all.
     fn emit_members<'m>(&mut self, members: &'m [Item<'m>], mut write: impl FnMut(&mut Self, &'m Item<'m>)) {
         let before = self.names.clone();
@@ -180,32 +195,56 @@ impl Emitter<'_> {
         has_reference: fn(&str) -> bool,
     ) -> String {
         let mut out = String::new();
-        for piece in read_pieces(template) {
+        for piece in self.resolve_pieces(template, span) {
             match piece {
-                Piece::Text(text) => {
+                Piece::Value(reference) => out.push_str(&self.write_reference(&reference, span, write)),
+                Piece::Text(text) | Piece::Secret(text) | Piece::Expression(text) => {
                     if has_reference(&text) {
                         let message = format!("the text {:?} looks like a reference here", shorten(&text));
                         self.report.add_loss(span, message);
                     }
                     out.push_str(&text);
                 }
+            }
+        }
+        out
+    }
+
+    /// The pieces of a template: texts, and references to variables that are set, in the names of the target. Everything
+    /// else is text here, and is reported.
+    fn resolve_pieces(&mut self, template: &Template, span: Span) -> Vec<Piece> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        for piece in read_pieces(template) {
+            let text = match piece {
+                Piece::Text(text) => text,
                 Piece::Secret(name) => {
                     self.report.add_loss(span, format!("the secret {name}: texts for models hold none"));
-                    out.push('…');
+                    "…".to_owned()
                 }
                 Piece::Expression(source) => {
                     let message =
                         format!("the expression {{{}}}: only references can be written here", shorten(&source));
                     self.report.add_loss(span, message);
-                    out.push('…');
+                    "…".to_owned()
                 }
-                Piece::Value(reference) => match self.find_constant(&reference) {
-                    Some(text) => out.push_str(&text),
-                    None => out.push_str(&self.write_reference(&reference, span, write)),
+                Piece::Value(mut reference) => match self.find_constant(&reference) {
+                    Some(text) => text,
+                    None => match self.find_reference(&reference, span) {
+                        Some(known) => {
+                            reference.name = known.target;
+                            pieces.push(Piece::Value(reference));
+                            continue;
+                        }
+                        None => reference.source,
+                    },
                 },
+            };
+            match pieces.last_mut() {
+                Some(Piece::Text(last)) => last.push_str(&text),
+                _ => pieces.push(Piece::Text(text)),
             }
         }
-        out
+        pieces
     }
 
     /// The text of a constant that a definition declares.
@@ -255,8 +294,7 @@ impl Emitter<'_> {
         span: Span,
         write: fn(&str, &Reference) -> Option<String>,
     ) -> String {
-        let Some(known) = self.find_reference(reference, span) else { return reference.source.clone() };
-        write(&known.target, reference).unwrap_or_else(|| {
+        write(&reference.name, reference).unwrap_or_else(|| {
             let message = format!("{}: this path cannot be written here", reference.source);
             self.report.add_loss(span, message);
             reference.source.clone()

@@ -78,7 +78,8 @@ impl Emitter<'_> {
         let mark = self.report.mark();
         let (span, title) = (item.span, item.title().to_owned());
         self.check_policy(item, ABILITIES);
-        if prompt.text.parts.is_empty() {
+        let is_blank = |piece: &Piece| matches!(piece, Piece::Text(text) if text.trim().is_empty());
+        if read_pieces(&prompt.text).iter().all(is_blank) {
             self.report.add_loss(span, format!("the model call of {title}: a block needs a prompt"));
             rows.nodes.push(Row { comments: self.loss_comments(mark), value: None });
             return;
