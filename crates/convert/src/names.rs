@@ -56,6 +56,13 @@ impl Names {
         self.known.iter().any(|known| known.target == target)
     }
 
+    /// Notes that a step sets a variable of the target again: what else was kept in it cannot be read any more.
+    pub(crate) fn overwrite(&mut self, target: &str) {
+        let gone: Vec<String> =
+            self.known.iter().filter(|known| known.target == target).map(|known| known.source.clone()).collect();
+        gone.iter().for_each(|source| self.lose(source));
+    }
+
     /// Notes that the step which sets a variable is lost.
     pub(crate) fn lose(&mut self, source: &str) {
         self.forget(source);
@@ -76,6 +83,7 @@ impl Names {
     /// Notes the result of an item under the name of its variable, and as the next input of a step list.
     pub(crate) fn note_result(&mut self, item: &Item<'_>, target: &str, sets_input: bool) {
         let is_text = item.gives_text() && item.is_certain();
+        self.overwrite(target);
         if let Some(variable) = &item.variable {
             self.set(variable, target, is_text);
         }

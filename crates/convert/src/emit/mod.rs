@@ -94,7 +94,10 @@ impl Emitter<'_> {
         self.is_member = false;
         for (variable, known) in set {
             match (variable, known) {
-                (Some(variable), Some(known)) => self.names.set(&variable, &known.target, known.is_text),
+                (Some(variable), Some(known)) => {
+                    self.names.overwrite(&known.target);
+                    self.names.set(&variable, &known.target, known.is_text);
+                }
                 (Some(variable), None) => self.names.lose(&variable),
                 (None, _) => {}
             }
@@ -261,7 +264,7 @@ impl Emitter<'_> {
         let source = &reference.source;
         let Some(known) = self.names.find(&reference.name).cloned() else {
             if self.names.is_lost(&reference.name) {
-                self.report.add_loss(span, format!("{source}: the step that sets it is lost, so it is text here"));
+                self.report.add_loss(span, format!("{source}: what sets it is lost, so it is text here"));
                 return None;
             }
             match &self.plan.inputs {
