@@ -56,7 +56,8 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
         return Conversion { text, findings: report.into_findings() };
     }
     let has_comments = has_comments || to == markdown::FORMAT;
-    let mut emitter = Emitter { plan, report, names: Names::default(), has_comments, is_member: false };
+    let mut emitter =
+        Emitter { plan, source: source.text, report, names: Names::default(), has_comments, is_member: false };
     if matches!(read_body(plan), Body::Items(_)) {
         emitter.report.add_kept(Span::default(), "the name and the description");
     }

@@ -231,6 +231,18 @@ fn the_way_back_gives_the_same_plan_if_everything_was_kept() {
     assert!(compared > 0, "no way back was compared");
 }
 
+#[test]
+fn workflows_as_tools_are_reported_as_lost() {
+    let losses = |tools: &str| {
+        let text = format!("{{\"systemPrompt\": \"Help.\"{tools}}}");
+        let definition = CaseDefinition::new(find_format("agent").expect("a format"), "a.json", text);
+        let plan = definition.compile().plan.expect("valid");
+        let subject = Subject { id: "agent".into(), case: Value::Null, definition, plan };
+        subject.convert(find_format("graph").expect("a format")).count(Fate::Lost)
+    };
+    assert_eq!([losses(""), losses(", \"tools\": [\"weather\", \"page\"]"), losses(", \"tools\": []")], [1, 2, 0]);
+}
+
 /// Whether a conversion without losses does the same; an error says what differs.
 fn check_conversion(subject: &Subject, to: Format) -> Result<(), String> {
     let conversion = subject.convert(to);

@@ -2,6 +2,7 @@
 
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, Template};
+use flowloom_core::json::parse_node;
 use flowloom_core::plan::{
     Agent, AgentTool, CallLimit, Composite, Format, Generate, HttpSpec, Machine, StepKind, ToolEffect, Turn,
 };
@@ -24,7 +25,30 @@ impl Emitter<'_> {
             self.report
                 .add_loss(span, "that the first answer must call a tool: the model of a graph is free to answer");
         }
+        self.report_workflow_tools(&single.tools);
         Some(self.write_conversation(&single.generate, &single.tools, to))
+    }
+
+    /// Reports the tools that are workflows. Which ones there are is known to a server only, not to the plan of a file.
+    fn report_workflow_tools(&mut self, tools: &[AgentTool]) {
+        let Ok((node, _)) = parse_node(self.source) else { return };
+        let Some(list) = node.get("tools").filter(|list| list.items().is_some()) else {
+            let span = Span { start: node.span.start, length: 1 };
+            self.report.add_loss(span, "all workflows as tools: the tools of a graph are records");
+            return;
+        };
+        for item in list.items().unwrap_or_default() {
+            let Some(name) = item.as_str() else { continue };
+            let server = name.strip_suffix('*').filter(|server| server.ends_with("::"));
+            let is_known = tools.iter().any(|tool| match &tool.effect {
+                ToolEffect::Function(id) => **id == *name || server.is_some_and(|server| id.starts_with(server)),
+                ToolEffect::Flow(_) | ToolEffect::Http(_) | ToolEffect::Client => tool.declaration.name == name,
+            });
+            if !is_known {
+                let message = format!("the tool {name}: a workflow or a server, and the tools of a graph are records");
+                self.report.add_loss(item.span, message);
+            }
+        }
     }
 
     /// A graph with one agent as an agent. Several agents need a graph.

@@ -24,6 +24,8 @@ use crate::text::{Piece, Reference, read_pieces, shorten};
 /// What a writer works on.
 pub(crate) struct Emitter<'p> {
     pub(crate) plan: &'p Plan,
+    /// The text of the definition.
+    pub(crate) source: &'p str,
     pub(crate) report: Report,
     pub(crate) names: Names,
     /// Whether comments say what is lost.
