@@ -1,6 +1,7 @@
 //! The conversion of a definition: from its plan, through a draft, to the text of another format.
 
 use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::{format_source, markdown, pipeline};
 
@@ -65,6 +66,22 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
         // What only pipelines load before their first node.
         ["user", "memory"].into_iter().for_each(|name| emitter.names.lose(name));
     }
+    report_unplanned(source, &mut emitter.report);
     let text = emit_plan(&mut emitter, to);
     Conversion { text, findings: emitter.report.into_findings() }
+}
+
+/// Reports what the text of a definition says and its plan does not hold.
+fn report_unplanned(source: &ConversionSource<'_>, report: &mut Report) {
+    let has_comments = match source.plan.format {
+        markdown::FORMAT => source.text.lines().any(|line| line.trim_start().starts_with('>')),
+        _ => source.file.ends_with(".jsonc") && (source.text.contains("//") || source.text.contains("/*")),
+    };
+    if has_comments {
+        report.add_change(Span::default(), "the comments: they are not carried over");
+    }
+    let active = parse_node(source.text).ok().and_then(|(node, _)| node.get("active").cloned());
+    if let Some(active) = active.filter(|active| matches!(active.kind, NodeKind::Bool(false))) {
+        report.add_loss(active.span, "that the flow is switched off: no other format has a switch");
+    }
 }

@@ -31,7 +31,10 @@ impl Emitter<'_> {
 
     /// Reports the tools that are workflows. Which ones there are is known to a server only, not to the plan of a file.
     fn report_workflow_tools(&mut self, tools: &[AgentTool]) {
-        let Ok((node, _)) = parse_node(self.source) else { return };
+        let Ok((node, _)) = parse_node(self.source) else {
+            let message = "the tools that are workflows: the list of tools cannot be read from a file with comments";
+            return self.report.add_loss(Span::default(), message);
+        };
         let Some(list) = node.get("tools").filter(|list| list.items().is_some()) else {
             let span = Span { start: node.span.start, length: 1 };
             self.report.add_loss(span, "all workflows as tools: the tools of a graph are records");
