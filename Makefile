@@ -6,7 +6,7 @@ CARGO_DENY := 0.20.2
 MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo page program test chaos fuzz journals images page-states rivals lint deny docs man errors bench model clients postgres release
+.PHONY: help demo page program test chaos fuzz journals images page-states rivals lint deny docs man errors conversions bench model clients postgres release
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -115,6 +115,9 @@ docs: .tools/bin/mdbook  ## Build the documentation site into target/book
 
 man: program  ## Write the man pages into target/man
 	@target/release/flowloom man target/man
+
+conversions:  ## Write the table of conversions in docs/convert.md
+	FLOWLOOM_UPDATE_TABLE=1 $(CARGO) test --locked --workspace --test conversion table
 
 errors:  ## Add the lines of new error codes to docs/errors/README.md and docs/SUMMARY.md
 	FLOWLOOM_UPDATE_LISTS=1 $(CARGO) test --locked -p structure --test codes lists

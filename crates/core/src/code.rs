@@ -53,6 +53,8 @@ codes! {
     SecretUnbound = 120 "a secret is bound to no host";
     UntrustedTool = 121 "untrusted text meets a tool that changes something";
     BadSchema = 122 "a JSON Schema is not valid";
+    ExpressedDifferently = 123 "a construct is expressed differently in the other format";
+    ConversionLoss = 124 "a construct is lost in the other format";
     CostUnbounded = 125 "a loop that calls models has no bound";
     UnknownBlock = 201 "unknown block type";
     UnknownVariable = 202 "a reference names a variable that nothing sets";

@@ -11,6 +11,8 @@ mod commands;
 mod failure;
 mod hint;
 mod inputs;
+mod line_diff;
+mod replace_file;
 mod stop;
 mod style;
 mod terminal;

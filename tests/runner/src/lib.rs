@@ -4,10 +4,12 @@
 mod author;
 mod bound_check;
 mod compare;
+mod definitions;
 mod expectation;
 mod flow;
 mod graph;
 mod markdown;
+mod observe;
 mod page;
 mod pipeline;
 mod steps;
@@ -25,7 +27,9 @@ use flowloom_runtime::effects::{self, Effects};
 use flowloom_sandbox::{Sandbox, SandboxConfig};
 
 pub use compare::changed_leaves;
+pub use definitions::{CaseDefinition, describe_plan};
 use expectation::CaseJudge;
+pub use observe::{Observation, observe_run};
 
 /// A case: a JSON file, or a part of a Markdown page.
 pub struct TestCase {

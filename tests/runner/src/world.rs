@@ -41,6 +41,8 @@ struct WorldState {
 pub(crate) struct WorldTrace {
     pub(crate) requests: Vec<HttpRequest>,
     pub(crate) prompts: Vec<Value>,
+    /// The same calls of models, with everything that was sent.
+    pub(crate) asked: Vec<GenerateRequest>,
     pub(crate) scrapes: Vec<Value>,
     pub(crate) calls: Vec<Value>,
 }
@@ -91,6 +93,7 @@ impl CaseWorld {
         });
         let said = Value::list(said.collect());
         state.trace.prompts.push(said);
+        state.trace.asked.push(request.clone());
         let index = state.answers;
         state.answers += 1;
         let prompt = request.messages.last().map(|message| message.content.as_str()).unwrap_or_default();

@@ -16,6 +16,7 @@ fn allowed_directions() -> BTreeMap<&'static str, &'static [&'static str]> {
     BTreeMap::from([
         ("flowloom-core", &[][..]),
         ("flowloom-formats", &["flowloom-core"][..]),
+        ("flowloom-convert", &["flowloom-core", "flowloom-formats"][..]),
         ("flowloom-runtime", &["flowloom-core"][..]),
         ("flowloom-author", &["flowloom-core", "flowloom-formats", "flowloom-runtime"][..]),
         ("flowloom-models", &["flowloom-core", "flowloom-runtime"][..]),
@@ -27,6 +28,7 @@ fn allowed_directions() -> BTreeMap<&'static str, &'static [&'static str]> {
             "flowloom-app",
             &[
                 "flowloom-author",
+                "flowloom-convert",
                 "flowloom-core",
                 "flowloom-formats",
                 "flowloom-models",
@@ -42,6 +44,7 @@ fn allowed_directions() -> BTreeMap<&'static str, &'static [&'static str]> {
             &[
                 "flowloom-app",
                 "flowloom-author",
+                "flowloom-convert",
                 "flowloom-core",
                 "flowloom-formats",
                 "flowloom-runtime",

@@ -3,6 +3,7 @@
 pub mod bundle;
 pub mod catalog;
 pub mod conditions;
+pub mod convert;
 mod cost_check;
 pub mod edit;
 pub mod error;

@@ -12,7 +12,8 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
     CommandGroup {
         title: "Write and check definitions",
         commands: &[
-            "init", "list", "new", "check", "plan", "test", "diff", "graph", "schema", "import", "blocks", "eval",
+            "init", "list", "new", "check", "fmt", "convert", "plan", "test", "diff", "graph", "schema", "import",
+            "blocks", "eval",
         ],
     },
     CommandGroup {
@@ -79,6 +80,14 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
         ],
     ),
     ("check", ["flowloom check flow.json --fix", "flowloom check workflows/*.json --report sarif"]),
+    ("fmt", ["flowloom fmt", "flowloom fmt --check examples"]),
+    (
+        "convert",
+        [
+            "flowloom convert examples/flow/summarize-page.json --to steps",
+            "flowloom convert flow.json --to markdown --out flow.mdx --strict",
+        ],
+    ),
     (
         "plan",
         [

@@ -8,7 +8,9 @@ mod help;
 mod help_tests;
 mod keys;
 mod listing;
+mod maintain;
 mod man;
+mod models;
 mod new;
 mod plan;
 mod run;
@@ -37,7 +39,9 @@ pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use fork::{DiffArgs, ForkArgs};
 pub(crate) use help::build_command;
 pub(crate) use keys::KeysCommand;
+pub(crate) use maintain::{ConvertArgs, FmtArgs};
 pub(crate) use man::write_man_pages;
+pub(crate) use models::{ModelsCommand, PullArgs};
 pub(crate) use new::NewArgs;
 pub(crate) use plan::PlanArgs;
 pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
@@ -175,6 +179,10 @@ pub(crate) enum Command {
     New(NewArgs),
     /// Report every problem of definitions, without running anything
     Check(CheckArgs),
+    /// Format definitions in the one layout of their format
+    Fmt(FmtArgs),
+    /// Convert a definition to another format, and report what is lost
+    Convert(ConvertArgs),
     /// List runs, newest first
     Runs(RunsArgs),
     /// Show a run: each step, and what it sent and received
@@ -480,28 +488,6 @@ pub(crate) struct ResolveArgs {
     pub(crate) no_resume: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ModelsCommand {
-    /// List providers and local models, and what each one needs
-    List,
-    /// Add a local model: the default one, or any GGUF file
-    Pull(PullArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PullArgs {
-    /// Name of a known model, GGUF file, or address of one; default: the
-    /// models that need no key
-    #[arg(value_name = "NAME|FILE|URL")]
-    pub(crate) source: Option<String>,
-    /// Name of the model after `local:`; default: the name of the file
-    #[arg(long = "as", value_name = "NAME", requires = "source")]
-    pub(crate) name: Option<String>,
-    /// SHA-256 that the file must have
-    #[arg(long, value_name = "HEX", requires = "source")]
-    pub(crate) sha256: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ use flowloom_core::diagnostic::apply_fixes;
 
 use crate::cli::{CheckArgs, Global, ReportStyle};
 use crate::failure::{CommandError, CommandResult};
+use crate::replace_file::replace_file;
 use crate::terminal::diagnostics;
 
 /// Maximum number of rounds of fixes.
@@ -53,7 +54,7 @@ pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> Comman
 }
 
 /// The definition at a path, or all definitions of a folder.
-fn load_definitions(path: &Path, loader: &Loader<'_>) -> Result<Vec<LoadedDefinition>, CommandError> {
+pub(super) fn load_definitions(path: &Path, loader: &Loader<'_>) -> Result<Vec<LoadedDefinition>, CommandError> {
     // A folder that is one definition is read as such.
     if !path.is_dir() || resolve_entry(path) != path {
         return Ok(vec![loader.compile(path)]);
@@ -92,13 +93,7 @@ fn apply_source_fixes(path: &Path, source: &LoadedDefinition) -> Result<bool, Co
     if count == 0 {
         return Ok(false);
     }
-    // Written to a temporary file and renamed, so that an interruption never leaves half a file.
-    let temporary = path.with_extension("flowloom-fix");
-    let written = std::fs::write(&temporary, repaired)
-        // Whoever could read the definition still can.
-        .and_then(|()| std::fs::set_permissions(&temporary, std::fs::metadata(path)?.permissions()))
-        .and_then(|()| std::fs::rename(&temporary, path));
-    written.map_err(|error| CommandError::usage(format!("{} cannot be written: {error}", path.display())))?;
+    replace_file(path, &repaired)?;
     eprintln!("{}: {count} fixed", path.display());
     Ok(true)
 }

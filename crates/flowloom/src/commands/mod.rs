@@ -5,6 +5,7 @@ mod authored;
 mod blocks;
 mod chat;
 mod check;
+mod convert;
 mod demo;
 mod dev;
 mod diff;
@@ -12,6 +13,7 @@ mod display;
 mod doctor;
 mod eval;
 mod explain;
+mod fmt;
 mod fork;
 mod graph;
 mod init;
@@ -95,6 +97,8 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::List { folder } => list::list_workflows(&global, &folder),
         Command::New(arguments) => new::create_pipeline(&global, arguments).await,
         Command::Check(arguments) => check::check_definitions(&global, arguments),
+        Command::Convert(arguments) => convert::convert_file(&global, &arguments),
+        Command::Fmt(arguments) => fmt::format_definitions(&global, arguments),
         Command::Runs(arguments) => runs::list_runs(&global, &arguments).await,
         Command::Show(arguments) => show::show_run(&global, &arguments).await,
         Command::Resume { run, output } => resume::resume_run(&global, &run, &output).await,

@@ -2,6 +2,7 @@
 
 pub(crate) mod change;
 pub(crate) mod check;
+pub(crate) mod convert;
 pub(crate) mod etag;
 pub(crate) mod graph;
 pub(crate) mod parts;
@@ -23,6 +24,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(put::get_source))
         .routes(routes!(put::list_versions))
         .routes(routes!(check::check_definition))
+        .routes(routes!(convert::convert_definition))
         .routes(routes!(graph::get_workflow_graph))
         .routes(routes!(graph::draw_definition))
         .merge(parts::routes())

@@ -1,0 +1,87 @@
+//! The conversion of a definition: from its plan, through a draft, to the text of another format.
+
+use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::json::{NodeKind, parse_node};
+use flowloom_core::plan::{Format, Plan};
+use flowloom_formats::{format_source, markdown, pipeline};
+
+use crate::draft::{Body, read_body};
+use crate::emit::{Emitter, emit_plan};
+use crate::names::Names;
+use crate::report::{Fate, Finding, Report};
+
+/// A definition to convert.
+pub struct ConversionSource<'a> {
+    /// Its file.
+    pub file: &'a str,
+    /// Its text.
+    pub text: &'a str,
+    /// Its plan.
+    pub plan: &'a Plan,
+}
+
+/// What a conversion gives.
+#[derive(Debug)]
+pub struct Conversion {
+    /// The definition in the other format; `None` if that format has nothing for it.
+    pub text: Option<String>,
+    /// What became of each construct, in source order.
+    pub findings: Vec<Finding>,
+}
+
+impl Conversion {
+    /// The number of constructs with this fate.
+    pub fn count(&self, fate: Fate) -> usize {
+        self.findings.iter().filter(|finding| finding.fate == fate).count()
+    }
+
+    /// Whether something is lost.
+    pub fn has_losses(&self) -> bool {
+        self.text.is_none() || self.count(Fate::Lost) > 0
+    }
+
+    /// What is not kept, as problems of the source file. Losses are errors if they are refused.
+    pub fn diagnostics(&self, file: &str, is_strict: bool) -> Vec<Diagnostic> {
+        self.findings.iter().filter_map(|finding| finding.to_diagnostic(file, is_strict)).collect()
+    }
+}
+
+/// Converts a definition. `has_comments`: comments in the result say what is lost; in JSON, only files whose name ends
+/// with `.jsonc` may hold them. A definition that is in the format already is laid out.
+pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comments: bool) -> Conversion {
+    let plan = source.plan;
+    let mut report = Report::default();
+    if plan.format == to {
+        report.add_kept(Span::default(), "the definition, in its canonical layout");
+        let text = format_source(to, source.file, source.text).ok();
+        return Conversion { text, findings: report.into_findings() };
+    }
+    let has_comments = has_comments || to == markdown::FORMAT;
+    let mut emitter =
+        Emitter { plan, source: source.text, report, names: Names::default(), has_comments, is_member: false };
+    if matches!(read_body(plan), Body::Items(_)) {
+        emitter.report.add_kept(Span::default(), "the name and the description");
+    }
+    if plan.format == pipeline::FORMAT {
+        // What only pipelines load before their first node.
+        ["user", "memory"].into_iter().for_each(|name| emitter.names.lose(name));
+    }
+    report_unplanned(source, &mut emitter.report);
+    let text = emit_plan(&mut emitter, to);
+    Conversion { text, findings: emitter.report.into_findings() }
+}
+
+/// Reports what the text of a definition says and its plan does not hold.
+fn report_unplanned(source: &ConversionSource<'_>, report: &mut Report) {
+    let has_comments = match source.plan.format {
+        markdown::FORMAT => source.text.lines().any(|line| line.trim_start().starts_with('>')),
+        _ => source.file.ends_with(".jsonc") && (source.text.contains("//") || source.text.contains("/*")),
+    };
+    if has_comments {
+        report.add_change(Span::default(), "the comments: they are not carried over");
+    }
+    let active = parse_node(source.text).ok().and_then(|(node, _)| node.get("active").cloned());
+    if let Some(active) = active.filter(|active| matches!(active.kind, NodeKind::Bool(false))) {
+        report.add_loss(active.span, "that the flow is switched off: no other format has a switch");
+    }
+}

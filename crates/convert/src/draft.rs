@@ -1,0 +1,266 @@
+//! A plan as a converter reads it: items in order, whichever format they come from, or a conversation of agents.
+
+use flowloom_core::chat::{Content, Role};
+use flowloom_core::diagnostic::Span;
+use flowloom_core::expr::{Data, Expr, Segment, Template, TemplatePart};
+use flowloom_core::plan::{
+    Agent, Assignment, BlockCode, Composite, Dag, FunctionCall, Generate, HttpSpec, Leaf, Loop, Machine, MemoryStep,
+    OnError, Plan, Scrape, Step, StepKind,
+};
+use flowloom_core::render::{TextStyle, render_text};
+
+/// What a plan does.
+pub(crate) enum Body<'p> {
+    /// Items, one after another.
+    Items(Vec<Item<'p>>),
+    /// One agent with tools.
+    Agent(&'p Agent),
+    /// A conversation of several agents.
+    Machine(&'p Machine),
+}
+
+/// A step of the source.
+pub(crate) struct Item<'p> {
+    /// The step that acts.
+    pub(crate) step: &'p Step,
+    /// Its place.
+    pub(crate) span: Span,
+    /// The variable that receives its output, if its name is constant.
+    pub(crate) variable: Option<String>,
+    /// Whether its output ends the run.
+    pub(crate) is_answer: bool,
+    pub(crate) kind: ItemKind<'p>,
+}
+
+/// What an item does.
+pub(crate) enum ItemKind<'p> {
+    Prompt(Prompt<'p>),
+    Http(&'p HttpSpec),
+    Scrape(&'p Scrape),
+    Call(&'p FunctionCall),
+    Memory(&'p MemoryStep),
+    Ask(&'p Template),
+    Block,
+    /// Variables that take a default where they are empty.
+    Defaults(&'p [Assignment]),
+    /// Text that nothing answers.
+    Text,
+    Fanout(Vec<Item<'p>>),
+    Repeat(&'p Loop, Box<Item<'p>>),
+    /// Something that only its own format has.
+    Other(&'static str),
+}
+
+/// A model call.
+pub(crate) struct Prompt<'p> {
+    pub(crate) generate: &'p Generate,
+    /// The text of the last message.
+    pub(crate) text: Template,
+    /// Earlier messages that the model sees.
+    pub(crate) earlier: usize,
+}
+
+/// The body of a plan.
+pub(crate) fn read_body(plan: &Plan) -> Body<'_> {
+    match &plan.root.kind {
+        StepKind::Composite(Composite::Agent(agent)) => Body::Agent(agent),
+        StepKind::Composite(Composite::Machine(machine)) => Body::Machine(machine),
+        StepKind::Composite(Composite::Sequence(steps)) => {
+            let dag = steps.iter().find_map(|step| match &step.kind {
+                StepKind::Composite(Composite::Dag(dag)) => Some(dag),
+                _ => None,
+            });
+            Body::Items(match dag {
+                Some(dag) => read_nodes(dag),
+                None => steps.iter().flat_map(read_step).collect(),
+            })
+        }
+        _ => Body::Items(read_step(&plan.root)),
+    }
+}
+
+/// The nodes of a pipeline, each after those that it needs.
+fn read_nodes(dag: &Dag) -> Vec<Item<'_>> {
+    let mut done = vec![false; dag.nodes.len()];
+    let mut items = Vec::new();
+    while let Some(next) =
+        (0..done.len()).find(|index| !done[*index] && dag.nodes[*index].needs.iter().all(|need| done[*need]))
+    {
+        done[next] = true;
+        let step = &dag.nodes[next].step;
+        let kind = match &step.kind {
+            StepKind::Leaf(Leaf::Block(block)) => match &block.code {
+                BlockCode::Prompt { generate, .. } => {
+                    let text = generate.messages.first().map(|(_, data)| fill_inputs(data, &block.inputs));
+                    ItemKind::Prompt(Prompt { generate, text: text.unwrap_or_default(), earlier: 0 })
+                }
+                BlockCode::Python { .. } | BlockCode::Function(_) => ItemKind::Block,
+            },
+            _ => ItemKind::Other("a trigger"),
+        };
+        items.push(new_item(step, kind));
+    }
+    items
+}
+
+/// A prompt of a block with the inputs of its node in the place of their names.
+fn fill_inputs(prompt: &Data, inputs: &Data) -> Template {
+    let (Data::Text(prompt), Data::Map(inputs)) = (prompt, inputs) else { return Template::default() };
+    let mut parts = Vec::new();
+    for part in &prompt.parts {
+        let TemplatePart::Ref(reference) = part else {
+            parts.push(part.clone());
+            continue;
+        };
+        let [Segment::Field(name)] = reference.path.as_slice() else { continue };
+        match inputs.iter().find(|(key, _)| key == name).map(|(_, data)| data) {
+            Some(Data::Text(text)) => parts.extend(text.parts.iter().cloned()),
+            Some(Data::Constant(value)) => {
+                parts.push(TemplatePart::Text(render_text(value, TextStyle::PythonJson).into()));
+            }
+            Some(Data::List(_) | Data::Map(_)) | None => parts.push(part.clone()),
+        }
+    }
+    Template { parts }
+}
+
+fn read_step(step: &Step) -> Vec<Item<'_>> {
+    match &step.kind {
+        StepKind::Composite(Composite::Sequence(steps)) => read_phase(steps),
+        StepKind::Composite(Composite::Return(inner)) => {
+            let mut items = read_step(inner);
+            items.iter_mut().for_each(|item| item.is_answer = true);
+            items
+        }
+        _ => vec![read_item(step, Template::default(), 0)],
+    }
+}
+
+/// The items of one phase.
+pub(crate) fn read_phase_of(step: &Step) -> Vec<Item<'_>> {
+    match &step.kind {
+        StepKind::Composite(Composite::Sequence(steps))
+            if steps.iter().any(|step| matches!(step.kind, StepKind::Composite(Composite::Say(_)))) =>
+        {
+            read_phase(steps)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The items of a phase: text and the action that answers it, in one conversation.
+fn read_phase(steps: &[Step]) -> Vec<Item<'_>> {
+    let mut items = Vec::new();
+    let mut text = Template::default();
+    let mut said = None;
+    for step in steps {
+        match &step.kind {
+            StepKind::Composite(Composite::Say(message)) if message.role == Role::User => {
+                text = join_blocks(&message.content);
+                said = (!text.parts.is_empty()).then_some(step);
+            }
+            StepKind::Composite(Composite::Say(_)) => {}
+            _ => {
+                let earlier = items.len();
+                items.push(read_item(step, std::mem::take(&mut text), earlier));
+                said = None;
+            }
+        }
+    }
+    items.extend(said.map(|step| new_item(step, ItemKind::Text)));
+    items
+}
+
+fn join_blocks(content: &Content) -> Template {
+    let Content::Blocks(blocks) = content else { return Template::default() };
+    let mut parts = Vec::new();
+    for block in blocks {
+        if !parts.is_empty() {
+            parts.push(TemplatePart::Text("\n\n".into()));
+        }
+        parts.extend(block.parts.iter().cloned());
+    }
+    Template { parts }
+}
+
+fn new_item<'p>(step: &'p Step, kind: ItemKind<'p>) -> Item<'p> {
+    let variable = step.writes.first().and_then(|write| match write.names.as_slice() {
+        [name] => name.as_literal().filter(|name| !name.is_empty()),
+        _ => None,
+    });
+    // A step list also keeps each output as the next input.
+    let variable = variable
+        .filter(|name| *name != "input" || step.writes.len() > 1 || step.capability.is_none())
+        .map(str::to_owned);
+    Item { step, span: step.span, variable, is_answer: false, kind }
+}
+
+fn read_item(step: &Step, text: Template, earlier: usize) -> Item<'_> {
+    let kind = match &step.kind {
+        StepKind::Leaf(Leaf::Generate(generate)) => {
+            let own = generate.messages.iter().map(|(_, data)| data);
+            let own: Vec<&Template> =
+                own.filter_map(|data| if let Data::Text(text) = data { Some(text) } else { None }).collect();
+            match (generate.messages.len(), own.as_slice()) {
+                (0, _) => ItemKind::Prompt(Prompt { generate, text, earlier }),
+                (1, [only]) => ItemKind::Prompt(Prompt { generate, text: (*only).clone(), earlier: 0 }),
+                _ => ItemKind::Other("a model call whose message is no text"),
+            }
+        }
+        StepKind::Leaf(leaf) => match leaf {
+            Leaf::Http(http) => ItemKind::Http(http),
+            Leaf::Scrape(scrape) => ItemKind::Scrape(scrape),
+            Leaf::Call(call) => ItemKind::Call(call),
+            Leaf::Memory(memory) => ItemKind::Memory(memory),
+            Leaf::Ask { question, schema: None } => ItemKind::Ask(question),
+            Leaf::Block(_) => ItemKind::Block,
+            Leaf::Ask { .. } => ItemKind::Other("a question with a schema"),
+            Leaf::Wait { .. } => ItemKind::Other("a pause"),
+            Leaf::Fail { .. } | Leaf::Generate(_) => ItemKind::Other("a step that always fails"),
+        },
+        StepKind::Composite(Composite::Assign(rows)) => ItemKind::Defaults(rows),
+        StepKind::Composite(Composite::Parallel(members)) => {
+            ItemKind::Fanout(members.iter().flat_map(read_step).collect())
+        }
+        StepKind::Composite(Composite::Loop(looped)) => match read_step(&looped.body).pop() {
+            Some(body) if !matches!(looped.body.kind, StepKind::Composite(_)) => {
+                ItemKind::Repeat(looped, Box::new(body))
+            }
+            _ => ItemKind::Other("a loop over several steps"),
+        },
+        StepKind::Composite(Composite::Branch { .. }) => ItemKind::Other("a choice"),
+        StepKind::Composite(Composite::Agent(_)) => ItemKind::Other("a model call with tools"),
+        StepKind::Composite(_) => ItemKind::Other("a step of its own kind"),
+    };
+    new_item(step, kind)
+}
+
+impl Item<'_> {
+    /// Whether its variable is set whenever the run goes on.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.step.condition.is_none() && self.step.policy.on_error == OnError::Fail
+    }
+
+    /// Whether its output is always a text.
+    pub(crate) fn gives_text(&self) -> bool {
+        match &self.kind {
+            ItemKind::Prompt(prompt) => prompt.generate.schema.is_none(),
+            ItemKind::Scrape(_) => true,
+            ItemKind::Repeat(_, body) => body.gives_text(),
+            _ => false,
+        }
+    }
+
+    /// The name of the item for people.
+    pub(crate) fn title(&self) -> &str {
+        if self.step.title.contains('~') { self.step.kind.name() } else { &self.step.title }
+    }
+}
+
+/// The condition of a step list: the text that the input must contain.
+pub(crate) fn contained_text(condition: &Expr) -> Option<&str> {
+    match condition {
+        Expr::Contains(_, text) => Some(text),
+        _ => None,
+    }
+}

@@ -1,0 +1,308 @@
+//! The writers of the formats, and what they have in common.
+
+mod conversation;
+mod flow;
+mod markdown;
+mod markdown_text;
+mod pipeline;
+mod steps;
+
+use flowloom_core::chat::GenerateOptions;
+use flowloom_core::diagnostic::Span;
+use flowloom_core::expr::Template;
+use flowloom_core::plan::{Format, Inputs, OnError, Plan};
+use flowloom_core::value::Value;
+use flowloom_formats::{
+    agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format, steps as steps_format,
+};
+
+use crate::draft::{Body, Item, ItemKind, Prompt, read_body};
+use crate::names::{Known, Names, chains_outputs, declared_inputs};
+use crate::report::Report;
+use crate::text::{Piece, Reference, read_pieces, shorten};
+
+/// What a writer works on.
+pub(crate) struct Emitter<'p> {
+    pub(crate) plan: &'p Plan,
+    /// The text of the definition.
+    pub(crate) source: &'p str,
+    pub(crate) report: Report,
+    pub(crate) names: Names,
+    /// Whether comments say what is lost.
+    pub(crate) has_comments: bool,
+    /// Whether the present step is a member of a fan-out, whose output does not become the next input.
+    pub(crate) is_member: bool,
+}
+
+/// What a format can say about a step, besides what it does.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Abilities {
+    pub(crate) timeout: bool,
+    pub(crate) retry: bool,
+    pub(crate) skip_errors: bool,
+    pub(crate) condition: bool,
+    pub(crate) answer: bool,
+}
+
+/// Writes a plan in another format; `None` if the format has nothing for it, which is reported.
+pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String> {
+    let body = read_body(emitter.plan);
+    if let (Body::Items(items), true) = (&body, chains_outputs(emitter.plan)) {
+        emitter.check_chained_output(items);
+    }
+    match (body, to) {
+        (Body::Agent(single), agent::FORMAT | graph::FORMAT) => emitter.emit_agent(single, to),
+        (Body::Machine(machine), agent::FORMAT | graph::FORMAT) => emitter.emit_machine(machine, to),
+        (Body::Items(items), flow_format::FORMAT) => emitter.emit_flow(&items),
+        (Body::Items(items), steps_format::FORMAT) => emitter.emit_steps(&items),
+        (Body::Items(items), markdown_format::FORMAT) => emitter.emit_markdown(&items),
+        (Body::Items(items), pipeline_format::FORMAT) => emitter.emit_pipeline(&items),
+        (Body::Agent(_) | Body::Machine(_), to) => {
+            let message = format!("a conversation cannot be written as {to}: the format has no conversations");
+            emitter.report.add_loss(Span::default(), message);
+            None
+        }
+        (Body::Items(_), to) => {
+            let message = format!("steps cannot be written as {to}: the format has only conversations of agents");
+            emitter.report.add_loss(Span::default(), message);
+            None
+        }
+    }
+}
+
+impl Emitter<'_> {
+    /// Reports an output of a step list that is not that of its last step: the input, which a fan-out and a skipped step
+    /// leave as it is.
+    fn check_chained_output(&mut self, items: &[Item<'_>]) {
+        let certain = items.iter().rev().find(|item| item.step.condition.is_none());
+        if certain.is_none_or(|item| matches!(item.kind, ItemKind::Fanout(_))) {
+            let span = items.last().map_or(self.plan.root.span, |item| item.span);
+            let message = "the output: a step list gives its last input, which the steps at its end may leave as it is";
+            self.report.add_loss(span, message);
+        }
+    }
+
+    /// Writes the members of a fan-out. Each sees the variables as they were before, and they set theirs after all.
+    fn emit_members<'m>(&mut self, members: &'m [Item<'m>], mut write: impl FnMut(&mut Self, &'m Item<'m>)) {
+        let before = self.names.clone();
+        let mut set = Vec::new();
+        for member in members {
+            self.is_member = true;
+            write(self, member);
+            let known = member.variable.as_ref().and_then(|variable| self.names.find(variable).cloned());
+            set.push((member.variable.clone(), known));
+            self.names.leave_member(&before);
+        }
+        self.is_member = false;
+        for (variable, known) in set {
+            match (variable, known) {
+                (Some(variable), Some(known)) => {
+                    self.names.overwrite(&known.target);
+                    self.names.set(&variable, &known.target, known.is_text);
+                }
+                (Some(variable), None) => self.names.lose(&variable),
+                (None, _) => {}
+            }
+        }
+        self.names.lose("__fanout");
+    }
+
+    /// Whether the output of a step becomes the next input.
+    fn sets_input(&self) -> bool {
+        chains_outputs(self.plan) && !self.is_member
+    }
+
+    /// Notes that a step is lost, and with it what it sets.
+    fn lose_result(&mut self, item: &Item<'_>) {
+        if let Some(variable) = &item.variable {
+            self.names.lose(variable);
+        }
+        if self.sets_input() {
+            self.names.lose("input");
+        }
+    }
+
+    /// Reports that no step could be written, so that there is no definition.
+    fn report_nothing_left(&mut self, to: Format) {
+        let message = format!("nothing is left of this definition as {to}: none of its steps can be written");
+        self.report.add_loss(self.plan.root.span, message);
+    }
+
+    /// The comments for what was lost since a mark.
+    fn loss_comments(&self, mark: usize) -> Vec<String> {
+        self.report.losses_since(mark).into_iter().map(|message| format!("Lost: {message}")).collect()
+    }
+
+    /// Reports that a step is kept, if nothing else was reported about it.
+    fn finish_item(&mut self, item: &Item<'_>, mark: usize) {
+        if !self.report.has_more_than(mark) {
+            self.report.add_kept(item.span, format!("the step {}", item.title()));
+        }
+    }
+
+    /// Reports what a step says about errors and time that the target cannot say.
+    fn check_policy(&mut self, item: &Item<'_>, abilities: Abilities) {
+        let (step, span, title) = (item.step, item.span, item.title().to_owned());
+        let policy = &step.policy;
+        if let Some(limit) = policy.timeout_ms.filter(|_| !abilities.timeout) {
+            self.report.add_loss(span, format!("the time limit of {limit} ms of {title}: there is none per step here"));
+        }
+        if policy.retry.is_some() && !abilities.retry {
+            self.report.add_loss(span, format!("the retries of {title}: a failure ends the run here"));
+        }
+        if policy.on_error == OnError::Continue && !abilities.skip_errors {
+            self.report.add_loss(span, format!("that {title} may fail: a failure ends the run here"));
+        }
+        let is_named = item.variable.is_some() || step.capability.is_some();
+        if !step.writes.is_empty() && !is_named {
+            self.report.add_loss(span, format!("the name of the result of {title}, which is computed"));
+        }
+        if step.condition.is_some() && !abilities.condition {
+            self.report.add_loss(span, format!("the condition of {title}: the step always runs here"));
+        }
+        if item.is_answer && !abilities.answer {
+            self.report.add_change(span, format!("{title} is the last step, so its output is the answer"));
+        }
+        if let Some(prefix) = policy.error_prefix.filter(|_| !abilities.answer) {
+            self.report.add_difference(span, format!("errors of {title} do not start with {:?}", prefix.trim_end()));
+        }
+    }
+
+    /// Reports the parts of a model call that a plain prompt cannot have.
+    fn check_plain_prompt(&mut self, item: &Item<'_>, prompt: &Prompt<'_>) {
+        let (generate, span, title) = (prompt.generate, item.span, item.title().to_owned());
+        if let Some(model) = generate.model.as_ref().filter(|model| model.as_literal() != Some("")) {
+            let message = format!("the model {} of {title}: the default model is asked here", model.show_source());
+            self.report.add_loss(span, message);
+        }
+        if generate.system.is_some() {
+            self.report.add_loss(span, format!("the instructions of {title}: the model gets the prompt alone here"));
+        }
+        if generate.schema.is_some() {
+            self.report.add_loss(span, format!("the schema of {title}: its answer is a text here"));
+        }
+        if generate.options != GenerateOptions::default() || generate.computed.is_some() {
+            self.report.add_loss(span, format!("the options of {title}: the model's own settings apply here"));
+        }
+        if prompt.earlier > 0 {
+            let message = format!("the earlier messages of {title}: the model sees only its last text here");
+            self.report.add_loss(span, message);
+        }
+    }
+
+    /// A text in the notation of a format: `write` makes a reference, `looks_like` finds text that the target would
+    /// read as one.
+    fn write_text(
+        &mut self,
+        template: &Template,
+        span: Span,
+        write: fn(&str, &Reference) -> Option<String>,
+        has_reference: fn(&str) -> bool,
+    ) -> String {
+        let mut out = String::new();
+        for piece in self.resolve_pieces(template, span) {
+            match piece {
+                Piece::Value(reference) => out.push_str(&self.write_reference(&reference, span, write)),
+                Piece::Text(text) | Piece::Secret(text) | Piece::Expression(text) => {
+                    if has_reference(&text) {
+                        let message = format!("the text {:?} looks like a reference here", shorten(&text));
+                        self.report.add_loss(span, message);
+                    }
+                    out.push_str(&text);
+                }
+            }
+        }
+        out
+    }
+
+    /// The pieces of a template: texts, and references to variables that are set, in the names of the target. Everything
+    /// else is text here, and is reported.
+    fn resolve_pieces(&mut self, template: &Template, span: Span) -> Vec<Piece> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        for piece in read_pieces(template) {
+            let text = match piece {
+                Piece::Text(text) => text,
+                Piece::Secret(name) => {
+                    self.report.add_loss(span, format!("the secret {name}: texts for models hold none"));
+                    "…".to_owned()
+                }
+                Piece::Expression(source) => {
+                    let message =
+                        format!("the expression {{{}}}: only references can be written here", shorten(&source));
+                    self.report.add_loss(span, message);
+                    "…".to_owned()
+                }
+                Piece::Value(mut reference) => match self.find_constant(&reference) {
+                    Some(text) => text,
+                    None => match self.find_reference(&reference, span) {
+                        Some(known) => {
+                            reference.name = known.target;
+                            pieces.push(Piece::Value(reference));
+                            continue;
+                        }
+                        None => reference.source,
+                    },
+                },
+            };
+            match pieces.last_mut() {
+                Some(Piece::Text(last)) => last.push_str(&text),
+                _ => pieces.push(Piece::Text(text)),
+            }
+        }
+        pieces
+    }
+
+    /// The text of a constant that a definition declares.
+    fn find_constant(&self, reference: &Reference) -> Option<String> {
+        let Inputs::Named { declared, defaults, accepts_others: false } = &self.plan.inputs else { return None };
+        let is_input = declared.iter().any(|input| input.name == reference.name);
+        let is_set = self.names.find(&reference.name).is_some();
+        let value = defaults.get(reference.name.as_str()).filter(|_| !is_input && !is_set && reference.path.is_empty());
+        value.and_then(Value::as_str).map(str::to_owned)
+    }
+
+    /// The variable that a reference means, if it is set; reports what else it may be.
+    fn find_reference(&mut self, reference: &Reference, span: Span) -> Option<Known> {
+        let source = &reference.source;
+        let Some(known) = self.names.find(&reference.name).cloned() else {
+            if self.names.is_lost(&reference.name) {
+                self.report.add_loss(span, format!("{source}: what sets it is lost, so it is text here"));
+                return None;
+            }
+            match &self.plan.inputs {
+                Inputs::Named { accepts_others: true, .. } => {
+                    let message = format!("{source}: an input that is not declared, which is text here");
+                    self.report.add_loss(span, message);
+                }
+                Inputs::Named { defaults, .. } if defaults.contains_key(reference.name.as_str()) => {
+                    self.report.add_loss(span, format!("{source}: a constant that is no text"));
+                }
+                Inputs::Named { .. } | Inputs::Whole(_) => {
+                    self.report.add_difference(span, format!("{source}: nothing sets it, so it is text here"));
+                }
+            }
+            return None;
+        };
+        if !known.is_text || !reference.path.is_empty() {
+            let message = format!("{source} may be no text, and other values are written differently here");
+            self.report.add_loss(span, message);
+        } else if !declared_inputs(self.plan).iter().any(|input| input.name == reference.name) {
+            let message = "a reference to an answer without any text is written as this format writes missing values";
+            self.report.add_difference(self.plan.root.span, message);
+        }
+        Some(known)
+    }
+
+    fn write_reference(
+        &mut self,
+        reference: &Reference,
+        span: Span,
+        write: fn(&str, &Reference) -> Option<String>,
+    ) -> String {
+        write(&reference.name, reference).unwrap_or_else(|| {
+            let message = format!("{}: this path cannot be written here", reference.source);
+            self.report.add_loss(span, message);
+            reference.source.clone()
+        })
+    }
+}

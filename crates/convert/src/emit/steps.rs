@@ -1,0 +1,251 @@
+//! Writes step lists.
+
+use flowloom_core::expr::Template;
+use flowloom_core::plan::{Exhausted, LoopTest, MemoryOperation, OnError};
+use flowloom_core::value::Value;
+use flowloom_formats::steps;
+
+use super::{Abilities, Emitter};
+use crate::draft::{Item, ItemKind, contained_text};
+use crate::json_text::{ObjectBuilder, Row, write_definition};
+use crate::names::{chains_outputs, declared_inputs};
+use crate::text::{PathPart, Reference, is_word};
+
+const ABILITIES: Abilities =
+    Abilities { timeout: true, retry: true, skip_errors: true, condition: true, answer: false };
+
+/// Delays of retries in step lists: the first one, and the longest one, in milliseconds.
+const RETRY_DELAYS_MS: (u64, u64) = (500, 30_000);
+
+impl Emitter<'_> {
+    pub(super) fn emit_steps(&mut self, items: &[Item<'_>]) -> Option<String> {
+        self.note_steps_input();
+        let mut rows: Vec<Row> = Vec::new();
+        for item in items {
+            self.push_steps_item(item, "sequential", &mut rows);
+        }
+        if !rows.iter().any(|row| row.value.is_some()) {
+            self.report_nothing_left(steps::FORMAT);
+            return None;
+        }
+        let id = self.plan.id.as_deref().filter(|id| is_id(id));
+        if let (Some(lost), None) = (&self.plan.id, id) {
+            self.report.add_loss(self.plan.root.span, format!("the id {lost}: a step list cannot have it"));
+        }
+        let head = ObjectBuilder::default()
+            .with_some("id", id)
+            .with("name", self.plan.name.as_str())
+            .with_text("description", &self.plan.description)
+            .build();
+        Some(write_definition(steps::FORMAT, head, &[("steps", &rows)], self.has_comments))
+    }
+
+    /// A step list has one input. Several become its fields, which only steps before the first output can read.
+    fn note_steps_input(&mut self) {
+        let span = self.plan.root.span;
+        let inputs = declared_inputs(self.plan);
+        let is_own = chains_outputs(self.plan);
+        for input in &inputs {
+            let is_single = inputs.len() == 1;
+            let target = if is_single { "input".to_owned() } else { format!("input.{}", input.name) };
+            self.names.set(&input.name, &target, true);
+            if is_own {
+                self.names.set(&input.name, &target, false);
+                continue;
+            }
+            if let Some(default) = input.default.as_ref().filter(|default| default.is_truthy()) {
+                let default = flowloom_core::render::to_json(default);
+                let message = format!("the default {default} of {}: the input of a step list has none", input.name);
+                self.report.add_loss(span, message);
+            }
+            let how = match is_single {
+                true => format!("the input {} is the whole input of the step list, a text", input.name),
+                false => format!("the input {} is a field of the input of the step list, a text", input.name),
+            };
+            self.report.add_change(span, how);
+        }
+    }
+
+    fn push_steps_item(&mut self, item: &Item<'_>, mode: &str, rows: &mut Vec<Row>) {
+        let mark = self.report.mark();
+        let (span, title) = (item.span, item.title().to_owned());
+        let called = match &item.kind {
+            ItemKind::Prompt(prompt) => {
+                self.check_plain_prompt(item, prompt);
+                Some(("agent::chat", &prompt.text))
+            }
+            ItemKind::Call(call) => {
+                if call.arguments.is_some() {
+                    self.report.add_loss(span, format!("the arguments of {title}: a step list passes a prompt"));
+                }
+                Some((&*call.function, &call.prompt))
+            }
+            ItemKind::Memory(memory) => match memory.operation {
+                MemoryOperation::Get => Some(("memory::get", &memory.prompt)),
+                MemoryOperation::Set => Some(("memory::set", &memory.prompt)),
+                MemoryOperation::All | MemoryOperation::Profile => None,
+            },
+            ItemKind::Ask(question) => Some(("human::ask", *question)),
+            ItemKind::Fanout(members) => {
+                self.emit_members(members, |emitter, member| emitter.push_steps_item(member, "fanout", rows));
+                self.names.set("__fanout", "__fanout", false);
+                return;
+            }
+            ItemKind::Repeat(looped, body) => {
+                return self.push_steps_loop(item, looped, body, rows);
+            }
+            ItemKind::Defaults([]) => None,
+            ItemKind::Defaults(_) => {
+                if !rows.is_empty() {
+                    self.report.add_loss(span, format!("{title}: defaults that are set after other steps"));
+                }
+                // The inputs say what becomes of them.
+                let message = format!("{title}: an empty input takes no default in a step list");
+                self.report.add_change(span, message);
+                return;
+            }
+            _ => None,
+        };
+        let Some((function, prompt)) = called else {
+            self.report.add_loss(span, format!("{}: a step list has no step of this kind", describe(item)));
+            self.lose_result(item);
+            rows.push(Row { comments: self.loss_comments(mark), value: None });
+            return;
+        };
+        self.check_policy(item, ABILITIES);
+        let row = self.steps_row(item, function, prompt, mode);
+        let comments = self.loss_comments(mark);
+        self.note_steps_result(item, mode);
+        self.finish_item(item, mark);
+        rows.push(Row { comments, value: Some(row.build()) });
+    }
+
+    fn steps_row(&mut self, item: &Item<'_>, function: &str, prompt: &Template, mode: &str) -> ObjectBuilder {
+        let (span, title) = (item.span, item.title().to_owned());
+        let text = self.write_text(prompt, span, write_steps_reference, has_steps_reference);
+        let condition = item.step.condition.as_ref();
+        let contained = condition.and_then(contained_text);
+        if let (Some(_), None) = (condition, contained) {
+            self.report.add_loss(span, format!("the condition of {title}: only a text in the input can be one"));
+        }
+        let mode = if contained.is_some() { "conditional" } else { mode };
+        let is_collect = matches!(&item.kind, ItemKind::Call(call) if !call.extra.is_empty());
+        let mode = if is_collect { "collect" } else { mode };
+        let policy = &item.step.policy;
+        if let Some(retry) = policy.retry.as_ref().filter(|retry| (retry.base_ms, retry.cap_ms) != RETRY_DELAYS_MS) {
+            let message = format!("the delays of the retries of {title}, {} to {} ms", retry.base_ms, retry.cap_ms);
+            self.report.add_change(span, message);
+        }
+        let error_mode = match (&policy.retry, policy.on_error) {
+            (Some(_), _) => "retry",
+            (None, OnError::Continue) => "skip",
+            (None, OnError::Fail) => "fail",
+        };
+        ObjectBuilder::default()
+            .with("name", item.variable.as_deref().filter(|_| item.step.title.contains(" → ")).unwrap_or(&title))
+            .with("functionId", function)
+            .with("promptTemplate", text)
+            .with("mode", mode)
+            .with_some("condition", contained)
+            .with_some("timeoutMs", policy.timeout_ms.and_then(|limit| i64::try_from(limit).ok()))
+            .with("errorMode", error_mode)
+            .with_some("maxRetries", policy.retry.as_ref().map(|retry| i64::from(retry.max)))
+            .with_some("outputVar", item.variable.as_deref())
+    }
+
+    /// Notes the variables that a step sets. Every step but those of a fan-out replaces the input.
+    fn note_steps_result(&mut self, item: &Item<'_>, mode: &str) {
+        let is_text = item.gives_text() && item.is_certain();
+        if mode != "fanout" {
+            let inputs = declared_inputs(self.plan);
+            if !chains_outputs(self.plan) {
+                inputs.iter().for_each(|input| self.names.forget(&input.name));
+            } else {
+                self.names.set("input", "input", is_text);
+            }
+        }
+        if let Some(variable) = &item.variable {
+            if ["input", "iteration", "__fanout"].contains(&variable.as_str()) && !chains_outputs(self.plan) {
+                let message = format!("the name {variable}: a step list sets a variable of this name itself");
+                self.report.add_loss(item.span, message);
+            }
+            if !is_word(variable) {
+                self.report.add_loss(item.span, format!("the name {variable}: references here are single words"));
+            }
+            self.names.set(variable, variable, is_text);
+        }
+    }
+
+    fn push_steps_loop(
+        &mut self,
+        item: &Item<'_>,
+        looped: &flowloom_core::plan::Loop,
+        body: &Item<'_>,
+        rows: &mut Vec<Row>,
+    ) {
+        let mark = self.report.mark();
+        let until = looped.until.as_ref().map(contained_text);
+        let fits = looped.test == LoopTest::After && looped.exhausted == Exhausted::Succeed && until != Some(None);
+        let called = match &body.kind {
+            ItemKind::Prompt(prompt) => {
+                self.check_plain_prompt(body, prompt);
+                Some(("agent::chat", &prompt.text))
+            }
+            ItemKind::Call(call) if call.arguments.is_none() => Some((&*call.function, &call.prompt)),
+            _ => None,
+        };
+        let (Some((function, prompt)), true) = (called, fits) else {
+            self.report.add_loss(item.span, format!("the loop {}: a step list repeats one step", item.title()));
+            self.lose_result(item);
+            rows.push(Row { comments: self.loss_comments(mark), value: None });
+            return;
+        };
+        self.names.set("iteration", "iteration", true);
+        self.note_steps_result(body, "loop");
+        let row = self.steps_row(body, function, prompt, "loop");
+        let max = Value::from(i64::try_from(looped.max).unwrap_or(i64::MAX));
+        let row = row.with("maxIterations", max).with_some("until", until.flatten());
+        self.finish_item(item, mark);
+        rows.push(Row { comments: self.loss_comments(mark), value: Some(row.build()) });
+    }
+}
+
+/// What an item is, for people.
+fn describe(item: &Item<'_>) -> String {
+    let title = item.title();
+    match &item.kind {
+        ItemKind::Http(_) => format!("the request {title}"),
+        ItemKind::Scrape(_) => format!("the page of {title}"),
+        ItemKind::Text => "a text that no model answers".to_owned(),
+        ItemKind::Defaults(_) => "a block without variables".to_owned(),
+        ItemKind::Block => format!("the block {title}"),
+        ItemKind::Other(what) => (*what).to_owned(),
+        _ => format!("the step {title}"),
+    }
+}
+
+fn is_id(id: &str) -> bool {
+    (1..=256).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-:.".contains(&b))
+}
+
+/// `{{name.field}}`; `None` if the notation cannot say it.
+fn write_steps_reference(name: &str, reference: &Reference) -> Option<String> {
+    let mut out = format!("{{{{{name}");
+    for part in &reference.path {
+        match part {
+            PathPart::Field(field) if is_word(field) => out.push_str(&format!(".{field}")),
+            PathPart::Index(index) if *index >= 0 => out.push_str(&format!(".{index}")),
+            PathPart::Field(_) | PathPart::Index(_) => return None,
+        }
+    }
+    name.split('.').all(is_word).then(|| out + "}}")
+}
+
+/// Whether a text holds `{{word}}`.
+fn has_steps_reference(text: &str) -> bool {
+    text.match_indices("{{").any(|(at, _)| {
+        let inner = &text[at + 2..];
+        let length = inner.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '.')).unwrap_or(inner.len());
+        length > 0 && inner[length..].starts_with("}}")
+    })
+}

@@ -1,0 +1,17 @@
+//! Converts definitions between formats through their plan, and reports what became of each construct.
+//!
+//! A plan is read as a draft (`draft`), which a writer for each format (`emit`) turns into text (`text`, `prose`,
+//! `json_text`). Whatever a format cannot say is reported, never written as something that behaves differently.
+#![warn(missing_docs)]
+
+mod convert;
+mod draft;
+mod emit;
+mod json_text;
+mod names;
+mod prose;
+mod report;
+mod text;
+
+pub use convert::{Conversion, ConversionSource, convert_definition};
+pub use report::{Fate, Finding};

@@ -1,0 +1,111 @@
+//! What became of each construct of a definition.
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Diagnostic, Severity, Span};
+
+/// What became of a construct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// It gives the same outputs, requests and model calls.
+    Kept,
+    /// It gives the same ones for texts as inputs, and something around them differs.
+    Differently,
+    /// It is missing, or outputs, requests or model calls can differ.
+    Lost,
+}
+
+impl Fate {
+    /// The word in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fate::Kept => "kept",
+            Fate::Differently => "differently",
+            Fate::Lost => "lost",
+        }
+    }
+}
+
+/// A construct and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What became of it.
+    pub fate: Fate,
+    /// Its place in the source.
+    pub span: Span,
+    /// The construct, and how it is expressed or why it is lost.
+    pub message: String,
+    /// Whether converting back restores the construct. Never true of losses.
+    pub is_restored: bool,
+}
+
+impl Finding {
+    /// The finding as a problem of the source file: a warning, or an error if losses are refused. `None` for what is
+    /// kept.
+    pub fn to_diagnostic(&self, file: &str, is_strict: bool) -> Option<Diagnostic> {
+        let (code, help) = match self.fate {
+            Fate::Kept => return None,
+            Fate::Differently => (Code::ExpressedDifferently, None),
+            Fate::Lost => (Code::ConversionLoss, is_strict.then_some("leave out --strict to convert the rest")),
+        };
+        let severity = if is_strict && self.fate == Fate::Lost { Severity::Error } else { Severity::Warning };
+        let made = Diagnostic::new_warning(code, file, self.span, self.message.clone());
+        Some(Diagnostic { severity, help: help.map(str::to_owned), ..made })
+    }
+}
+
+/// The findings of a conversion, in the order of the source.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    findings: Vec<Finding>,
+}
+
+impl Report {
+    fn add(&mut self, fate: Fate, span: Span, message: String) {
+        self.push(Finding { fate, span, message, is_restored: fate != Fate::Lost });
+    }
+
+    fn push(&mut self, finding: Finding) {
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+
+    pub(crate) fn add_kept(&mut self, span: Span, message: impl Into<String>) {
+        self.add(Fate::Kept, span, message.into());
+    }
+
+    pub(crate) fn add_difference(&mut self, span: Span, message: impl Into<String>) {
+        self.add(Fate::Differently, span, message.into());
+    }
+
+    /// A difference that stays if the result is converted back, such as another name.
+    pub(crate) fn add_change(&mut self, span: Span, message: impl Into<String>) {
+        self.push(Finding { fate: Fate::Differently, span, message: message.into(), is_restored: false });
+    }
+
+    pub(crate) fn add_loss(&mut self, span: Span, message: impl Into<String>) {
+        self.add(Fate::Lost, span, message.into());
+    }
+
+    /// The number of findings so far, for [`Report::losses_since`].
+    pub(crate) fn mark(&self) -> usize {
+        self.findings.len()
+    }
+
+    /// Whether something was reported since a mark.
+    pub(crate) fn has_more_than(&self, mark: usize) -> bool {
+        self.findings.len() > mark
+    }
+
+    /// The losses since a mark, for comments.
+    pub(crate) fn losses_since(&self, mark: usize) -> Vec<String> {
+        let found = self.findings[mark.min(self.findings.len())..].iter();
+        found.filter(|finding| finding.fate == Fate::Lost).map(|finding| finding.message.clone()).collect()
+    }
+
+    /// All findings in source order.
+    pub(crate) fn into_findings(mut self) -> Vec<Finding> {
+        self.findings.sort_by_key(|finding| finding.span.start);
+        self.findings
+    }
+}

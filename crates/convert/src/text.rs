@@ -1,0 +1,156 @@
+//! Text with references, between the notations of the formats.
+
+use flowloom_core::expr::js::Js;
+use flowloom_core::expr::{Expr, Segment, Template, TemplatePart};
+use flowloom_core::value::Value;
+
+/// A part of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Piece {
+    Text(String),
+    /// A variable, or a part of one.
+    Value(Reference),
+    /// A secret.
+    Secret(String),
+    /// An expression, as it is written.
+    Expression(String),
+}
+
+/// A reference to a variable.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reference {
+    pub(crate) name: String,
+    /// Fields and positions; a position is a number.
+    pub(crate) path: Vec<PathPart>,
+    /// The reference as the source writes it.
+    pub(crate) source: String,
+}
+
+/// A step into a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum PathPart {
+    Field(String),
+    Index(i64),
+}
+
+/// The pieces of a template.
+pub(crate) fn read_pieces(template: &Template) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for part in &template.parts {
+        let piece = match part {
+            TemplatePart::Text(text) => Piece::Text(text.to_string()),
+            TemplatePart::Secret(name) => Piece::Secret(name.to_string()),
+            TemplatePart::Ref(reference) => Piece::Value(Reference {
+                name: reference.name.to_string(),
+                path: reference.path.iter().map(read_segment).collect(),
+                source: reference.source.to_string(),
+            }),
+            TemplatePart::Expr(expr) => read_expression(expr),
+        };
+        match (pieces.last_mut(), piece) {
+            (Some(Piece::Text(last)), Piece::Text(text)) => last.push_str(&text),
+            (_, piece) => pieces.push(piece),
+        }
+    }
+    pieces
+}
+
+fn read_segment(segment: &Segment) -> PathPart {
+    match segment {
+        Segment::Field(name) | Segment::Key(name) => PathPart::Field(name.to_string()),
+        Segment::Index(index) => PathPart::Index(*index),
+    }
+}
+
+/// An expression of Markdown: a variable with a path, a constant text, or something else.
+pub(crate) fn read_expression(expr: &Expr) -> Piece {
+    let Expr::Js(js) = expr else {
+        let source = if let Expr::Script(script) = expr { script.place.source.clone() } else { String::new() };
+        return Piece::Expression(source);
+    };
+    let (inner, source) = match &**js {
+        Js::Placed(inner, place) => (&**inner, place.source.clone()),
+        other => (other, String::new()),
+    };
+    if let Js::Literal(Value::String(text)) = inner {
+        return Piece::Text(text.to_string());
+    }
+    match read_path(inner) {
+        Some((name, path)) => Piece::Value(Reference { name, path, source: format!("{{{source}}}") }),
+        None => Piece::Expression(source),
+    }
+}
+
+fn read_path(js: &Js) -> Option<(String, Vec<PathPart>)> {
+    match js {
+        Js::Name(name) => Some((name.to_string(), Vec::new())),
+        Js::Member(object, key, false) => {
+            let (name, mut path) = read_path(object)?;
+            path.push(match &**key {
+                Js::Literal(Value::String(field)) => PathPart::Field(field.to_string()),
+                Js::Literal(number @ Value::Number(_)) => PathPart::Index(number.as_i64()?),
+                _ => return None,
+            });
+            Some((name, path))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a text consists of letters, digits and `_`.
+pub(crate) fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// A JavaScript identifier for a name: its words in camel case.
+pub(crate) fn to_identifier(name: &str, otherwise: &str) -> String {
+    if is_identifier(name) {
+        return name.to_owned();
+    }
+    let mut out = String::new();
+    for word in name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        let mut chars = word.chars();
+        let first = chars.next().map(|c| if out.is_empty() { c.to_ascii_lowercase() } else { c.to_ascii_uppercase() });
+        out.extend(first);
+        out.extend(chars);
+    }
+    if is_identifier(&out) { out } else { otherwise.to_owned() }
+}
+
+/// Whether a name can be written in an expression as it is.
+pub(crate) fn is_identifier(name: &str) -> bool {
+    /// Words of JavaScript, and names that expressions may not use.
+    const RESERVED: [&str; 34] = [
+        "break", "case", "catch", "class", "const", "continue", "default", "delete", "do", "else", "false", "finally",
+        "for", "function", "if", "import", "in", "new", "null", "return", "super", "switch", "this", "throw", "true",
+        "try", "typeof", "var", "void", "while", "with", "let", "await", "eval",
+    ];
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !RESERVED.contains(&name)
+        && !name.starts_with('_')
+}
+
+/// A text in words for a message: its beginning, on one line.
+pub(crate) fn shorten(text: &str) -> String {
+    const MAX_CHARS: usize = 40;
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_identifiers() {
+        let cases = [("draft", "draft"), ("Write the draft", "writeTheDraft"), ("new", "step1"), ("天", "step1")];
+        for (name, expected) in cases {
+            assert_eq!(to_identifier(name, "step1"), expected);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Arguments of the commands that maintain definitions: `flowloom fmt` and `convert`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(crate) struct FmtArgs {
+    /// Definition files or folders; `-` for stdin, which is written to stdout
+    #[arg(default_value = ".")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Change nothing: list the files that are not formatted, and exit with 1
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Change nothing: print what would change
+    #[arg(long)]
+    pub(crate) diff: bool,
+    /// Format of the definitions [default: detected]
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// Definition file or folder, or `-` for stdin
+    pub(crate) file: PathBuf,
+    /// Format of the result: markdown, flow, pipeline, graph, steps or agent
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: String,
+    /// Output file; one that ends with .jsonc says in comments what is lost [default: stdout]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write nothing and exit with 1 if something is lost
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Format of the definition [default: detected]
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+}

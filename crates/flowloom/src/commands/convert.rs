@@ -1,0 +1,66 @@
+//! `flowloom convert FILE --to FORMAT`: writes a definition in another format, and reports what became of each part.
+
+use flowloom_app::definitions::convert::{ConversionOptions, ConvertedDefinition, convert_loaded};
+use flowloom_app::definitions::source::{self, Loader};
+use flowloom_convert::Fate;
+use flowloom_formats::markdown;
+use serde_json::json;
+
+use crate::cli::{ConvertArgs, Global};
+use crate::failure::{CommandError, CommandResult};
+use crate::replace_file::replace_file;
+use crate::terminal::diagnostics;
+
+/// Exit code if nothing was written, because of losses.
+const REFUSED_EXIT: u8 = 1;
+
+pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandResult {
+    let format = source::parse_format(arguments.format.as_deref())?;
+    let Some(to) = source::parse_format(Some(&arguments.to))? else {
+        return Err(CommandError::usage("name the format of the result with --to"));
+    };
+    let config = global.load_config()?;
+    let loaded = Loader { format, ..Loader::new(&config) }.compile(&arguments.file);
+    let is_jsonc = arguments.out.as_ref().is_some_and(|out| out.extension().is_some_and(|end| end == "jsonc"));
+    let options =
+        ConversionOptions { to, is_strict: arguments.strict, has_comments: is_jsonc || to == markdown::FORMAT };
+    let converted = match convert_loaded(loaded, options) {
+        Ok(converted) => converted,
+        Err(invalid) => {
+            diagnostics::print_diagnostics(&invalid);
+            return Err(CommandError::usage(format!("{} does not compile, so it cannot be converted", invalid.name())));
+        }
+    };
+    if let (Some(out), Some(text)) = (&arguments.out, &converted.text) {
+        replace_file(out, text)?;
+    }
+    match global.json {
+        true => println!("{:#}", describe_conversion(&converted, arguments)),
+        false => print_conversion(&converted, arguments),
+    }
+    Ok(if converted.is_refused { REFUSED_EXIT } else { 0 })
+}
+
+fn describe_conversion(converted: &ConvertedDefinition, arguments: &ConvertArgs) -> serde_json::Value {
+    json!({
+        "file": converted.source.name(),
+        "format": converted.source.compiled.format.map(|format| format.to_string()),
+        "to": arguments.to,
+        "text": converted.text,
+        "kept": converted.count(Fate::Kept),
+        "differently": converted.count(Fate::Differently),
+        "lost": converted.count(Fate::Lost),
+        "findings": converted.describe_findings(),
+    })
+}
+
+fn print_conversion(converted: &ConvertedDefinition, arguments: &ConvertArgs) {
+    diagnostics::print_diagnostics(&converted.source);
+    let format = converted.source.compiled.format.map(|format| format.to_string()).unwrap_or_default();
+    eprintln!("{} ({format}) to {}: {}", converted.source.name(), arguments.to, converted.summarize());
+    match (&converted.text, &arguments.out) {
+        (Some(text), None) => print!("{text}"),
+        (Some(_), Some(out)) => eprintln!("{} written", out.display()),
+        (None, _) => eprintln!("nothing was written"),
+    }
+}

@@ -1,0 +1,92 @@
+//! `flowloom fmt [PATH…]`: writes definitions in the canonical layout of their format.
+
+use std::path::Path;
+
+use flowloom_app::config::Config;
+use flowloom_app::config::project::ProjectTarget;
+use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, STDIN_PATH};
+use flowloom_core::diagnostic::Diagnostic;
+use flowloom_formats::format_source;
+use serde_json::json;
+
+use super::check::load_definitions;
+use crate::cli::{FmtArgs, Global};
+use crate::failure::{CommandError, CommandResult};
+use crate::line_diff::write_diff;
+use crate::replace_file::replace_file;
+use crate::terminal::diagnostics;
+
+/// Exit code if `--check` or `--diff` finds a file that is not formatted.
+const UNFORMATTED_EXIT: u8 = 1;
+
+/// The files of a command, by what is true of them.
+#[derive(Default)]
+struct Summary {
+    changed: Vec<String>,
+    unchanged: usize,
+    refused: Vec<String>,
+}
+
+pub(crate) fn format_definitions(global: &Global, arguments: FmtArgs) -> CommandResult {
+    let format = source::parse_format(arguments.format.as_deref())?;
+    let mut summary = Summary::default();
+    for path in &arguments.paths {
+        let target = ProjectTarget::Definition(path.clone());
+        let config: Config = global.load_config_for(Some(&target))?;
+        let loader = Loader { format, ..Loader::new(&config) };
+        for source in load_definitions(path, &loader)? {
+            format_definition(global, &arguments, path, source, &mut summary)?;
+        }
+    }
+    if global.json {
+        let value = json!({"changed": summary.changed, "unchanged": summary.unchanged, "refused": summary.refused});
+        println!("{value:#}");
+    }
+    Ok(match (summary.refused.is_empty(), summary.changed.is_empty()) {
+        (false, _) => 2,
+        (true, false) if arguments.check || arguments.diff => UNFORMATTED_EXIT,
+        (true, _) => 0,
+    })
+}
+
+fn format_definition(
+    global: &Global,
+    arguments: &FmtArgs,
+    path: &Path,
+    mut source: LoadedDefinition,
+    summary: &mut Summary,
+) -> Result<(), CommandError> {
+    let name = source.name().to_owned();
+    let is_stdin = path == Path::new(STDIN_PATH);
+    let laid_out = match (source.compiled.format, std::str::from_utf8(source.bytes())) {
+        (Some(format), Ok(text)) => format_source(format, &name, text).map(|laid_out| (text.to_owned(), laid_out)),
+        // The file cannot be read, or is in no known format; its problems say so.
+        _ => Err(source.compiled.diagnostics.clone()),
+    };
+    let (text, laid_out) = match laid_out {
+        Ok(both) => both,
+        Err(problems) => {
+            source.compiled.diagnostics = problems.into_iter().filter(Diagnostic::is_error).collect();
+            diagnostics::print_diagnostics(&source);
+            eprintln!("{name}: not formatted, because it does not parse");
+            summary.refused.push(name);
+            return Ok(());
+        }
+    };
+    let is_changed = text != laid_out;
+    if arguments.diff && is_changed && !global.json {
+        print!("{}", write_diff(&name, &text, &laid_out));
+    } else if arguments.check && is_changed && !global.json {
+        println!("{name}");
+    } else if is_stdin && !arguments.check && !arguments.diff && !global.json {
+        print!("{laid_out}");
+    } else if is_changed && !arguments.check && !arguments.diff && !is_stdin {
+        replace_file(Path::new(&name), &laid_out)?;
+        eprintln!("{name}: formatted");
+    }
+    match is_changed {
+        true => summary.changed.push(name),
+        false => summary.unchanged += 1,
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! `flowloom convert` and `POST /api/v1/convert`: results, reports, refusals and exit codes.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::http::RunningServer;
+use support::{Workspace, exit_code, stderr_text};
+
+fn flow_text() -> String {
+    json!({"name": "Report", "description": "Reports", "steps": [
+        {"type": "start", "config": {"variables": [{"name": "city", "value": ""}]}},
+        {"type": "apiCall", "config": {"url": "http://mock.local/", "method": "GET", "responseVariable": "sky"}},
+        {"type": "llmInstruction", "config": {"instruction": "About ${city}: ${sky}", "resultVariable": "report"}},
+    ]})
+    .to_string()
+}
+
+fn stdout_text(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_result_goes_to_stdout_and_its_report_to_stderr() {
+    let place = Workspace::with_hello("");
+    let converted = place.run(&["convert", "hello.json", "--to", "markdown"]);
+    let expected = "---\ntitle: hello\nsystem: none\ninput:\n  input: {type: text}\n---\n\nd\n\n---\n\nSay {input}\n\n\
+                    <GenText as=\"s\" model=\"\" options={{ temperature: null }} />\n";
+    let said = stderr_text(&converted);
+    assert_eq!((exit_code(&converted), stdout_text(&converted).as_str()), (0, expected), "{said}");
+    assert!(said.contains("warning[FL0123]: the input input is a text") && said.contains("0 lost"), "{said}");
+    let saved = place.write("hello.mdx", &stdout_text(&converted));
+    let runs = [
+        place.run(&["--json", "run", "hello.json", "--input", "hello.json"]),
+        place.run(&["--json", "run", "hello.mdx", "-i", "input=x"]),
+    ];
+    assert!(saved.exists() && runs.iter().all(|run| exit_code(run) == 0), "{}", stderr_text(&runs[1]));
+}
+
+#[test]
+fn losses_are_reported_at_their_place_and_refused_if_asked() {
+    let place = Workspace::new("");
+    place.write("flow.json", &flow_text());
+    let converted = place.run(&["convert", "flow.json", "--to", "steps", "--out", "steps.jsonc"]);
+    let said = stderr_text(&converted);
+    assert_eq!(exit_code(&converted), 0, "{said}");
+    assert!(said.contains("warning[FL0124]: the request apiCall → sky") && said.contains("flow.json:1:"), "{said}");
+    let text = std::fs::read_to_string(place.path("steps.jsonc")).expect("it was written");
+    assert!(text.contains("// Lost: the request apiCall → sky"), "{text}");
+    assert_eq!(exit_code(&place.run(&["check", "steps.jsonc"])), 0);
+    assert_eq!(exit_code(&place.run(&["fmt", "--check", "steps.jsonc"])), 0);
+    let refused = place.run(&["convert", "flow.json", "--to", "steps", "--out", "none.json", "--strict"]);
+    assert_eq!((exit_code(&refused), place.path("none.json").exists()), (1, false));
+    assert!(stderr_text(&refused).contains("error[FL0124]"), "{}", stderr_text(&refused));
+    let impossible = place.run(&["convert", "flow.json", "--to", "agent"]);
+    assert_eq!((exit_code(&impossible), stdout_text(&impossible).as_str()), (1, ""));
+}
+
+#[test]
+fn the_report_is_a_value_too() {
+    let place = Workspace::new("");
+    place.write("flow.json", &flow_text());
+    let converted = place.run(&["--json", "convert", "flow.json", "--to", "steps"]);
+    let report: Value = serde_json::from_slice(&converted.stdout).expect("JSON");
+    assert_eq!((&report["format"], &report["to"]), (&json!("flow"), &json!("steps")));
+    let fates = report["findings"].as_array().expect("findings").iter().map(|found| found["fate"].as_str());
+    let count = |fate: &str| fates.clone().filter(|one| *one == Some(fate)).count();
+    for fate in ["kept", "differently", "lost"] {
+        assert_eq!(report[fate], count(fate), "{report}");
+    }
+    assert!(report["text"].as_str().is_some_and(|text| text.contains("agent::chat")), "{report}");
+}
+
+#[test]
+fn what_does_not_compile_is_refused_with_its_problems() {
+    let place = Workspace::new("");
+    place.write("broken.json", "{\"name\": \"a\", \"steps\": [{\"type\": \"none\", \"config\": {}}]}");
+    let refused = place.run(&["convert", "broken.json", "--to", "steps"]);
+    assert_eq!(exit_code(&refused), 2);
+    assert!(stderr_text(&refused).contains("error[FL0201]"), "{}", stderr_text(&refused));
+    let unknown = place.run(&["convert", "broken.json", "--to", "yaml"]);
+    assert_eq!(exit_code(&unknown), 2, "{}", stderr_text(&unknown));
+}
+
+#[test]
+fn a_server_converts_without_storing() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let server = RunningServer::start(&place, &[]);
+    let post = |body: Value| server.post("/api/v1/convert", &body);
+    let converted = post(json!({"to": "steps", "source": flow_text()})).json();
+    assert_eq!((&converted["format"], &converted["lost"]), (&json!("flow"), &json!(2)), "{converted}");
+    assert!(converted["text"].as_str().is_some_and(|text| text.contains("agent::chat")), "{converted}");
+    let lost = converted["findings"].as_array().expect("findings").iter().find(|found| found["fate"] == "lost");
+    assert!(lost.is_some_and(|found| found["line"] == 1 && found["start"].as_u64() > Some(0)), "{converted}");
+    let strict =
+        post(json!({"to": "steps", "entry": "a.json", "files": {"a.json": flow_text()}, "strict": true})).json();
+    assert_eq!((&strict["text"], &strict["problems"][0]["severity"]), (&Value::Null, &json!("warning")), "{strict}");
+    let broken = post(json!({"to": "steps", "format": "flow", "source": "{"})).json();
+    assert_eq!((&broken["text"], &broken["problems"][0]["code"]), (&Value::Null, &json!("FL0106")), "{broken}");
+    for wrong in [json!({"to": "yaml", "source": "{}"}), json!({"to": "flow"}), json!({"to": "flow", "sauce": "{}"})] {
+        assert_eq!(post(wrong).status, 400);
+    }
+    assert_eq!(server.get("/api/v1/workflows").json()["items"], json!([]));
+}

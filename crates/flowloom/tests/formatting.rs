@@ -1,0 +1,72 @@
+//! `flowloom fmt`: what it changes, what it leaves alone, and its exit codes.
+
+mod support;
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use support::{Workspace, exit_code, stderr_text};
+
+const MESSY: &str =
+    "{\"steps\": [{\"config\": {\"variables\": []}, \"type\": \"start\"}], \"name\": \"a\", \"description\": \"d\"}";
+
+const NEAT: &str = "{\n  \"name\": \"a\",\n  \"description\": \"d\",\n  \"steps\": [\n    {\"type\": \"start\", \"config\": {\"variables\": []}}\n  ]\n}\n";
+
+fn stdout_text(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_folder_is_formatted_in_place() {
+    let place = Workspace::new("");
+    let file = place.write("messy.json", MESSY);
+    place.write("neat.json", NEAT);
+    place.write("other.json", "[1,2]");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).expect("a mode");
+    let checked = place.run(&["fmt", "--check"]);
+    assert_eq!((exit_code(&checked), stdout_text(&checked).as_str()), (1, "messy.json\n"), "{}", stderr_text(&checked));
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), MESSY, "nothing was changed");
+    let formatted = place.run(&["fmt"]);
+    assert_eq!(exit_code(&formatted), 0, "{}", stderr_text(&formatted));
+    assert!(stderr_text(&formatted).contains("messy.json: formatted"), "{}", stderr_text(&formatted));
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), NEAT);
+    assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o640);
+    assert_eq!(exit_code(&place.run(&["fmt", "--check", "."])), 0);
+}
+
+#[test]
+fn the_change_is_shown_as_a_diff() {
+    let place = Workspace::new("");
+    place.write("a.json", &NEAT.replace("    {\"type\"", "{\"type\""));
+    let shown = place.run(&["fmt", "--diff", "a.json"]);
+    let expected = "--- a.json\n+++ a.json\n@@ -2,6 +2,6 @@\n   \"name\": \"a\",\n   \"description\": \"d\",\n   \"steps\": [\n\
+                    -{\"type\": \"start\", \"config\": {\"variables\": []}}\n\
+                    +    {\"type\": \"start\", \"config\": {\"variables\": []}}\n   ]\n }\n";
+    assert_eq!((exit_code(&shown), stdout_text(&shown).as_str()), (1, expected), "{}", stderr_text(&shown));
+}
+
+#[test]
+fn stdin_is_written_to_stdout() {
+    let place = Workspace::new("");
+    let mut command = place.build_command(&["fmt", "-"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
+    child.stdin.take().expect("stdin").write_all(MESSY.as_bytes()).expect("written");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((exit_code(&output), stdout_text(&output).as_str()), (0, NEAT));
+}
+
+#[test]
+fn what_does_not_parse_stays_as_it_is() {
+    let place = Workspace::new("");
+    let broken = place.write("broken.json", "{\"steps\": [}, \"name\": 1}");
+    place.write("messy.json", MESSY);
+    let refused = place.run(&["fmt", "--as", "flow", "broken.json", "messy.json"]);
+    assert_eq!(exit_code(&refused), 2);
+    let said = stderr_text(&refused);
+    assert!(said.contains("error[FL0105]") && said.contains("broken.json: not formatted"), "{said}");
+    assert_eq!(std::fs::read_to_string(broken).expect("a file"), "{\"steps\": [}, \"name\": 1}");
+    let listed: serde_json::Value =
+        serde_json::from_slice(&place.run(&["fmt", "--check", "--json", "messy.json"]).stdout).expect("JSON");
+    assert_eq!(listed, serde_json::json!({"changed": [], "unchanged": 1, "refused": []}));
+}

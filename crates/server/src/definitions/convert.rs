@@ -1,0 +1,164 @@
+//! `POST /api/v1/convert`: converts a definition like `flowloom convert`, without storing it.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use flowloom_app::definitions::convert::{ConversionOptions, convert_loaded};
+use flowloom_app::definitions::source::{Loader, parse_format};
+use flowloom_app::definitions::stored::{self, DefinitionContent};
+use flowloom_app::error::AppError;
+use flowloom_app::keys::Scope;
+use flowloom_convert::Fate;
+use flowloom_core::code::Code;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::body::JsonBody;
+use crate::caller::Caller;
+use crate::definitions::change::OwnerQuery;
+use crate::params::QueryParams;
+use crate::problem::{ApiResult, Problem, ProblemDocument};
+use crate::state::Server;
+
+/// A definition to convert: its text, or its files.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConvertRequest {
+    /// The format of the result.
+    to: String,
+    /// The format of the definition; detected by default.
+    #[serde(default)]
+    format: Option<String>,
+    /// The text of a definition in one file.
+    #[serde(default)]
+    source: Option<String>,
+    /// The path of the definition among the files.
+    #[serde(default)]
+    entry: Option<String>,
+    /// The files of a definition in several files.
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    /// Whether losses are refused: there is no text then.
+    #[serde(default)]
+    strict: bool,
+}
+
+/// What became of a construct.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ConversionFinding {
+    /// `kept`, `differently` or `lost`.
+    fate: String,
+    /// Line, from 1.
+    line: u64,
+    /// Column, from 1.
+    column: u64,
+    /// First byte of the place.
+    start: u64,
+    /// Length of the place, in bytes.
+    length: u64,
+    /// The construct, and how it is expressed or why it is lost.
+    message: String,
+}
+
+/// A converted definition.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ConvertResult {
+    /// Format of the definition; null if it is unknown.
+    format: Option<String>,
+    /// The definition in the other format; null if it does not compile, if that format has nothing for it, or if losses
+    /// are refused.
+    text: Option<String>,
+    /// Number of constructs that are kept.
+    kept: usize,
+    /// Number of constructs that are expressed differently.
+    differently: usize,
+    /// Number of constructs that are lost.
+    lost: usize,
+    /// What became of each construct, in source order.
+    findings: Vec<ConversionFinding>,
+    /// The diagnostics of a definition that does not compile, or what is not kept.
+    #[schema(value_type = Vec<crate::openapi_types::DiagnosticSchema>)]
+    problems: Vec<serde_json::Value>,
+}
+
+/// Converts a definition to another format without running or storing it, and reports what is lost.
+#[utoipa::path(post, path = "/api/v1/convert", tag = "workflows", operation_id = "convert_definition", security(("key" = ["read"])), params(OwnerQuery),
+    request_body = ConvertRequest,
+    responses((status = 200, body = ConvertResult), (status = 400, body = ProblemDocument)))]
+pub(crate) async fn convert_definition(
+    State(server): State<Server>,
+    caller: Caller,
+    QueryParams(whose): QueryParams<OwnerQuery>,
+    JsonBody(asked, _): JsonBody<ConvertRequest>,
+) -> ApiResult<Json<ConvertResult>> {
+    caller.require_scope(Scope::Read)?;
+    let user = caller.resolve_user(whose.user)?;
+    let invalid = |message: &str| Problem::new(Code::RequestInvalid, message);
+    let read_format = |name: &str| match parse_format(Some(name)) {
+        Ok(Some(format)) => Ok(format),
+        Ok(None) => Err(invalid("name a format")),
+        Err(error) => Err(invalid(&error.to_string())),
+    };
+    let to = read_format(&asked.to)?;
+    let format = asked.format.as_deref().map(read_format).transpose()?;
+    let content = read_content(asked.source, asked.entry, asked.files).map_err(invalid)?;
+    content.validate()?;
+    let options = ConversionOptions { to, is_strict: asked.strict, has_comments: false };
+    let converted = crate::blocking::compile_blocking(move |stop| {
+        let loader = Loader { stop: Some(stop), format, ..Loader::new(&server.app.config) };
+        let compiled = stored::compile_for_user(&server.app.store, &loader, &user, &content)?;
+        Ok::<_, AppError>(match convert_loaded(compiled.source, options) {
+            Ok(converted) => ConvertResult {
+                format: converted.source.compiled.format.map(|format| format.to_string()),
+                kept: converted.count(Fate::Kept),
+                differently: converted.count(Fate::Differently),
+                lost: converted.count(Fate::Lost),
+                findings: converted.describe_findings().into_iter().map(read_finding).collect(),
+                problems: converted.source.problems(),
+                text: converted.text,
+            },
+            Err(source) => ConvertResult {
+                format: source.compiled.format.map(|format| format.to_string()),
+                text: None,
+                kept: 0,
+                differently: 0,
+                lost: 0,
+                findings: Vec::new(),
+                problems: source.problems(),
+            },
+        })
+    });
+    Ok(Json(converted.await??))
+}
+
+fn read_content(
+    source: Option<String>,
+    entry: Option<String>,
+    files: BTreeMap<String, String>,
+) -> Result<DefinitionContent, &'static str> {
+    match (source, entry) {
+        (Some(text), None) if files.is_empty() => {
+            let is_json = text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']);
+            Ok(DefinitionContent::single(if is_json { "definition.json" } else { "definition.mdx" }, text))
+        }
+        (None, Some(entry)) if files.contains_key(&entry) => Ok(DefinitionContent { entry, files, format: None }),
+        _ => Err("give the definition as \"source\", or as \"files\" and the \"entry\" among them"),
+    }
+}
+
+fn read_finding(value: serde_json::Value) -> ConversionFinding {
+    let number = |key: &str| value[key].as_u64().unwrap_or_default();
+    let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    ConversionFinding {
+        fate: text("fate"),
+        line: number("line"),
+        column: number("column"),
+        start: number("start"),
+        length: number("length"),
+        message: text("message"),
+    }
+}

@@ -1,0 +1,381 @@
+//! Conversions of every recorded case and every example: what is reported as kept is kept, the result is valid, the way
+//! back gives the same plan, and the table of the documentation is up to date.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use conformance::{CaseDefinition, Observation, describe_plan, load_cases, observe_run};
+use flowloom_convert::{Conversion, ConversionSource, Fate, convert_definition};
+use flowloom_core::plan::{Format, Inputs, Plan};
+use flowloom_core::value::{Map, Value};
+use flowloom_formats::{compile, find_format, formats};
+use proptest::prelude::*;
+
+/// Set to write the table of `docs/convert.md`.
+const UPDATE_VARIABLE: &str = "FLOWLOOM_UPDATE_TABLE";
+
+/// A definition with the world of its case.
+struct Subject {
+    id: String,
+    case: Value,
+    definition: CaseDefinition,
+    plan: Plan,
+}
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every valid definition of the recorded cases and of the examples.
+fn subjects() -> Vec<Subject> {
+    let cases = load_cases(&[repository().join("tests/conformance")]).expect("readable");
+    let mut subjects = Vec::new();
+    for case in cases {
+        for definition in case.definitions() {
+            let Some(plan) = definition.compile().plan else { continue };
+            subjects.push(Subject { id: case.id.clone(), case: case.content.clone(), definition, plan });
+        }
+    }
+    let examples = repository().join("examples");
+    let mut files = BTreeMap::new();
+    read_files(&examples, &examples, &mut files);
+    for name in files.keys().filter(|name| name.ends_with(".json") || name.ends_with(".mdx")) {
+        let made = CaseDefinition::new(find_format("flow").expect("a format"), name, String::new());
+        let made = CaseDefinition { files: files.clone(), ..made };
+        let compiled = compile(name, &made.sources(), None);
+        if let (Some(plan), Some(format)) = (compiled.plan, compiled.format) {
+            let definition = CaseDefinition { format, ..made };
+            subjects.push(Subject { id: name.clone(), case: Value::Null, definition, plan });
+        }
+    }
+    subjects
+}
+
+/// The definitions of this test: common ones, and those with which conversions are most easily wrong.
+fn specimens() -> Vec<Subject> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/definitions");
+    let mut files = BTreeMap::new();
+    read_files(&folder, &folder, &mut files);
+    let read = |(name, bytes): (String, Vec<u8>)| {
+        let format = name.split('.').nth(1).and_then(find_format).expect("NAME.FORMAT.EXTENSION");
+        let made = CaseDefinition::new(format, &name, String::from_utf8(bytes).expect("UTF-8"));
+        let plan = made.compile().plan.unwrap_or_else(|| panic!("{name}: {:?}", made.compile().diagnostics));
+        let message = || Value::map([("message", Value::from("What is new?"))]);
+        let input = match (&plan.inputs, &plan.thread) {
+            (_, Some(_)) => message(),
+            (Inputs::Whole(_), _) => "lamps".into(),
+            (Inputs::Named { declared, .. }, _) => {
+                let given = declared.iter().map(|input| (input.name.as_str().into(), Value::from("lamps")));
+                given.collect::<Map>().into()
+            }
+        };
+        let definition = CaseDefinition { input, ..made };
+        Subject { id: name, case: Map::new().into(), definition, plan }
+    };
+    files.into_iter().map(read).collect()
+}
+
+/// All definitions.
+fn all_subjects() -> Vec<Subject> {
+    subjects().into_iter().chain(specimens()).collect()
+}
+
+fn read_files(root: &Path, folder: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            read_files(root, &path, files);
+        } else {
+            let name = path.strip_prefix(root).expect("inside").display().to_string();
+            files.insert(name, std::fs::read(&path).expect("readable"));
+        }
+    }
+}
+
+impl Subject {
+    fn convert(&self, to: Format) -> Conversion {
+        let text = self.definition.text();
+        let source = ConversionSource { file: &self.definition.entry, text, plan: &self.plan };
+        convert_definition(&source, to, false)
+    }
+
+    /// The converted definition.
+    fn converted(&self, to: Format, text: &str) -> CaseDefinition {
+        let entry = if to.name() == "markdown" { "converted.mdx" } else { "converted.json" };
+        let made = CaseDefinition::new(to, entry, text.to_owned());
+        CaseDefinition { functions: self.definition.functions.clone(), ..made }
+    }
+}
+
+/// The inputs of a run as the other definition takes them.
+fn map_inputs(from: &Plan, to: &Plan, inputs: &Value) -> Value {
+    match (&from.inputs, &to.inputs) {
+        (Inputs::Whole(_), Inputs::Whole(_)) => inputs.clone(),
+        (Inputs::Whole(name), Inputs::Named { .. }) => to.inputs.keep_accepted(Value::map([(&**name, inputs.clone())])),
+        (Inputs::Named { declared, .. }, Inputs::Whole(_)) => match declared.as_slice() {
+            [only] => inputs.get(&only.name).cloned().unwrap_or_default(),
+            _ => inputs.clone(),
+        },
+        (Inputs::Named { .. }, Inputs::Named { .. }) => to.inputs.keep_accepted(inputs.clone()),
+    }
+}
+
+/// Whether a run takes only texts that are not empty. What becomes of other inputs is reported as expressed differently.
+fn has_plain_inputs(plan: &Plan, inputs: &Value) -> bool {
+    let is_plain = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    match &plan.inputs {
+        Inputs::Whole(_) => is_plain(inputs),
+        Inputs::Named { declared, .. } => declared.iter().all(|input| match inputs.get(&input.name) {
+            Some(value) => is_plain(value),
+            None => !input.required,
+        }),
+    }
+}
+
+/// Whether a model answers without a text. What becomes of references to it is reported as expressed differently.
+fn has_missing_answer(case: &Value) -> bool {
+    let answers = case.get("mock_llm").and_then(Value::as_list).unwrap_or_default();
+    answers.contains(&Value::Null)
+}
+
+#[test]
+fn every_result_is_valid() {
+    let mut failed = Vec::new();
+    for subject in all_subjects() {
+        for to in formats() {
+            let Some(text) = subject.convert(to).text else { continue };
+            if to == subject.plan.format {
+                continue;
+            }
+            let compiled = subject.converted(to, &text).compile();
+            if compiled.plan.is_none() {
+                failed.push(format!("{} to {to}: {:?}\n{text}", subject.id, compiled.diagnostics));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{} failed\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+fn what_is_not_lost_is_the_same() {
+    let mut failed = Vec::new();
+    let mut compared = 0;
+    for subject in all_subjects() {
+        let inputs = &subject.definition.input;
+        for to in formats().filter(|to| *to != subject.plan.format) {
+            let conversion = subject.convert(to);
+            let Some(text) = conversion.text.as_ref().filter(|_| !conversion.has_losses()) else { continue };
+            let Some(plan) = subject.converted(to, text).compile().plan else { continue };
+            if !has_plain_inputs(&subject.plan, inputs) || has_missing_answer(&subject.case) {
+                let is_reported = conversion.findings.iter().any(|found| found.fate == Fate::Differently);
+                assert!(is_reported, "{} to {to} says nothing of inputs and answers", subject.id);
+                continue;
+            }
+            let run = |plan: &Plan, inputs: Value| observe_run(&subject.case, plan, inputs);
+            let before = run(&subject.plan, inputs.clone());
+            let after = run(&plan, map_inputs(&subject.plan, &plan, inputs));
+            compared += 1;
+            if before.is_none() || !is_same(&before, &after) {
+                failed.push(format!("{} to {to}:\n{before:#?}\n{after:#?}\n{text}", subject.id));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{} of {compared} failed\n{}", failed.len(), failed.join("\n"));
+    assert!(compared >= MIN_COMPARED, "only {compared} conversions without losses were compared");
+}
+
+/// A lower bound for the number of compared runs, so that the comparison does not become empty unnoticed.
+const MIN_COMPARED: usize = 5;
+
+/// Whether two runs did the same. The answer of a run that failed is not compared.
+fn is_same(before: &Option<Observation>, after: &Option<Observation>) -> bool {
+    let (Some(before), Some(after)) = (before, after) else { return before == after };
+    let is_failed = before.status != flowloom_core::status::Status::Succeeded;
+    before.status == after.status
+        && before.model_calls == after.model_calls
+        && before.requests == after.requests
+        && (is_failed || before.answer == after.answer)
+}
+
+#[test]
+fn the_way_back_gives_the_same_plan_if_everything_was_kept() {
+    let mut failed = Vec::new();
+    let mut compared = 0;
+    for subject in all_subjects() {
+        for to in formats().filter(|to| *to != subject.plan.format) {
+            let there = subject.convert(to);
+            let is_kept = |conversion: &Conversion| {
+                conversion.text.is_some() && conversion.findings.iter().all(|finding| finding.is_restored)
+            };
+            if !is_kept(&there) {
+                continue;
+            }
+            let text = there.text.clone().unwrap_or_default();
+            let between = subject.converted(to, &text);
+            let plan = between.compile().plan.expect("a valid result");
+            let source = ConversionSource { file: "converted.json", text: &text, plan: &plan };
+            let back = convert_definition(&source, subject.plan.format, false);
+            if !is_kept(&back) {
+                continue;
+            }
+            compared += 1;
+            let returned = subject.converted(subject.plan.format, &back.text.unwrap_or_default()).compile().plan;
+            let (before, after) = (describe_plan(&subject.plan), returned.as_ref().map(describe_plan));
+            if after.as_deref() != Some(&before) {
+                failed.push(format!("{} over {to}:\n{before}\n{after:?}\n{text}", subject.id));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{} of {compared} failed\n{}", failed.len(), failed.join("\n"));
+    assert!(compared > 0, "no way back was compared");
+}
+
+#[test]
+fn workflows_as_tools_are_reported_as_lost() {
+    let losses = |tools: &str| {
+        let text = format!("{{\"systemPrompt\": \"Help.\"{tools}}}");
+        let definition = CaseDefinition::new(find_format("agent").expect("a format"), "a.json", text);
+        let plan = definition.compile().plan.expect("valid");
+        let subject = Subject { id: "agent".into(), case: Value::Null, definition, plan };
+        subject.convert(find_format("graph").expect("a format")).count(Fate::Lost)
+    };
+    assert_eq!([losses(""), losses(", \"tools\": [\"weather\", \"page\"]"), losses(", \"tools\": []")], [1, 2, 0]);
+}
+
+/// Whether a conversion without losses does the same; an error says what differs.
+fn check_conversion(subject: &Subject, to: Format) -> Result<(), String> {
+    let conversion = subject.convert(to);
+    let Some(text) = &conversion.text else { return Ok(()) };
+    let converted = subject.converted(to, text).compile();
+    let Some(plan) = converted.plan else { return Err(format!("refused: {:?}\n{text}", converted.diagnostics)) };
+    if conversion.has_losses() {
+        return Ok(());
+    }
+    let inputs = &subject.definition.input;
+    let before = observe_run(&subject.case, &subject.plan, inputs.clone());
+    let after = observe_run(&subject.case, &plan, map_inputs(&subject.plan, &plan, inputs));
+    if is_same(&before, &after) { Ok(()) } else { Err(format!("{before:#?}\n{after:#?}\n{text}")) }
+}
+
+fn random_subject(format: &str, definition: &Value, input: Value) -> Subject {
+    let format = find_format(format).expect("a format");
+    let text = flowloom_core::render::to_json(definition);
+    let definition = CaseDefinition { input, ..CaseDefinition::new(format, "random.json", text) };
+    let plan = definition.compile().plan.unwrap_or_else(|| panic!("{:?}", definition.compile().diagnostics));
+    Subject { id: "random".into(), case: Map::new().into(), definition, plan }
+}
+
+/// Texts full of signs that mean something in one of the notations.
+fn odd_text() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        "[a-c .,]{1,6}",
+        r##"[ \n{}$<>`#*_\\\-=|\[\]():!&'"~+1]{1,5}"##,
+        Just("REF(a)".to_owned()),
+        Just("REF(b)".to_owned()),
+        Just("REF(input)".to_owned()),
+    ];
+    prop::collection::vec(part, 1..7).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_flows_do_the_same(texts in prop::collection::vec(odd_text(), 1..4)) {
+        let step = |(index, text): (usize, &String)| {
+            let text = text.replace("REF(", "${").replace(')', "}");
+            let name = ["a", "b", "c"][index];
+            let config = Value::map([("instruction", Value::from(text)), ("resultVariable", name.into())]);
+            Value::map([("type", Value::from("llmInstruction")), ("config", config)])
+        };
+        let steps = Value::list(texts.iter().enumerate().map(step).collect());
+        let flow = Value::map([("name", Value::from("n")), ("description", "d".into()), ("steps", steps)]);
+        let subject = random_subject("flow", &flow, Map::new().into());
+        for to in ["steps", "markdown", "pipeline"] {
+            let checked = check_conversion(&subject, find_format(to).expect("a format"));
+            prop_assert!(checked.is_ok(), "{to}: {}", checked.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn random_step_lists_do_the_same(rows in prop::collection::vec((odd_text(), 0..4u8, any::<bool>()), 1..5)) {
+        let step = |(index, (text, mode, is_named)): (usize, &(String, u8, bool))| {
+            let text = text.replace("REF(", "{{").replace(')', "}}");
+            let mode = ["sequential", "fanout", "conditional", "loop"][usize::from(*mode)];
+            let mut step = Map::from_iter([
+                ("name".into(), Value::from(format!("s{index}"))),
+                ("functionId".into(), "agent::chat".into()),
+                ("promptTemplate".into(), text.into()),
+                ("mode".into(), mode.into()),
+                ("errorMode".into(), "fail".into()),
+            ]);
+            match mode {
+                "conditional" => drop(step.insert("condition".into(), "a".into())),
+                "loop" => {
+                    step.insert("until".into(), "LLM(LLM".into());
+                    step.insert("maxIterations".into(), 3.into());
+                }
+                _ => {}
+            }
+            if *is_named {
+                step.insert("outputVar".into(), ["a", "b"][index % 2].into());
+            }
+            Value::from(step)
+        };
+        let steps = Value::list(rows.iter().enumerate().map(step).collect());
+        let list = Value::map([("name", Value::from("n")), ("description", "d".into()), ("steps", steps)]);
+        let subject = random_subject("steps", &list, "lamps".into());
+        for to in ["flow", "markdown", "pipeline"] {
+            let checked = check_conversion(&subject, find_format(to).expect("a format"));
+            prop_assert!(checked.is_ok(), "{to}: {}", checked.unwrap_err());
+        }
+    }
+}
+
+/// The table: for each pair of formats, how many definitions are kept, expressed differently, lost in part, and not
+/// possible.
+fn build_table() -> String {
+    let names: Vec<Format> = formats().collect();
+    let mut counts: BTreeMap<(String, String), [usize; 4]> = BTreeMap::new();
+    for subject in subjects() {
+        for to in &names {
+            let conversion = subject.convert(*to);
+            let place = match (&conversion.text, conversion.count(Fate::Lost), conversion.count(Fate::Differently)) {
+                (None, _, _) => 3,
+                (_, 0, 0) => 0,
+                (_, 0, _) => 1,
+                _ => 2,
+            };
+            counts.entry((subject.plan.format.to_string(), to.to_string())).or_default()[place] += 1;
+        }
+    }
+    let mut table = String::from("| from \\ to |");
+    names.iter().for_each(|name| write!(table, " {name} |").expect("a string"));
+    table.push_str("\n|---|");
+    names.iter().for_each(|_| table.push_str("---|"));
+    for from in &names {
+        write!(table, "\n| **{from}** |").expect("a string");
+        for to in &names {
+            let [kept, differently, lost, impossible] =
+                counts.get(&(from.to_string(), to.to_string())).copied().unwrap_or_default();
+            write!(table, " {kept} / {differently} / {lost} / {impossible} |").expect("a string");
+        }
+    }
+    table
+}
+
+#[test]
+fn the_table_of_the_documentation_is_up_to_date() {
+    let page = repository().join("docs/convert.md");
+    let text = std::fs::read_to_string(&page).expect("the page");
+    let (start, end) = ("<!-- table: make conversions -->\n", "\n<!-- end of the table -->");
+    let (before, rest) = text.split_once(start).expect("the start of the table");
+    let (_, after) = rest.split_once(end).expect("the end of the table");
+    let current = format!("{before}{start}\n{}\n{end}{after}", build_table());
+    if std::env::var_os(UPDATE_VARIABLE).is_some() {
+        std::fs::write(&page, &current).expect("written");
+        return;
+    }
+    assert_eq!(text, current, "write the table with: make conversions");
+}
