@@ -15,7 +15,7 @@ use crate::tools::offer::ToolDescriptor;
 
 /// Adds warnings about the tools of an agent. They are no errors: a workflow that is stored in the database is found when
 /// the agent runs. Reads the agent's folder.
-pub fn add_tool_warnings(loader: &Loader<'_>, source: &mut LoadedDefinition) {
+pub(super) fn add_tool_warnings(loader: &Loader<'_>, source: &mut LoadedDefinition) {
     let warnings = check_tools(loader, source);
     source.compiled.diagnostics.extend(warnings);
 }
