@@ -29,6 +29,7 @@ mod stop;
 pub use answer_source::AnswerSource;
 pub use conversation::present_stored_messages;
 pub use front_end::{Compiled, DefinitionSource, FrontEnd, OmittedProblems, RenderedResult};
+pub use functions::list_built_in_functions;
 pub use problems::{MAX_PROBLEMS, Problems};
 pub use registry::{
     Registry, compile, find_answer_source, find_format, format_schema, formats, recognise, related_file_patterns,

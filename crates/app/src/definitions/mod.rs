@@ -8,6 +8,7 @@ pub mod find;
 pub mod flow_folder;
 pub mod folder;
 mod injection_check;
+pub mod nameable;
 pub mod outline;
 pub mod reader;
 mod secret_check;

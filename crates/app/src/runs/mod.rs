@@ -5,6 +5,7 @@ pub mod commands;
 pub mod details;
 pub mod finished;
 pub mod inputs;
+pub mod last;
 pub mod open_steps;
 mod ownership;
 pub mod recovery;

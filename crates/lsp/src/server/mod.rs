@@ -8,8 +8,12 @@ mod capabilities;
 mod check;
 mod convert;
 mod documents;
+mod features;
 mod pages;
+mod parts;
+mod renames;
 mod router;
+mod runs;
 mod state;
 mod transport;
 

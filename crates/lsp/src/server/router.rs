@@ -17,7 +17,9 @@ use tower_layer::Layer as _;
 
 use super::actions::list_actions;
 use super::capabilities::{choose_unit, describe_server};
+use super::renames::rename_at;
 use super::state::{CheckEnded, Snapshot, State};
+use super::{features, parts};
 
 /// What a message leads to.
 type Flow = ControlFlow<async_lsp::Result<()>>;
@@ -117,16 +119,71 @@ fn add_features(router: &mut Router<State>) {
     router.request::<request::CodeActionRequest, _>(|state, params| {
         answer::<request::CodeActionRequest>(state, move |snapshot| list_actions(snapshot, &params))
     });
+    router.request::<request::Completion, _>(|state, params| {
+        answer::<request::Completion>(state, move |snapshot| features::complete(snapshot, &params))
+    });
+    router.request::<request::HoverRequest, _>(|state, params| {
+        let at = params.text_document_position_params;
+        answer::<request::HoverRequest>(state, move |snapshot| features::hover(snapshot, &at))
+    });
+    router.request::<request::GotoDefinition, _>(|state, params| {
+        let at = params.text_document_position_params;
+        answer::<request::GotoDefinition>(state, move |snapshot| features::find_definition(snapshot, &at))
+    });
+    router.request::<request::References, _>(|state, params| {
+        let (at, with) = (params.text_document_position, params.context.include_declaration);
+        answer::<request::References>(state, move |snapshot| features::find_references(snapshot, &at, with))
+    });
+    router.request::<request::DocumentHighlightRequest, _>(|state, params| {
+        let at = params.text_document_position_params;
+        answer::<request::DocumentHighlightRequest>(state, move |snapshot| features::highlight(snapshot, &at))
+    });
+    router.request::<request::PrepareRenameRequest, _>(|state, at| {
+        answer::<request::PrepareRenameRequest>(state, move |snapshot| features::prepare_rename(snapshot, &at))
+    });
+    router.request::<request::Rename, _>(|state, params| {
+        let answer = work_on_pool(state, move |snapshot| rename_at(snapshot, &params));
+        async move { answer.await? }
+    });
+    add_parts(router);
+}
+
+/// What is shown around a text.
+fn add_parts(router: &mut Router<State>) {
+    router.request::<request::DocumentSymbolRequest, _>(|state, params| {
+        let uri = params.text_document.uri;
+        answer::<request::DocumentSymbolRequest>(state, move |snapshot| parts::list_symbols(snapshot, &uri))
+    });
+    router.request::<request::FoldingRangeRequest, _>(|state, params| {
+        let uri = params.text_document.uri;
+        answer::<request::FoldingRangeRequest>(state, move |snapshot| parts::list_folding_ranges(snapshot, &uri))
+    });
+    router.request::<request::SemanticTokensFullRequest, _>(|state, params| {
+        let uri = params.text_document.uri;
+        answer::<request::SemanticTokensFullRequest>(state, move |snapshot| parts::list_semantic_tokens(snapshot, &uri))
+    });
+    router.request::<request::InlayHintRequest, _>(|state, params| {
+        let (uri, range) = (params.text_document.uri, params.range);
+        answer::<request::InlayHintRequest>(state, move |snapshot| parts::list_hints(snapshot, &uri, range))
+    });
+    router.request::<request::CodeLensRequest, _>(|state, params| {
+        let uri = params.text_document.uri;
+        answer::<request::CodeLensRequest>(state, move |snapshot| parts::list_lenses(snapshot, &uri))
+    });
 }
 
 /// The answer to a request, when it is there.
-type Answer<R> = BoxFuture<'static, Result<<R as Request>::Result, ResponseError>>;
+type Answer<T> = BoxFuture<'static, Result<T, ResponseError>>;
 
 /// Answers a request on the pool.
-fn answer<R: Request>(state: &State, work: impl FnOnce(&Snapshot) -> R::Result + Send + 'static) -> Answer<R>
+fn answer<R: Request>(state: &State, work: impl FnOnce(&Snapshot) -> R::Result + Send + 'static) -> Answer<R::Result>
 where
     R::Result: Send + 'static,
 {
+    work_on_pool(state, work)
+}
+
+fn work_on_pool<T: Send + 'static>(state: &State, work: impl FnOnce(&Snapshot) -> T + Send + 'static) -> Answer<T> {
     let snapshot = state.take_snapshot();
     Box::pin(async move {
         let done = tokio::task::spawn_blocking(move || work(&snapshot)).await;

@@ -14,6 +14,7 @@ use super::actions::DiagnosticWriter;
 use super::check::{CheckJob, Checked};
 use super::documents::Documents;
 use super::pages::ErrorPages;
+use super::runs::LastRuns;
 use crate::analysis::lines::ColumnUnit;
 
 /// The state of the server.
@@ -25,6 +26,7 @@ pub(super) struct State {
     pub(super) can_watch: bool,
     load_config: LoadConfig,
     pages: Arc<ErrorPages>,
+    runs: Arc<LastRuns>,
     /// The running check of each document.
     running: BTreeMap<Url, RunningCheck>,
     /// The last result of each document.
@@ -54,6 +56,7 @@ pub(super) struct Snapshot {
     pub(super) results: Arc<BTreeMap<Url, Arc<Checked>>>,
     pub(super) unit: ColumnUnit,
     pub(super) pages: Arc<ErrorPages>,
+    pub(super) runs: Arc<LastRuns>,
     load_config: LoadConfig,
 }
 
@@ -66,6 +69,7 @@ impl State {
             can_watch: false,
             load_config,
             pages: Arc::new(ErrorPages::in_cache()),
+            runs: Arc::default(),
             running: BTreeMap::new(),
             results: Arc::default(),
             found: BTreeMap::new(),
@@ -79,6 +83,7 @@ impl State {
             results: self.results.clone(),
             unit: self.unit,
             pages: self.pages.clone(),
+            runs: self.runs.clone(),
             load_config: self.load_config.clone(),
         }
     }
