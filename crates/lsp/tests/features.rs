@@ -62,7 +62,8 @@ impl Case {
             "completion" => {
                 for proposal in list_proposals(&self.definition, file, self.offset, &known()) {
                     let (label, insert) = (&proposal.label, &proposal.insert);
-                    let _ = writeln!(answer, "{label} | {} | {:?} → {insert:?}", proposal.detail, part(proposal.replaces));
+                    let _ =
+                        writeln!(answer, "{label} | {} | {:?} → {insert:?}", proposal.detail, part(proposal.replaces));
                 }
             }
             "hover" => {

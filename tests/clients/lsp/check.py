@@ -48,6 +48,7 @@ class Editor:
             print("watches", params.registrations[0].method)
 
     async def start(self, program, folder):
+        self.program = program
         await self.client.start_io(program, "lsp", "--stdio", cwd=str(folder))
         capabilities = types.ClientCapabilities(
             workspace=types.WorkspaceClientCapabilities(
@@ -110,6 +111,12 @@ async def check_flow(editor, folder):
     line, start, end = edit.range.start.line, edit.range.start.character, edit.range.end.character
     editor.replace(uri, 2, line, (start, end), edit.new_text)
     await editor.wait_for(uri, 2, "fixed flow")
+    fixed = FLOW.replace("resultVariabl", "resultVariable")
+    (folder / "weather.json").write_text(fixed)
+    run = await asyncio.create_subprocess_exec(
+        editor.program, "run", "weather.json", cwd=folder, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    print("run ends with", await run.wait())
     column = FLOW.splitlines()[4].index("${city}") + 3
     hover = await editor.client.text_document_hover_async(types.HoverParams(**at(uri, 4, column)))
     print("hover", hover.contents.value.replace("\n\n", " | "))

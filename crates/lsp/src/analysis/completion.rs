@@ -75,6 +75,13 @@ pub fn list_proposals(definition: &Definition, file: &IndexedFile, offset: usize
     }
 }
 
+/// A place in a JSON document.
+#[derive(Clone, Copy)]
+struct JsonSpot<'a> {
+    tree: &'a Node,
+    path: &'a JsonPath,
+}
+
 /// A position, and what can be named there.
 struct Context<'a> {
     definition: &'a Definition,
@@ -111,11 +118,11 @@ impl Context<'_> {
         let Some(schema) = FormatSchema::new(format) else { return Vec::new() };
         match find_place(self.text(), tree, self.offset) {
             Some(JsonPlace::Key { path, object, key }) => {
-                self.list_keys(&schema, (tree, &path), object, key.map(|(_, span)| span))
+                self.list_keys(&schema, JsonSpot { tree, path: &path }, object, key.map(|(_, span)| span))
             }
             Some(JsonPlace::Value { path, node }) => {
                 let role = find_role(format, &to_pattern(&path));
-                self.list_values(&schema, (tree, &path), node, role)
+                self.list_values(&schema, JsonSpot { tree, path: &path }, node, role)
             }
             None => Vec::new(),
         }
@@ -148,10 +155,11 @@ impl Context<'_> {
     fn list_keys(
         &self,
         schema: &FormatSchema,
-        (tree, path): (&Node, &JsonPath),
+        at: JsonSpot<'_>,
         object: &Node,
         written: Option<Span>,
     ) -> Vec<Proposal> {
+        let JsonSpot { tree, path } = at;
         let replaces = written.unwrap_or_else(|| self.quoted_word_span());
         let rest = self.text()[replaces.end()..].trim_start();
         let (has_value, needs_comma) = (rest.starts_with(':'), rest.starts_with('"'));
@@ -185,10 +193,11 @@ impl Context<'_> {
     fn list_values(
         &self,
         schema: &FormatSchema,
-        (tree, path): (&Node, &JsonPath),
+        at: JsonSpot<'_>,
         node: Option<&Node>,
         role: TextRole,
     ) -> Vec<Proposal> {
+        let JsonSpot { tree, path } = at;
         let string = node.filter(|node| node.as_str().is_some());
         let replaces = string.map_or_else(
             || node.map_or(Span { start: self.offset, length: 0 }, |node| node.span),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use flowloom_core::diagnostic::Span;
 use flowloom_core::plan::Format;
+use flowloom_core::value::Value;
 use flowloom_formats::{markdown, pipeline};
 
 use super::index::Index;
@@ -162,11 +163,20 @@ impl Definition {
         // A node has the fields of its block, which may be in a file of its own.
         let block = origin.about.origin.rsplit(' ').next().unwrap_or_default();
         let wanted = Name::new(NameKind::Block, block, Span::default(), super::names::Role::Read);
-        self.find_origins(&wanted).map(|place| place.name.about.fields.clone()).next().unwrap_or_default()
+        let own = self.find_origins(&wanted).map(|place| place.name.about.fields.clone()).next();
+        own.unwrap_or_else(|| list_built_in_fields(block))
     }
 }
 
 /// Whether a file is directly in a folder of this name.
 fn is_in_folder(path: &str, folder: &str) -> bool {
     Path::new(path).parent().and_then(Path::file_name).is_some_and(|name| name == folder)
+}
+
+/// The fields of a built-in block's output.
+fn list_built_in_fields(block: &str) -> Vec<String> {
+    let is_meant = |one: &&Value| one.get("id").and_then(Value::as_str) == Some(block);
+    let found = pipeline::built_in_blocks().iter().find(is_meant);
+    let properties = found.and_then(|block| block.get("output_schema")?.get("properties")?.as_map());
+    properties.map(|fields| fields.keys().map(|key| key.to_string()).collect()).unwrap_or_default()
 }

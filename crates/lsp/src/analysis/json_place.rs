@@ -51,7 +51,9 @@ pub fn find_place<'t>(text: &str, tree: &'t Node, offset: usize) -> Option<JsonP
     loop {
         match &node.kind {
             NodeKind::Map(entries) => {
-                if let Some((key, span, _)) = entries.iter().find(|(_, span, _)| touches(*span, offset)) {
+                if let Some((key, span, _)) =
+                    entries.iter().find(|(_, span, _)| span.start < offset && offset <= span.end())
+                {
                     return Some(JsonPlace::Key { path, object: node, key: Some((key, *span)) });
                 }
                 let before = entries.iter().rev().find(|(_, span, _)| span.end() <= offset);
@@ -169,7 +171,8 @@ mod tests {
             (r#"{"a": [1, {"b": |"#, "value a.*.b is nothing"),
             (r#"{"steps": [{"type": "x", |"#, "key None in steps.*"),
             (r#"{"a": {|}}"#, "key None in a"),
-            (r#"{"a": |"b": 1}"#, "key Some(\"b\") in "),
+            (r#"{"a": |"b": 1}"#, "value a is nothing"),
+            (r#"{|"b": 1}"#, "key None in "),
             (r#"{"a": 1}|"#, "outside"),
         ];
         for (marked, expected) in cases {

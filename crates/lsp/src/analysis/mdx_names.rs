@@ -58,8 +58,10 @@ pub fn find_mdx_names(text: &str, document: &MdxDocument) -> MdxNames {
         let provided =
             expression.attribute.as_ref().filter(|(_, name)| name == "provide").map(|(element, _)| element + 1);
         add_expression(written, expression.span.start, &names, place, &mut found);
+        let read = ReadExpression { names: &names, start: expression.span.start, scope: place };
+        read.add_results(text, document, &mut found.names);
         if let Some(inner) = provided {
-            add_provided(expression.span.start, &names, (place, inner), &mut found.names);
+            read.add_provided(inner, &mut found.names);
         }
     }
     add_results_in_blocks(document, &mut found.names);
@@ -141,17 +143,45 @@ fn add_expression(text: &str, start: usize, names: &ExpressionNames, scope: usiz
     }
 }
 
-/// The names that `provide` gives to the content of a block. `scopes` are those around it and in it.
-fn add_provided(start: usize, names: &ExpressionNames, scopes: (usize, usize), found: &mut Vec<Name>) {
-    for key in &names.keys {
-        let span = shift(&key.range, start);
-        let about = About { origin: "provided to the block".to_owned(), ..About::default() };
-        let declared = Name::new(NameKind::Variable, &key.name, span, Role::Declared);
-        found.push(Name { scope: scopes.1, about, is_shorthand: key.is_shorthand, ..declared });
-        if key.is_shorthand {
-            let read =
-                found.iter_mut().find(|name| name.span == span && name.role == Role::Read && name.scope == scopes.0);
-            read.into_iter().for_each(|name| name.is_shorthand = true);
+/// An expression, with its place.
+struct ReadExpression<'a> {
+    names: &'a ExpressionNames,
+    start: usize,
+    scope: usize,
+}
+
+impl ReadExpression<'_> {
+    /// Adds the results inside of conditions that it reads, as in `answer.letter`.
+    fn add_results(&self, text: &str, document: &MdxDocument, found: &mut Vec<Name>) {
+        let ReadExpression { names, start, scope } = *self;
+        for read in &names.reads {
+            let Some((field, range)) = &read.field else { continue };
+            let is_meant = |element: &Element| {
+                let result =
+                    element.attributes.iter().find(|attribute| attribute.name == "as").and_then(|one| one.value);
+                plain_name(&element.name) == "cond"
+                    && find_scope(document, element.parent) == scope
+                    && result.is_some_and(|span| text[span.start..span.end()] == read.name)
+            };
+            if let Some(index) = document.elements.iter().position(is_meant) {
+                let name = Name::new(NameKind::Variable, field, shift(range, start), Role::Read);
+                found.push(Name { scope: index + 1, ..name });
+            }
+        }
+    }
+
+    /// Adds the names that it, as the value of `provide`, gives to the content of a block with the scope `inner`.
+    fn add_provided(&self, inner: usize, found: &mut Vec<Name>) {
+        for key in &self.names.keys {
+            let span = shift(&key.range, self.start);
+            let about = About { origin: "provided to the block".to_owned(), ..About::default() };
+            let declared = Name::new(NameKind::Variable, &key.name, span, Role::Declared);
+            found.push(Name { scope: inner, about, is_shorthand: key.is_shorthand, ..declared });
+            if key.is_shorthand {
+                let is_read =
+                    |name: &&mut Name| name.span == span && name.role == Role::Read && name.scope == self.scope;
+                found.iter_mut().find(is_read).into_iter().for_each(|name| name.is_shorthand = true);
+            }
         }
     }
 }

@@ -41,9 +41,9 @@ impl NameKind {
         }
     }
 
-    /// Whether a definition may give the name another text, with all its uses.
+    /// Whether all uses of such a name can be found. The code of a block reads its inputs in ways that only Python knows.
     pub fn can_be_renamed(self) -> bool {
-        !matches!(self, NameKind::Function | NameKind::Tool | NameKind::Model)
+        !matches!(self, NameKind::Function | NameKind::Tool | NameKind::Model | NameKind::Field)
     }
 }
 

@@ -6,6 +6,7 @@ use flowloom_core::value::Value;
 
 use super::definition::{Definition, IndexedFile};
 use super::index::Body;
+use super::mdx_names::plain_name;
 use super::names::{Name, NameKind, Role};
 
 /// A replacement in a file.
@@ -27,6 +28,7 @@ pub fn find_renamable(file: &IndexedFile, offset: usize) -> Option<&Name> {
 /// The replacements that give a name another text. Fails if the new name cannot be one, or is taken.
 pub fn rename(definition: &Definition, name: &Name, new: &str) -> Result<Vec<Replacement>, String> {
     check_new_name(definition, name, new)?;
+    check_uses(definition, name)?;
     let mut replacements = Vec::new();
     for place in definition.find_places(name) {
         let text = match (place.name.is_shorthand, place.name.role) {
@@ -58,5 +60,19 @@ fn check_new_name(definition: &Definition, name: &Name, new: &str) -> Result<(),
     match definition.find_places(&wanted).next() {
         Some(_) if new != name.text => Err(format!("there is a {} {new} already", name.kind.describe())),
         _ => Ok(()),
+    }
+}
+
+/// Fails if a name may have uses that cannot be found: results inside a loop are fields of the items of its list.
+fn check_uses(definition: &Definition, name: &Name) -> Result<(), String> {
+    let Body::Markdown(document) = &definition.main().index.body else { return Ok(()) };
+    let block = name.scope.checked_sub(1).and_then(|index| document.elements.get(index));
+    let is_in_loop = block.is_some_and(|element| plain_name(&element.name) == "loop");
+    let is_result = definition.find_origins(name).any(|place| place.name.about.origin.starts_with("result of"));
+    match is_in_loop && is_result {
+        true => {
+            Err(format!("{} is a field of each iteration, and its uses outside of the loop cannot be found", name.text))
+        }
+        false => Ok(()),
     }
 }
