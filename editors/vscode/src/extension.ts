@@ -17,6 +17,10 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.window.registerTreeDataProvider('flowloom.run', view),
     vscode.commands.registerCommand('flowloom.run', (uri?: string) => runDefinition(program(), uri)),
     vscode.commands.registerCommand('flowloom.showRun', (run?: string) => view.show(run ?? 'last', findFolder())),
+    vscode.commands.registerCommand('flowloom.debug', debugRun),
+    vscode.debug.registerDebugAdapterDescriptorFactory('flowloom', {
+      createDebugAdapterDescriptor: () => new vscode.DebugAdapterExecutable(program(), ['dap']),
+    }),
     vscode.commands.registerCommand('flowloom.restart', () => client?.restart()),
   );
   client = new LanguageClient(
@@ -43,6 +47,16 @@ function runDefinition(program: string, uri?: string): void {
     shellArgs: ['run', target.fsPath],
   });
   terminal.show();
+}
+
+/** Steps through a recorded run of a definition: the last one, if none is named. */
+async function debugRun(played?: { definition: string; run: string }): Promise<void> {
+  const target = played ? vscode.Uri.parse(played.definition) : vscode.window.activeTextEditor?.document.uri;
+  if (!target) return;
+  const name = `Run of ${path.basename(target.fsPath)}`;
+  const run = played?.run ?? 'last';
+  const options = { type: 'flowloom', request: 'launch', name, definition: target.fsPath, run };
+  await vscode.debug.startDebugging(vscode.workspace.getWorkspaceFolder(target), options);
 }
 
 /** The folder in which a run is looked for: that of the open document. */

@@ -16,7 +16,6 @@ use super::error::DefinitionError;
 use super::reader::{FileReader, OpenFiles};
 use super::secret_check::check_secrets;
 use super::sources::Surroundings;
-use super::tool_check::add_tool_warnings;
 use crate::config::{AgentSettings, Config};
 use crate::definitions::bundle::AvailableTools;
 use crate::error::AppError;
@@ -77,13 +76,6 @@ impl LoadedDefinition {
     pub fn add_secret_warnings(&mut self, config: &Config, tenant: Option<&str>) {
         let warnings = check_secrets(config, self, tenant);
         self.compiled.diagnostics.extend(warnings);
-    }
-
-    /// Adds the warnings that `check` gives besides the problems of compiling.
-    pub fn add_check_warnings(&mut self, loader: &Loader<'_>) {
-        add_tool_warnings(loader, self);
-        self.add_secret_warnings(loader.config, None);
-        self.add_injection_warnings(loader.config);
     }
 
     /// Whether it has an error and therefore cannot be run.

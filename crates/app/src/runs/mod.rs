@@ -8,6 +8,7 @@ pub mod inputs;
 pub mod last;
 pub mod open_steps;
 mod ownership;
+pub mod playback;
 pub mod recovery;
 pub mod retention;
 pub mod retry;

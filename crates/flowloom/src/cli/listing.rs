@@ -11,7 +11,7 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
     CommandGroup { title: "Run definitions", commands: &["run", "dev", "chat", "agent", "demo"] },
     CommandGroup {
         title: "Write and check definitions",
-        commands: &["init", "list", "new", "check", "graph", "schema", "import", "blocks", "lsp", "eval"],
+        commands: &["init", "list", "new", "check", "graph", "schema", "import", "blocks", "lsp", "dap", "eval"],
     },
     CommandGroup {
         title: "Inspect and control runs",
@@ -77,6 +77,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     ("check", ["flowloom check flow.json --fix", "flowloom check workflows/*.json --report sarif"]),
     ("graph", ["flowloom graph examples/graph/helpdesk.json", "flowloom graph flow.json --format svg > flow.svg"]),
+    ("dap", ["flowloom dap", "flowloom dap --config flowloom.toml"]),
     ("lsp", ["flowloom lsp", "flowloom lsp --config flowloom.toml"]),
     ("schema", ["flowloom schema flow", "flowloom schema markdown > frontmatter.schema.json"]),
     ("import", ["flowloom import hub-item.json", "flowloom import hub-item.json --out flow.json"]),

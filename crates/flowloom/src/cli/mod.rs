@@ -150,6 +150,8 @@ pub(crate) enum Command {
         #[arg(long, hide = true)]
         stdio: bool,
     },
+    /// Let an editor step through recorded runs, on stdin and stdout
+    Dap,
     /// Chat with a graph or agent in the terminal
     Chat(ChatArgs),
     /// Chat with an agent that uses the workflows of a folder as tools

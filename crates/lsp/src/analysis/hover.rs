@@ -106,7 +106,7 @@ fn describe_markdown(text: &str, document: &MdxDocument, offset: usize) -> Optio
         if touches(&element.name_span) || element.closing_name.as_ref().is_some_and(touches) {
             return meaning(element.name_span, format!("`<{}>`\n\n{}", kind.name, kind.meaning));
         }
-        for attribute in element.attributes.iter().filter(|attribute| touches(&attribute.name_span)) {
+        if let Some(attribute) = element.attributes.iter().find(|attribute| touches(&attribute.name_span)) {
             let known = kind.attributes.iter().find(|one| one.name == attribute.name)?;
             return meaning(attribute.name_span, format!("`{}`\n\n{}", known.name, known.meaning));
         }

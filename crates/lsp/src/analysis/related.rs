@@ -34,7 +34,7 @@ pub fn find_related(text: &str, problem: &Diagnostic) -> Vec<Related> {
     let stands_alone = |at: usize| {
         let before = text[..at].chars().next_back().is_some_and(is_word);
         let after = text[at + written.len()..].chars().next().is_some_and(is_word);
-        !(before && written.starts_with(is_word)) && !(after && written.ends_with(is_word))
+        !(before && written.starts_with(is_word) || after && written.ends_with(is_word))
     };
     let places = text.match_indices(written).map(|(at, _)| at).filter(|at| *at != problem.span.start);
     let places = places.filter(|at| stands_alone(*at)).take(MAX_RELATED);

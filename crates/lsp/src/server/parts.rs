@@ -20,6 +20,9 @@ pub(super) const RUN_COMMAND: &str = "flowloom.run";
 /// The command that shows a run. The editor performs it.
 pub(super) const SHOW_RUN_COMMAND: &str = "flowloom.showRun";
 
+/// The command that steps through a run. The editor performs it.
+pub(super) const DEBUG_COMMAND: &str = "flowloom.debug";
+
 /// Maximum number of characters of a value in a hint.
 const MAX_HINT_CHARS: usize = 40;
 
@@ -160,6 +163,8 @@ pub(super) fn list_lenses(snapshot: &Snapshot, uri: &Url) -> Option<Vec<CodeLens
         let sign = if run.status == Status::Succeeded { "✓" } else { "✗" };
         let title = format!("{sign} last run: {}{tokens}{cost}", run.status.name());
         lenses.push(lens(title, SHOW_RUN_COMMAND, json!(run.id.to_string())));
+        let played = json!({"definition": uri, "run": run.id.to_string()});
+        lenses.push(lens("step through it".to_owned(), DEBUG_COMMAND, played));
     }
     Some(lenses)
 }

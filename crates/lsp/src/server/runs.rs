@@ -20,10 +20,13 @@ const MAX_VALUE_CHARS: usize = 500;
 /// A definition: the data folder of its project, and its name.
 type RunKey = (PathBuf, String);
 
+/// A run that was read, and when; `None` if there is none.
+type ReadRun = (Instant, Option<Arc<LastRun>>);
+
 /// The newest runs that were read.
 #[derive(Default)]
 pub(super) struct LastRuns {
-    read: Mutex<HashMap<RunKey, (Instant, Option<Arc<LastRun>>)>>,
+    read: Mutex<HashMap<RunKey, ReadRun>>,
 }
 
 impl LastRuns {
