@@ -15,6 +15,8 @@ mod front_end;
 mod functions;
 pub mod graph;
 mod json_schema;
+mod jsonc;
+mod layout;
 pub mod markdown;
 pub mod pipeline;
 mod problems;
@@ -30,6 +32,7 @@ pub use answer_source::AnswerSource;
 pub use conversation::present_stored_messages;
 pub use front_end::{Compiled, DefinitionSource, FrontEnd, OmittedProblems, RenderedResult};
 pub use functions::list_built_in_functions;
+pub use layout::format_source;
 pub use problems::{MAX_PROBLEMS, Problems};
 pub use registry::{
     Registry, compile, find_answer_source, find_format, format_schema, formats, recognise, related_file_patterns,

@@ -12,6 +12,7 @@ use flowloom_core::value::Value;
 use crate::answer_source::AnswerSource;
 use crate::detect::{Detected, detect_format, find_likely};
 use crate::front_end::{Compiled, DefinitionSource, FrontEnd, RenderedResult};
+use crate::jsonc::to_plain_json;
 use crate::problems::Problems;
 use crate::reader::read_text;
 use crate::shape::Shape;
@@ -83,6 +84,7 @@ impl Registry {
             return Compiled { missing_files: vec![entry.to_owned()], ..Compiled::default() };
         };
         let Some(text) = read_text(bytes, sources.source_bytes, problems) else { return without_plan };
+        let text = &*to_plain_json(entry, text);
         let detected = match format {
             Some(format) => self.find(format).map(|front_end| Detected { front_end, tree: None }).or_else(|| {
                 let message = format_args!("there is no format {format}");

@@ -3,6 +3,7 @@
 
 mod author;
 mod compare;
+mod definitions;
 mod expectation;
 mod flow;
 mod graph;
@@ -24,6 +25,7 @@ use flowloom_runtime::effects::{self, Effects};
 use flowloom_sandbox::{Sandbox, SandboxConfig};
 
 pub use compare::changed_leaves;
+pub use definitions::{CaseDefinition, describe_plan};
 use expectation::CaseJudge;
 
 /// A case: a JSON file, or a part of a Markdown page.

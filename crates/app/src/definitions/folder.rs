@@ -13,7 +13,7 @@ use super::flow_folder::FLOW_FOLDER;
 const MAX_FOLDER_DEPTH: usize = 8;
 
 /// Extensions of files that may be definitions.
-const DEFINITION_EXTENSIONS: [&str; 3] = ["json", "mdx", "md"];
+const DEFINITION_EXTENSIONS: [&str; 4] = ["json", "jsonc", "mdx", "md"];
 
 /// Folders that contain parts of definitions and are skipped.
 const SKIPPED_FOLDERS: [&str; 4] = ["agents", "blocks", "tools", "node_modules"];

@@ -9,7 +9,7 @@ use super::nodes::{node_range, read_element};
 use super::parse::TextPiece;
 
 /// The built-in actions, as they are written.
-const BUILT_IN_ACTIONS: [&str; 4] = ["GenText", "GenObject", "Loop", "Cond"];
+pub(super) const BUILT_IN_ACTIONS: [&str; 4] = ["GenText", "GenObject", "Loop", "Cond"];
 
 /// Maximum number of attributes of an action.
 const MAX_ATTRIBUTES: usize = 64;

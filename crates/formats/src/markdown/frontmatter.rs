@@ -35,15 +35,21 @@ pub(super) enum SystemPrompt {
 const MAX_YAML_DEPTH: usize = 64;
 const MAX_YAML_NODES: usize = 20_000;
 
-/// Parses the YAML that starts at `start` of a text, and reports errors.
-pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mut Problems) -> Frontmatter {
+/// The value of a YAML text, within the limits.
+pub(super) fn parse_yaml(yaml: &str) -> Result<Value, serde_saphyr::Error> {
     let mut options = serde_saphyr::options! { strict_booleans: true };
     if let Some(budget) = &mut options.budget {
         (budget.max_depth, budget.max_nodes) = (MAX_YAML_DEPTH, MAX_YAML_NODES);
     }
+    let read = serde_saphyr::from_str_with_options::<Option<Yaml>>(yaml, options)?;
+    Ok(read.map_or(Value::Null, |read| read.into_value(yaml)))
+}
+
+/// Parses the YAML that starts at `start` of a text, and reports errors.
+pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mut Problems) -> Frontmatter {
     let reader = YamlReader { yaml, start, text };
-    let value = match serde_saphyr::from_str_with_options::<Option<Yaml>>(yaml, options) {
-        Ok(value) => value.map_or(Value::Null, |read| read.into_value(yaml)),
+    let value = match parse_yaml(yaml) {
+        Ok(value) => value,
         Err(error) => {
             let location = error.location();
             let line = location.map_or(1, |location| location.line());

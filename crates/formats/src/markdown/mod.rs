@@ -16,6 +16,7 @@ mod generate;
 mod hidden;
 mod include;
 mod inspect;
+mod layout;
 mod lex;
 mod native;
 mod nodes;
@@ -100,26 +101,60 @@ fn compile(
         problems.add_error(Code::TooComplex, Span::default(), message);
         return None;
     }
-    // On a thread with a large stack: the tree of a text can be as deep as the text is long.
-    let compiled = std::thread::scope(|scope| {
-        let work = || compile_on_this_thread(&source, sources, &mut *problems, needs);
-        let started = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
-        started.ok().map(std::thread::ScopedJoinHandle::join)
-    });
-    match compiled {
-        Some(Ok(plan)) => plan,
-        // The parser panics on a few texts. They must not look like correct ones.
-        Some(Err(_)) => {
-            let message = "the parser of Markdown fails on this text";
-            problems.add_error(Code::MarkdownSyntax, Span::default(), message).help =
-                Some("remove unusual line ends and underlines (--- or ===) from it".into());
-            None
-        }
-        None => {
-            problems.add_error(Code::TooComplex, Span::default(), "there is not enough memory to read the file");
+    let work = || compile_on_this_thread(&source, sources, &mut *problems, needs);
+    match run_on_large_stack(work) {
+        Ok(plan) => plan,
+        Err(failure) => {
+            failure.report(problems);
             None
         }
     }
+}
+
+/// Lays out a Markdown workflow in the canonical form; `None`, with an error, if it does not parse.
+pub(crate) fn lay_out(file: &str, text: &str, problems: &mut Problems) -> Option<String> {
+    if let Err(message) = source::check_limits(text) {
+        problems.add_error(Code::TooComplex, Span::default(), message);
+        return None;
+    }
+    match run_on_large_stack(|| layout::lay_out(file, text, &mut *problems)) {
+        Ok(laid_out) => laid_out,
+        Err(failure) => {
+            failure.report(problems);
+            None
+        }
+    }
+}
+
+/// Why a text could not be read at all.
+enum ReadFailure {
+    /// The parser panics on a few texts. They must not look like correct ones.
+    Parser,
+    /// There is no memory for the stack.
+    Memory,
+}
+
+impl ReadFailure {
+    fn report(&self, problems: &mut Problems) {
+        match self {
+            ReadFailure::Parser => {
+                let message = "the parser of Markdown fails on this text";
+                problems.add_error(Code::MarkdownSyntax, Span::default(), message).help =
+                    Some("remove unusual line ends and underlines (--- or ===) from it".into());
+            }
+            ReadFailure::Memory => {
+                problems.add_error(Code::TooComplex, Span::default(), "there is not enough memory to read the file");
+            }
+        }
+    }
+}
+
+/// Runs `work` on a thread with a large stack: the tree of a text can be as deep as the text is long.
+fn run_on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, ReadFailure> {
+    std::thread::scope(|scope| {
+        let started = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        started.map_err(|_| ReadFailure::Memory)?.join().map_err(|_| ReadFailure::Parser)
+    })
 }
 
 fn compile_on_this_thread(

@@ -8,6 +8,7 @@ use flowloom_core::expr::{Data, Ref, Segment, Template, TemplatePart};
 use flowloom_core::json::{Node, parse_node};
 
 use super::{template, unwrap_pipeline};
+use crate::jsonc::blank_comments;
 use crate::problems::Problems;
 use crate::reader::Fields;
 
@@ -19,7 +20,7 @@ const BLOCKS_WITH_KEY: [&str; 2] = ["memory_read", "memory_write"];
 
 /// The memory keys that a pipeline declares; empty if it may use all.
 pub fn memory_keys(text: &str) -> Vec<String> {
-    let Ok((node, _)) = parse_node(text) else { return Vec::new() };
+    let Ok((node, _)) = parse_node(&blank_comments(text)) else { return Vec::new() };
     let items = unwrap_pipeline(&node).get("memory_keys").and_then(Node::items).unwrap_or_default();
     items.iter().filter_map(Node::as_str).map(str::to_owned).collect()
 }
@@ -120,6 +121,7 @@ mod tests {
         assert_eq!(names("{{memory.b}}", &BTreeSet::new()), [true]);
         assert_eq!(memory_keys(r#"{"pipeline": {"memory_keys": ["a", "b"]}}"#), ["a", "b"]);
         assert_eq!(memory_keys(r#"{"memory_keys": []}"#), Vec::<String>::new());
+        assert_eq!(memory_keys("{\"memory_keys\": [\"a\"], // the tide\n}"), ["a"]);
         assert_eq!(memory_keys("no JSON"), Vec::<String>::new());
     }
 }

@@ -1,0 +1,74 @@
+//! One canonical layout for the definitions of each format.
+//!
+//! JSON is read into a tree that keeps comments and the text of every scalar (`tree`), its keys are put into the order
+//! of the format (`keys`), and it is written again (`write`). Markdown is laid out next to its compiler
+//! (`crate::markdown`). Files that are neither, such as the tables of graphs, stay as they are.
+
+mod keys;
+mod tree;
+mod write;
+
+use flowloom_core::diagnostic::Diagnostic;
+use flowloom_core::json::parse_node;
+use flowloom_core::plan::Format;
+
+use crate::jsonc::to_plain_json;
+use crate::problems::Problems;
+use crate::reader::read_json;
+use crate::{graph, markdown, steps};
+
+/// Lays out the text of a definition: the same plan and the same comments in one canonical form.
+///
+/// The result of a second call is equal to that of the first. Line ends stay as they are in the first line of the text; a
+/// byte order mark is removed. A text that does not parse is refused with its problems.
+///
+/// # Examples
+///
+/// ```
+/// use flowloom_formats::{find_format, format_source};
+///
+/// let text = r#"{"steps": [], "name": "Nothing"}"#;
+/// let format = find_format("flow").expect("a format");
+/// let laid_out = format_source(format, "flow.json", text).expect("valid JSON");
+/// assert_eq!(laid_out, "{\n  \"name\": \"Nothing\",\n  \"steps\": []\n}\n");
+/// ```
+pub fn format_source(format: Format, file: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
+    let mut problems = Problems::new(file);
+    let laid_out = if format == markdown::FORMAT {
+        markdown::lay_out(file, text, &mut problems)
+    } else if graph::is_table(file) || steps::literal_start(text).is_some() {
+        Some(text.to_owned())
+    } else {
+        lay_out_json(format, file, text, &mut problems)
+    };
+    match laid_out {
+        Some(laid_out) if !problems.has_errors() => Ok(laid_out),
+        _ => Err(problems.into_list().0),
+    }
+}
+
+fn lay_out_json(format: Format, file: &str, text: &str, problems: &mut Problems) -> Option<String> {
+    // The parser of definitions decides what is valid; the tree that keeps comments is only read after it.
+    let plain = to_plain_json(file, text);
+    read_json(&plain, parse_node(&plain), problems)?;
+    if problems.has_errors() {
+        return None;
+    }
+    let unmarked = text.trim_start_matches('\u{feff}');
+    // Whatever the parser accepts, this reader accepts; a text that it cannot read stays as it is.
+    let Some(mut document) = tree::read_document(unmarked) else { return Some(text.to_owned()) };
+    keys::sort_keys(&mut document.root, keys::shape_of(format));
+    let laid_out = write::write_document(&document, keys::shape_of(format));
+    Some(match find_line_end(unmarked) {
+        "\n" => laid_out,
+        other => laid_out.replace('\n', other),
+    })
+}
+
+/// The line end of a text: that of its first line.
+pub(crate) fn find_line_end(text: &str) -> &'static str {
+    match text.find('\n') {
+        Some(at) if text[..at].ends_with('\r') => "\r\n",
+        _ => "\n",
+    }
+}
