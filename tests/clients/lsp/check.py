@@ -130,6 +130,11 @@ async def check_flow(editor, folder):
         types.SemanticTokensParams(text_document=document)
     )
     print("tokens", len(tokens.data) // 5)
+    options = types.FormattingOptions(tab_size=2, insert_spaces=True)
+    edits = await editor.client.text_document_formatting_async(
+        types.DocumentFormattingParams(text_document=document, options=options)
+    )
+    print("formatting begins with", edits[0].new_text.splitlines()[:2])
     lenses = await editor.client.text_document_code_lens_async(types.CodeLensParams(text_document=document))
     print("lenses", [lens.command.title for lens in lenses])
     hints = await editor.client.text_document_inlay_hint_async(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{self, Severity, Span, apply_fixes};
+use flowloom_formats::format_source;
 use lsp_types::{
     CodeAction, CodeActionKind, CodeActionOrCommand, CodeActionParams, CodeDescription, Diagnostic,
     DiagnosticRelatedInformation, DiagnosticSeverity, DiagnosticTag, Location, NumberOrString, Range, TextEdit, Url,
@@ -157,8 +158,17 @@ fn fix_all(snapshot: &Snapshot, uri: &Url, checked: &Checked, view: TextView<'_>
     (fixed != view.text).then(|| vec![replace_difference(view, &fixed)])
 }
 
+/// The edit that gives a document the canonical layout of its format. A document that cannot be read stays as it is: its
+/// problems are shown already.
+pub(super) fn lay_out(snapshot: &Snapshot, uri: &Url) -> Option<Vec<TextEdit>> {
+    let document = snapshot.documents.find(uri)?;
+    let view = TextView { text: &document.text, lines: &document.lines, unit: snapshot.unit };
+    let laid_out = format_source(document.format?, &document.path.display().to_string(), view.text).ok()?;
+    Some(if laid_out == view.text { Vec::new() } else { vec![replace_difference(view, &laid_out)] })
+}
+
 /// The edit that turns a text into another one: it replaces what is between their common start and end.
-pub(super) fn replace_difference(view: TextView<'_>, new: &str) -> TextEdit {
+fn replace_difference(view: TextView<'_>, new: &str) -> TextEdit {
     let old = view.text;
     let same = |a: &mut dyn Iterator<Item = (char, char)>| -> usize {
         a.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
@@ -169,7 +179,7 @@ pub(super) fn replace_difference(view: TextView<'_>, new: &str) -> TextEdit {
     view.replace(span, &new[start..new.len() - end])
 }
 
-pub(super) fn edit_document(uri: &Url, edits: Vec<TextEdit>) -> WorkspaceEdit {
+fn edit_document(uri: &Url, edits: Vec<TextEdit>) -> WorkspaceEdit {
     WorkspaceEdit::new([(uri.clone(), edits)].into())
 }
 

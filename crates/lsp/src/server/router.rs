@@ -15,7 +15,7 @@ use lsp_types::{
 };
 use tower_layer::Layer as _;
 
-use super::actions::list_actions;
+use super::actions::{lay_out, list_actions};
 use super::capabilities::{choose_unit, describe_server};
 use super::renames::rename_at;
 use super::state::{CheckEnded, Snapshot, State};
@@ -118,6 +118,10 @@ fn add_documents(router: &mut Router<State>) {
 fn add_features(router: &mut Router<State>) {
     router.request::<request::CodeActionRequest, _>(|state, params| {
         answer::<request::CodeActionRequest>(state, move |snapshot| list_actions(snapshot, &params))
+    });
+    router.request::<request::Formatting, _>(|state, params| {
+        let uri = params.text_document.uri;
+        answer::<request::Formatting>(state, move |snapshot| lay_out(snapshot, &uri))
     });
     router.request::<request::Completion, _>(|state, params| {
         answer::<request::Completion>(state, move |snapshot| features::complete(snapshot, &params))
