@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 
@@ -169,7 +170,36 @@ async def check_markdown(editor, folder):
     print("completion", [item.label for item in items][:2])
 
 
+def graph(name):
+    node = {"id": "n", "nodeType": "AGENT", "nodeName": "Sorter", "agentId": "sorter"}
+    edge = {"id": "e", "sourceNodeId": "n", "targetNodeId": None, "conditionType": "ALWAYS"}
+    return json.dumps({"id": name, "name": name, "entrypointNodeId": "n", "nodes": [node], "edges": [edge]}, indent=2)
+
+
+async def check_graphs(editor, folder):
+    agent = folder / "agents" / "sorter"
+    agent.mkdir(parents=True)
+    (agent / "systemPrompt.md").write_text("Sort what people ask.\n")
+    (agent / "jsonSchema.json").write_text('{"agentId": "sorter", "tools": []}\n')
+    (folder / "other.json").write_text(graph("other"))
+    uri = editor.open(folder / "desk.json", "json", graph("desk"))
+    await editor.wait_for(uri, 1, "graph")
+    line, text = next((at, one) for at, one in enumerate(graph("desk").splitlines()) if "agentId" in one)
+    column = text.index("sorter")
+    found = await editor.client.text_document_definition_async(types.DefinitionParams(**at(uri, line, column)))
+    print("agent is in", Path(found[0].uri).parent.name)
+    edit = await editor.client.text_document_rename_async(types.RenameParams(**at(uri, line, column), new_name="triage"))
+    for change in edit.document_changes:
+        if isinstance(change, types.RenameFile):
+            print("renames", Path(change.old_uri).name, "to", Path(change.new_uri).name)
+        else:
+            print("changes", Path(change.text_document.uri).name, [one.new_text for one in change.edits])
+
+
 async def check_others(editor, folder):
+    text = '{"name": "x", "steps": [ // nothing\n{"type": "webScraping", "config": {"url": "http://a"}}]}'
+    uri = editor.open(folder / "page.jsonc", "jsonc", text)
+    await editor.wait_for(uri, 1, "JSON with comments")
     uri = editor.open(folder / "package.json", "json", '{"name": "x", "version": "1", "scripts": {},}')
     await editor.wait_for(uri, 1, "other JSON")
     uri = editor.open(folder / "README.md", "markdown", "# Hello {world\n")
@@ -181,6 +211,7 @@ async def main(program, folder):
     await editor.start(program, folder)
     await check_flow(editor, folder)
     await check_markdown(editor, folder)
+    await check_graphs(editor, folder)
     await check_others(editor, folder)
     await editor.client.shutdown_async(None)
     editor.client.exit(None)

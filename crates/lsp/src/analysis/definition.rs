@@ -10,7 +10,7 @@ use flowloom_formats::{markdown, pipeline};
 
 use super::index::Index;
 use super::json_names::list_given_names;
-use super::names::{Name, NameKind};
+use super::names::{Name, NameKind, Role};
 
 /// The names of an included file that are its own have scopes from here on, in steps of this size.
 const SCOPES_PER_FILE: usize = 1 << 20;
@@ -85,6 +85,14 @@ impl Definition {
         let mut definition = Definition { files: all };
         definition.join_scopes();
         definition
+    }
+
+    /// Adds another definition of the same folder, with the names that both share: those of agents and blocks, which are files
+    /// next to them.
+    pub fn add_neighbour(&mut self, path: &str, text: Arc<str>, format: Format) {
+        let mut index = Index::new(text, format);
+        index.names.retain(|name| matches!(name.kind, NameKind::Agent | NameKind::Block) && name.role == Role::Read);
+        self.files.push(IndexedFile { path: path.to_owned(), index, scopes: ScopeShift::default() });
     }
 
     /// Gives the names of other files the scopes that they have in the definition.
@@ -162,7 +170,7 @@ impl Definition {
         }
         // A node has the fields of its block, which may be in a file of its own.
         let block = origin.about.origin.rsplit(' ').next().unwrap_or_default();
-        let wanted = Name::new(NameKind::Block, block, Span::default(), super::names::Role::Read);
+        let wanted = Name::new(NameKind::Block, block, Span::default(), Role::Read);
         let own = self.find_origins(&wanted).map(|place| place.name.about.fields.clone()).next();
         own.unwrap_or_else(|| list_built_in_fields(block))
     }

@@ -1,10 +1,10 @@
 //! The features that are answered from the index of a definition, in the form of the protocol.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flowloom_app::definitions::nameable::{Nameable, NameableThings};
-use flowloom_formats::markdown;
+use flowloom_formats::{markdown, recognise};
 use lsp_types::{
     CompletionItem, CompletionItemKind, CompletionParams, CompletionResponse, CompletionTextEdit, DocumentHighlight,
     Documentation, GotoDefinitionResponse, Hover, HoverContents, InsertTextFormat, Location, MarkupContent, MarkupKind,
@@ -19,10 +19,15 @@ use super::state::Snapshot;
 use crate::analysis::completion::{Proposal, ProposalKind, list_proposals};
 use crate::analysis::definition::{Definition, FilePlace, IndexedFile};
 use crate::analysis::hover::find_meaning;
+use crate::analysis::json_tree::parse_tolerant;
 use crate::analysis::known::{Known, Offer};
 use crate::analysis::lines::Lines;
 use crate::analysis::names::{Name, NameKind};
 use crate::analysis::rename::find_renamable;
+
+/// Maximum number and size of the files next to a definition that are searched for the names of agents and blocks.
+const MAX_NEIGHBOURS: usize = 200;
+const MAX_NEIGHBOUR_BYTES: u64 = 1 << 20;
 
 /// An open document, and the definition that it belongs to.
 pub(super) struct Opened<'s> {
@@ -56,6 +61,26 @@ impl<'s> Opened<'s> {
         let files = read.map(|(path, text)| (path, open.get(Path::new(path)).unwrap_or(text)));
         let definition = Definition::new(&entry.path.display().to_string(), entry.text.clone(), format, files);
         Some(Opened { snapshot, document, definition, checked: checked.cloned() })
+    }
+
+    /// Adds the other definitions of the folder that can name the same agents and blocks. An agent or a block of the
+    /// definition's own file is named nowhere else.
+    pub(super) fn add_neighbours(&mut self, name: &Name) {
+        let is_shared = matches!(name.kind, NameKind::Agent | NameKind::Block);
+        let main = &self.definition.main().path;
+        if !is_shared || self.definition.find_origins(name).any(|place| place.file.path == *main) {
+            return;
+        }
+        let (main, format) = (PathBuf::from(main), self.definition.main().index.format);
+        let open = self.snapshot.documents.open_files();
+        for path in list_json_files(&main) {
+            let written = || std::fs::read_to_string(&path).ok().map(Arc::from);
+            let Some(text) = open.get(&path).cloned().or_else(written) else { continue };
+            let (name, tree) = (path.display().to_string(), parse_tolerant(&text));
+            if let Some(found) = recognise(&name, &text, tree.as_ref()).filter(|found| Some(*found) == format) {
+                self.definition.add_neighbour(&name, text, found);
+            }
+        }
     }
 
     /// The document's part of the definition.
@@ -103,6 +128,17 @@ impl<'s> Opened<'s> {
         let offset = self.view().find_offset(position);
         self.file()?.index.find_names(offset).min_by_key(|name| std::cmp::Reverse(name.role))
     }
+}
+
+/// The other JSON files next to a file.
+fn list_json_files(main: &Path) -> Vec<PathBuf> {
+    let entries = main.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json" || end == "jsonc");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_json).collect();
+    paths.retain(|path| path != main && std::fs::metadata(path).is_ok_and(|file| file.len() <= MAX_NEIGHBOUR_BYTES));
+    paths.sort();
+    paths.truncate(MAX_NEIGHBOURS);
+    paths
 }
 
 /// What can be written at a position.
@@ -189,9 +225,10 @@ pub(super) fn find_references(
     at: &TextDocumentPositionParams,
     with_declarations: bool,
 ) -> Option<Vec<Location>> {
-    let opened = Opened::find(snapshot, &at.text_document.uri)?;
-    let name = opened.find_name(at.position)?;
-    let places = opened.definition.find_places(name);
+    let mut opened = Opened::find(snapshot, &at.text_document.uri)?;
+    let name = opened.find_name(at.position)?.clone();
+    opened.add_neighbours(&name);
+    let places = opened.definition.find_places(&name);
     let wanted = places.filter(|place| with_declarations || !place.name.is_origin());
     Some(wanted.filter_map(|place| opened.find_location(place)).collect())
 }

@@ -19,10 +19,12 @@ use crate::analysis::rename::{find_renamable, rename};
 /// The edits that give the name at a position another text.
 pub(super) fn rename_at(snapshot: &Snapshot, params: &RenameParams) -> Result<Option<WorkspaceEdit>, ResponseError> {
     let at = &params.text_document_position;
-    let Some(opened) = Opened::find(snapshot, &at.text_document.uri) else { return Ok(None) };
+    let Some(mut opened) = Opened::find(snapshot, &at.text_document.uri) else { return Ok(None) };
     let offset = opened.view().find_offset(at.position);
-    let Some(name) = opened.file().and_then(|file| find_renamable(file, offset)) else { return Ok(None) };
-    let replacements = rename(&opened.definition, name, &params.new_name)
+    let found = opened.file().and_then(|file| find_renamable(file, offset)).cloned();
+    let Some(name) = found else { return Ok(None) };
+    opened.add_neighbours(&name);
+    let replacements = rename(&opened.definition, &name, &params.new_name)
         .map_err(|message| ResponseError::new(ErrorCode::INVALID_PARAMS, message))?;
     let mut edits: BTreeMap<String, Vec<TextEdit>> = BTreeMap::new();
     for replacement in replacements {
