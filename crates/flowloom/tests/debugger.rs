@@ -68,7 +68,10 @@ impl Debugger {
     /// Moves on, and describes where the run has stopped, with its variables.
     fn go(&mut self, command: &str) -> String {
         self.ask(command, &json!({"threadId": 1}));
-        let event = self.receive();
+        let mut event = self.receive();
+        while event["event"] == "output" {
+            event = self.receive();
+        }
         if event["event"] == "terminated" {
             return format!("{command}: over");
         }
@@ -120,5 +123,32 @@ fn a_recorded_run_is_played_in_both_directions() {
     assert_eq!(content["content"], STEPS);
     debugger.ask("disconnect", &json!({}));
     assert!(debugger.child.wait().expect("it ends").success());
+    insta::assert_snapshot!(seen.join("\n"));
+}
+
+#[test]
+fn a_new_run_halts_before_each_step() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let file = place.write("draft.json", STEPS);
+    let mut debugger = Debugger::start(&place);
+    let mut seen = Vec::new();
+    debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
+    assert_eq!(debugger.receive()["event"], "initialized");
+    debugger.ask("launch", &json!({"definition": file, "inputs": "tea"}));
+    debugger.ask("setBreakpoints", &json!({"source": {"path": file}, "breakpoints": [{"line": 6}]}));
+    for command in ["configurationDone", "next", "stepBack"] {
+        seen.push(debugger.go(command));
+    }
+    // Nothing has happened that was not let happen.
+    let shown = place.run_json(&["show", "last"]).1;
+    let phases: Vec<String> =
+        shown["steps"].as_array().expect("steps").iter().map(|step| step["phase"].to_string()).collect();
+    seen.push(format!("while it halts: {}, {}", shown["status"], phases.join(", ")));
+    for command in ["continue", "next", "next"] {
+        seen.push(debugger.go(command));
+    }
+    debugger.ask("disconnect", &json!({}));
+    assert!(debugger.child.wait().expect("it ends").success());
+    seen.push(format!("after it: {}", place.run_json(&["show", "last"]).1["status"]));
     insta::assert_snapshot!(seen.join("\n"));
 }

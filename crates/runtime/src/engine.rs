@@ -147,6 +147,12 @@ impl Engine {
         self
     }
 
+    /// Replaces the journal, for example by one that halts runs.
+    pub fn with_journal(mut self, journal: Arc<dyn Journal>) -> Engine {
+        self.journal = journal;
+        self
+    }
+
     /// The journal.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.journal

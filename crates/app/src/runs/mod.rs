@@ -4,6 +4,7 @@ pub mod child_runs;
 pub mod commands;
 pub mod details;
 pub mod finished;
+pub mod halting;
 pub mod inputs;
 pub mod last;
 pub mod open_steps;

@@ -17,7 +17,7 @@ use crate::error::AppError;
 pub struct Playback {
     opened: LoadedRun,
     engine: Engine,
-    /// The moments, in the order of the record. There is always one: the end.
+    /// The moments, in the order of the record. There is always one. The last one is the end, if the run has ended.
     pub stops: Vec<Stop>,
 }
 
@@ -58,8 +58,10 @@ impl Playback {
                 span: node.and_then(|node| node.span),
             });
         }
-        let (records, title) = (opened.records.len(), "end of the run".to_owned());
-        stops.push(Stop { records, path: Path::root(), title, span: None });
+        if opened.state().finished_at.is_some() || stops.is_empty() {
+            let (records, title) = (opened.records.len(), "end of the run".to_owned());
+            stops.push(Stop { records, path: Path::root(), title, span: None });
+        }
         Ok(Playback { opened, engine, stops })
     }
 

@@ -150,7 +150,7 @@ pub(crate) enum Command {
         #[arg(long, hide = true)]
         stdio: bool,
     },
-    /// Let an editor step through recorded runs, on stdin and stdout
+    /// Let an editor step through runs, on stdin and stdout
     Dap,
     /// Chat with a graph or agent in the terminal
     Chat(ChatArgs),

@@ -1,6 +1,7 @@
-//! The debugger of recorded runs, in the debug adapter protocol. It performs nothing: a run is played from its record, forwards
-//! and backwards.
+//! The debugger, in the debug adapter protocol. A recorded run is played from its record, forwards and backwards; nothing is
+//! performed. A new run halts before each of its effects, and its past can be looked at in the same way.
 
+mod played;
 mod session;
 mod values;
 
@@ -12,10 +13,15 @@ use tokio::io::{
 };
 
 use crate::server::LoadConfig;
-use session::Session;
+use tokio::sync::mpsc;
+
+use session::{Answer, DebugEvent, Session};
 
 /// Maximum size of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
+
+/// Maximum number of messages that are read ahead.
+const MAX_WAITING_MESSAGES: usize = 64;
 
 /// Why the debugger ended before its client asked it to.
 #[derive(Debug, thiserror::Error)]
@@ -31,31 +37,74 @@ pub enum DebugError {
 /// Answers the messages of an editor until it ends the conversation or closes the stream.
 pub async fn serve_debugger(
     load_config: LoadConfig,
-    input: impl AsyncRead + Unpin,
-    mut output: impl AsyncWrite + Unpin,
+    input: impl AsyncRead + Unpin + Send + 'static,
+    output: impl AsyncWrite + Unpin,
 ) -> Result<(), DebugError> {
-    let mut input = BufReader::new(input);
+    let (sender, mut messages) = mpsc::channel(MAX_WAITING_MESSAGES);
+    // A message that is half read must not be given up when the run moves.
+    let reader = tokio::spawn(async move {
+        let mut input = BufReader::new(input);
+        while let Some(message) = read_message(&mut input).await.transpose() {
+            let is_last = message.is_err();
+            if sender.send(message).await.is_err() || is_last {
+                break;
+            }
+        }
+    });
     let mut session = Session::new(load_config);
-    let mut sequence = 0;
-    while let Some(request) = read_message(&mut input).await? {
-        let command = request["command"].as_str().unwrap_or_default();
-        let answer = session.answer(command, &request["arguments"]).await;
-        let head = json!({"type": "response", "request_seq": request["seq"], "command": command});
+    let mut writer = MessageWriter { output, sequence: 0 };
+    loop {
+        tokio::select! {
+            message = messages.recv() => {
+                let Some(request) = message.transpose()? else { break };
+                let command = request["command"].as_str().unwrap_or_default();
+                let answer = session.answer(command, &request["arguments"]).await;
+                writer.write_answer(&request, answer).await?;
+                if command == "disconnect" {
+                    break;
+                }
+            }
+            event = session.wait_for_run() => {
+                let events = session.show_progress(event).await;
+                writer.write_events(events).await?;
+            }
+        }
+    }
+    reader.abort();
+    Ok(())
+}
+
+/// Writes messages, and counts them.
+struct MessageWriter<W> {
+    output: W,
+    sequence: u64,
+}
+
+impl<W: AsyncWrite + Unpin> MessageWriter<W> {
+    async fn write_answer(&mut self, request: &Value, answer: Answer) -> Result<(), DebugError> {
+        let head = json!({"type": "response", "request_seq": request["seq"], "command": request["command"]});
         let response = match answer.body {
             Ok(body) => merge(head, json!({"success": true, "body": body})),
             Err(message) => merge(head, json!({"success": false, "message": message})),
         };
-        let events =
-            answer.events.into_iter().map(|(name, body)| json!({"type": "event", "event": name, "body": body}));
-        for message in std::iter::once(response).chain(events) {
-            sequence += 1;
-            write_message(&mut output, merge(message, json!({"seq": sequence}))).await?;
-        }
-        if command == "disconnect" {
-            break;
-        }
+        self.write_message(response).await?;
+        self.write_events(answer.events).await
     }
-    Ok(())
+
+    async fn write_events(&mut self, events: Vec<DebugEvent>) -> Result<(), DebugError> {
+        for (name, body) in events {
+            self.write_message(json!({"type": "event", "event": name, "body": body})).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_message(&mut self, message: Value) -> Result<(), DebugError> {
+        self.sequence += 1;
+        let content = merge(message, json!({"seq": self.sequence})).to_string();
+        let whole = format!("Content-Length: {}\r\n\r\n{content}", content.len());
+        self.output.write_all(whole.as_bytes()).await?;
+        Ok(self.output.flush().await?)
+    }
 }
 
 /// One object with the keys of both.
@@ -86,11 +135,4 @@ async fn read_message(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<
     let mut content = vec![0; length];
     input.read_exact(&mut content).await?;
     serde_json::from_slice(&content).map(Some).map_err(|error| DebugError::Message(error.to_string()))
-}
-
-async fn write_message(output: &mut (impl AsyncWrite + Unpin), message: Value) -> Result<(), DebugError> {
-    let content = message.to_string();
-    let whole = format!("Content-Length: {}\r\n\r\n{content}", content.len());
-    output.write_all(whole.as_bytes()).await?;
-    Ok(output.flush().await?)
 }

@@ -1,40 +1,39 @@
-//! A session of the debugger: the run, the present stop, the breakpoints, and the answers to the editor's requests.
+//! A session of the debugger: the run, the breakpoints, and the answers to the editor's requests.
 
 use std::path::{Path, PathBuf};
 
-use flowloom_app::runs::playback::{Playback, Stop};
-use flowloom_core::diagnostic::find_position;
-use flowloom_core::value::Value;
+use flowloom_app::runs::halting::{HaltedStep, HaltingEvent, HaltingRun};
+use flowloom_app::runs::playback::Playback;
+use flowloom_core::json::parse_value;
 use serde_json::json;
 
-use super::values::{ShownValues, show_value};
+use super::played::{Direction, PlayedRun};
 use crate::server::LoadConfig;
 
-/// The number of the text of a definition that has changed since the run.
-const RECORDED_SOURCE: u32 = 1;
-
 /// The number of the only thread.
-const THREAD: u32 = 1;
+pub(super) const THREAD: u32 = 1;
+
+/// An event of the protocol: its name and its content.
+pub(super) type DebugEvent = (&'static str, serde_json::Value);
 
 /// The answer to a request, and the events that follow it.
 pub(super) struct Answer {
     /// The content of the answer, or why there is none.
     pub(super) body: Result<serde_json::Value, String>,
-    /// Events by name, with their content.
-    pub(super) events: Vec<(&'static str, serde_json::Value)>,
+    pub(super) events: Vec<DebugEvent>,
 }
 
 impl Answer {
-    fn new(body: serde_json::Value) -> Answer {
+    pub(super) fn new(body: serde_json::Value) -> Answer {
         Answer { body: Ok(body), events: Vec::new() }
     }
 
-    fn with_event(mut self, name: &'static str, body: serde_json::Value) -> Answer {
+    pub(super) fn with_event(mut self, name: &'static str, body: serde_json::Value) -> Answer {
         self.events.push((name, body));
         self
     }
 
-    fn refuse(message: impl Into<String>) -> Answer {
+    pub(super) fn refuse(message: impl Into<String>) -> Answer {
         Answer { body: Err(message.into()), events: Vec::new() }
     }
 }
@@ -43,31 +42,34 @@ impl Answer {
 pub(super) struct Session {
     load_config: LoadConfig,
     run: Option<PlayedRun>,
+    live: Option<LiveRun>,
     /// Lines with a breakpoint, from 1.
     breakpoints: Vec<usize>,
     stops_on_entry: bool,
 }
 
-/// The run that is played.
-struct PlayedRun {
-    playback: Playback,
-    /// The position of the present stop.
-    at: usize,
-    /// The file of the definition, as the editor names it.
-    definition: PathBuf,
-    shown: ShownValues,
+/// A run that goes on while it is played.
+struct LiveRun {
+    run: HaltingRun,
+    /// The step that waits; `None` while the run goes on.
+    halted: Option<HaltedStep>,
+    /// Until where the run goes on.
+    goal: Goal,
+    is_over: bool,
 }
 
-/// Where a run goes on.
+/// Until where a live run goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Forwards,
-    Backwards,
+enum Goal {
+    /// Until the next step.
+    NextStep,
+    /// Until a breakpoint.
+    Breakpoint,
 }
 
 impl Session {
     pub(super) fn new(load_config: LoadConfig) -> Session {
-        Session { load_config, run: None, breakpoints: Vec::new(), stops_on_entry: true }
+        Session { load_config, run: None, live: None, breakpoints: Vec::new(), stops_on_entry: true }
     }
 
     /// Answers a request.
@@ -84,209 +86,137 @@ impl Session {
             "threads" => Answer::new(json!({"threads": [{"id": THREAD, "name": "run"}]})),
             "setExceptionBreakpoints" => Answer::new(json!({})),
             "setBreakpoints" => self.set_breakpoints(arguments),
+            "configurationDone" | "continue" | "reverseContinue" | "next" | "stepIn" | "stepOut" => self.go_on(command),
             _ => match &mut self.run {
-                Some(run) => run.answer(command, arguments, &self.breakpoints, self.stops_on_entry).await,
+                Some(run) => run.answer(command, arguments).await,
                 None => Answer::refuse("no run is open: launch one first"),
             },
         }
     }
 
+    /// Opens a recorded run, or starts a new one.
     async fn open_run(&mut self, arguments: &serde_json::Value) -> Answer {
         let Some(definition) = arguments["definition"].as_str() else {
             return Answer::refuse("\"definition\" is missing: name the file of the definition");
         };
+        self.stops_on_entry = arguments["stopOnEntry"].as_bool().unwrap_or(true);
         let definition = PathBuf::from(definition);
-        let name = arguments["run"].as_str().unwrap_or("last");
-        let config = match (self.load_config)(&definition) {
-            Ok(config) => config,
-            Err(error) => return Answer::refuse(error.to_string()),
+        let opened = match arguments.get("inputs") {
+            Some(inputs) => self.start_run(&definition, inputs).await,
+            None => self.play_run(&definition, arguments["run"].as_str().unwrap_or("last")).await,
         };
-        match Playback::open(config, name).await {
-            Ok(playback) => {
-                self.stops_on_entry = arguments["stopOnEntry"].as_bool().unwrap_or(true);
-                self.run = Some(PlayedRun { playback, at: 0, definition, shown: ShownValues::default() });
-                Answer::new(json!({}))
-            }
-            Err(error) => Answer::refuse(error.to_string()),
+        match opened {
+            Ok(()) => Answer::new(json!({})),
+            Err(message) => Answer::refuse(message),
         }
+    }
+
+    async fn play_run(&mut self, definition: &Path, run: &str) -> Result<(), String> {
+        let config = (self.load_config)(definition).map_err(|error| error.to_string())?;
+        let playback = Playback::open(config, run).await.map_err(|error| error.to_string())?;
+        self.run = Some(PlayedRun::new(playback, definition.to_owned()));
+        Ok(())
+    }
+
+    /// Starts a run, up to its first step.
+    async fn start_run(&mut self, definition: &Path, inputs: &serde_json::Value) -> Result<(), String> {
+        let config = (self.load_config)(definition).map_err(|error| error.to_string())?;
+        let inputs = parse_value(&inputs.to_string()).map_err(|error| error.to_string())?;
+        let mut run = HaltingRun::start(config, definition, inputs).await.map_err(|error| error.to_string())?;
+        let (halted, is_over) = match run.next_event().await {
+            HaltingEvent::Halted(step) => (Some(step), false),
+            HaltingEvent::Over(_) => (None, true),
+        };
+        self.play_run(definition, &run.id.to_string()).await?;
+        self.live = Some(LiveRun { run, halted, goal: Goal::NextStep, is_over });
+        Ok(())
+    }
+
+    /// Goes on as a request says: in what has happened already, or in what a live run does next.
+    fn go_on(&mut self, command: &str) -> Answer {
+        let Some(run) = &mut self.run else { return Answer::refuse("no run is open: launch one first") };
+        let found = match command {
+            "configurationDone" if self.stops_on_entry || run.is_hit(0, &self.breakpoints) => {
+                return run.stop_at(0, "entry");
+            }
+            "reverseContinue" => {
+                let found = run.find_hit(Direction::Backwards, &self.breakpoints);
+                return match found {
+                    Some(at) => run.stop_at(at, "breakpoint"),
+                    None => run.stop_at(0, "entry"),
+                };
+            }
+            "configurationDone" | "continue" => run.find_hit(Direction::Forwards, &self.breakpoints),
+            _ if run.is_at_last() => None,
+            "stepOut" => Some(run.find_after_parent()),
+            _ => Some(run.at + 1),
+        };
+        let continues = matches!(command, "configurationDone" | "continue");
+        let last = run.playback.stops.len() - 1;
+        match (found, self.live.as_mut().filter(|live| !live.is_over)) {
+            (Some(at), _) => run.stop_at(at, if continues { "breakpoint" } else { "step" }),
+            (None, Some(live)) => {
+                live.goal = if continues { Goal::Breakpoint } else { Goal::NextStep };
+                live.halted.take().into_iter().for_each(HaltedStep::release);
+                Answer::new(json!({"allThreadsContinued": true}))
+            }
+            // The end itself can be looked at, once.
+            (None, None) if run.at < last => run.stop_at(last, "pause"),
+            (None, None) => run.step(last + 1),
+        }
+    }
+
+    /// Waits for what a live run does. Never ends while no run goes on. May be dropped at any time.
+    pub(super) async fn wait_for_run(&mut self) -> HaltingEvent {
+        match self.live.as_mut().filter(|live| live.halted.is_none() && !live.is_over) {
+            Some(live) => live.run.next_event().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Reads what a live run has done, and tells the editor if it is where it is to stop. Otherwise the run goes on.
+    pub(super) async fn show_progress(&mut self, event: HaltingEvent) -> Vec<DebugEvent> {
+        let (Some(live), Some(run)) = (&mut self.live, &self.run) else { return Vec::new() };
+        let over = match event {
+            HaltingEvent::Halted(step) => {
+                live.halted = Some(step);
+                None
+            }
+            HaltingEvent::Over(status) => {
+                live.is_over = true;
+                Some(status)
+            }
+        };
+        let (definition, id, goal) = (run.definition.clone(), live.run.id.to_string(), live.goal);
+        if let Err(message) = self.play_run(&definition, &id).await {
+            return vec![("output", json!({"category": "stderr", "output": message})), ("terminated", json!({}))];
+        }
+        let Some(run) = &mut self.run else { return Vec::new() };
+        let last = run.playback.stops.len() - 1;
+        if let Some(status) = over {
+            let output = json!({"category": "console", "output": format!("the run {id} is {}\n", status.name())});
+            let stopped = run.stop_at(last, "pause").events;
+            return [vec![("output", output)], stopped].concat();
+        }
+        if goal == Goal::Breakpoint && !run.is_hit(last, &self.breakpoints) {
+            let halted = self.live.as_mut().and_then(|live| live.halted.take());
+            halted.into_iter().for_each(HaltedStep::release);
+            return Vec::new();
+        }
+        run.stop_at(last, if goal == Goal::Breakpoint { "breakpoint" } else { "step" }).events
     }
 
     fn set_breakpoints(&mut self, arguments: &serde_json::Value) -> Answer {
         let wanted = arguments["breakpoints"].as_array().into_iter().flatten();
         let lines: Vec<usize> = wanted.filter_map(|one| usize::try_from(one["line"].as_u64()?).ok()).collect();
         self.breakpoints.clone_from(&lines);
-        let verified: Vec<serde_json::Value> = lines
-            .iter()
-            .map(|line| match self.run.as_ref().map(|run| run.find_step_line(*line)) {
-                Some(Some(line)) => json!({"verified": true, "line": line}),
-                Some(None) => json!({"verified": false, "line": line, "message": "no step of the run is here"}),
-                // Before the run is open, nothing is known.
-                None => json!({"verified": true, "line": line}),
-            })
-            .collect();
-        Answer::new(json!({"breakpoints": verified}))
-    }
-}
-
-impl PlayedRun {
-    async fn answer(
-        &mut self,
-        command: &str,
-        arguments: &serde_json::Value,
-        breakpoints: &[usize],
-        stops_on_entry: bool,
-    ) -> Answer {
-        match command {
-            "configurationDone" if stops_on_entry => self.stop_at(0, "entry"),
-            "configurationDone" | "continue" => self.run_on(Direction::Forwards, breakpoints),
-            "reverseContinue" => self.run_on(Direction::Backwards, breakpoints),
-            "next" | "stepIn" => self.step(self.at + 1),
-            "stepOut" => self.step(self.find_after_parent()),
-            "stepBack" => self.step(self.at.saturating_sub(1)),
-            "pause" => self.stop_at(self.at, "pause"),
-            "stackTrace" => Answer::new(self.list_frames()),
-            "scopes" => self.list_scopes().await,
-            "variables" => {
-                let number = arguments["variablesReference"].as_u64().and_then(|number| usize::try_from(number).ok());
-                Answer::new(json!({"variables": self.shown.list_group(number.unwrap_or_default())}))
-            }
-            "evaluate" => self.evaluate(arguments["expression"].as_str().unwrap_or_default()).await,
-            "source" => Answer::new(json!({"content": self.playback.definition()})),
-            other => Answer::refuse(format!("the debugger of recorded runs cannot {other}")),
-        }
-    }
-
-    fn present(&self) -> &Stop {
-        &self.playback.stops[self.at]
-    }
-
-    /// Stops somewhere. Past the end, the session is over.
-    fn step(&mut self, to: usize) -> Answer {
-        match to < self.playback.stops.len() {
-            true => self.stop_at(to, "step"),
-            false => Answer::new(json!({})).with_event("terminated", json!({})),
-        }
-    }
-
-    fn stop_at(&mut self, at: usize, reason: &str) -> Answer {
-        self.at = at;
-        // Values of an earlier stop are not asked for any more.
-        self.shown = ShownValues::default();
-        let body = json!({"reason": reason, "threadId": THREAD, "allThreadsStopped": true});
-        Answer::new(json!({"allThreadsContinued": true})).with_event("stopped", body)
-    }
-
-    /// Goes on to the next breakpoint, or to the end.
-    fn run_on(&mut self, direction: Direction, breakpoints: &[usize]) -> Answer {
-        let lines: Vec<usize> = breakpoints.iter().filter_map(|line| self.find_step_line(*line)).collect();
-        let is_hit = |at: &usize| self.find_line(&self.playback.stops[*at]).is_some_and(|line| lines.contains(&line));
-        let last = self.playback.stops.len() - 1;
-        let found = match direction {
-            Direction::Forwards => (self.at + 1..=last).find(is_hit),
-            Direction::Backwards => (0..self.at).rev().find(is_hit),
+        let is_live = self.live.is_some();
+        let verify = |line: &usize| match self.run.as_ref().map(|run| run.find_step_line(*line)) {
+            Some(Some(line)) => json!({"verified": true, "line": line}),
+            Some(None) if !is_live => json!({"verified": false, "line": line, "message": "no step of the run is here"}),
+            // What a run will do is not known.
+            Some(None) | None => json!({"verified": true, "line": line}),
         };
-        match (found, direction) {
-            (Some(at), _) => self.stop_at(at, "breakpoint"),
-            (None, Direction::Backwards) => self.stop_at(0, "entry"),
-            // The end itself can be looked at, once.
-            (None, Direction::Forwards) if self.at < last => self.stop_at(last, "pause"),
-            (None, Direction::Forwards) => self.step(last + 1),
-        }
+        Answer::new(json!({"breakpoints": lines.iter().map(verify).collect::<Vec<_>>()}))
     }
-
-    /// The first stop after the composite step in which the present one is.
-    fn find_after_parent(&self) -> usize {
-        let parent = self.present().path.parent();
-        let after = self.playback.stops.iter().enumerate().skip(self.at + 1);
-        let is_outside = |stop: &Stop| !stop.path.is_within(&parent) || stop.path == parent;
-        after.clone().find(|(_, stop)| is_outside(stop)).map_or(self.playback.stops.len() - 1, |(at, _)| at)
-    }
-
-    /// The line on which a step begins, from 1.
-    fn find_line(&self, stop: &Stop) -> Option<usize> {
-        Some(find_position(self.playback.definition(), stop.span?.start).line)
-    }
-
-    /// The first line of the innermost step of the run that a line belongs to.
-    fn find_step_line(&self, line: usize) -> Option<usize> {
-        let text = self.playback.definition();
-        let spans = self.playback.stops.iter().filter_map(|stop| stop.span);
-        let lines = spans.map(|span| (find_position(text, span.start).line, find_position(text, span.end()).line));
-        let around = lines.filter(|(first, last)| (*first..=*last).contains(&line));
-        around.min_by_key(|(first, last)| last - first).map(|(first, _)| first)
-    }
-
-    /// The definition as the editor can open it: its file, or the recorded text if the file has changed since.
-    fn describe_source(&self) -> serde_json::Value {
-        let name = self.definition.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let written = std::fs::read_to_string(&self.definition).ok();
-        match written.as_deref() == Some(self.playback.definition()) {
-            true => json!({"name": name, "path": absolute(&self.definition)}),
-            false => json!({"name": format!("{name} (as it was run)"), "sourceReference": RECORDED_SOURCE}),
-        }
-    }
-
-    fn list_frames(&self) -> serde_json::Value {
-        let stop = self.present();
-        let position = stop.span.map(|span| find_position(self.playback.definition(), span.start));
-        let mut frame = json!({
-            "id": 1,
-            "name": if stop.span.is_some() { format!("{} ({})", stop.title, stop.path.as_str()) } else { stop.title.clone() },
-            "line": position.map_or(0, |position| position.line),
-            "column": position.map_or(0, |position| position.column),
-        });
-        if position.is_some() {
-            frame["source"] = self.describe_source();
-        }
-        json!({"stackFrames": [frame], "totalFrames": 1})
-    }
-
-    async fn list_scopes(&mut self) -> Answer {
-        let stop = self.present().clone();
-        let variables = self.playback.variables_at(&stop).await;
-        let state = self.playback.state_at(&stop);
-        let usage = &state.usage;
-        let text = |text: &str| Value::from(text);
-        let steps = state.steps().iter().map(|step| {
-            let value = match (&step.output, &step.error) {
-                (Some(output), _) => output.clone(),
-                (None, Some(error)) => text(&error.message),
-                (None, None) => text(step.phase.name()),
-            };
-            (step.path.as_str().to_owned(), value)
-        });
-        let steps: Vec<(String, Value)> = steps.collect();
-        let run = vec![
-            ("id".to_owned(), text(&self.playback.run_id())),
-            ("status".to_owned(), text(state.status.name())),
-            ("input tokens".to_owned(), text(&usage.input_tokens.to_string())),
-            ("output tokens".to_owned(), text(&usage.output_tokens.to_string())),
-        ];
-        let groups = [("Variables", variables), ("Steps", steps), ("Run", run)];
-        let scopes = groups.map(|(name, values)| {
-            json!({"name": name, "variablesReference": self.shown.add_group(values), "expensive": false})
-        });
-        Answer::new(json!({"scopes": scopes}))
-    }
-
-    /// The value of a variable, or of a field of it.
-    async fn evaluate(&mut self, expression: &str) -> Answer {
-        let stop = self.present().clone();
-        let mut parts = expression.trim().trim_start_matches("${").trim_matches(['{', '}']).split('.');
-        let name = parts.next().unwrap_or_default();
-        let variables = self.playback.variables_at(&stop).await;
-        let found = variables.into_iter().find(|(known, _)| known == name).map(|(_, value)| value);
-        let value = parts.try_fold(found, |value, part| Some(value.and_then(|value| value.get(part).cloned())));
-        match value.flatten() {
-            Some(value) => {
-                let shown = show_value(&value);
-                Answer::new(json!({"result": shown, "variablesReference": self.shown.add_content(value)}))
-            }
-            None => Answer::refuse(format!("{expression} has no value here")),
-        }
-    }
-}
-
-fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
