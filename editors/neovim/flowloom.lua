@@ -28,6 +28,12 @@ local clients = {}
 
 local function attach(buffer, options)
   local root = find_root(vim.api.nvim_buf_get_name(buffer))
+  -- Newer versions keep one server for each root themselves.
+  if vim.lsp.start then
+    local config = { name = 'flowloom', cmd = { options.program, 'lsp' }, root_dir = root, on_attach = options.on_attach }
+    vim.lsp.start(config, { bufnr = buffer })
+    return
+  end
   if not clients[root] then
     clients[root] = vim.lsp.start_client({
       name = 'flowloom',
