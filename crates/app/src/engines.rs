@@ -344,6 +344,16 @@ impl LoadedRun {
         bundle.files.get(&bundle.entry).map_or("", String::as_str)
     }
 
+    /// The path of the run's definition, as it was given.
+    pub fn entry(&self) -> &str {
+        &self.ready.bundle.entry
+    }
+
+    /// The bundle that its plan is compiled from.
+    pub(crate) fn bundle(&self) -> &Bundle {
+        &self.ready.bundle
+    }
+
     /// The configuration under which it was started. Old versions did not record it.
     pub(crate) fn project(&self) -> Option<&RunProject> {
         self.state.created.as_ref()?.project.as_ref()

@@ -12,6 +12,7 @@ use crate::blocks::BlockError;
 use crate::config::error::ConfigError;
 use crate::definitions::error::DefinitionError;
 use crate::keys::UnknownScope;
+use crate::runs::fork::ForkError;
 use crate::runs::inputs::InvalidBudget;
 use crate::runs::open_steps::NoOpenStep;
 use crate::schedules::ScheduleError;
@@ -35,6 +36,9 @@ pub enum AppError {
     /// A run cannot be started, resumed or signalled, or is no longer driven.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A run cannot be forked in this way.
+    #[error(transparent)]
+    Fork(#[from] ForkError),
     /// No step waits for the command.
     #[error(transparent)]
     NoOpenStep(#[from] NoOpenStep),
@@ -102,6 +106,7 @@ impl AppError {
             AppError::Definition(error) => error.code(),
             AppError::Block(error) => error.code(),
             AppError::Run(error) => error.code(),
+            AppError::Fork(error) => error.code(),
             AppError::NoOpenStep(_) => Code::NothingToDo,
             AppError::Tool(error) => error.code(),
             AppError::Schedule(_) => Code::ScheduleInvalid,

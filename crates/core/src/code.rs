@@ -179,6 +179,7 @@ codes! {
     NothingToDo = 1208 "the run is not in a state for this";
     Interrupted = 1209 "the program was stopped while it drove a run";
     RunOfOtherProject = 1210 "the run belongs to another project";
+    ResponseMissing = 1211 "a test has no response for a request";
     StoreFailed = 1301 "the database failed";
     StoreFull = 1302 "the disk is full";
     StoreReadOnly = 1303 "the database cannot be written";
@@ -191,6 +192,8 @@ codes! {
     UsageInvalid = 1402 "the command line is not valid";
     ModelFetchFailed = 1403 "the model could not be fetched";
     BindRefused = 1404 "the server may not listen there";
+    TestInvalid = 1405 "a test of a workflow is not valid";
+    EstimateExceeded = 1406 "the worst case exceeds a maximum";
     KeyMissing = 1501 "the call needs a key";
     KeyUnknown = 1502 "the key is not known";
     ScopeMissing = 1503 "the key does not allow this";

@@ -19,6 +19,7 @@ pub mod rich;
 pub mod value;
 
 // Names and bounds of runs and steps.
+pub mod bound;
 pub mod budget;
 pub mod id;
 pub mod limits;

@@ -9,6 +9,7 @@ use flowloom_app::runs::inputs::InvalidBudget;
 use flowloom_app::runs::open_steps::NoOpenStep;
 use flowloom_app::schedules::ScheduleError;
 use flowloom_app::times::InvalidTime;
+use flowloom_app::workflow_tests::file::TestFileError;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
@@ -85,6 +86,13 @@ fn exit_code(code: Code) -> u8 {
 impl From<AppError> for CommandError {
     /// The causes go to the log.
     fn from(error: AppError) -> CommandError {
+        log_causes(error.code(), &error);
+        CommandError::new(error.code(), error.to_string())
+    }
+}
+
+impl From<TestFileError> for CommandError {
+    fn from(error: TestFileError) -> CommandError {
         log_causes(error.code(), &error);
         CommandError::new(error.code(), error.to_string())
     }

@@ -201,6 +201,11 @@ impl Models {
         }
     }
 
+    /// The model of a step that names `named`, as `provider:model`. Whether it can be used is not checked.
+    pub fn choose_model(&self, named: Option<&str>) -> Result<String, ResolveError> {
+        resolve::choose_model(&self.settings, &self.local, named)
+    }
+
     fn resolve_model(&self, named: Option<&str>) -> Result<String, ModelError> {
         let model = resolve::choose_model(&self.settings, &self.local, named)?;
         let (provider, name) = split_model_name(&model)?;

@@ -87,7 +87,8 @@ pub(crate) fn load_script(path: &Path) -> Result<Value, ScriptError> {
     }
 }
 
-fn parse_answer(answer: &Value) -> Result<GenerateReply, ScriptError> {
+/// The reply that an answer of a script describes.
+pub fn parse_answer(answer: &Value) -> Result<GenerateReply, ScriptError> {
     let text = |text: &str| GenerateReply { text: Some(text.to_owned()), ..GenerateReply::default() };
     let Some(map) = answer.as_map() else {
         return match answer {

@@ -27,7 +27,7 @@ fn is_same_decision(was: &Event, is: &Event) -> bool {
     match (was, is) {
         (Event::StepStarted { hash: was, .. }, Event::StepStarted { hash: is, .. }) => was == is,
         (Event::StepSkipped { .. }, Event::StepSkipped { .. }) => true,
-        (Event::StepFailed { error: was, then: old }, Event::StepFailed { error: is, then: new }) => {
+        (Event::StepFailed { error: was, then: old, .. }, Event::StepFailed { error: is, then: new, .. }) => {
             is_same_error(was, is) && old == new
         }
         (
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     fn failed(code: Code, message: &str) -> Event {
-        Event::StepFailed { error: StepFailure::new(code, message), then: AfterFailure::Fail }
+        Event::StepFailed { error: StepFailure::new(code, message), then: AfterFailure::Fail, reused: false }
     }
 
     fn finished(status: Status, message: &str) -> Event {
@@ -80,8 +80,11 @@ mod tests {
     fn codes_and_consequences_are_compared() {
         assert!(!compare(failed(Code::LimitOutput, "words"), &failed(Code::LimitSteps, "words")));
         assert!(!compare(finished(Status::Failed, "words"), &finished(Status::Cancelled, "words")));
-        let retried =
-            Event::StepFailed { error: StepFailure::new(Code::LimitOutput, "words"), then: AfterFailure::Retry(5) };
+        let retried = Event::StepFailed {
+            error: StepFailure::new(Code::LimitOutput, "words"),
+            then: AfterFailure::Retry(5),
+            reused: false,
+        };
         assert!(!compare(failed(Code::LimitOutput, "words"), &retried));
     }
 }

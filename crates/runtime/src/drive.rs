@@ -229,14 +229,16 @@ impl Drive {
                     self.handle_result(result)?;
                 }
             }
-            match self.store_pending(context)? {
+            // What a fork reuses is stored together with its creation.
+            let progress = if self.log.is_reusing() { StoreProgress::Idle } else { self.store_pending(context)? };
+            match progress {
                 StoreProgress::Changed => continue,
                 StoreProgress::Waiting => return Ok(Poll::Pending),
                 StoreProgress::Released if self.over => return Ok(Poll::Ready(DriveResult::Finished)),
                 StoreProgress::Released => return Ok(Poll::Ready(DriveResult::Suspended)),
                 StoreProgress::Idle => {}
             }
-            if self.over {
+            if self.over && !self.log.is_reusing() {
                 return Ok(Poll::Ready(DriveResult::Finished));
             }
             if self.log.replay_next() || self.decide_commands() {

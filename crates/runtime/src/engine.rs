@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{Event, ParentStep, Record, RunCreated, RunProject};
+use flowloom_core::event::{Event, ForkOrigin, ParentStep, Record, RunCreated, RunProject};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -22,7 +22,8 @@ use crate::effects::{BoxFuture, DefinitionIdentity, Effects};
 use crate::error::{JournalError, RunError};
 use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
 use crate::journal::{Batch, Journal, Lease, LeaseState};
-use crate::log::{Mode, RunLog};
+use crate::log::{Mode, ReusableRecord, RunLog};
+use crate::outcome::RunOutcome;
 use crate::publish::{SubscribeHandle, Subscription};
 use crate::redact::Redactor;
 use crate::reopen::{decide_retries, records_since_reopened};
@@ -65,6 +66,8 @@ pub struct Engine {
     definition: DefinitionIdentity,
     project: Option<RunProject>,
     redactor: Option<Arc<dyn Redactor>>,
+    /// Where the requests of new runs are collected, if they are.
+    requests: Option<CollectedRequests>,
 }
 
 /// A run that is ready to be driven.
@@ -93,34 +96,20 @@ struct ClaimedRun {
     is_released: bool,
 }
 
-/// The state of a run that is no longer driven.
-#[derive(Clone, Debug)]
-pub struct RunOutcome {
-    /// The id of the run.
-    pub id: RunId,
-    /// The state of the run.
-    pub state: RunState,
-    /// The stored records.
-    pub records: Vec<Arc<Record>>,
-    /// The final variables, conversations and transcript.
-    pub env: Env,
-    /// Why the run is no longer driven, if it neither ended nor waits.
-    pub broken: Option<RunError>,
-}
-
-impl RunOutcome {
-    /// The error that stopped driving the run, or else the one that the run recorded.
-    pub fn find_error(&self) -> Option<StepFailure> {
-        self.broken.clone().map(StepFailure::from).or_else(|| self.state.error.clone())
-    }
-}
-
 impl Engine {
     /// An engine that generates its own run ids.
     #[allow(clippy::disallowed_methods, reason = "the one place that makes ids; tests give their own")]
     pub fn new(effects: Effects, journal: Arc<dyn Journal>) -> Engine {
         let ids = Arc::new(|| RunId(uuid::Uuid::now_v7()));
-        Engine { effects, journal, ids, definition: DefinitionIdentity::default(), project: None, redactor: None }
+        Engine {
+            effects,
+            journal,
+            ids,
+            definition: DefinitionIdentity::default(),
+            project: None,
+            redactor: None,
+            requests: None,
+        }
     }
 
     /// Sets whose definition the runs follow. Without it, they follow the operator's own.
@@ -153,6 +142,12 @@ impl Engine {
         self
     }
 
+    /// Sets where the requests of new runs are collected.
+    pub(crate) fn with_requests(mut self, requests: CollectedRequests) -> Engine {
+        self.requests = Some(requests);
+        self
+    }
+
     /// The journal.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.journal
@@ -161,6 +156,15 @@ impl Engine {
     /// Prepares a new run; nothing happens until it is driven. Fails before anything is recorded if the inputs are not
     /// valid (`FL1031`, `FL1038`) or if the agent lacks a permission.
     pub fn start_run(&self, start: StartOptions) -> Result<Run, RunError> {
+        self.start_following(start, None, None)
+    }
+
+    pub(crate) fn start_following(
+        &self,
+        start: StartOptions,
+        fork: Option<ForkOrigin>,
+        reusable: Option<ReusableRecord>,
+    ) -> Result<Run, RunError> {
         self.check_start(&start)?;
         let lease = self.journal.begin_run(start.id.unwrap_or_else(|| (self.ids)()))?;
         let created = RunCreated {
@@ -178,8 +182,12 @@ impl Engine {
             thread_key: start.thread_key,
             project: self.project.clone(),
             trace: start.trace,
+            fork,
         };
         let log = self.open_log(lease, Mode::Live, Vec::new());
+        if let Some(reusable) = reusable {
+            log.reuse_record(reusable);
+        }
         let run = self.build_run(start.plan, log.clone(), &created, self.effects.clock.now_ms());
         log.append_event(&Path::root(), 0, Event::RunCreated(Box::new(created)));
         crate::failpoint::hit("run_create_after");
@@ -313,7 +321,7 @@ impl Engine {
         requests.take()
     }
 
-    async fn follow_records(
+    pub(crate) async fn follow_records(
         &self,
         records: Vec<Arc<Record>>,
         plan: Arc<Plan>,
@@ -331,7 +339,9 @@ impl Engine {
         let left = FinalEnv::default();
         let keeping = ThreadStorage::new(&created, &plan, &left);
         let mut interpreter = self.build_interpreter(&log, &created);
-        interpreter.requests = requests;
+        if requests.is_some() {
+            interpreter.requests = requests;
+        }
         let root = start_interpreter(interpreter, plan, &created, left.clone());
         let driving = Run {
             id: run,
@@ -369,6 +379,7 @@ impl Engine {
         let mut interpreter = Interpreter::new(self.effects.clone(), log.clone(), self.journal.clone(), created);
         interpreter.definition = Arc::new(definition);
         interpreter.redactor.clone_from(&self.redactor);
+        interpreter.requests.clone_from(&self.requests);
         interpreter
     }
 

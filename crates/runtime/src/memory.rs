@@ -107,7 +107,7 @@ impl MemoryState {
         for record in records {
             let user = || find_user(&stored.records, records);
             let (user, writes) = match &record.event {
-                Event::StepFinished { memory, .. } if !memory.is_empty() => (user(), memory.as_slice()),
+                Event::StepFinished { memory, reused: false, .. } if !memory.is_empty() => (user(), memory.as_slice()),
                 Event::RunFinished { thread: Some(thread), .. } => {
                     (thread_namespace(&user()), std::slice::from_ref(thread))
                 }

@@ -91,6 +91,17 @@ pub fn select_steps(state: &RunState, records: &[Arc<Record>], from: Option<&Pat
     Ok(RepeatedSteps { reset: reset.into_iter().collect(), continued })
 }
 
+/// The step of a run that a path means: the step itself, or the function or block around a child effect. Fails if the run
+/// has no such step.
+pub fn find_performed_step(state: &RunState, path: &Path) -> Result<Path, RunError> {
+    let selection = StepSelection::new(state);
+    let path = selection.enclosing_host(path);
+    match state.steps().iter().any(|step| step.path.is_within(&path)) {
+        true => Ok(path),
+        false => Err(RunError::NoSuchStep { similar: selection.find_similar(&path), path }),
+    }
+}
+
 /// The steps of a run that has ended.
 struct StepSelection<'a> {
     state: &'a RunState,

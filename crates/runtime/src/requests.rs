@@ -1,8 +1,10 @@
 //! The requests of a recorded run. The record holds only their hashes; following it builds them again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::effect::Request;
+use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
 
 /// A request as a step sent it.
@@ -16,17 +18,43 @@ pub struct SentRequest {
     pub request: Request,
 }
 
-/// Requests in the order in which they were sent.
+/// Requests in the order in which they were sent, and the hashes of the scripts that were evaluated.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CollectedRequests(Arc<Mutex<Vec<SentRequest>>>);
+pub struct CollectedRequests(Arc<Mutex<Collected>>);
+
+#[derive(Debug, Default)]
+struct Collected {
+    sent: Vec<SentRequest>,
+    scripts: HashMap<Path, Hash>,
+}
 
 impl CollectedRequests {
     pub(crate) fn add(&self, path: &Path, attempt: u32, request: &Request) {
         let sent = SentRequest { path: path.clone(), attempt, request: request.clone() };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sent);
+        self.lock_collected().sent.push(sent);
     }
 
-    pub(crate) fn take(&self) -> Vec<SentRequest> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The requests since the last call.
+    pub fn take(&self) -> Vec<SentRequest> {
+        std::mem::take(&mut self.lock_collected().sent)
+    }
+
+    /// The requests since the last call of [`CollectedRequests::take`].
+    pub fn peek(&self) -> Vec<SentRequest> {
+        self.lock_collected().sent.clone()
+    }
+
+    /// Adds the hash of the script at `path`.
+    pub(crate) fn add_script(&self, path: &Path, hash: Hash) {
+        self.lock_collected().scripts.insert(path.clone(), hash);
+    }
+
+    /// The hashes of the scripts since the last call.
+    pub fn take_scripts(&self) -> HashMap<Path, Hash> {
+        std::mem::take(&mut self.lock_collected().scripts)
+    }
+
+    fn lock_collected(&self) -> MutexGuard<'_, Collected> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

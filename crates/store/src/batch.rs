@@ -123,7 +123,7 @@ impl BatchWrite {
         record: &Record,
         created: &RunCreated,
     ) -> Result<LockedRun, StoreError> {
-        let RunCreated { name, user, workflow, thread_key, parent, project, .. } = created;
+        let RunCreated { name, user, workflow, thread_key, parent, project, fork, .. } = created;
         if let Some(thread_key) = thread_key {
             self.check_turn(connection, user, thread_key)?;
         }
@@ -132,8 +132,10 @@ impl BatchWrite {
             check_start(&self.quotas, connection, user, record.at)?;
         }
         let sql = "insert into run (id, epoch, worker, created_at, format, name, user_id, bundle, workflow, thread_key, \
-                   parent, parent_path, checksum, status, finished_at, status_seq, status_checksum, project, config) \
-                   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) returning number";
+                   parent, parent_path, checksum, status, finished_at, status_seq, status_checksum, project, config, \
+                   forked_from) \
+                   values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
+                   $20) returning number";
         let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
         let (epoch, worker, format) = (self.lease.epoch, self.worker.name(), created.format.name());
         let columns = RunColumns {
@@ -147,12 +149,14 @@ impl BatchWrite {
             thread_key: thread_key.as_deref(),
             parent: parent.as_ref(),
             project: project.as_ref(),
+            forked_from: fork.as_ref().map(|fork| fork.run),
         };
         let queued = StatusColumns { status: Status::Queued.name(), finished_at: None, seq: record.seq };
         let status = find_last_status(&self.batch.records).unwrap_or(queued);
         let worker = status.finished_at.is_none().then_some(worker);
         let (checksum, status_checksum) = (columns.checksum(), status.checksum(record.run));
         let parent_run = parent.as_ref().map(|parent| parent.run.to_string());
+        let forked_from = fork.as_ref().map(|fork| fork.run.to_string());
         let parent_path = parent.as_ref().map(|parent| parent.path.as_str().to_owned());
         let params = params![
             &id,
@@ -174,6 +178,7 @@ impl BatchWrite {
             status_checksum,
             project.as_ref().map(|project| project.name.as_str()),
             project.as_ref().map(|project| project.config.as_str()),
+            &forked_from,
         ];
         let number = connection.query_first(sql, params, |row| row.get(0))?;
         // A statement that inserts one row returns one row.
@@ -234,7 +239,9 @@ struct LockedRun {
 fn write_memories(connection: &DbConnection, user: &str, record: &Record) -> Result<(), StoreError> {
     match &record.event {
         Event::RunFinished { thread: Some(thread), .. } => write_memory(connection, &thread_namespace(user), thread),
-        Event::StepFinished { memory, .. } => memory.iter().try_for_each(|write| write_memory(connection, user, write)),
+        Event::StepFinished { memory, reused: false, .. } => {
+            memory.iter().try_for_each(|write| write_memory(connection, user, write))
+        }
         _ => Ok(()),
     }
 }

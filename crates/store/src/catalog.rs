@@ -51,7 +51,8 @@ const DAMAGED: &str = "damaged";
 const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
                       and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null) \
-                      and (project is null or project in ('', $8) or $8 is null)";
+                      and (project is null or project in ('', $8) or $8 is null) \
+                      and (forked_from = $9 or $9 is null)";
 
 /// Minimum length of the end of an id that names a run. Ids of the same minute begin alike, so lists show their ends.
 const MIN_ID_END_CHARS: usize = 4;
@@ -96,12 +97,25 @@ impl Store {
         }
         // Sorted without the index, which may be damaged. The check reads every row anyway.
         let sql =
-            format!("select {RUN_COLUMNS} from run where {FILTER_SQL} order by id || '' desc limit $9 offset $10");
-        let RunFilter { user, status, name, workflow, format, thread_key, before, project, limit, offset } = filter;
-        let before = before.map(|id| id.to_string());
+            format!("select {RUN_COLUMNS} from run where {FILTER_SQL} order by id || '' desc limit $10 offset $11");
+        let RunFilter { user, status, name, workflow, format, thread_key, before, project, forked_from, limit, offset } =
+            filter;
+        let (before, forked_from) = (before.map(|id| id.to_string()), forked_from.map(|id| id.to_string()));
         let rows = self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
-            let params = params![user, status, name, workflow, format, thread_key, &before, project, *limit, *offset];
+            let params = params![
+                user,
+                status,
+                name,
+                workflow,
+                format,
+                thread_key,
+                &before,
+                project,
+                &forked_from,
+                *limit,
+                *offset
+            ];
             db.query_rows(&sql, params, |row| Ok(self.parse_run_row(row, &living).ok()))
         })?;
         Ok((rows.into_iter().flatten().collect(), self.check_run_list()?))
@@ -112,10 +126,12 @@ impl Store {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_runs_matching(filter).into_iter().map(|row| self.with_is_driven(row)).collect());
         }
-        let sql = format!("select {RUN_COLUMNS} from run where {FILTER_SQL} order by id desc limit $9 offset $10");
-        let RunFilter { user, status, name, workflow, format, thread_key, before, project, limit, offset } = filter;
-        let before = before.map(|id| id.to_string());
-        let params = params![user, status, name, workflow, format, thread_key, &before, project, *limit, *offset];
+        let sql = format!("select {RUN_COLUMNS} from run where {FILTER_SQL} order by id desc limit $10 offset $11");
+        let RunFilter { user, status, name, workflow, format, thread_key, before, project, forked_from, limit, offset } =
+            filter;
+        let (before, forked_from) = (before.map(|id| id.to_string()), forked_from.map(|id| id.to_string()));
+        let params =
+            params![user, status, name, workflow, format, thread_key, &before, project, &forked_from, *limit, *offset];
         self.select_runs(&sql, params)
     }
 
@@ -125,10 +141,10 @@ impl Store {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
             return Ok(runs.list_runs_matching(&all).len() as u64);
         }
-        let RunFilter { user, status, name, workflow, format, thread_key, before, project, .. } = filter;
-        let before = before.map(|id| id.to_string());
+        let RunFilter { user, status, name, workflow, format, thread_key, before, project, forked_from, .. } = filter;
+        let (before, forked_from) = (before.map(|id| id.to_string()), forked_from.map(|id| id.to_string()));
         let sql = format!("select count(*) from run where {FILTER_SQL}");
-        let params = params![user, status, name, workflow, format, thread_key, &before, project];
+        let params = params![user, status, name, workflow, format, thread_key, &before, project, &forked_from];
         Ok(self.read_with(|db| db.query_first(&sql, params, |row| row.get_count(0)))?.unwrap_or_default())
     }
 

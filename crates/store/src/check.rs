@@ -281,6 +281,7 @@ fn is_created_by(stored: &StoredRunRow, at: u64, created: &RunCreated) -> bool {
         && is_same(&row.workflow, &created.workflow)
         && is_same(&row.thread_key, &created.thread_key)
         && row.project == created.project
+        && row.forked_from == created.fork.as_ref().map(|fork| fork.run)
 }
 
 impl StoreError {

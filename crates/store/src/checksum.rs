@@ -39,6 +39,7 @@ pub(crate) struct RunColumns<'a> {
     pub(crate) thread_key: Option<&'a str>,
     pub(crate) parent: Option<&'a ParentStep>,
     pub(crate) project: Option<&'a RunProject>,
+    pub(crate) forked_from: Option<RunId>,
 }
 
 impl RunColumns<'_> {
@@ -53,6 +54,9 @@ impl RunColumns<'_> {
         }
         if let Some(RunProject { name, config }) = self.project {
             hasher.add_text(name).add_text(config);
+        }
+        if let Some(run) = self.forked_from {
+            add_run(&mut hasher, run);
         }
         shorten(&hasher)
     }

@@ -249,7 +249,7 @@ impl AppendFinish {
 fn writes_memory(event: &Event) -> bool {
     match event {
         Event::RunFinished { thread, .. } => thread.is_some(),
-        Event::StepFinished { memory, .. } => !memory.is_empty(),
+        Event::StepFinished { memory, reused: false, .. } => !memory.is_empty(),
         _ => false,
     }
 }
@@ -258,7 +258,9 @@ fn writes_memory(event: &Event) -> bool {
 pub fn memory_writes_of(user: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
     match event {
         Event::RunFinished { thread: Some(thread), .. } => vec![(thread_namespace(user), thread.clone())],
-        Event::StepFinished { memory, .. } => memory.iter().map(|write| (user.to_owned(), write.clone())).collect(),
+        Event::StepFinished { memory, reused: false, .. } => {
+            memory.iter().map(|write| (user.to_owned(), write.clone())).collect()
+        }
         _ => Vec::new(),
     }
 }

@@ -171,6 +171,7 @@ impl MemoryRuns {
                 && is(&filter.workflow, workflow)
                 && is(&filter.format, &row.format)
                 && (filter.thread_key.is_none() || filter.thread_key == row.thread_key)
+                && (filter.forked_from.is_none() || filter.forked_from == row.forked_from)
                 && filter.project.as_ref().is_none_or(|project| row.is_of_project(project))
         });
         rows.skip(filter.offset as usize).take(filter.limit as usize).cloned().collect()
@@ -317,6 +318,7 @@ fn new_run_row(record: &Record, created: &RunCreated) -> RunRow {
         thread_key: created.thread_key.clone(),
         parent: created.parent.clone(),
         project: created.project.clone(),
+        forked_from: created.fork.as_ref().map(|fork| fork.run),
         status: "queued".to_owned(),
         is_driven: false,
     }

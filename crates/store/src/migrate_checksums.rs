@@ -52,6 +52,7 @@ impl OldRun {
                 thread_key: thread_key.as_deref(),
                 parent: None,
                 project: None,
+                forked_from: None,
             };
             columns.checksum()
         });

@@ -32,6 +32,8 @@ pub struct RunRow {
     pub parent: Option<ParentStep>,
     /// The configuration under which it was started.
     pub project: Option<RunProject>,
+    /// The run that it was forked from.
+    pub forked_from: Option<RunId>,
     /// Name of the stored status.
     pub status: String,
     /// Whether a living process drives the run.
@@ -68,6 +70,8 @@ pub struct RunFilter {
     pub format: Option<String>,
     /// Runs of the project with this name, and of projects without a name.
     pub project: Option<String>,
+    /// Forks of this run.
+    pub forked_from: Option<RunId>,
     /// Runs created before this one.
     pub before: Option<RunId>,
     /// Maximum number of runs returned.
@@ -79,7 +83,7 @@ pub struct RunFilter {
 /// Columns of a run that [`StoredRunRow::read`] reads, in this order.
 pub(crate) const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, worker, user_id, workflow, \
                                       thread_key, bundle, checksum, status_seq, status_checksum, number, \
-                                      parent, parent_path, project, config";
+                                      parent, parent_path, project, config, forked_from";
 
 /// A row of the table `run` whose checksums are right.
 pub(crate) struct StoredRunRow {
@@ -121,6 +125,7 @@ impl StoredRunRow {
             thread_key: row.get(9)?,
             parent: read_parent(row)?,
             project: row.get::<Option<String>>(17)?.zip(row.get(18)?).map(|(name, config)| RunProject { name, config }),
+            forked_from: row.get::<Option<String>>(19)?.as_deref().and_then(RunId::parse),
             status: row.get(5)?,
             is_driven: false,
         };
@@ -128,7 +133,8 @@ impl StoredRunRow {
     }
 
     fn columns(&self) -> RunColumns<'_> {
-        let RunRow { id, created_at, format, name, workflow, user, thread_key, parent, project, .. } = &self.row;
+        let RunRow { id, created_at, format, name, workflow, user, thread_key, parent, project, forked_from, .. } =
+            &self.row;
         RunColumns {
             id: *id,
             created_at: *created_at,
@@ -140,6 +146,7 @@ impl StoredRunRow {
             thread_key: thread_key.as_deref(),
             parent: parent.as_ref(),
             project: project.as_ref(),
+            forked_from: *forked_from,
         }
     }
 }

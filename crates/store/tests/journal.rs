@@ -79,7 +79,9 @@ async fn records_are_read_as_they_were_written(journal: &dyn Journal) {
 async fn memory_is_written_with_its_event_and_belongs_to_its_owner(journal: &dyn Journal) {
     let lease = begin_run(journal).await;
     let write = |key: &str, value| MemoryWrite { key: key.into(), value };
-    let step = |seq, memory| new_record(run_id(1), seq, Event::StepFinished { output: None, usage: None, memory });
+    let step = |seq, memory| {
+        new_record(run_id(1), seq, Event::StepFinished { output: None, usage: None, memory, reused: false })
+    };
     let first = step(3, vec![write("k", Some(7.into())), write("l", Some("x".into()))]);
     append_records(journal, lease, vec![first]).await.expect("stored");
     append_records(journal, lease, vec![step(4, vec![write("k", Some(8.into())), write("l", None)])])

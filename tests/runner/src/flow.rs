@@ -11,6 +11,7 @@ use flowloom_formats::{Compiled, Sources, compile, flow, render_result};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
+use crate::bound_check::check_bound;
 use crate::expectation::CaseJudge;
 use crate::world::{CaseWorld, WorldTrace};
 
@@ -65,7 +66,7 @@ pub(crate) fn run_plan(
     let engine = Engine::new(world.to_effects(), Arc::new(MemoryJournal::new()));
     let limits = plan.limits.clone();
     let start = StartOptions {
-        plan,
+        plan: plan.clone(),
         bundle: Hash::of_bytes(b"case"),
         inputs,
         user: "local".into(),
@@ -82,7 +83,9 @@ pub(crate) fn run_plan(
         Err(error) => Some(Err(error.into())),
         Ok(run) => {
             world.mark_running();
-            world.clock.block_on(run.drive_to_end()).map(Ok)
+            let outcome = world.clock.block_on(run.drive_to_end())?;
+            check_bound(&plan, &outcome.state);
+            Some(Ok(outcome))
         }
     }
 }

@@ -25,6 +25,7 @@ use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::sim::SimClock;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
+use crate::bound_check::check_bound;
 use crate::expectation::CaseJudge;
 use crate::world::CaseWorld;
 
@@ -156,7 +157,9 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
         };
         let ended: Result<RunOutcome, StepFailure> =
             agents.clock.block_on(work).ok_or_else(|| "the run never ends".to_owned())?;
-        outcomes.push(ended.map_err(|error| format!("the run does not start: {error}"))?);
+        let outcome = ended.map_err(|error| format!("the run does not start: {error}"))?;
+        check_bound(&plan, &outcome.state);
+        outcomes.push(outcome);
     }
     Ok(outcomes)
 }

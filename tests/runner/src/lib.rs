@@ -2,6 +2,7 @@
 //! time, and compares the result with the expectation. `tests/conformance/README.md` describes the format of a case.
 
 mod author;
+mod bound_check;
 mod compare;
 mod definitions;
 mod expectation;

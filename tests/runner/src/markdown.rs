@@ -17,6 +17,7 @@ use flowloom_runtime::effects::{EffectContext, EffectFuture, Effects, Model, Pri
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
+use crate::bound_check::check_bound;
 use crate::expectation::CaseJudge;
 use crate::world::CaseWorld;
 
@@ -103,7 +104,11 @@ fn run_case(case: &Value, plan: Plan, model: &Arc<ScriptedModel>) -> Result<(Arc
         trace: None,
         id: None,
     };
-    crate::block_on(async { Ok((plan, engine.start_run(start)?.drive_to_end().await)) })
+    crate::block_on(async {
+        let outcome = engine.start_run(start)?.drive_to_end().await;
+        check_bound(&plan, &outcome.state);
+        Ok((plan, outcome))
+    })
 }
 
 /// The result of a case.

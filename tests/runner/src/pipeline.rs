@@ -21,6 +21,7 @@ use flowloom_runtime::journal::{AppendResult, Batch, Journal as _};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
+use crate::bound_check::check_bound;
 use crate::expectation::CaseJudge;
 use crate::world::CaseWorld;
 
@@ -187,6 +188,7 @@ fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
             id: None,
         };
         let outcome = engine.start_run(start).map_err(|error| error.to_string())?.drive_to_end().await;
+        check_bound(&plan, &outcome.state);
         let memory = journal.read_memories(&user).await.map_err(|error| error.to_string())?.into();
         Ok(PipelineRun { plan, outcome, memory, calls: answers.call_count() })
     })
@@ -201,7 +203,10 @@ async fn write_memory(journal: &MemoryJournal, case: &Value, user: &str) -> Resu
     let created = RunCreated { user: user.to_owned(), ..earlier_run() };
     let memory =
         map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) }).collect();
-    let events = [Event::RunCreated(Box::new(created)), Event::StepFinished { output: None, usage: None, memory }];
+    let events = [
+        Event::RunCreated(Box::new(created)),
+        Event::StepFinished { output: None, usage: None, memory, reused: false },
+    ];
     for (seq, event) in (1..).zip(events) {
         let record = Arc::new(Record { run, seq, at: 0, path: Path::root(), attempt: 0, event });
         match journal.append_batch(lease, Batch::with_records(vec![record])) {
@@ -228,6 +233,7 @@ fn earlier_run() -> RunCreated {
         thread_key: None,
         project: None,
         trace: None,
+        fork: None,
     }
 }
 

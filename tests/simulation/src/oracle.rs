@@ -94,7 +94,7 @@ impl World {
         let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) else { return Ok(0) };
         let (mut expected, mut writes): (BTreeMap<String, Value>, u64) = (BTreeMap::new(), 0);
         for record in records {
-            let Event::StepFinished { memory, .. } = &record.event else { continue };
+            let Event::StepFinished { memory, reused: false, .. } = &record.event else { continue };
             for write in memory {
                 writes += 1;
                 match &write.value {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flowloom_core::chat::ToolDeclaration;
+use flowloom_core::diagnostic::{Diagnostic, LineTable};
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::agent::AvailableFlow;
 use flowloom_formats::{Sources, StopFlag, compile};
@@ -130,10 +131,24 @@ pub(crate) fn to_compiler_input(flows: &WorkflowTools) -> Vec<AvailableFlow> {
 /// Compiles the bundle of a run. Fails with `StoreCorrupt` if the definition, which compiled when the run was created,
 /// no longer does.
 pub fn compile_bundle(bundle: &Bundle) -> Result<Arc<Plan>, DefinitionError> {
+    try_compile(bundle).map_err(|errors| DefinitionError::BundleRejected(errors.into_iter().next().unwrap_or_default()))
+}
+
+/// Compiles a bundle that a person has changed. Fails with every error of the definition.
+pub(crate) fn compile_changed_bundle(bundle: &Bundle) -> Result<Arc<Plan>, DefinitionError> {
+    try_compile(bundle).map_err(DefinitionError::EditRejected)
+}
+
+/// The plan of a bundle, or the errors of its definition, each with its place.
+fn try_compile(bundle: &Bundle) -> Result<Arc<Plan>, Vec<String>> {
     let compiled = compile(&bundle.entry, &bundle.to_sources(), Some(bundle.format));
     compiled.plan.map(Arc::new).ok_or_else(|| {
-        let why = compiled.diagnostics.iter().find(|diagnostic| diagnostic.is_error());
-        let why = why.map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
-        DefinitionError::BundleRejected(why)
+        let errors = compiled.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
+        let place = |diagnostic: &Diagnostic| {
+            let text = bundle.files.get(&diagnostic.file).map_or("", String::as_str);
+            let position = LineTable::new(text).find_position(text, diagnostic.span.start);
+            format!("{}:{position}: {}", diagnostic.file, diagnostic.message)
+        };
+        errors.map(place).collect()
     })
 }

@@ -75,6 +75,9 @@ pub enum DefinitionError {
     /// The stored bundle of a run does not compile.
     #[error("the stored definition of the run no longer compiles: {0}")]
     BundleRejected(String),
+    /// A step was changed, and the definition does not compile any more.
+    #[error("the definition does not compile with this change: {}", .0.join("; "))]
+    EditRejected(Vec<String>),
     /// The definition cannot be written as JSON.
     #[error("{0}")]
     Unserializable(#[source] serde_json::Error),
@@ -87,6 +90,7 @@ impl DefinitionError {
             DefinitionError::NotFound(_) => Code::NotThere,
             DefinitionError::Invalid { .. }
             | DefinitionError::ToolsMissing { .. }
+            | DefinitionError::EditRejected(_)
             | DefinitionError::UnknownContent => Code::StepRefused,
             DefinitionError::SharedId(_) => Code::DuplicateName,
             DefinitionError::UnknownFormat { .. } | DefinitionError::Ambiguous { .. } => Code::UsageInvalid,

@@ -3,6 +3,7 @@
 pub mod bundle;
 pub mod catalog;
 pub mod conditions;
+pub mod edit;
 pub mod error;
 pub mod find;
 pub mod flow_folder;

@@ -41,6 +41,9 @@ pub struct StepDetails {
     pub warnings: Vec<String>,
     /// Tokens and cost.
     pub usage: Option<Usage>,
+    /// Whether the output was taken from the run that this one was forked from.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reused: bool,
     /// Time of its first event, in milliseconds since the Unix epoch.
     pub started_at: u64,
     /// Time of its end.
@@ -86,13 +89,14 @@ fn describe_step(step: &StepState, sent: &[&SentRequest]) -> StepDetails {
         reason: step.reason.as_deref().map(str::to_owned),
         warnings: step.warnings.clone(),
         usage: step.usage,
+        reused: step.is_reused,
         started_at: step.started_at,
         finished_at: step.finished_at,
     }
 }
 
 /// A request as JSON. Secrets are names in it.
-fn request_to_json(request: &Request) -> serde_json::Value {
+pub(crate) fn request_to_json(request: &Request) -> serde_json::Value {
     match request {
         Request::Generate(request) => {
             let messages: Vec<_> = request.messages.iter().collect();
@@ -145,32 +149,7 @@ fn is_empty(value: &serde_json::Value) -> bool {
 impl StepDetails {
     /// What the step sent, in the words of its kind: the prompt, the request, the arguments, the question.
     pub fn describe_input(&self) -> Option<String> {
-        let request = &self.requests.last()?.request;
-        let text = |name: &str| request.get(name).and_then(serde_json::Value::as_str).map(str::to_owned);
-        match self.kind.as_deref()? {
-            "generate" => {
-                let messages = request.get("messages")?.as_array()?;
-                let one = |message: &serde_json::Value| {
-                    let field = |name: &str| message.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
-                    match (messages.len(), field("role")) {
-                        (1, "user") => field("content").to_owned(),
-                        (_, role) => format!("[{role}] {}", field("content")),
-                    }
-                };
-                Some(messages.iter().map(one).collect::<Vec<_>>().join("\n"))
-            }
-            "http" => Some(match text("body") {
-                Some(body) => format!("{} {}\n{body}", text("method")?, text("url")?),
-                None => format!("{} {}", text("method")?, text("url")?),
-            }),
-            "scrape" => text("url"),
-            "ask" => text("question"),
-            "call" => request.get("arguments").map(ToString::to_string),
-            "python" => request.get("inputs").map(ToString::to_string),
-            "memory_get" => text("key"),
-            "memory_set" => Some(format!("{} = {}", text("key")?, request.get("value")?)),
-            _ => None,
-        }
+        describe_request(self.kind.as_deref()?, &self.requests.last()?.request)
     }
 
     /// What the step received, as text.
@@ -179,5 +158,34 @@ impl StepDetails {
             Value::String(text) => text.to_string(),
             other => render::to_json(other),
         })
+    }
+}
+
+/// A request in the words of its kind: the prompt, the request, the arguments, the question.
+pub(crate) fn describe_request(kind: &str, request: &serde_json::Value) -> Option<String> {
+    let text = |name: &str| request.get(name).and_then(serde_json::Value::as_str).map(str::to_owned);
+    match kind {
+        "generate" => {
+            let messages = request.get("messages")?.as_array()?;
+            let one = |message: &serde_json::Value| {
+                let field = |name: &str| message.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
+                match (messages.len(), field("role")) {
+                    (1, "user") => field("content").to_owned(),
+                    (_, role) => format!("[{role}] {}", field("content")),
+                }
+            };
+            Some(messages.iter().map(one).collect::<Vec<_>>().join("\n"))
+        }
+        "http" => Some(match text("body") {
+            Some(body) => format!("{} {}\n{body}", text("method")?, text("url")?),
+            None => format!("{} {}", text("method")?, text("url")?),
+        }),
+        "scrape" => text("url"),
+        "ask" => text("question"),
+        "call" => request.get("arguments").map(ToString::to_string),
+        "python" => request.get("inputs").map(ToString::to_string),
+        "memory_get" => text("key"),
+        "memory_set" => Some(format!("{} = {}", text("key")?, request.get("value")?)),
+        _ => None,
     }
 }

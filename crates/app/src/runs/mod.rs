@@ -3,7 +3,9 @@
 pub mod child_runs;
 pub mod commands;
 pub mod details;
+pub mod family;
 pub mod finished;
+pub mod fork;
 pub mod halting;
 pub mod inputs;
 pub mod last;

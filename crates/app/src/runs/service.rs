@@ -10,12 +10,13 @@ use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{IdempotentStart, StartKey};
 
+use super::fork::{ForkChanges, prepare_fork};
 use super::inputs::parse_budget;
 use super::start::StartRun;
 use super::supervisor::{ActiveRun, RunSupervisor};
 use crate::definitions::catalog::{Catalog, CatalogEntry};
 use crate::definitions::error::DefinitionError;
-use crate::engines::App;
+use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 
 /// The runs that a process starts and drives for those who call it.
@@ -140,6 +141,32 @@ impl RunService {
             ..StartRun::new(&prepared, new.inputs, &call.user, limits)
         };
         Ok(self.live.start_run(start.start(&self.app.store)?, call.needs_events || new.needs_events).await)
+    }
+
+    /// Forks a run and drives the fork. `workflow` is the id of the definition that it follows, if not that of the run.
+    pub async fn fork_run(
+        &self,
+        call: &StartOptions,
+        from: LoadedRun,
+        workflow: Option<&str>,
+        changes: ForkChanges,
+        id: Option<RunId>,
+    ) -> Result<ActiveRun, AppError> {
+        let definition = match workflow {
+            None => None,
+            Some(workflow) => {
+                let entry = self.find_definition(&call.user, workflow).await?;
+                let Some(prepared) = entry.prepare_for_run(&self.catalog, &call.user).await? else {
+                    let (id, problems) = (entry.id.clone(), entry.problems.clone());
+                    return Err(DefinitionError::Invalid { id, problems }.into());
+                };
+                Some(prepared.parse_bundle()?)
+            }
+        };
+        let prepared = prepare_fork(&self.app, from, ForkChanges { definition, ..changes })?;
+        let (id, trace) = self.continue_trace(call.trace.clone(), id);
+        let started = prepared.start(&self.app, |start| StartRun { id, trace, ..start }).await?;
+        Ok(self.live.start_run(started, call.needs_events).await)
     }
 
     /// The trace of a new run and its id: the trace of the call, or, if runs are exported, one that begins with the run.

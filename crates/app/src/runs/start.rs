@@ -11,7 +11,7 @@ use flowloom_core::trace::TraceContext;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_runtime::{Engine, Run, StartOptions};
+use flowloom_runtime::{Engine, ForkedRun, Run, StartOptions};
 use flowloom_store::{START_QUOTAS, Store};
 
 use crate::definitions::bundle::Bundle;
@@ -101,6 +101,20 @@ impl<'a> StartRun<'a> {
 
     /// Records the bundle and starts the run. Fails if the inputs do not fit the plan, or if a quota is used up.
     pub fn start(self, store: &Store) -> Result<StartedRun, AppError> {
+        let (engine, options) = self.prepare(store)?;
+        let plan = options.plan.clone();
+        Ok(StartedRun { run: engine.start_run(options)?, plan })
+    }
+
+    /// Like [`StartRun::start`], for a run that begins with the record of another one.
+    pub async fn start_fork(self, store: &Store, from: ForkedRun) -> Result<StartedRun, AppError> {
+        let (engine, options) = self.prepare(store)?;
+        let plan = options.plan.clone();
+        Ok(StartedRun { run: engine.fork_run(from, options).await?, plan })
+    }
+
+    /// Checks the quotas and holds the bundle.
+    fn prepare(self, store: &Store) -> Result<(Engine, StartOptions), AppError> {
         if self.parent.is_none() {
             let now = SystemClock.now_ms();
             store.check_quotas(&self.user, &START_QUOTAS, now)?;
@@ -108,7 +122,7 @@ impl<'a> StartRun<'a> {
         }
         let PreparedDefinition { plan, engine, bundle: (bundle, text) } = self.workflow;
         store.hold_hashed_bundle(*bundle, text);
-        let run = engine.start_run(StartOptions {
+        let options = StartOptions {
             plan: plan.clone(),
             bundle: *bundle,
             inputs: self.inputs,
@@ -121,7 +135,7 @@ impl<'a> StartRun<'a> {
             thread_key: self.thread,
             id: self.id,
             trace: self.trace,
-        })?;
-        Ok(StartedRun { run, plan: plan.clone() })
+        };
+        Ok((engine.clone(), options))
     }
 }

@@ -132,6 +132,9 @@ pub struct StepSummary<'a> {
     kind: Option<&'a str>,
     target: Option<&'a str>,
     attempts: u32,
+    /// Whether the output was taken from the run that this one was forked from.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    reused: bool,
     started_at: Option<u64>,
     finished_at: Option<u64>,
     tokens: Option<u64>,
@@ -154,6 +157,7 @@ impl<'a> StepSummary<'a> {
             kind: step.kind.as_deref(),
             target: step.target.as_deref(),
             attempts: step.attempts,
+            reused: step.is_reused,
             started_at: Some(step.started_at),
             finished_at: step.finished_at,
             tokens: step.usage.as_ref().map(|usage| usage.input_tokens + usage.output_tokens),
@@ -175,6 +179,7 @@ impl<'a> StepSummary<'a> {
             kind: None,
             target: open.target.map(|target| &**target),
             attempts: 1,
+            reused: false,
             started_at: None,
             finished_at: None,
             tokens: None,

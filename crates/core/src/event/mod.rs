@@ -74,6 +74,10 @@ pub enum Event {
         /// Memory writes stored together with this event.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         memory: Vec<MemoryWrite>,
+        /// Whether the outcome was taken from the run that this one was forked from. Nothing was performed: the usage was
+        /// not spent again, and the memory writes are not stored again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reused: bool,
     },
     /// An attempt failed.
     StepFailed {
@@ -81,6 +85,9 @@ pub enum Event {
         error: StepFailure,
         /// The consequence of the failure.
         then: AfterFailure,
+        /// Whether the failure was taken from the run that this one was forked from.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reused: bool,
     },
     /// A script was evaluated in the sandbox.
     Evaluated {
@@ -223,6 +230,25 @@ pub struct RunCreated {
     /// The distributed trace that the run belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
+    /// The run that this one was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<ForkOrigin>,
+}
+
+/// The run that a run was forked from, and what is different.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ForkOrigin {
+    /// The run whose record it begins with.
+    pub run: RunId,
+    /// The step from which everything is performed. `None`: the first step whose request differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Path>,
+    /// Variables that are set before that step runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<(String, Value)>,
+    /// Whether effects that must not be repeated automatically are performed without asking a person.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeats_effects: bool,
 }
 
 /// The configuration under which a run was started. Other processes drive the run only under the same one.

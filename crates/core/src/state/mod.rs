@@ -102,6 +102,8 @@ pub struct StepState {
     pub question: Option<AskRequest>,
     /// Whether the run continued without the output after the last failure.
     pub is_failure_ignored: bool,
+    /// Whether the output was taken from the run that this one was forked from.
+    pub is_reused: bool,
     /// Sequence number of the step's first event since its result was last reset.
     pub first_seq: u64,
     /// What can happen to it next.
@@ -328,7 +330,7 @@ impl RunState {
     fn apply_step(&mut self, record: &Record) -> Result<(), Violation> {
         let at = self.advance(record)?;
         self.update_suspended_child(record);
-        if let Event::StepFinished { usage: Some(usage), .. } = &record.event {
+        if let Event::StepFinished { usage: Some(usage), reused: false, .. } = &record.event {
             self.usage.add(usage);
         }
         let step = &mut self.steps[at];
@@ -343,14 +345,16 @@ impl RunState {
                 step.class = Some(*class);
                 step.attempts = record.attempt;
             }
-            Event::StepFinished { output, usage, .. } => {
+            Event::StepFinished { output, usage, reused, .. } => {
                 step.phase = Phase::Finished;
+                step.is_reused = *reused;
                 step.output = output.clone();
                 step.usage = *usage;
                 step.question = None;
                 step.finished_at = Some(record.at);
             }
-            Event::StepFailed { error, then } => {
+            Event::StepFailed { error, then, reused } => {
+                step.is_reused = *reused;
                 step.first_error.get_or_insert_with(|| error.clone());
                 step.error = Some(error.clone());
                 step.is_failure_ignored = *then == AfterFailure::Continue;
@@ -423,6 +427,7 @@ impl RunState {
                     warnings: Vec::new(),
                     question: None,
                     is_failure_ignored: false,
+                    is_reused: false,
                     first_seq: record.seq,
                     order,
                 });

@@ -11,7 +11,10 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
     CommandGroup { title: "Run definitions", commands: &["run", "dev", "chat", "agent", "demo"] },
     CommandGroup {
         title: "Write and check definitions",
-        commands: &["init", "list", "new", "check", "graph", "schema", "import", "blocks", "lsp", "dap", "eval"],
+        commands: &[
+            "init", "list", "new", "check", "plan", "test", "diff", "graph", "schema", "import", "blocks", "lsp",
+            "dap", "eval",
+        ],
     },
     CommandGroup {
         title: "Inspect and control runs",
@@ -19,6 +22,7 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
             "runs",
             "show",
             "logs",
+            "fork",
             "retry",
             "resume",
             "answer",
@@ -76,6 +80,22 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
         ],
     ),
     ("check", ["flowloom check flow.json --fix", "flowloom check workflows/*.json --report sarif"]),
+    (
+        "plan",
+        [
+            "flowloom plan examples/steps/review-document.json --input review.txt",
+            "flowloom plan report.mdx -i topic=tides --model openai:gpt-4o --max usd=0.10,calls=5",
+        ],
+    ),
+    ("test", ["flowloom test", "flowloom test tests/review.json --live --update"]),
+    (
+        "test record",
+        [
+            "flowloom test record last --as tests/review.json",
+            "flowloom test record 0199 --as tests/report.json --definition report.mdx --force",
+        ],
+    ),
+    ("diff", ["flowloom diff 0199 last", "flowloom diff review.json review.mdx --json"]),
     ("graph", ["flowloom graph examples/graph/helpdesk.json", "flowloom graph flow.json --format svg > flow.svg"]),
     ("dap", ["flowloom dap", "flowloom dap --config flowloom.toml"]),
     ("lsp", ["flowloom lsp", "flowloom lsp --config flowloom.toml"]),
@@ -103,6 +123,13 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("show", ["flowloom show last", "flowloom show 0199 /summary"]),
     ("logs", ["flowloom logs last", "flowloom logs 0199 --follow"]),
     ("notifications", ["flowloom notifications", "flowloom notifications --user ann --json"]),
+    (
+        "fork",
+        [
+            "flowloom fork last --at /summary --edit /summary.prompt=@prompt.txt",
+            "flowloom fork 0199 --definition report.mdx --yes",
+        ],
+    ),
     ("retry", ["flowloom retry last", "flowloom retry 0199 --from /summarise"]),
     ("resume", ["flowloom resume last", "flowloom resume 0199 --events"]),
     ("answer", ["flowloom answer last yes", r#"flowloom answer 0199 '{"approved": true}' --path /review"#]),

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod eval;
+mod fork;
 mod global;
 mod help;
 #[cfg(test)]
@@ -10,10 +11,12 @@ mod keys;
 mod listing;
 mod man;
 mod new;
+mod plan;
 mod run;
 mod serve;
 mod talk;
 mod target;
+mod test;
 
 use std::path::PathBuf;
 
@@ -24,14 +27,17 @@ use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
+pub(crate) use fork::{DiffArgs, ForkArgs};
 pub(crate) use global::Global;
 pub(crate) use help::build_command;
 pub(crate) use keys::KeysCommand;
 pub(crate) use man::write_man_pages;
 pub(crate) use new::NewArgs;
+pub(crate) use plan::PlanArgs;
 pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
 pub(crate) use serve::{HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
+pub(crate) use test::{RecordTestArgs, TestArgs, TestCommand, TestReport};
 
 /// The model of the default configuration and of the examples.
 pub(crate) const SMALL_MODEL: &str = "local:smollm2-135m";
@@ -95,6 +101,14 @@ pub(crate) enum Command {
     },
     /// Retry a run that has ended; succeeded steps are kept
     Retry(RetryArgs),
+    /// Start a new run that begins with the record of another one
+    Fork(ForkArgs),
+    /// Show the worst case before a run: model calls, tokens, cost, requests, time
+    Plan(PlanArgs),
+    /// Test workflows without models and without the network
+    Test(TestArgs),
+    /// Compare two runs step by step, or two definitions by what they mean
+    Diff(DiffArgs),
     /// Print the events of a run, one line each
     Logs {
         /// Run id, unique start or end of an id, or `last`

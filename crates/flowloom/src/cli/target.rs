@@ -15,6 +15,7 @@ pub(super) fn find_target(command: &Command) -> Option<ProjectTarget> {
         Command::Dev(arguments) => definition(&arguments.file),
         Command::Chat(arguments) => definition(&arguments.file),
         Command::Graph(arguments) => definition(&arguments.file),
+        Command::Plan(arguments) => definition(&arguments.file),
         Command::List { folder } => definition(folder),
         Command::Agent(arguments) => served(&arguments.path),
         Command::Serve { arguments, .. } | Command::Studio { arguments, .. } => served(&arguments.folder),

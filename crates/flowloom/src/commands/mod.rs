@@ -7,10 +7,12 @@ mod chat;
 mod check;
 mod demo;
 mod dev;
+mod diff;
 mod display;
 mod doctor;
 mod eval;
 mod explain;
+mod fork;
 mod graph;
 mod init;
 mod keys;
@@ -24,6 +26,7 @@ mod new;
 mod notifications;
 mod out;
 mod pipeline_folder;
+mod plan;
 mod plan_models;
 mod remote;
 mod resume;
@@ -33,6 +36,7 @@ mod send;
 mod serve;
 mod show;
 mod sync;
+mod test;
 mod triggers;
 mod usage;
 mod user;
@@ -50,7 +54,12 @@ pub(crate) async fn run_command(cli: Cli, environment: Result<(), ConfigError>) 
     let json = cli.global.json;
     let is_run = matches!(
         cli.command,
-        Command::Run(_) | Command::Resume { .. } | Command::Retry(_) | Command::Answer(_) | Command::Resolve(_)
+        Command::Run(_)
+            | Command::Resume { .. }
+            | Command::Retry(_)
+            | Command::Fork(_)
+            | Command::Answer(_)
+            | Command::Resolve(_)
     );
     let done = match environment {
         Ok(()) => dispatch_command(cli).await,
@@ -92,6 +101,10 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Runs(arguments) => runs::list_runs(&global, &arguments).await,
         Command::Show(arguments) => show::show_run(&global, &arguments).await,
         Command::Resume { run, output } => resume::resume_run(&global, &run, &output).await,
+        Command::Plan(arguments) => plan::plan_definition(&global, &arguments).await,
+        Command::Test(arguments) => test::test_workflows(&global, arguments).await,
+        Command::Diff(arguments) => diff::compare(&global, &arguments).await,
+        Command::Fork(arguments) => fork::fork_run(&global, arguments).await,
         Command::Retry(arguments) => resume::retry_run(&global, arguments).await,
         Command::Replay { run } => runs::replay_run(&global, &run).await,
         Command::Cancel { run } => resume::cancel_run(&global, &run).await,

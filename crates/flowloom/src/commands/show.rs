@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::details::read_details;
+use flowloom_app::runs::family::{ForkParent, RunFamily, find_family};
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::retry::parse_step_path;
 use flowloom_app::runs::summary::{self, StepSummary};
@@ -31,6 +32,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// The fields that `show --json` adds to the summary of a run.
 #[derive(Serialize)]
 struct RecordFields<'a> {
+    #[serde(flatten)]
+    family: RunFamily,
     steps: Vec<StepSummary<'a>>,
     events: &'a [Arc<Record>],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +54,8 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
         let past = read_outcome(&app, &opened).await?;
         let summary = summary::summarize_run(opened.id, &opened.plan, &past.state, &past.env);
         let steps = summary::summarize_steps(&past.state);
-        print_json(&summary.with_fields(RecordFields { steps, events: &opened.records, interruption }));
+        let family = find_family(&app.store, opened.id, &past.state)?;
+        print_json(&summary.with_fields(RecordFields { family, steps, events: &opened.records, interruption }));
         return Ok(0);
     }
     let state = opened.state();
@@ -59,8 +63,20 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
     let level = if arguments.verbose { DetailLevel::Full } else { DetailLevel::Short };
     let steps = read_details(&app, &opened, None).await?;
     print!("{}", render_details(&steps, level, terminal_columns()));
+    print_family(opened.id, &find_family(&app.store, opened.id, &state)?);
     print_next_command(opened.id, &state, interruption);
     Ok(0)
+}
+
+/// The run that it was forked from, and its forks.
+fn print_family(run: RunId, family: &RunFamily) {
+    if let Some(ForkParent { run_id, at }) = &family.forked_from {
+        let at = at.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
+        println!("\nforked from {run_id}{at}\n  compare: flowloom diff {run_id} {run}");
+    }
+    for fork in &family.forks {
+        println!("\nfork: {fork}");
+    }
 }
 
 /// How the run continues, if it does.

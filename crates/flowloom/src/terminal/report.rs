@@ -30,6 +30,11 @@ pub(crate) fn format_age(ms: u64) -> String {
     }
 }
 
+/// A number of steps in words.
+pub(crate) fn count_steps(count: usize) -> String {
+    if count == 1 { "1 step".to_owned() } else { format!("{count} steps") }
+}
+
 /// The symbol of a step's phase, so that output never depends on colour.
 pub(crate) fn phase_symbol(phase: Phase) -> &'static str {
     match phase {
@@ -42,6 +47,16 @@ pub(crate) fn phase_symbol(phase: Phase) -> &'static str {
         Phase::Uncertain => "?",
         Phase::Running => "…",
     }
+}
+
+/// The symbol of a step whose output was taken from the run that its run was forked from.
+pub(crate) fn paint_reused() -> String {
+    paint_text(Style::Dim, "⟲")
+}
+
+/// The symbol of a step in its colour.
+fn paint_step(step: &StepState) -> String {
+    if step.is_reused { paint_reused() } else { paint_phase(step.phase) }
 }
 
 /// The symbol of a phase in its colour.
@@ -99,7 +114,7 @@ pub(crate) fn render_waterfall(id: RunId, plan: &Plan, state: &RunState, columns
         if let Some(columns) = columns {
             detail = truncate_line(&detail, columns.saturating_sub(width + FIXED_COLUMNS).max(1));
         }
-        let line = format!("{} {path:<width$} ▏{bar}▕ {took:>7}  {detail}", paint_phase(step.phase));
+        let line = format!("{} {path:<width$} ▏{bar}▕ {took:>7}  {detail}", paint_step(step));
         let _ = writeln!(out, "{}", line.trim_end());
     }
     for end in &state.earlier_ends {

@@ -18,7 +18,7 @@ use crate::print::{is_control, replace_controls};
 use crate::style::{Style, apply_styles, colors_stderr, paint_text};
 use crate::terminal::answer::{AnswerStream, StreamedText};
 use crate::terminal::echo::{hide_typed_controls, show_typed_controls};
-use crate::terminal::report::{format_duration, paint_phase, truncate_line};
+use crate::terminal::report::{format_duration, paint_phase, paint_reused, truncate_line};
 use crate::terminal::width::{fit_line, stderr_columns};
 
 /// Displays one line per step on stderr, and the answer on stdout.
@@ -89,11 +89,15 @@ impl Watcher for ProgressScreen {
             // A question is asked below the progress, when the run has stopped.
             Event::StepStarted { kind, .. } if kind == "ask" => self.add_line(&record.path, record.at, "", None),
             Event::StepStarted { target, .. } => self.start_step(&record.path, record.at, target),
+            Event::StepFinished { reused: true, .. } => {
+                self.lines.remove(&record.path);
+                self.print_line(&format!("{} {}  reused", paint_reused(), record.path));
+            }
             Event::StepFinished { usage, .. } => {
                 let tokens = usage.map(|usage| format!("{} tok", usage.input_tokens + usage.output_tokens));
                 self.end_step(record, Phase::Finished, tokens.unwrap_or_default());
             }
-            Event::StepFailed { error, then } => {
+            Event::StepFailed { error, then, .. } => {
                 let then = match then {
                     AfterFailure::Fail => "",
                     AfterFailure::Continue => " (run continues)",

@@ -8,6 +8,7 @@ use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, Purpose, PythonReply, Request};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
+use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
@@ -76,10 +77,11 @@ impl Interpreter {
         let path = &place.path;
         self.count_step()
             .map_err(|error| EffectFailure::Halt(Interrupt::Limit(Status::Failed, error, path.clone())))?;
+        let hash = effect.request.hash();
         let started = Event::StepStarted {
             kind: effect.request.kind_name().into(),
             target: effect.request.describe_target(),
-            hash: effect.request.hash(),
+            hash,
             class: effect.class,
         };
         crate::failpoint::hit("intent_append_before");
@@ -92,16 +94,8 @@ impl Interpreter {
         if let Request::Ask(question) = effect.request {
             self.log.emit_event(path, attempt, Event::Asked(question.clone()))?;
         }
-        match self.log.wait_for_outcome(path, attempt).await {
-            Some(RecordedOutcome::Finished { output, usage, memory }) => {
-                self.ledger.add_usage(usage.as_ref());
-                self.hold_memory_writes(effect.request, path, &memory);
-                return Ok(output);
-            }
-            Some(RecordedOutcome::Failed { error, then, at }) => {
-                return Err(EffectFailure::Step(error, Some(RecordedFailure { then, at })));
-            }
-            None => {}
+        if let Some(recorded) = self.take_recorded_outcome(place, attempt, &effect, &hash).await {
+            return recorded;
         }
         let aborted = was_started && self.log.take_record(path, attempt, EventKind::StepAborted).is_some();
         if aborted || self.log.mode == Mode::Replay {
@@ -120,10 +114,43 @@ impl Interpreter {
         crate::failpoint::hit("effect_response_after");
         let EffectOutcome { output, usage, memory } = outcome;
         self.hold_memory_writes(effect.request, path, &memory);
-        let finished = Event::StepFinished { output: output.clone(), usage, memory };
+        let finished = Event::StepFinished { output: output.clone(), usage, memory, reused: false };
         self.log.emit_event(path, attempt, finished)?;
         crate::failpoint::hit("finish_append_after");
         Ok(output)
+    }
+
+    /// The outcome of an attempt in the record of this run, or in that of the run that it was forked from.
+    async fn take_recorded_outcome(
+        &self,
+        place: &StepContext,
+        attempt: u32,
+        effect: &Effect<'_>,
+        hash: &Hash,
+    ) -> Option<Result<Option<Value>, EffectFailure>> {
+        let path = &place.path;
+        let recorded = match self.log.wait_for_outcome(path, attempt).await {
+            Some(recorded) => recorded,
+            None => {
+                let reused = self.log.reuse_outcome(path, attempt, hash).await?;
+                if let Err(divergence) = self.log.emit_event(path, attempt, reused.to_event()) {
+                    return Some(Err(divergence.into()));
+                }
+                reused
+            }
+        };
+        Some(match recorded {
+            RecordedOutcome::Finished { output, usage, memory, is_reused } => {
+                if !is_reused {
+                    self.ledger.add_usage(usage.as_ref());
+                }
+                self.hold_memory_writes(effect.request, path, &memory);
+                Ok(output)
+            }
+            RecordedOutcome::Failed { error, then, at } => {
+                Err(EffectFailure::Step(error, Some(RecordedFailure { then, at })))
+            }
+        })
     }
 
     /// What a crash during the effect means.
@@ -162,8 +189,8 @@ impl Interpreter {
         Ok(())
     }
 
-    /// Decides about an effect that was started in an earlier session and has no outcome: it is repeated if its class
-    /// allows that; otherwise a person decides. `None`: perform it.
+    /// Decides about an effect that may have happened before: it was started in an earlier session and has no outcome, or
+    /// it is one of a fork. It is performed if its class allows that; otherwise a person decides. `None`: perform it.
     async fn resolve_uncertain(
         &self,
         place: &StepContext,
@@ -171,7 +198,8 @@ impl Interpreter {
         effect: &Effect<'_>,
         was_started: bool,
     ) -> Result<Option<EffectOutcome>, EffectFailure> {
-        if !was_started || effect.class == EffectClass::AtLeastOnce {
+        let asks_first = self.fork.as_ref().is_some_and(|fork| !fork.repeats_effects);
+        if !(was_started || asks_first) || effect.class == EffectClass::AtLeastOnce {
             return Ok(None);
         }
         let was_uncertain = self.log.take_record(&place.path, attempt, EventKind::StepUncertain).is_some();

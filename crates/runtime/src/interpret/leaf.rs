@@ -185,10 +185,10 @@ impl Interpreter {
             (_, OnError::Fail) => AfterFailure::Fail,
             (_, OnError::Continue) => AfterFailure::Continue,
         };
-        let failed = Event::StepFailed { error: error.clone(), then: then.clone() };
+        let failed = Event::StepFailed { error: error.clone(), then: then.clone(), reused: false };
         // A newer program may word the message differently; the run continues with the recorded one.
         match self.emit_or_adopt(place, attempt, failed)?.as_deref() {
-            Some(Record { event: Event::StepFailed { error, then }, .. }) => Ok((error.clone(), then.clone())),
+            Some(Record { event: Event::StepFailed { error, then, .. }, .. }) => Ok((error.clone(), then.clone())),
             _ => Ok((error, then)),
         }
     }
@@ -196,7 +196,9 @@ impl Interpreter {
     /// Waits until the time `at` of the next attempt, unless the record already contains it. `failed_at` is the time of the
     /// failure.
     async fn wait_for_retry(&self, place: &StepContext, attempt: u32, at: u64, failed_at: u64) {
-        if !self.log.has_record(&place.path, attempt + 1, EventKind::StepStarted) {
+        let is_recorded = self.log.has_record(&place.path, attempt + 1, EventKind::StepStarted)
+            || self.log.has_reusable_attempt(&place.path, attempt + 1);
+        if !is_recorded {
             self.log.wait_until_live().await;
             if self.log.mode == Mode::Replay {
                 // The record ends during this wait.

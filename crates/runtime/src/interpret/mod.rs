@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flowloom_core::budget::Ledger;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Record, RunCreated};
+use flowloom_core::event::{AfterFailure, Event, ForkOrigin, MemoryWrite, Record, RunCreated};
 use flowloom_core::expr::TextRules;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
@@ -96,6 +96,8 @@ pub(crate) struct Interpreter {
     pub(crate) missing: MissingReferences,
     /// Where requests are collected, if they are.
     pub(crate) requests: Option<CollectedRequests>,
+    /// The run that this one was forked from.
+    pub(crate) fork: Option<ForkOrigin>,
 }
 
 /// The position of the interpreter in the plan, and the settings in force there.
@@ -143,6 +145,7 @@ impl Interpreter {
             pending_memory_writes: Mutex::default(),
             missing: MissingReferences::default(),
             requests: None,
+            fork: created.fork.clone(),
         }
     }
 
@@ -182,6 +185,7 @@ impl Interpreter {
         env: &mut Env,
         place: StepContext,
     ) -> (Result<StepFlow, Interrupt>, Vec<Arc<str>>) {
+        self.set_fork_variables(env, &place.path);
         if !step.scripts.is_empty()
             && let Err(halt) = Box::pin(self.evaluate_scripts(&step.scripts, env, &place)).await
         {
@@ -191,6 +195,13 @@ impl Interpreter {
             Err(halt) => (Err(halt), Vec::new()),
             Ok(None) => (Ok(StepFlow::Skipped), Vec::new()),
             Ok(Some(names)) => (self.run_with_policy(step, env, place).await, names),
+        }
+    }
+
+    /// Sets the variables that a fork changes before its first step.
+    fn set_fork_variables(&self, env: &mut Env, path: &Path) {
+        if let Some(fork) = self.fork.as_ref().filter(|fork| fork.at.as_ref() == Some(path)) {
+            fork.set.iter().for_each(|(name, value)| env.vars.set(name.as_str().into(), value.clone()));
         }
     }
 
@@ -229,7 +240,11 @@ impl Interpreter {
             Ok(output) => Ok(StepFlow::Ran(output)),
             Err(Interrupt::Failed(error, at)) if step.policy.on_error == OnError::Continue => {
                 if at != place.path || !step.kind.is_leaf() {
-                    self.emit_event(&place, 0, Event::StepFailed { error, then: AfterFailure::Continue })?;
+                    self.emit_event(
+                        &place,
+                        0,
+                        Event::StepFailed { error, then: AfterFailure::Continue, reused: false },
+                    )?;
                 }
                 Ok(StepFlow::Skipped)
             }
@@ -277,7 +292,7 @@ impl Interpreter {
 
     /// Records that a composite has finished. Its output follows from its children and is not stored again.
     fn emit_finished(&self, place: &StepContext, output: Option<Value>) -> Result<(), Interrupt> {
-        self.emit_event(place, 0, Event::StepFinished { output, usage: None, memory: Vec::new() })
+        self.emit_event(place, 0, Event::StepFinished { output, usage: None, memory: Vec::new(), reused: false })
     }
 }
 

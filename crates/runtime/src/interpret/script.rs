@@ -7,7 +7,7 @@ use flowloom_core::effect::ScriptRequest;
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind};
 use flowloom_core::expr::{Lookup, Script};
-use flowloom_core::hash::Hasher;
+use flowloom_core::hash::{Hash, Hasher};
 use flowloom_core::path::Key;
 use flowloom_core::plan::Env;
 use flowloom_core::value::Value;
@@ -26,9 +26,18 @@ impl Interpreter {
         env.scripts.retain(|(slot, _)| !scripts.iter().any(|script| script.slot == *slot));
         for (index, script) in scripts.iter().enumerate() {
             let at = place.with_path(place.path.child_path(&Key::numbered_key("expression", index + 1)));
+            if let Some(requests) = &self.requests {
+                requests.add_script(&at.path, hash_script(script, env));
+            }
             let value = match self.take_recorded_script(&at) {
                 Some(recorded) => recorded,
-                None => self.evaluate_live(script, env, &at).await?,
+                None => match self.log.reuse_script(&at.path, || hash_script(script, env)) {
+                    Some(value) => {
+                        self.emit_event(&at, 0, Event::Evaluated { value: value.clone() })?;
+                        Ok(value)
+                    }
+                    None => self.evaluate_live(script, env, &at).await?,
+                },
             };
             match value {
                 Ok(value) => env.scripts.push((script.slot.clone(), value)),
@@ -72,11 +81,26 @@ impl Interpreter {
         };
         let event = match &evaluated {
             Ok(value) => Event::Evaluated { value: value.clone() },
-            Err(error) => Event::StepFailed { error: error.clone(), then: AfterFailure::Fail },
+            Err(error) => Event::StepFailed { error: error.clone(), then: AfterFailure::Fail, reused: false },
         };
         self.emit_event(at, 0, event)?;
         Ok(evaluated)
     }
+}
+
+/// What a script computes with: its source and the variables that it reads. Two scripts with the same hash have the same
+/// value, unless they read the clock or random numbers.
+fn hash_script(script: &Script, env: &Env) -> Hash {
+    let mut hasher = Hasher::new();
+    hasher.add_text(&script.source);
+    for name in script.names.iter() {
+        hasher.add_text(name);
+        match env.lookup_name(name) {
+            Some(value) => hasher.add_number(1).add_value(value),
+            None => hasher.add_number(0),
+        };
+    }
+    hasher.finish()
 }
 
 /// The seed of `Math.random()`: the same for every evaluation at this path in this run.

@@ -8,6 +8,7 @@
 mod activity;
 mod child_runs;
 mod forgotten;
+mod reuse;
 mod suspension;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -31,6 +32,8 @@ use crate::publish::Publisher;
 pub(crate) use activity::{ActivityPause, ActivityScope, HostGuard};
 use child_runs::ChildRuns;
 use forgotten::ForgottenAttempts;
+pub(crate) use reuse::ReusableRecord;
+pub use reuse::{Response, ScriptValue};
 use suspension::SuspendedStep;
 
 /// Whether a run may go beyond its record.
@@ -79,14 +82,34 @@ struct LogState {
     resolutions: HashMap<(Path, u32), Resolution>,
     children: ChildRuns,
     forgotten: ForgottenAttempts,
+    /// What a fork can reuse of another run.
+    reusable: Option<ReusableRecord>,
 }
 
 type RecordKey = (Path, u32, EventKind);
 
 /// The recorded outcome of an attempt.
 pub(crate) enum RecordedOutcome {
-    Finished { output: Option<Value>, usage: Option<Usage>, memory: Vec<MemoryWrite> },
+    Finished { output: Option<Value>, usage: Option<Usage>, memory: Vec<MemoryWrite>, is_reused: bool },
     Failed { error: StepFailure, then: AfterFailure, at: u64 },
+}
+
+impl RecordedOutcome {
+    /// The event that records the same outcome again.
+    pub(crate) fn to_event(&self) -> Event {
+        match self {
+            RecordedOutcome::Finished { output, usage, memory, is_reused } => Event::StepFinished {
+                output: output.clone(),
+                usage: *usage,
+                memory: memory.clone(),
+                reused: *is_reused,
+            },
+            // A failure is handed over again only if it is reused.
+            RecordedOutcome::Failed { error, then, .. } => {
+                Event::StepFailed { error: error.clone(), then: then.clone(), reused: true }
+            }
+        }
+    }
 }
 
 impl RunLog {
@@ -187,10 +210,13 @@ impl RunLog {
         })
         .await;
         match &record.event {
-            Event::StepFinished { output, usage, memory } => {
-                Some(RecordedOutcome::Finished { output: output.clone(), usage: *usage, memory: memory.clone() })
-            }
-            Event::StepFailed { error, then } => {
+            Event::StepFinished { output, usage, memory, reused } => Some(RecordedOutcome::Finished {
+                output: output.clone(),
+                usage: *usage,
+                memory: memory.clone(),
+                is_reused: *reused,
+            }),
+            Event::StepFailed { error, then, .. } => {
                 Some(RecordedOutcome::Failed { error: error.clone(), then: then.clone(), at: record.at })
             }
             _ => None,
@@ -316,6 +342,10 @@ impl RunLog {
     /// Hands over the next recorded outcome, then starts live work; `false` when nothing is left to do.
     pub(crate) fn replay_next(&self) -> bool {
         let mut state = self.lock_state();
+        // A script that a fork evaluates anew decides whether the next outcome is still awaited.
+        if state.reusable.is_some() && !state.live && state.active > 0 {
+            return false;
+        }
         let woken: Vec<Waker> = match state.outcomes.pop_first() {
             Some(seq) => {
                 state.last_replayed = seq;

@@ -6,12 +6,14 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use flowloom_app::engines::App;
 use flowloom_app::engines::LoadedRun;
+use flowloom_app::runs::family::{RunFamily, find_family};
 use flowloom_app::runs::summary;
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_core::id::RunId;
-use flowloom_core::plan::{Env, Plan};
+use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
+use flowloom_runtime::RunOutcome;
 use flowloom_store::Store;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -63,7 +65,8 @@ pub(crate) async fn respond_with_run(
         Some(ended) => {
             let outcome = &ended.outcome;
             outcome.broken.clone().map_or(Ok(()), Err)?;
-            (outcome.state.status, summary_response(id, &ended.plan, &outcome.state, &outcome.env))
+            let family = RunFamily::without_forks(&outcome.state);
+            (outcome.state.status, summary_response(id, &ended.plan, outcome, family))
         }
         None => {
             server.runs.wait_until_stored(id, completion).await?;
@@ -84,7 +87,8 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
 /// The status and the summary of a stored run.
 pub(crate) async fn summarize_stored(app: &App, opened: &LoadedRun) -> ApiResult<(Status, Response)> {
     let past = flowloom_app::runs::finished::read_outcome(app, opened).await?;
-    Ok((past.state.status, summary_response(opened.id, &opened.plan, &past.state, &past.env)))
+    let family = find_family(&app.store, opened.id, &past.state)?;
+    Ok((past.state.status, summary_response(opened.id, &opened.plan, &past, family)))
 }
 
 /// The fields that the API adds to the summary of a run.
@@ -93,13 +97,17 @@ struct RunFields<'a> {
     name: &'a str,
     created_at: u64,
     finished_at: Option<u64>,
+    #[serde(flatten)]
+    family: RunFamily,
     steps: Vec<summary::StepSummary<'a>>,
 }
 
 /// The response with the summary of a run and its steps.
-fn summary_response(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Response {
+fn summary_response(id: RunId, plan: &Plan, outcome: &RunOutcome, family: RunFamily) -> Response {
+    let RunOutcome { state, env, .. } = outcome;
     let RunState { created_at, finished_at, .. } = *state;
-    let fields = RunFields { name: &plan.name, created_at, finished_at, steps: summary::summarize_steps(state) };
+    let fields =
+        RunFields { name: &plan.name, created_at, finished_at, family, steps: summary::summarize_steps(state) };
     let mut body = Vec::with_capacity(BODY_CAPACITY_BYTES);
     // Serialisation to memory with text keys cannot fail.
     let _ = serde_json::to_writer(&mut body, &summary::summarize_run(id, plan, state, env).with_fields(fields));

@@ -3,6 +3,7 @@
 pub(crate) mod answer;
 mod commands;
 pub(crate) mod events;
+mod fork;
 mod graph;
 mod read;
 mod read_command;
@@ -29,6 +30,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(commands::cancel_run))
         .routes(routes!(commands::resume_run))
         .routes(routes!(commands::retry_run))
+        .routes(routes!(fork::fork_run))
         .routes(routes!(commands::answer_run))
         .routes(routes!(commands::resolve_run))
         .routes(routes!(read_command::get_command))

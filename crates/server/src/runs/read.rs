@@ -79,6 +79,8 @@ pub(crate) struct RunItem {
     finished_at: Option<u64>,
     /// Whether a live worker drives the run.
     is_driven: bool,
+    /// The run that it was forked from.
+    forked_from: Option<String>,
 }
 
 /// Lists the caller's runs, newest first.
@@ -121,6 +123,7 @@ pub(crate) async fn list_runs(
         created_at: row.created_at,
         finished_at: row.finished_at,
         is_driven: row.is_driven,
+        forked_from: row.forked_from.map(|run| run.to_string()),
     };
     Ok(Json(RunPage { items: rows.into_iter().map(item).collect(), next }))
 }

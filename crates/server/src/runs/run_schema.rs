@@ -25,7 +25,20 @@ pub(crate) struct RunSchema {
     /// Milliseconds since the Unix epoch.
     created_at: Option<u64>,
     finished_at: Option<u64>,
+    /// The run that it was forked from.
+    forked_from: Option<ForkParentSchema>,
+    /// The runs that were forked from it, newest first, at most 100.
+    forks: Option<Vec<String>>,
     steps: Option<Vec<StepSchema>>,
+}
+
+/// The run that another one was forked from.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ForkParent)]
+pub(crate) struct ForkParentSchema {
+    run_id: String,
+    /// The step from which the fork performed everything; null: the first step whose request differed.
+    at: Option<String>,
 }
 
 /// Error of a run.
@@ -56,6 +69,8 @@ pub(crate) struct StepSchema {
     kind: Option<String>,
     target: Option<String>,
     attempts: u32,
+    /// Whether the output was taken from the run that this one was forked from; absent if not.
+    reused: Option<bool>,
     /// Absent for steps of child runs.
     started_at: Option<u64>,
     finished_at: Option<u64>,

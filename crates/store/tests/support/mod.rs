@@ -106,6 +106,7 @@ pub(crate) fn created_with_bundle(bundle: Hash) -> Event {
         thread_key: None,
         project: None,
         trace: None,
+        fork: None,
     }))
 }
 
@@ -114,7 +115,7 @@ pub(crate) fn created_event(store: &Store) -> Event {
 }
 
 pub(crate) fn finished_event(output: Value) -> Event {
-    Event::StepFinished { output: Some(output), usage: None, memory: Vec::new() }
+    Event::StepFinished { output: Some(output), usage: None, memory: Vec::new(), reused: false }
 }
 
 pub(crate) async fn append_records(

@@ -115,6 +115,13 @@ impl Scraper for PageScraper {
     }
 
     fn select_html(&self, html: &str, selector: &str) -> Result<Vec<String>, StepFailure> {
+        PageScraper::select_elements(html, selector)
+    }
+}
+
+impl PageScraper {
+    /// The inner HTML of all elements in `html` that match `selector` (CSS).
+    pub fn select_elements(html: &str, selector: &str) -> Result<Vec<String>, StepFailure> {
         Ok(select::select_inner_html(html, selector).map_err(ToolError::from)?)
     }
 }

@@ -70,7 +70,7 @@ impl NodeEvents {
                 // If the output violates the block's schema, the following failure event is reported instead.
                 (!node.is_failing(&output)).then(|| ("node_completed", vec![("output", output)]))
             }
-            Event::StepFailed { error, then } if !matches!(then, AfterFailure::Retry(_)) => {
+            Event::StepFailed { error, then, .. } if !matches!(then, AfterFailure::Retry(_)) => {
                 let mut fields = vec![("error", Value::from(error.message.as_str()))];
                 fields.push(("code", error.code.to_string().into()));
                 fields.extend(node.output.clone().map(|output| ("output", output)));

@@ -1,0 +1,193 @@
+//! The differences between two runs: their steps by path, with what each sent and received.
+
+use std::collections::HashMap;
+
+use flowloom_core::chat::Usage;
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_core::render;
+use flowloom_core::value::Value;
+use flowloom_formats::render_result;
+use serde::Serialize;
+
+use super::FieldChange;
+use crate::engines::{App, LoadedRun};
+use crate::error::AppError;
+use crate::runs::details::{StepDetails, read_details};
+use crate::runs::finished::read_outcome;
+use crate::runs::summary::usage_to_value;
+
+/// The differences between two runs.
+#[derive(Debug, Serialize)]
+pub struct RunDiff {
+    /// Whether they have the same steps with the same inputs and outputs, and the same result.
+    pub same: bool,
+    /// The first run.
+    pub a: RunFacts,
+    /// The second run.
+    pub b: RunFacts,
+    /// The first step that differs, in the order of the journals.
+    pub first_divergence: Option<Path>,
+    /// What differs about the runs themselves: status, error, output.
+    pub fields: Vec<FieldChange>,
+    /// Every step of either run.
+    pub steps: Vec<StepDiff>,
+}
+
+/// One of the runs.
+#[derive(Debug, Serialize)]
+pub struct RunFacts {
+    /// Its id.
+    pub run_id: RunId,
+    /// The name of its definition.
+    pub name: String,
+    /// Its status.
+    pub status: &'static str,
+    /// Time from its creation to its end, in milliseconds.
+    pub duration_ms: Option<u64>,
+    /// Tokens and cost.
+    pub usage: Value,
+}
+
+/// A step of either run.
+#[derive(Debug, Serialize)]
+pub struct StepDiff {
+    /// Its path.
+    pub path: Path,
+    /// How it differs.
+    pub change: StepChange,
+    /// What differs.
+    pub fields: Vec<FieldChange>,
+    /// The step in the first run.
+    pub a: Option<StepFacts>,
+    /// The step in the second run.
+    pub b: Option<StepFacts>,
+}
+
+/// How a step differs between two runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepChange {
+    /// It does not.
+    Same,
+    /// It sent or received something else.
+    Changed,
+    /// Only the first run has it.
+    OnlyInA,
+    /// Only the second run has it.
+    OnlyInB,
+}
+
+/// What a step of one of the runs took.
+#[derive(Debug, Serialize)]
+pub struct StepFacts {
+    /// Its phase.
+    pub phase: &'static str,
+    /// Number of attempts.
+    pub attempts: usize,
+    /// Time from its start to its end, in milliseconds.
+    pub duration_ms: Option<u64>,
+    /// Tokens and cost.
+    pub usage: Option<Usage>,
+    /// Whether the output was taken from the run that this one was forked from.
+    pub reused: bool,
+}
+
+/// Compares two runs.
+pub async fn compare_runs(app: &App, a: &LoadedRun, b: &LoadedRun) -> Result<RunDiff, AppError> {
+    let (facts_a, result_a) = describe_run(app, a).await?;
+    let (facts_b, result_b) = describe_run(app, b).await?;
+    let (steps_a, steps_b) = (read_details(app, a, None).await?, read_details(app, b, None).await?);
+    let steps = compare_steps(&steps_a, &steps_b);
+    let both = |name| (name, result_a.get(name).cloned(), result_b.get(name).cloned());
+    let fields: Vec<FieldChange> = ["status", "error", "output"]
+        .map(both)
+        .into_iter()
+        .filter_map(|(name, before, after)| FieldChange::between(name, before, after))
+        .collect();
+    let first_divergence = steps.iter().find(|step| step.change != StepChange::Same).map(|step| step.path.clone());
+    let same = first_divergence.is_none() && fields.is_empty();
+    Ok(RunDiff { same, a: facts_a, b: facts_b, first_divergence, fields, steps })
+}
+
+/// Facts about a run, and its result as texts by name.
+async fn describe_run(app: &App, opened: &LoadedRun) -> Result<(RunFacts, HashMap<&'static str, String>), AppError> {
+    let outcome = read_outcome(app, opened).await?;
+    let state = &outcome.state;
+    let facts = RunFacts {
+        run_id: opened.id,
+        name: opened.plan.name.clone(),
+        status: state.status.name(),
+        duration_ms: state.finished_at.map(|at| at.saturating_sub(state.created_at)),
+        usage: usage_to_value(&state.usage),
+    };
+    let mut result = HashMap::from([("status", state.status.name().to_owned())]);
+    if let Some(error) = &state.error {
+        let place = state.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
+        result.insert("error", format!("{}: {}{place}", error.code, error.message));
+    }
+    match render_result(&opened.plan, state, &outcome.env).output {
+        Value::Null => {}
+        Value::String(text) => drop(result.insert("output", text.to_string())),
+        other => drop(result.insert("output", render::to_json(&other))),
+    }
+    Ok((facts, result))
+}
+
+/// Compares steps by their paths. The order is that of the first run; steps that only the second one has stand behind the
+/// step that they follow there.
+fn compare_steps(steps_a: &[StepDetails], steps_b: &[StepDetails]) -> Vec<StepDiff> {
+    let by_path_a: HashMap<&Path, &StepDetails> = steps_a.iter().map(|step| (&step.path, step)).collect();
+    let by_path_b: HashMap<&Path, &StepDetails> = steps_b.iter().map(|step| (&step.path, step)).collect();
+    let mut added: HashMap<Option<&Path>, Vec<&StepDetails>> = HashMap::new();
+    let mut last_shared = None;
+    for step in steps_b {
+        match by_path_a.contains_key(&step.path) {
+            true => last_shared = Some(&step.path),
+            false => added.entry(last_shared).or_default().push(step),
+        }
+    }
+    let mut all = Vec::with_capacity(steps_a.len());
+    for step in std::iter::once(None).chain(steps_a.iter().map(Some)) {
+        if let Some(step) = step {
+            all.push(compare_step(&step.path, Some(step), by_path_b.get(&step.path).copied()));
+        }
+        let following = added.remove(&step.map(|step| &step.path)).unwrap_or_default();
+        all.extend(following.into_iter().map(|step| compare_step(&step.path, None, Some(step))));
+    }
+    all
+}
+
+fn compare_step(path: &Path, a: Option<&StepDetails>, b: Option<&StepDetails>) -> StepDiff {
+    let text = |step: Option<&StepDetails>, read: fn(&StepDetails) -> Option<String>| step.and_then(read);
+    let fields: [(&'static str, fn(&StepDetails) -> Option<String>); 5] = [
+        ("target", |step| step.target.clone()),
+        ("input", StepDetails::describe_input),
+        ("output", StepDetails::describe_output),
+        ("error", |step| step.error.as_ref().map(|error| format!("{}: {}", error.code, error.message))),
+        ("phase", |step| Some(step.phase.to_owned())),
+    ];
+    let changes: Vec<FieldChange> = fields
+        .into_iter()
+        .filter_map(|(name, read)| FieldChange::between(name, text(a, read), text(b, read)))
+        .collect();
+    let change = match (a, b) {
+        (Some(_), None) => StepChange::OnlyInA,
+        (None, _) => StepChange::OnlyInB,
+        (Some(_), Some(_)) if changes.is_empty() => StepChange::Same,
+        (Some(_), Some(_)) => StepChange::Changed,
+    };
+    StepDiff { path: path.clone(), change, fields: changes, a: a.map(StepFacts::new), b: b.map(StepFacts::new) }
+}
+
+impl StepFacts {
+    fn new(step: &StepDetails) -> StepFacts {
+        StepFacts {
+            phase: step.phase,
+            attempts: step.requests.len(),
+            duration_ms: step.finished_at.map(|at| at.saturating_sub(step.started_at)),
+            usage: step.usage,
+            reused: step.reused,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What a workflow can cost before it runs, and what its runs have cost.
+
+use std::collections::BTreeMap;
+
+use flowloom_core::bound::{Bound, CallBound, Count, Latencies, ModelFigures, WorstCase, bound_plan};
+use flowloom_core::limits::Limits;
+use flowloom_core::plan::Plan;
+use flowloom_core::state::RunState;
+use flowloom_core::status::Status;
+use flowloom_core::value::Value;
+use flowloom_models::Models;
+use flowloom_runtime::effects::Model as _;
+use flowloom_store::RunFilter;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::engines::App;
+use crate::error::AppError;
+
+/// Number of runs that the typical case is taken from.
+const TYPICAL_RUNS: u32 = 20;
+
+/// The figures of the configured models.
+pub struct ConfiguredFigures<'a>(pub &'a Models);
+
+impl ModelFigures for ConfiguredFigures<'_> {
+    fn resolve(&self, named: Option<&str>) -> String {
+        self.0.choose_model(named).unwrap_or_else(|_| named.unwrap_or("default").to_owned())
+    }
+
+    fn window_tokens(&self, model: &str) -> u64 {
+        self.0.context_window(model)
+    }
+
+    fn answer_tokens(&self, model: &str) -> u64 {
+        self.0.default_max_tokens(model)
+    }
+}
+
+/// The worst case of a workflow, with its price.
+pub struct Estimate {
+    /// The worst case.
+    pub worst: WorstCase,
+    /// The cost of each model, in millionths of a US dollar; `None` if its price is unknown.
+    pub micro_usd: BTreeMap<String, Option<Count>>,
+}
+
+/// Estimates a workflow. `inputs` makes the estimate tighter if they are known.
+pub fn estimate_plan(
+    plan: &Plan,
+    inputs: Option<&Value>,
+    limits: &Limits,
+    models: &Models,
+    latencies: Latencies,
+) -> Estimate {
+    let worst = bound_plan(plan, inputs, limits, &ConfiguredFigures(models), latencies);
+    let cost = |(model, call): (&String, &CallBound)| {
+        let price = models.find_price(model);
+        let cost = price.map(|price| {
+            let (Some(input), Some(output)) = (call.input_tokens.0, call.output_tokens.0) else {
+                return if price.input == 0 && price.output == 0 { Count::ZERO } else { Count::UNBOUNDED };
+            };
+            Count::from(price.compute_cost(input, output))
+        });
+        (model.clone(), cost)
+    };
+    let micro_usd = worst.bound.models.iter().map(cost).collect();
+    Estimate { worst, micro_usd }
+}
+
+/// A bound that an estimate must not exceed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maximum {
+    /// What is bounded: `usd`, `tokens`, `calls`, `requests`, `writes` or `time`.
+    pub name: String,
+    /// The bound, in millionths of a US dollar, in milliseconds, or as a number.
+    pub most: u64,
+}
+
+impl Estimate {
+    /// The cost of all models; `None` if a price is unknown.
+    pub fn total_micro_usd(&self) -> Option<Count> {
+        self.micro_usd.values().copied().try_fold(Count::ZERO, |all, cost| Some(all.plus(cost?)))
+    }
+
+    /// Why the worst case exceeds a maximum; `None` if it does not.
+    pub fn find_excess(&self, maximum: &Maximum) -> Option<String> {
+        let Bound { writes, chain_ms, .. } = &self.worst.bound;
+        let calls = self.worst.bound.total_calls();
+        let (count, unit) = match maximum.name.as_str() {
+            "usd" => match self.total_micro_usd() {
+                None => return Some("the price of a model is unknown, so the cost has no known bound".to_owned()),
+                Some(count) => (count, "millionths of a dollar"),
+            },
+            "tokens" => (calls.input_tokens.plus(calls.output_tokens), "tokens"),
+            "calls" => (calls.calls, "model calls"),
+            "requests" => (self.worst.bound.total_requests(), "requests"),
+            "writes" => (*writes, "writes"),
+            _ => (*chain_ms, "ms"),
+        };
+        match count.0 {
+            None => Some(format!("{}: there is no bound, and the maximum is {} {unit}", maximum.name, maximum.most)),
+            Some(count) if count > maximum.most => {
+                Some(format!("{}: up to {count} {unit}, and the maximum is {}", maximum.name, maximum.most))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// The estimate as JSON. Bounds that do not exist are null.
+    pub fn to_json(&self) -> serde_json::Value {
+        let Bound { models, requests, functions, blocks, writes, questions, chain_ms } = &self.worst.bound;
+        let model = |(model, call): (&String, &CallBound)| {
+            let cost = self.micro_usd.get(model).copied().flatten();
+            json!({"model": model, "calls": call.calls, "input_tokens": call.input_tokens,
+                "output_tokens": call.output_tokens, "usd": cost.and_then(to_usd), "price_known": cost.is_some()})
+        };
+        let request = |((method, host), count): (&(String, String), &Count)| json!({"method": method, "host": host, "count": count});
+        json!({
+            "models": models.iter().map(model).collect::<Vec<_>>(),
+            "usd": self.total_micro_usd().and_then(to_usd),
+            "requests": requests.iter().map(request).collect::<Vec<_>>(),
+            "functions": functions,
+            "blocks": blocks,
+            "writes": writes,
+            "questions": questions,
+            "longest_chain_ms": chain_ms,
+        })
+    }
+}
+
+fn to_usd(cost: Count) -> Option<f64> {
+    cost.0.map(|micro| micro as f64 / 1e6)
+}
+
+/// What the newest runs of a workflow have used: the median of each figure.
+#[derive(Debug, Serialize)]
+pub struct TypicalCase {
+    /// Number of runs.
+    pub runs: usize,
+    /// Model calls.
+    pub model_calls: u64,
+    /// Tokens of prompts.
+    pub input_tokens: u64,
+    /// Tokens of answers.
+    pub output_tokens: u64,
+    /// Cost in millionths of a US dollar; `None` if a price was unknown.
+    pub micro_usd: Option<u64>,
+    /// Time from start to end, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// The typical case of a workflow, from its newest runs that succeeded; `None` if there are none.
+pub async fn find_typical_case(app: &App, plan: &Plan) -> Result<Option<TypicalCase>, AppError> {
+    let filter = RunFilter {
+        name: Some(plan.name.clone()),
+        format: Some(plan.format.name().to_owned()),
+        status: Some(Status::Succeeded.name().to_owned()),
+        project: Some(app.config.project_name.clone()),
+        limit: TYPICAL_RUNS,
+        ..RunFilter::default()
+    };
+    let mut states = Vec::new();
+    for row in app.store.list_runs_matching(&filter)? {
+        // What a fork reused was not used.
+        if row.forked_from.is_none() {
+            states.push(app.open_run_by_id(row.id).await?.state());
+        }
+    }
+    if states.is_empty() {
+        return Ok(None);
+    }
+    let median = |read: &dyn Fn(&RunState) -> u64| {
+        let mut values: Vec<u64> = states.iter().map(read).collect();
+        values.sort_unstable();
+        values[values.len() / 2]
+    };
+    let calls = |state: &RunState| {
+        let is_call = |step: &&flowloom_core::state::StepState| step.kind.as_deref() == Some("generate");
+        state.steps().iter().filter(is_call).map(|step| u64::from(step.attempts)).sum()
+    };
+    let has_prices = states.iter().all(|state| state.usage.micro_usd.is_some());
+    Ok(Some(TypicalCase {
+        runs: states.len(),
+        model_calls: median(&calls),
+        input_tokens: median(&|state| state.usage.input_tokens),
+        output_tokens: median(&|state| state.usage.output_tokens),
+        micro_usd: has_prices.then(|| median(&|state| state.usage.micro_usd.unwrap_or_default())),
+        duration_ms: median(&|state| state.finished_at.map_or(0, |finished| finished.saturating_sub(state.created_at))),
+    }))
+}

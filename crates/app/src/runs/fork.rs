@@ -1,0 +1,181 @@
+//! Forking a run: a new run that begins with the record of another one and differs from it in what a person changes.
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::event::ForkOrigin;
+use flowloom_core::path::Path;
+use flowloom_core::plan::{Inputs, Plan};
+use flowloom_core::status::Status;
+use flowloom_core::value::Value;
+use flowloom_runtime::ForkedRun;
+use flowloom_runtime::RunError;
+use flowloom_runtime::reopen::find_performed_step;
+
+use super::retry::parse_step_path;
+use super::start::{PreparedDefinition, StartRun, StartedRun};
+use crate::definitions::bundle::{Bundle, compile_changed_bundle};
+use crate::definitions::edit::{EditError, StepEdit, find_path};
+use crate::engines::{App, LoadedRun};
+use crate::error::AppError;
+
+/// What a fork changes.
+#[derive(Default)]
+pub struct ForkChanges {
+    /// The step from which everything is performed, as a person writes its path. `None`: the step that failed, or else the
+    /// first step whose request differs.
+    pub at: Option<String>,
+    /// New values: of variables before the step `at`, or of inputs without one.
+    pub set: Vec<(String, Value)>,
+    /// Changes of single steps.
+    pub edits: Vec<StepEdit>,
+    /// Another definition.
+    pub definition: Option<Bundle>,
+    /// Models, as `--model` names them: `p:m` for the default model, `name=p:m` for an alias.
+    pub models: Vec<String>,
+    /// The tenant who changes steps or models, so that the definition becomes theirs; `None` for the operator.
+    pub tenant: Option<String>,
+    /// Whether effects that must not be repeated automatically are performed without asking a person.
+    pub repeats_effects: bool,
+}
+
+/// Why a run cannot be forked.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    /// Nothing would be different.
+    #[error(
+        "the run succeeded and nothing would change; name the step to begin at, or change an input, a step, the \
+         definition, or the model"
+    )]
+    NothingChanges,
+    /// Inputs are set by name, and these have none.
+    #[error("the input of this run is not an object, so it has no field {0:?}; name the step to set a variable at")]
+    InputWithoutNames(String),
+    /// A step cannot be edited.
+    #[error(transparent)]
+    Edit(#[from] EditError),
+}
+
+impl ForkError {
+    /// The error code.
+    pub fn code(&self) -> Code {
+        match self {
+            ForkError::NothingChanges => Code::NothingToDo,
+            ForkError::InputWithoutNames(_) | ForkError::Edit(_) => Code::UsageInvalid,
+        }
+    }
+}
+
+/// A fork that can be started.
+pub struct PreparedFork {
+    workflow: PreparedDefinition,
+    from: LoadedRun,
+    origin: ForkOrigin,
+    inputs: Value,
+}
+
+/// Prepares a fork of a run: compiles what changes and finds the step at which it begins.
+pub fn prepare_fork(app: &App, from: LoadedRun, changes: ForkChanges) -> Result<PreparedFork, AppError> {
+    let at = find_start(&from, &changes)?;
+    let bundle = change_bundle(&from, &changes)?;
+    let plan = match (&changes.definition, changes.edits.as_slice()) {
+        (None, []) => from.plan.clone(),
+        _ => compile_changed_bundle(&bundle)?,
+    };
+    let (inputs, set) = match changes.at.is_some() {
+        true => (from.state().inputs(), changes.set),
+        false => (set_inputs(&plan, from.state().inputs(), changes.set)?, Vec::new()),
+    };
+    let origin = ForkOrigin { run: from.id, at, set, repeats_effects: changes.repeats_effects };
+    Ok(PreparedFork { workflow: app.prepare(plan, &bundle)?, from, origin, inputs })
+}
+
+impl PreparedFork {
+    /// The plan of the fork.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.workflow.plan
+    }
+
+    /// The inputs of the fork.
+    pub fn inputs(&self) -> &Value {
+        &self.inputs
+    }
+
+    /// Starts the fork. `adjust` can change how, for example give it the id that was reserved for it.
+    pub async fn start(
+        self,
+        app: &App,
+        adjust: impl FnOnce(StartRun<'_>) -> StartRun<'_>,
+    ) -> Result<StartedRun, AppError> {
+        let PreparedFork { workflow, from, origin, inputs } = self;
+        let created = from.state().created.ok_or(RunError::NothingToReplay)?;
+        let start = StartRun {
+            workflow_id: created.workflow.clone(),
+            agent: created.agent.clone(),
+            ..StartRun::new(&workflow, inputs, &created.user, created.limits.clone())
+        };
+        let forked = ForkedRun { records: from.records.clone(), plan: from.plan.clone(), origin };
+        adjust(start).start_fork(&app.store, forked).await
+    }
+}
+
+/// The step at which the fork begins to perform. Fails if the run has no such step, or if nothing would change.
+fn find_start(from: &LoadedRun, changes: &ForkChanges) -> Result<Option<Path>, AppError> {
+    let state = from.state();
+    if let Some(text) = &changes.at {
+        let paths: Vec<&Path> = state.steps().iter().map(|step| &step.path).collect();
+        let path = parse_step_path(text).unwrap_or_else(Path::root);
+        let path = find_path(&paths, path.as_str()).cloned().unwrap_or(path);
+        return Ok(Some(find_performed_step(&state, &path)?));
+    }
+    let is_same =
+        changes.set.is_empty() && changes.edits.is_empty() && changes.definition.is_none() && changes.models.is_empty();
+    match state.status {
+        Status::Succeeded if is_same => Err(ForkError::NothingChanges.into()),
+        Status::Failed => Ok(state.failed),
+        _ => Ok(None),
+    }
+}
+
+fn change_bundle(from: &LoadedRun, changes: &ForkChanges) -> Result<Bundle, AppError> {
+    let mut bundle = changes.definition.clone().unwrap_or_else(|| from.bundle().clone());
+    for edit in &changes.edits {
+        let plan = compile_changed_bundle(&bundle)?;
+        bundle = bundle.edit_step(&plan, edit).map_err(ForkError::from)?;
+    }
+    for model in &changes.models {
+        match model.split_once('=') {
+            Some((named, target)) => {
+                bundle.aliases.retain(|(name, _)| name != named);
+                bundle.aliases.push((named.to_owned(), target.to_owned()));
+            }
+            None => bundle.model = Some(model.clone()),
+        }
+    }
+    // What a tenant writes into a definition of the operator has the rights of the tenant.
+    if changes.tenant.is_some() && !(changes.edits.is_empty() && changes.models.is_empty()) {
+        bundle.tenant.clone_from(&changes.tenant);
+    }
+    Ok(bundle)
+}
+
+fn set_inputs(plan: &Plan, inputs: Value, set: Vec<(String, Value)>) -> Result<Value, ForkError> {
+    if let (Inputs::Whole(name), [(set, value)]) = (&plan.inputs, set.as_slice())
+        && **set == **name
+    {
+        return Ok(value.clone());
+    }
+    let mut inputs = match inputs {
+        Value::Map(map) => (*map).clone(),
+        other => {
+            return match set.into_iter().next() {
+                Some((name, _)) => Err(ForkError::InputWithoutNames(name)),
+                None => Ok(other),
+            };
+        }
+    };
+    for (name, value) in set {
+        inputs.insert(name.as_str().into(), value);
+    }
+    Ok(inputs.into())
+}

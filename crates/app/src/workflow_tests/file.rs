@@ -1,0 +1,226 @@
+//! The file of a test.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use flowloom_core::chat::{ToolDeclaration, Usage};
+use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
+use flowloom_core::event::{AfterFailure, MemoryWrite};
+use flowloom_core::hash::Hash;
+use flowloom_core::value::{Map, Value};
+use serde::{Deserialize, Serialize};
+
+use super::expectation::Expectation;
+
+/// A test of a workflow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestFile {
+    /// What is tested, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Path of the definition, relative to the folder of the test.
+    pub definition: String,
+    /// Inputs of the run.
+    #[serde(default = "no_inputs")]
+    pub inputs: Value,
+    /// Model of the steps that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Other names of models.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub aliases: BTreeMap<String, String>,
+    /// The tools of MCP servers, by server name, as they were when the test was recorded.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, Vec<ToolDeclaration>>,
+    /// What the steps receive, in the order in which it happens.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<TestStep>,
+    /// Values of expressions that the sandbox evaluated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expressions: Vec<TestExpression>,
+    /// Answers of models to requests that `steps` has no response for, in the order of the calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Value>,
+    /// What must be true at the end.
+    #[serde(default)]
+    pub expect: Expectations,
+}
+
+fn no_inputs() -> Value {
+    Map::new().into()
+}
+
+/// A step of a test: what it sends, and what it receives.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestStep {
+    /// Path of the step.
+    pub path: String,
+    /// The attempt, from 1.
+    #[serde(default = "first_attempt", skip_serializing_if = "is_first")]
+    pub attempt: u32,
+    /// Kind of the effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The request. The test fails if the step sends another one. Absent: any request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<serde_json::Value>,
+    /// Hash of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_hash: Option<Hash>,
+    /// What the step receives, unless it fails.
+    #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// Tokens and cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Memory that the step writes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<MemoryWrite>,
+    /// The failure of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<StepFailure>,
+    /// What follows on the failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<AfterFailure>,
+}
+
+fn first_attempt() -> u32 {
+    1
+}
+
+fn is_first(attempt: &u32) -> bool {
+    *attempt == 1
+}
+
+/// An output of `null` is not an absent output.
+fn deserialize_present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// The value of an expression.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestExpression {
+    /// Its path.
+    pub path: String,
+    /// Hash of its source and the variables that it reads. It is evaluated again if they change.
+    pub hash: Hash,
+    /// The value; absent for `undefined`.
+    #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+}
+
+/// What must be true at the end of a test.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectations {
+    /// Status of the run; `succeeded` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// The output of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<Expectation>,
+    /// Outputs of steps, by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub steps: BTreeMap<String, Vec<Expectation>>,
+}
+
+/// Why the file of a test cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TestFileError {
+    /// It cannot be read or written.
+    #[error("{file}: {source}", file = file.display())]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// It is not a test.
+    #[error("{file}: {source}", file = file.display())]
+    Syntax {
+        /// The file.
+        file: PathBuf,
+        /// The reason, with its place.
+        source: serde_json::Error,
+    },
+    /// Its definition has errors.
+    #[error("{file}: the definition {definition} has errors: {}", messages.join("; "), file = file.display())]
+    Definition {
+        /// The file of the test.
+        file: PathBuf,
+        /// The definition.
+        definition: String,
+        /// The errors.
+        messages: Vec<String>,
+    },
+}
+
+impl TestFileError {
+    /// The error code.
+    pub fn code(&self) -> Code {
+        Code::TestInvalid
+    }
+}
+
+impl TestFile {
+    /// Reads the file of a test.
+    pub fn read(file: &Path) -> Result<TestFile, TestFileError> {
+        let text =
+            std::fs::read_to_string(file).map_err(|source| TestFileError::Io { file: file.to_owned(), source })?;
+        serde_json::from_str(&text).map_err(|source| TestFileError::Syntax { file: file.to_owned(), source })
+    }
+
+    /// Writes the file of a test. The folder is created if it does not exist.
+    pub fn write(&self, file: &Path) -> Result<(), TestFileError> {
+        let failed = |source| TestFileError::Io { file: file.to_owned(), source };
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        // Serialisation to memory with text keys cannot fail.
+        let text = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";
+        let partial = file.with_extension("json.part");
+        std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, file)).map_err(failed)
+    }
+
+    /// The path of the definition of a test in `file`.
+    pub fn definition_path(&self, file: &Path) -> PathBuf {
+        file.parent().unwrap_or(Path::new("")).join(&self.definition)
+    }
+}
+
+/// The files of tests in a folder and below it, in order. A file is a test if it is an object with a `definition` and with
+/// `expect`, `steps` or `answers`.
+pub fn find_tests(folder: &Path) -> Result<Vec<PathBuf>, TestFileError> {
+    if folder.is_file() {
+        return Ok(vec![folder.to_owned()]);
+    }
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let failed = |source| TestFileError::Io { file: folder.clone(), source };
+        for entry in std::fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            match path.is_dir() {
+                _ if is_hidden => {}
+                true => folders.push(path),
+                false if path.extension().is_some_and(|extension| extension == "json") && is_test(&path) => {
+                    files.push(path);
+                }
+                false => {}
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn is_test(file: &Path) -> bool {
+    let Ok(text) = std::fs::read_to_string(file) else { return false };
+    let Ok(serde_json::Value::Object(map)) = serde_json::from_str(&text) else { return false };
+    map.contains_key("definition") && ["expect", "steps", "answers"].iter().any(|key| map.contains_key(*key))
+}

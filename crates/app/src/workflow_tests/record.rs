@@ -1,0 +1,96 @@
+//! Recording a test: the requests and responses of a run become the steps of a test.
+
+use std::collections::HashMap;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use flowloom_core::event::{Event, Record};
+use flowloom_core::path::Path;
+use flowloom_core::status::Status;
+use flowloom_formats::render_result;
+use flowloom_runtime::requests::{CollectedRequests, SentRequest};
+use flowloom_runtime::{Response, list_responses};
+
+use super::expectation::Expectation;
+use super::file::{Expectations, TestExpression, TestFile, TestStep};
+use crate::engines::{App, LoadedRun};
+use crate::error::AppError;
+use crate::runs::details::request_to_json;
+use crate::runs::finished::read_outcome;
+
+/// The test that expects of its definition what a run did. `definition` is the path that the test names.
+pub async fn record_test(app: &App, opened: &LoadedRun, definition: &FilePath) -> Result<TestFile, AppError> {
+    let engine = app.engine_for_run(opened)?;
+    let collected = engine.follow_requests(opened.records.clone(), opened.plan.clone()).await;
+    let (steps, expressions) = build_steps(&opened.records, &collected);
+    let outcome = read_outcome(app, opened).await?;
+    let output = render_result(&opened.plan, &outcome.state, &outcome.env).output;
+    let status = outcome.state.status;
+    let bundle = opened.bundle();
+    Ok(TestFile {
+        name: Some(opened.plan.name.clone()),
+        definition: definition.display().to_string(),
+        inputs: opened.state().inputs(),
+        model: bundle.model.clone(),
+        aliases: bundle.aliases.iter().cloned().collect(),
+        tools: bundle.offered.clone(),
+        steps,
+        expressions,
+        answers: Vec::new(),
+        expect: Expectations {
+            status: (status != Status::Succeeded).then(|| status.name().to_owned()),
+            output: vec![Expectation::equal_to(output)],
+            ..Expectations::default()
+        },
+    })
+}
+
+/// The steps and expressions of a test, from the record of a run and the requests that it has sent.
+pub(super) fn build_steps(
+    records: &[Arc<Record>],
+    collected: &CollectedRequests,
+) -> (Vec<TestStep>, Vec<TestExpression>) {
+    let sent = collected.take();
+    let (responses, scripts) = list_responses(records, &collected.take_scripts());
+    let mut requests: HashMap<(&Path, u32), &SentRequest> = HashMap::new();
+    let mut last: HashMap<&Path, &SentRequest> = HashMap::new();
+    for request in &sent {
+        requests.insert((&request.path, request.attempt), request);
+        last.insert(&request.path, request);
+    }
+    let step = |response: Response| {
+        // The attempts of a run that was retried are counted from 1 again.
+        let key = (&response.path, response.attempt);
+        build_step(requests.get(&key).or_else(|| last.get(&response.path)).copied(), &response)
+    };
+    let expression = |script: flowloom_runtime::ScriptValue| {
+        let (path, hash, value) = (script.path.to_string(), script.hash, script.value);
+        TestExpression { path, hash, value }
+    };
+    (responses.into_iter().map(step).collect(), scripts.into_iter().map(expression).collect())
+}
+
+fn build_step(sent: Option<&SentRequest>, response: &Response) -> TestStep {
+    let mut step = TestStep {
+        path: response.path.to_string(),
+        attempt: response.attempt,
+        kind: sent.map(|sent| sent.request.kind_name().to_owned()),
+        request: sent.map(|sent| request_to_json(&sent.request)),
+        request_hash: response.hash,
+        output: None,
+        usage: None,
+        memory: Vec::new(),
+        error: None,
+        then: None,
+    };
+    match &response.outcome {
+        Event::StepFinished { output, usage, memory, .. } => {
+            (step.output, step.usage, step.memory) = (output.clone(), *usage, memory.clone());
+        }
+        Event::StepFailed { error, then, .. } => {
+            (step.error, step.then) = (Some(error.clone()), Some(then.clone()));
+        }
+        _ => {}
+    }
+    step
+}

@@ -1,0 +1,117 @@
+//! How long a prompt can be. A token is at least one byte, so bytes bound tokens for every tokenizer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Count;
+use crate::expr::{Data, Template, TemplatePart};
+use crate::plan::{Generate, Inputs, Plan};
+use crate::render;
+use crate::value::Value;
+
+/// Tokens around each message.
+const MESSAGE_TOKENS: u64 = 16;
+/// How many tokens a text has elsewhere for each token that its model made: other tokenizers split it otherwise, and JSON
+/// escapes characters of it.
+const RETOKENIZED: u64 = 6;
+
+/// The largest sizes of variables, in tokens. A variable that is not known can have any size.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sizes {
+    variables: HashMap<Arc<str>, Count>,
+}
+
+impl Sizes {
+    /// The sizes of the inputs of a run, if they are known.
+    pub(super) fn of_inputs(plan: &Plan, inputs: Option<&Value>) -> Sizes {
+        let mut sizes = Sizes::default();
+        match &plan.inputs {
+            Inputs::Whole(name) => {
+                if let Some(inputs) = inputs {
+                    sizes.variables.insert(name.clone(), measure_value(inputs));
+                }
+            }
+            Inputs::Named { declared, defaults, .. } => {
+                for (name, value) in defaults {
+                    sizes.variables.insert(name.clone(), measure_value(value));
+                }
+                for input in declared.iter().filter(|input| inputs.is_some() && !input.required) {
+                    let size = input.default.as_ref().map_or(Count::from(9), measure_value);
+                    sizes.variables.insert(input.name.as_str().into(), size);
+                }
+                for (name, value) in inputs.and_then(Value::as_map).into_iter().flatten() {
+                    sizes.variables.insert(name.clone(), measure_value(value));
+                }
+            }
+        }
+        sizes
+    }
+
+    /// Notes that a variable can get a value of this size.
+    pub(super) fn write(&mut self, name: &str, size: Count) {
+        let known = self.variables.entry(name.into()).or_insert(size);
+        *known = known.max(size);
+    }
+
+    fn measure_template(&self, template: &Template) -> Count {
+        let part = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => Count::from(text.len() as u64),
+            TemplatePart::Ref(reference) => {
+                // A reference without a value is sent as it is written.
+                let written = Count::from(reference.source.len() as u64 + 2);
+                let known = self.variables.get(&reference.name).copied();
+                known.map_or(Count::UNBOUNDED, |known| known.max(written))
+            }
+            TemplatePart::Secret(_) | TemplatePart::Expr(_) => Count::UNBOUNDED,
+        };
+        template.parts.iter().map(part).fold(Count::ZERO, Count::plus)
+    }
+
+    fn measure_data(&self, data: &Data) -> Count {
+        let all = |items: &mut dyn Iterator<Item = Count>| items.fold(Count::from(2), Count::plus);
+        match data {
+            Data::Constant(value) => measure_value(value),
+            Data::Text(template) => self.measure_template(template),
+            Data::List(items) => all(&mut items.iter().map(|item| self.measure_data(item).plus(Count::from(2)))),
+            Data::Map(entries) => all(&mut entries
+                .iter()
+                .map(|(key, item)| self.measure_data(item).plus(Count::from(key.len() as u64 + 6)))),
+        }
+    }
+
+    /// The largest prompt of a call, in tokens.
+    pub(super) fn measure_prompt(&self, generate: &Generate) -> Count {
+        // What was said before, and options that are computed, are not known here.
+        if generate.thread.is_some() {
+            return Count::UNBOUNDED;
+        }
+        let messages = generate
+            .messages
+            .iter()
+            .map(|(_, data)| self.measure_data(data))
+            .chain(generate.system.iter().map(|system| self.measure_data(system)));
+        let schema =
+            generate.schema.as_ref().map_or(Count::ZERO, |schema| measure_value(schema).plus(Count::from(128)));
+        messages.fold(schema, |all, message| all.plus(message).plus(Count::from(MESSAGE_TOKENS)))
+    }
+}
+
+/// The size of an answer of `tokens` tokens when it is put into another prompt.
+pub(super) fn size_of_answer(tokens: Count) -> Count {
+    tokens.times(Count::from(RETOKENIZED))
+}
+
+fn measure_value(value: &Value) -> Count {
+    let escaped = render::to_json(value).len() as u64;
+    // A blob is rendered as its text, which is not part of its JSON.
+    if contains_blob(value) { Count::UNBOUNDED } else { Count::from(escaped) }
+}
+
+fn contains_blob(value: &Value) -> bool {
+    match value {
+        Value::Blob(_) => true,
+        Value::List(items) => items.iter().any(contains_blob),
+        Value::Map(map) => map.values().any(contains_blob),
+        _ => false,
+    }
+}

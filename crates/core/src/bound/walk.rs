@@ -1,0 +1,413 @@
+//! The bound of a plan, step by step.
+
+use super::prompt::{Sizes, size_of_answer};
+use super::{Bound, CallBound, Count, Latencies, ModelFigures, Unbounded, WorstCase};
+use crate::diagnostic::Span;
+use crate::expr::{Template, TemplatePart};
+use crate::limits::Limits;
+use crate::path::Path;
+use crate::plan::{
+    Agent, AgentTool, Block, BlockCode, CallLimit, Composite, Dag, Generate, HttpSpec, Leaf, Loop, Machine,
+    MemoryOperation, Plan, Scrape, Step, StepKind, ToolEffect, Turn,
+};
+use crate::value::Value;
+
+/// How many requests a Python block may send to its run; the sandbox refuses more.
+const MAX_BLOCK_REQUESTS: u64 = 1_000;
+
+/// How often a model is asked for an answer in a schema: once more if the first one does not match.
+const SCHEMA_ATTEMPTS: u64 = 2;
+
+/// The worst case of a plan. `inputs` makes it tighter if they are known; `limits` end loops that have no bound of their own,
+/// which are listed all the same.
+pub fn bound_plan(
+    plan: &Plan,
+    inputs: Option<&Value>,
+    limits: &Limits,
+    figures: &dyn ModelFigures,
+    latencies: Latencies,
+) -> WorstCase {
+    let mut walk = Walk { figures, limits, latencies, sizes: Sizes::of_inputs(plan, inputs), unbounded: Vec::new() };
+    let place = Place { path: Path::root(), is_included: false };
+    let bound = walk.bound_step(&plan.root, &place);
+    WorstCase { bound, unbounded: walk.unbounded }
+}
+
+struct Walk<'a> {
+    figures: &'a dyn ModelFigures,
+    limits: &'a Limits,
+    latencies: Latencies,
+    sizes: Sizes,
+    unbounded: Vec<Unbounded>,
+}
+
+/// Where a step is.
+#[derive(Clone)]
+struct Place {
+    path: Path,
+    is_included: bool,
+}
+
+impl Place {
+    fn child_place(&self, step: &Step) -> Place {
+        Place { path: self.path.child_path(&step.key), is_included: self.is_included }
+    }
+}
+
+impl Walk<'_> {
+    fn report(&mut self, step: &Step, place: &Place, reason: impl Into<String>) {
+        let span = if place.is_included { Span::default() } else { step.span };
+        let found = Unbounded { path: place.path.clone(), span, reason: reason.into() };
+        if !self.unbounded.contains(&found) {
+            self.unbounded.push(found);
+        }
+    }
+
+    fn bound_child(&mut self, step: &Step, place: &Place) -> Bound {
+        self.bound_step(step, &place.child_place(step))
+    }
+
+    fn bound_step(&mut self, step: &Step, place: &Place) -> Bound {
+        let bound = match &step.kind {
+            StepKind::Leaf(leaf) => self.bound_leaf(step, leaf, place),
+            StepKind::Composite(composite) => self.bound_composite(step, composite, place),
+        };
+        let size = match &step.kind {
+            StepKind::Leaf(Leaf::Generate(generate)) => size_of_answer(self.answer_tokens(generate)),
+            _ => Count::UNBOUNDED,
+        };
+        for write in &step.writes {
+            for name in write.names.iter().filter_map(Template::as_literal) {
+                self.sizes.write(&name, size);
+            }
+        }
+        bound
+    }
+
+    fn bound_leaf(&mut self, step: &Step, leaf: &Leaf, place: &Place) -> Bound {
+        let latencies = self.latencies;
+        let (effect, ms) = match leaf {
+            Leaf::Fail { .. } => (Bound::default(), 0),
+            Leaf::Generate(generate) => (self.bound_call(generate), latencies.model_ms),
+            Leaf::Http(http) => (bound_http(http), latencies.request_ms),
+            Leaf::Scrape(scrape) => (self.bound_scrape(step, scrape, place), latencies.request_ms),
+            Leaf::Call(call) => (self.bound_function(step, place, &call.function), latencies.function_ms),
+            Leaf::Block(block) => (self.bound_block(step, block, place), self.block_latency(block)),
+            Leaf::Memory(memory) => {
+                let is_write = memory.operation == MemoryOperation::Set;
+                (Bound { writes: if is_write { Count::ONE } else { Count::ZERO }, ..Bound::default() }, 0)
+            }
+            Leaf::Ask { .. } => (Bound { questions: Count::ONE, ..Bound::default() }, 0),
+            Leaf::Wait { duration_ms } => (Bound::default(), *duration_ms),
+        };
+        let chain_ms = effect.chain_ms.plus(Count::from(ms));
+        with_retries(step, Bound { chain_ms, ..effect })
+    }
+
+    fn block_latency(&self, block: &Block) -> u64 {
+        match block.code {
+            BlockCode::Python { .. } => self.latencies.block_ms,
+            BlockCode::Prompt { .. } => self.latencies.model_ms,
+            BlockCode::Function(_) => self.latencies.function_ms,
+        }
+    }
+
+    fn model_of(&self, generate: &Generate) -> String {
+        let named = generate.model.as_ref();
+        match named.map(|named| (named.as_literal(), named.parts.is_empty())) {
+            Some((None, false)) => "*".to_owned(),
+            Some((Some(name), _)) => self.figures.resolve(Some(&name)),
+            _ => self.figures.resolve(None),
+        }
+    }
+
+    fn answer_tokens(&self, generate: &Generate) -> Count {
+        let model = self.model_of(generate);
+        match generate.options.max_tokens {
+            // A computed option can say otherwise.
+            _ if generate.computed.is_some() => Count::from(self.figures.answer_tokens(&model)),
+            Some(wanted) => Count::from(u64::from(wanted)),
+            None => Count::from(self.figures.answer_tokens(&model)),
+        }
+    }
+
+    /// One call, without retries.
+    fn bound_call(&self, generate: &Generate) -> Bound {
+        let model = self.model_of(generate);
+        let window = self.figures.window_tokens(&model);
+        let prompt = self.sizes.measure_prompt(generate).0.map_or(window, |prompt| prompt.min(window));
+        let answer = self.answer_tokens(generate);
+        let times = Count::from(if generate.schema.is_some() { SCHEMA_ATTEMPTS } else { 1 });
+        // The second attempt contains the first answer and what is wrong with it.
+        let prompt = match generate.schema.is_some() {
+            true => Count::from(prompt).plus(size_of_answer(answer)).plus(Count::from(4_096)),
+            false => Count::from(prompt),
+        };
+        let call =
+            CallBound { calls: Count::ONE, input_tokens: prompt.times(times), output_tokens: answer.times(times) };
+        Bound { models: [(model, call)].into(), ..Bound::default() }
+    }
+
+    /// One call with whatever was said before.
+    fn bound_conversation_call(&self, generate: &Generate) -> Bound {
+        let mut bound = self.bound_call(generate);
+        for (model, call) in &mut bound.models {
+            call.input_tokens = Count::from(self.figures.window_tokens(model));
+        }
+        bound
+    }
+
+    fn bound_scrape(&mut self, step: &Step, scrape: &Scrape, place: &Place) -> Bound {
+        let mut bound = Bound::default();
+        bound.requests.insert(("GET".to_owned(), find_host(&scrape.url)), Count::ONE);
+        if scrape.summary.is_some() {
+            let model = self.figures.resolve(None);
+            let any =
+                CallBound { calls: Count::UNBOUNDED, input_tokens: Count::UNBOUNDED, output_tokens: Count::UNBOUNDED };
+            bound.models.insert(model, any);
+            self.report(step, place, "model calls: a page that does not fit the model's window is summarised in parts");
+        }
+        bound
+    }
+
+    fn bound_function(&mut self, step: &Step, place: &Place, function: &str) -> Bound {
+        let mut bound = Bound { writes: Count::ONE, ..Bound::default() };
+        bound.functions.insert(function.to_owned(), Count::ONE);
+        if let Some(workflow) = function.strip_prefix("flow::") {
+            self.add_unknown_calls(&mut bound);
+            self.report(step, place, format!("everything that the workflow {workflow} does; plan it by itself"));
+        }
+        bound
+    }
+
+    fn bound_block(&mut self, step: &Step, block: &Block, place: &Place) -> Bound {
+        match &block.code {
+            BlockCode::Prompt { generate, .. } => self.bound_conversation_call(generate),
+            BlockCode::Function(function) => self.bound_function(step, place, function),
+            BlockCode::Python { source, .. } => {
+                let mut bound = Bound { blocks: Count::ONE, ..Bound::default() };
+                let most = Count::from(MAX_BLOCK_REQUESTS);
+                if may_use(source, "httpx") {
+                    bound.requests.insert(("*".to_owned(), "*".to_owned()), most);
+                    bound.writes = most;
+                }
+                if may_use(source, "call_llm") {
+                    let model = self.figures.resolve(None);
+                    let (window, answer) = (self.figures.window_tokens(&model), self.figures.answer_tokens(&model));
+                    let call = CallBound {
+                        calls: most,
+                        input_tokens: Count::from(window).times(most),
+                        output_tokens: Count::from(answer).times(most),
+                    };
+                    bound.models.insert(model, call);
+                }
+                bound
+            }
+        }
+    }
+
+    fn add_unknown_calls(&self, bound: &mut Bound) {
+        let any =
+            CallBound { calls: Count::UNBOUNDED, input_tokens: Count::UNBOUNDED, output_tokens: Count::UNBOUNDED };
+        bound.models.insert("*".to_owned(), any);
+    }
+
+    fn bound_composite(&mut self, step: &Step, composite: &Composite, place: &Place) -> Bound {
+        match composite {
+            Composite::Sequence(steps) => self.bound_sequence(steps, place),
+            Composite::Scoped(scoped) => self.bound_sequence(&scoped.body, place),
+            Composite::Parallel(members) => {
+                members.iter().map(|member| self.bound_child(member, place)).fold(Bound::default(), Bound::beside)
+            }
+            Composite::Dag(dag) => self.bound_dag(dag, place),
+            Composite::Machine(machine) => self.bound_machine(step, machine, place),
+            Composite::Loop(looped) => self.bound_loop(step, looped, place),
+            Composite::Branch { arms, otherwise } => {
+                let steps = arms.iter().map(|(_, step)| step).chain(otherwise.as_deref());
+                steps.map(|step| self.bound_child(step, place)).fold(Bound::default(), Bound::or)
+            }
+            Composite::Return(step) => self.bound_step(step, place),
+            Composite::Subflow(subflow) => {
+                let outer = std::mem::take(&mut self.sizes);
+                self.sizes = Sizes::of_inputs(&subflow.plan, None);
+                let inner = Place { is_included: true, ..place.child_place(&subflow.plan.root) };
+                let bound = self.bound_step(&subflow.plan.root, &inner);
+                self.sizes = outer;
+                bound
+            }
+            Composite::Agent(agent) => self.bound_agent(step, agent, place),
+            Composite::Turn(turn) => self.bound_turn(step, turn),
+            Composite::Tools(tools) => {
+                self.bound_tools(step, place, &tools.tools, "tool calls: an answer may request any number")
+            }
+            Composite::Say(_) => Bound::default(),
+            Composite::Assign(rows) => {
+                for name in rows.iter().filter_map(|row| row.name.as_literal()) {
+                    self.sizes.write(&name, Count::UNBOUNDED);
+                }
+                Bound::default()
+            }
+        }
+    }
+
+    fn bound_sequence(&mut self, steps: &[Step], place: &Place) -> Bound {
+        steps.iter().map(|step| self.bound_child(step, place)).fold(Bound::default(), Bound::then)
+    }
+
+    /// All nodes; the chain is the longest path along the needs.
+    fn bound_dag(&mut self, dag: &Dag, place: &Place) -> Bound {
+        let bounds: Vec<Bound> = dag.nodes.iter().map(|node| self.bound_child(&node.step, place)).collect();
+        let mut ends: Vec<Option<Count>> = vec![None; bounds.len()];
+        // Needs form no cycle. Each round settles at least the nodes whose needs are settled.
+        for _ in 0..bounds.len() {
+            let mut is_settled = true;
+            for (at, node) in dag.nodes.iter().enumerate() {
+                if ends[at].is_some() {
+                    continue;
+                }
+                let needed: Option<Vec<Count>> = node.needs.iter().map(|need| ends.get(*need).copied()?).collect();
+                match needed {
+                    Some(needed) => {
+                        let start = needed.into_iter().fold(Count::ZERO, Count::max);
+                        ends[at] = Some(start.plus(bounds[at].chain_ms));
+                    }
+                    None => is_settled = false,
+                }
+            }
+            if is_settled {
+                break;
+            }
+        }
+        let chain_ms = ends.into_iter().map(|end| end.unwrap_or(Count::UNBOUNDED)).fold(Count::ZERO, Count::max);
+        Bound { chain_ms, ..bounds.into_iter().fold(Bound::default(), Bound::beside) }
+    }
+
+    fn bound_machine(&mut self, step: &Step, machine: &Machine, place: &Place) -> Bound {
+        // A visit may use what any other visit has written.
+        for node in &machine.nodes {
+            self.bound_child(node, place);
+        }
+        let nodes = machine.nodes.iter().map(|node| self.bound_child(node, place));
+        let visit = nodes.collect::<Vec<_>>().into_iter().fold(Bound::default(), Bound::or);
+        let times = match machine.resets.is_empty() {
+            true => Count::from(machine.max_visits),
+            false => {
+                self.report(step, place, "everything: each reply of a person starts the count of visits again");
+                Count::UNBOUNDED
+            }
+        };
+        visit.repeated(times)
+    }
+
+    fn bound_loop(&mut self, step: &Step, looped: &Loop, place: &Place) -> Bound {
+        // An iteration may use what the one before it has written.
+        self.bound_step(&looped.body, place);
+        let body = self.bound_step(&looped.body, place);
+        let times = match looped.max {
+            max if max >= self.limits.iterations => {
+                self.report(step, place, "everything: the loop has no bound");
+                Count::UNBOUNDED
+            }
+            max => Count::from(max),
+        };
+        body.repeated(times)
+    }
+
+    fn bound_agent(&mut self, step: &Step, agent: &Agent, place: &Place) -> Bound {
+        let rounds = match agent.limit {
+            CallLimit::Rounds(rounds) | CallLimit::Calls(rounds) => u64::from(rounds) + 1,
+        };
+        let rounds = if agent.tools.is_empty() { 1 } else { rounds };
+        let call = match rounds {
+            1 => self.bound_call(&agent.generate),
+            _ => self.bound_conversation_call(&agent.generate),
+        };
+        let chain_ms = Count::from(self.latencies.model_ms);
+        let calls = with_retries(step, Bound { chain_ms, ..call }).repeated(Count::from(rounds));
+        match agent.limit {
+            _ if agent.tools.is_empty() => calls,
+            CallLimit::Calls(most) => {
+                let tools = self.bound_each_tool(step, place, &agent.tools).repeated(Count::from(u64::from(most)));
+                calls.then(tools)
+            }
+            CallLimit::Rounds(_) => {
+                let reason = "tool calls: the agent may call any number of tools in a round";
+                calls.then(self.bound_tools(step, place, &agent.tools, reason))
+            }
+        }
+    }
+
+    fn bound_turn(&mut self, step: &Step, turn: &Turn) -> Bound {
+        let retries = turn.router.as_ref().map_or(0, |router| router.retries);
+        let chain_ms = Count::from(self.latencies.model_ms);
+        let call = Bound { chain_ms, ..self.bound_conversation_call(&turn.generate) };
+        with_retries(step, call).repeated(Count::from(u64::from(retries) + 1))
+    }
+
+    /// Any number of calls of tools.
+    fn bound_tools(&mut self, step: &Step, place: &Place, tools: &[AgentTool], reason: &str) -> Bound {
+        if tools.is_empty() {
+            return Bound::default();
+        }
+        self.report(step, place, reason);
+        self.bound_each_tool(step, place, tools).repeated(Count::UNBOUNDED)
+    }
+
+    /// One call of the tool that does the most.
+    fn bound_each_tool(&mut self, step: &Step, place: &Place, tools: &[AgentTool]) -> Bound {
+        let mut most = Bound::default();
+        for tool in tools {
+            let effect = match &tool.effect {
+                ToolEffect::Function(function) => self.bound_function(step, place, function),
+                ToolEffect::Flow(id) => self.bound_function(step, place, &crate::plan::flow_function_id(id)),
+                ToolEffect::Http(http) => bound_http(http),
+                ToolEffect::Client => Bound { questions: Count::ONE, ..Bound::default() },
+            };
+            let approval = if tool.needs_approval { Count::ONE } else { Count::ZERO };
+            let questions = effect.questions.plus(approval);
+            let chain_ms = Count::from(self.latencies.function_ms);
+            most = most.or(with_retries(step, Bound { questions, chain_ms, ..effect }));
+        }
+        most
+    }
+}
+
+fn with_retries(step: &Step, attempt: Bound) -> Bound {
+    let Some(retry) = &step.policy.retry else { return attempt };
+    let delays = Count::from(retry.cap_ms).times(Count::from(u64::from(retry.max)));
+    let all = attempt.repeated(Count::from(u64::from(retry.max) + 1));
+    Bound { chain_ms: all.chain_ms.plus(delays), ..all }
+}
+
+fn bound_http(http: &HttpSpec) -> Bound {
+    let method = http.method.as_literal().map(|method| method.trim().to_ascii_uppercase());
+    let method = method.map_or("*".to_owned(), |method| if method.is_empty() { "GET".to_owned() } else { method });
+    let is_write = !matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS");
+    let mut bound = Bound { writes: if is_write { Count::ONE } else { Count::ZERO }, ..Bound::default() };
+    bound.requests.insert((method, find_host(&http.url)), Count::ONE);
+    bound
+}
+
+/// The host of an address; `*` if a value of the run can decide it.
+fn find_host(url: &Template) -> String {
+    let mut known = String::new();
+    let mut is_whole = true;
+    for part in &url.parts {
+        match part {
+            TemplatePart::Text(text) => known += text,
+            _ => {
+                is_whole = false;
+                break;
+            }
+        }
+    }
+    // Up to the first reference, the host must be complete.
+    let has_path = known.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?', '#']));
+    let host = url::Url::parse(&known).ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.filter(|_| is_whole || has_path).unwrap_or_else(|| "*".to_owned())
+}
+
+/// Whether Python code can use a function of the sandbox: it names it, or finds names in other ways.
+fn may_use(source: &str, name: &str) -> bool {
+    [name, "globals(", "getattr(", "eval(", "exec(", "__"].iter().any(|word| source.contains(word))
+}

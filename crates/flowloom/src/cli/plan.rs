@@ -1,0 +1,26 @@
+//! Arguments of `flowloom plan`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Definition file, or the name of a workflow of the project
+    pub(crate) file: PathBuf,
+    /// An input: NAME=TEXT, NAME=@FILE or NAME:=JSON; known inputs make the bounds tighter
+    #[arg(short = 'i', value_name = "NAME=VALUE")]
+    pub(crate) input_values: Vec<String>,
+    /// File with all inputs as a JSON object, or - for stdin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Default model, or `NAME=MODEL` for the steps that name NAME
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Vec<String>,
+    /// Fail if the worst case exceeds this: `usd=0.10`, `tokens=`, `calls=`, `requests=`, `writes=` or `time=`
+    #[arg(long, value_name = "NAME=NUMBER", value_delimiter = ',')]
+    pub(crate) max: Vec<String>,
+    /// How long effects take: `model=2s,request=300ms,function=300ms,block=200ms`
+    #[arg(long, value_name = "NAME=TIME", value_delimiter = ',')]
+    pub(crate) latency: Vec<String>,
+}

@@ -1,0 +1,58 @@
+//! `flowloom diff`: compares two runs, or two definitions.
+
+use std::path::Path;
+
+use flowloom_app::definitions::find::find_named;
+use flowloom_app::definitions::source::Loader;
+use flowloom_app::diff::definitions::compare_definitions;
+use flowloom_app::diff::runs::compare_runs;
+use flowloom_core::plan::Plan;
+
+use super::print_json;
+use crate::cli::{DiffArgs, Global};
+use crate::failure::{CommandError, CommandResult};
+use crate::terminal::diagnostics;
+use crate::terminal::diff::{render_definition_diff, render_run_diff};
+
+/// The exit code if the two differ.
+const EXIT_DIFFERENT: u8 = 1;
+
+/// Compares two runs, or two definitions. The exit code is 1 if they differ.
+pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandResult {
+    let is_file = |name: &str| Path::new(name).exists();
+    let same = match (is_file(&arguments.a), is_file(&arguments.b)) {
+        (false, false) => {
+            let app = global.open_existing()?;
+            let (a, b) = (app.open_run(&arguments.a).await?, app.open_run(&arguments.b).await?);
+            let diff = compare_runs(&app, &a, &b).await?;
+            match global.json {
+                true => print_json(&diff),
+                false => print!("{}", render_run_diff(&diff, arguments.verbose)),
+            }
+            diff.same
+        }
+        _ => {
+            let (a, b) = (load_plan(global, &arguments.a)?, load_plan(global, &arguments.b)?);
+            let diff = compare_definitions(&a, &b);
+            match global.json {
+                true => print_json(&diff),
+                false => print!("{}", render_definition_diff(&diff)),
+            }
+            diff.same
+        }
+    };
+    Ok(if same { 0 } else { EXIT_DIFFERENT })
+}
+
+fn load_plan(global: &Global, name: &str) -> Result<Plan, CommandError> {
+    let config = global.load_config()?;
+    let file = find_named(&config.project.root, Path::new(name))?;
+    let source = Loader::new(&config).compile(&file);
+    match &source.compiled.plan {
+        Some(plan) => Ok(plan.clone()),
+        None => {
+            diagnostics::print_diagnostics(&source);
+            Err(CommandError::usage(format!("{name} has errors, so it cannot be compared")))
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `flowloom test`: runs the tests of workflows, and records them.
+
+use std::path::{Component, Path, PathBuf};
+
+use flowloom_app::config::Config;
+use flowloom_app::workflow_tests::file::{TestFile, find_tests};
+use flowloom_app::workflow_tests::{TestOutcome, TestRunner, record_test};
+use flowloom_core::limits::Limits;
+
+use super::print_json;
+use crate::cli::{Global, RecordTestArgs, TestArgs, TestCommand, TestReport};
+use crate::failure::{CommandError, CommandResult, print_error};
+use crate::inputs::parse_budget;
+use crate::terminal::report::count_steps;
+use crate::terminal::test_report::{describe_outcome, render_junit, render_outcome, render_summary, render_tap};
+
+/// The exit code if a test failed.
+const EXIT_TEST_FAILED: u8 = 3;
+
+/// The folder of tests in a project.
+const TEST_FOLDER: &str = "tests";
+
+pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> CommandResult {
+    if let Some(TestCommand::Record(record)) = &arguments.command {
+        return record_run(global, record).await;
+    }
+    let config = global.load_config()?;
+    let files = list_files(&config, &arguments.paths)?;
+    let mut outcomes = Vec::with_capacity(files.len());
+    let mut budget = LiveBudget::new(&arguments)?;
+    let mut is_invalid = false;
+    for file in &files {
+        let runner = match budget.remaining() {
+            Some(limits) => TestRunner::new(&config).with_live_models(limits),
+            None => TestRunner::new(&config),
+        };
+        match runner.run_test(file).await {
+            Ok(outcome) => {
+                budget.spend(outcome.spent_micro_usd);
+                if arguments.update {
+                    update_file(&outcome)?;
+                }
+                if arguments.report == TestReport::Text && !global.json {
+                    print!("{}", render_outcome(&outcome, arguments.update));
+                }
+                outcomes.push(outcome);
+            }
+            Err(error) => {
+                print_error(error.code(), "", &error.to_string());
+                is_invalid = true;
+            }
+        }
+    }
+    report_outcomes(global, arguments.report, &outcomes);
+    let is_updated = |outcome: &TestOutcome| arguments.update && outcome.is_complete;
+    match outcomes.iter().all(|outcome| outcome.has_passed() || is_updated(outcome)) {
+        _ if is_invalid => Ok(2),
+        true => Ok(0),
+        false => Ok(EXIT_TEST_FAILED),
+    }
+}
+
+/// What tests may still spend on models.
+struct LiveBudget {
+    limits: Option<Limits>,
+}
+
+impl LiveBudget {
+    fn new(arguments: &TestArgs) -> Result<LiveBudget, CommandError> {
+        if !arguments.live {
+            return Ok(LiveBudget { limits: None });
+        }
+        let mut limits = Limits::default();
+        parse_budget(&arguments.budget, &mut limits)?;
+        Ok(LiveBudget { limits: Some(limits) })
+    }
+
+    fn remaining(&self) -> Option<Limits> {
+        self.limits.clone()
+    }
+
+    fn spend(&mut self, micro_usd: u64) {
+        if let Some(left) = self.limits.as_mut().and_then(|limits| limits.micro_usd.as_mut()) {
+            *left = left.saturating_sub(micro_usd);
+        }
+    }
+}
+
+fn list_files(config: &Config, paths: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
+    let here = PathBuf::from(TEST_FOLDER);
+    let folder = if here.is_dir() { here } else { config.project.root.join(TEST_FOLDER) };
+    let mut files = Vec::new();
+    match paths {
+        [] if !folder.is_dir() => {
+            let message = format!(
+                "there is no folder {}; record a test with flowloom test record last --as {TEST_FOLDER}/NAME.json",
+                folder.display()
+            );
+            return Err(CommandError::usage(message));
+        }
+        [] => files = find_tests(&folder)?,
+        paths => {
+            for path in paths {
+                files.extend(find_tests(path)?);
+            }
+        }
+    }
+    match files.is_empty() {
+        true => Err(CommandError::usage("there are no tests; a test is a JSON file with `definition` and `expect`")),
+        false => Ok(files),
+    }
+}
+
+fn update_file(outcome: &TestOutcome) -> Result<(), CommandError> {
+    if outcome.is_complete && !outcome.has_passed() {
+        outcome.updated.write(&outcome.file)?;
+    }
+    Ok(())
+}
+
+fn report_outcomes(global: &Global, report: TestReport, outcomes: &[TestOutcome]) {
+    match report {
+        TestReport::Junit => print!("{}", render_junit(outcomes)),
+        TestReport::Tap => print!("{}", render_tap(outcomes)),
+        TestReport::Text if global.json => print_json(&outcomes.iter().map(describe_outcome).collect::<Vec<_>>()),
+        TestReport::Text => print!("{}", render_summary(outcomes)),
+    }
+}
+
+async fn record_run(global: &Global, arguments: &RecordTestArgs) -> CommandResult {
+    let app = global.open_existing()?;
+    let opened = app.open_run(&arguments.run).await?;
+    let definition = match &arguments.definition {
+        Some(file) => file.clone(),
+        None => find_definition(&app.config, opened.entry())?,
+    };
+    if arguments.file.exists() && !arguments.force {
+        let message = format!("{} exists; use --force to replace it", arguments.file.display());
+        return Err(CommandError::usage(message));
+    }
+    let folder = arguments.file.parent().unwrap_or(Path::new(""));
+    let test: TestFile = record_test(&app, &opened, &path_between(folder, &definition)?).await?;
+    test.write(&arguments.file)?;
+    if !global.json {
+        let steps = count_steps(test.steps.len());
+        eprintln!("{}: {steps} of {}", arguments.file.display(), opened.id);
+        eprintln!("run it: flowloom test {}", arguments.file.display());
+    } else {
+        print_json(&serde_json::json!({"file": arguments.file, "run_id": opened.id, "steps": test.steps.len()}));
+    }
+    Ok(0)
+}
+
+/// The file of a definition that was run, in the current folder or in the project.
+fn find_definition(config: &Config, entry: &str) -> Result<PathBuf, CommandError> {
+    let places = [PathBuf::from(entry), config.project.root.join(entry)];
+    places.into_iter().find(|path| path.is_file()).ok_or_else(|| {
+        CommandError::usage(format!("the run's definition {entry} is no file here; name its file with --definition"))
+    })
+}
+
+/// The path that leads from a folder to a file.
+fn path_between(folder: &Path, file: &Path) -> Result<PathBuf, CommandError> {
+    let here = std::env::current_dir().map_err(|error| CommandError::usage(error.to_string()))?;
+    let (folder, file) = (normalize(&here.join(folder)), normalize(&here.join(file)));
+    let shared = folder.components().zip(file.components()).take_while(|(a, b)| a == b).count();
+    let up = folder.components().skip(shared).map(|_| Component::ParentDir);
+    Ok(up.chain(file.components().skip(shared)).collect())
+}
+
+/// A path without `.` and `..`.
+fn normalize(path: &Path) -> PathBuf {
+    let mut parts = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_relative_to_the_test() {
+        let between = |folder: &str, file: &str| path_between(Path::new(folder), Path::new(file)).expect("a path");
+        assert_eq!(between("/a/tests", "/a/flow.json"), Path::new("../flow.json"));
+        assert_eq!(between("/a/tests/deep", "/a/flows/x.mdx"), Path::new("../../flows/x.mdx"));
+        assert_eq!(between("/a", "/a/./b/../flow.json"), Path::new("flow.json"));
+    }
+}

@@ -1,0 +1,133 @@
+//! Draws differences: between runs, between definitions, and between two texts.
+
+use std::fmt::Write as _;
+
+use flowloom_app::diff::FieldChange;
+use flowloom_app::diff::definitions::{DefinitionDiff, StepChange as DefinitionChange};
+use flowloom_app::diff::runs::{RunDiff, RunFacts, StepChange, StepDiff};
+use flowloom_core::render;
+use flowloom_core::value::Value;
+use similar::{ChangeTag, TextDiff};
+
+use super::report::format_duration;
+use crate::style::{Style, paint_text};
+
+/// Lines of a text that are shown around a difference.
+const CONTEXT_LINES: usize = 2;
+
+/// Renders the differences between two runs. `is_verbose`: with the steps that are the same.
+pub(crate) fn render_run_diff(diff: &RunDiff, is_verbose: bool) -> String {
+    let mut out = String::new();
+    for (mark, run) in [("a", &diff.a), ("b", &diff.b)] {
+        let _ = writeln!(out, "{mark}  {}  {}  {}  {}", run.run_id, run.status, run.name, describe_usage(run));
+    }
+    if diff.same {
+        out += "the runs are the same\n";
+    }
+    if let Some(path) = &diff.first_divergence {
+        let _ = writeln!(out, "first difference: {path}");
+    }
+    out.push('\n');
+    for step in diff.steps.iter().filter(|step| is_verbose || step.change != StepChange::Same) {
+        render_run_step(step, &mut out);
+    }
+    let same = diff.steps.iter().filter(|step| step.change == StepChange::Same).count();
+    if same > 0 && !is_verbose {
+        let noun = if same == 1 { "step is" } else { "steps are" };
+        let _ = writeln!(out, "{}", paint_text(Style::Dim, &format!("{same} {noun} the same")));
+    }
+    for field in &diff.fields {
+        render_field(field, "", &mut out);
+    }
+    out
+}
+
+fn describe_usage(run: &RunFacts) -> String {
+    let time = run.duration_ms.map_or_else(|| "…".to_owned(), format_duration);
+    let count = |name: &str| run.usage.get(name).and_then(Value::as_i64).unwrap_or_default();
+    let tokens = format!("{} + {} tokens", count("input_tokens"), count("output_tokens"));
+    match run.usage.get("cost_usd") {
+        Some(cost @ Value::Number(_)) => format!("{time}  {tokens}  ${}", render::to_json(cost)),
+        _ => format!("{time}  {tokens}"),
+    }
+}
+
+fn render_run_step(step: &StepDiff, out: &mut String) {
+    let (mark, style) = match step.change {
+        StepChange::Same => (" ", Style::Dim),
+        StepChange::Changed => ("~", Style::Attention),
+        StepChange::OnlyInA => ("-", Style::Bad),
+        StepChange::OnlyInB => ("+", Style::Good),
+    };
+    let sides: Vec<String> = [&step.a, &step.b]
+        .into_iter()
+        .flatten()
+        .map(|facts| {
+            let time = facts.duration_ms.map(format_duration).unwrap_or_default();
+            let tokens = facts.usage.map(|usage| format!("{} tok", usage.input_tokens + usage.output_tokens));
+            let reused = if facts.reused { "reused" } else { "" };
+            let words = [time, tokens.unwrap_or_default(), reused.to_owned()];
+            words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    let head = format!("{mark} {}", step.path);
+    let _ = writeln!(out, "{}  {}", paint_text(style, &head), paint_text(Style::Dim, &sides.join(" → ")));
+    if step.change == StepChange::Changed {
+        step.fields.iter().for_each(|field| render_field(field, "  ", out));
+    }
+}
+
+/// Renders the differences between two definitions.
+pub(crate) fn render_definition_diff(diff: &DefinitionDiff) -> String {
+    let mut out = String::new();
+    diff.fields.iter().for_each(|field| render_field(field, "", &mut out));
+    for input in &diff.inputs {
+        let _ = writeln!(out, "{} input {}", paint_text(Style::Attention, "~"), input.name);
+        input.fields.iter().for_each(|field| render_lines(field, "    ", &mut out));
+    }
+    diff.steps.iter().for_each(|step| render_definition_step(step, &mut out));
+    if diff.same {
+        out += "the definitions mean the same\n";
+    }
+    out
+}
+
+fn render_definition_step(step: &DefinitionChange, out: &mut String) {
+    let (mark, style) = match step.changes.first() {
+        Some(&"added") => ("+", Style::Good),
+        Some(&"removed") => ("-", Style::Bad),
+        _ => ("~", Style::Attention),
+    };
+    let path = match (&step.a, &step.b) {
+        (Some(a), Some(b)) if a != b => format!("{a} → {b}"),
+        (Some(path), _) | (None, Some(path)) => path.to_string(),
+        (None, None) => String::new(),
+    };
+    let note = format!("{} {}", step.kind, step.changes.join(" and "));
+    let _ = writeln!(out, "{}  {}", paint_text(style, &format!("{mark} {path}")), paint_text(Style::Dim, &note));
+    step.fields.iter().for_each(|field| render_field(field, "  ", out));
+}
+
+fn render_field(field: &FieldChange, indent: &str, out: &mut String) {
+    let _ = writeln!(out, "{indent}  {}", paint_text(Style::Heading, field.name));
+    render_lines(field, &format!("{indent}    "), out);
+}
+
+/// The lines that differ, with a few around them.
+pub(super) fn render_lines(field: &FieldChange, indent: &str, out: &mut String) {
+    let (before, after) = (field.before.as_deref().unwrap_or_default(), field.after.as_deref().unwrap_or_default());
+    let diff = TextDiff::from_lines(before, after);
+    for (number, group) in diff.grouped_ops(CONTEXT_LINES).iter().enumerate() {
+        if number > 0 {
+            let _ = writeln!(out, "{indent}{}", paint_text(Style::Dim, "…"));
+        }
+        for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
+            let line = change.value().trim_end_matches('\n');
+            let _ = match change.tag() {
+                ChangeTag::Equal => writeln!(out, "{indent}  {}", paint_text(Style::Dim, line)),
+                ChangeTag::Delete => writeln!(out, "{indent}{}", paint_text(Style::Bad, &format!("- {line}"))),
+                ChangeTag::Insert => writeln!(out, "{indent}{}", paint_text(Style::Good, &format!("+ {line}"))),
+            };
+        }
+    }
+}

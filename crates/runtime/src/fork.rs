@@ -1,0 +1,66 @@
+//! Runs that begin with outcomes from elsewhere: forks, with the record of another run; and tests of workflows, with the
+//! responses that the test has.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use flowloom_core::event::{ForkOrigin, Record};
+use flowloom_core::hash::Hash;
+use flowloom_core::path::Path;
+use flowloom_core::plan::Plan;
+
+use crate::engine::{Engine, Run, StartOptions};
+use crate::error::RunError;
+use crate::log::{Response, ReusableRecord, ScriptValue};
+use crate::requests::CollectedRequests;
+
+/// The run that another one is forked from.
+pub struct ForkedRun {
+    /// Its records, as far as they are stored.
+    pub records: Vec<Arc<Record>>,
+    /// The plan that it follows.
+    pub plan: Arc<Plan>,
+    /// What the fork records about it.
+    pub origin: ForkOrigin,
+}
+
+impl Engine {
+    /// Prepares a run that begins with what it can reuse of another one: the outcomes of effects at the same path with the
+    /// same request, up to the first one that differs, and except for those at the step that the origin names. Nothing
+    /// happens until it is driven.
+    pub async fn fork_run(&self, from: ForkedRun, start: StartOptions) -> Result<Run, RunError> {
+        let collected = CollectedRequests::default();
+        self.follow_records(from.records.clone(), from.plan, Some(collected.clone())).await?;
+        let reusable = ReusableRecord::new(&from.records, &collected.take_scripts(), from.origin.at.as_ref());
+        self.start_following(start, Some(from.origin), Some(reusable))
+    }
+
+    /// Prepares a run that is given outcomes instead of performing effects, up to the first one that there is none for.
+    /// Returns where its requests are collected.
+    pub fn start_with_responses(
+        &self,
+        start: StartOptions,
+        responses: Vec<Response>,
+        scripts: Vec<ScriptValue>,
+    ) -> Result<(Run, CollectedRequests), RunError> {
+        let collected = CollectedRequests::default();
+        let engine = self.clone().with_requests(collected.clone());
+        let reusable = ReusableRecord::from_responses(responses, scripts);
+        Ok((engine.start_following(start, None, Some(reusable))?, collected))
+    }
+
+    /// Follows the record of a run and returns the requests that it has sent, and the hashes of the scripts that it has
+    /// evaluated. Performs no effects.
+    pub async fn follow_requests(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> CollectedRequests {
+        let collected = CollectedRequests::default();
+        // A record that diverges has its requests up to there.
+        drop(self.follow_records(records, plan, Some(collected.clone())).await);
+        collected
+    }
+}
+
+/// The outcomes and the values of scripts in a record, in the order in which they happened. What happened below a function or
+/// a block with an outcome is part of that. `scripts` are the hashes of the scripts.
+pub fn list_responses(records: &[Arc<Record>], scripts: &HashMap<Path, Hash>) -> (Vec<Response>, Vec<ScriptValue>) {
+    ReusableRecord::new(records, scripts, None).into_responses()
+}

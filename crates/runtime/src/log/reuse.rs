@@ -1,0 +1,257 @@
+//! What a fork takes from the record of another run: the outcomes of effects and the values of scripts, as long as their
+//! requests are the same. A test of a workflow is given outcomes in the same way.
+//!
+//! Outcomes are handed over in the order in which they happened in the other run. One that nobody waits for when its turn
+//! comes lies behind a step that differs, so it is dropped, and that step is performed. What was reused is stored together
+//! with the creation of the fork: a crash cannot separate them, and resuming the fork never needs the other run again.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use flowloom_core::event::{Event, Record};
+use flowloom_core::hash::Hash;
+use flowloom_core::path::Path;
+use flowloom_core::value::Value;
+
+use super::{LogState, RecordedOutcome, RunLog};
+
+/// The outcomes and values of another run that a fork can reuse.
+#[derive(Default)]
+pub(crate) struct ReusableRecord {
+    attempts: HashMap<(Path, u32), ReusableAttempt>,
+    scripts: HashMap<Path, ReusableScript>,
+}
+
+/// An outcome that a run is given instead of performing an effect.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The step.
+    pub path: Path,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// Hash of the request that it answers; `None` for any request.
+    pub hash: Option<Hash>,
+    /// `step_finished` or `step_failed`.
+    pub outcome: Event,
+}
+
+/// The value of a script.
+#[derive(Clone, Debug)]
+pub struct ScriptValue {
+    /// The path of the script.
+    pub path: Path,
+    /// Hash of its source and the variables that it reads.
+    pub hash: Hash,
+    /// Its value; `None` is `undefined`.
+    pub value: Option<Value>,
+}
+
+/// An attempt of an effect with its outcome.
+struct ReusableAttempt {
+    /// Hash of the request; `None` if the outcome is that of any request.
+    hash: Option<Hash>,
+    seq: u64,
+    at: u64,
+    outcome: Event,
+    /// The answer of a person, if it was a question.
+    answer: Option<Arc<Record>>,
+    /// The events of its child effects.
+    child_effects: Vec<Arc<Record>>,
+}
+
+struct ReusableScript {
+    /// Hash of the source and the variables that it reads.
+    hash: Hash,
+    value: Option<Value>,
+}
+
+impl ReusableRecord {
+    /// What can be reused of a record, except for what happened at `at` and below. `scripts` are the hashes of the scripts
+    /// that it has evaluated.
+    pub(crate) fn new(records: &[Arc<Record>], scripts: &HashMap<Path, Hash>, at: Option<&Path>) -> ReusableRecord {
+        let is_left_out = |path: &Path| at.is_some_and(|at| path.is_within(at));
+        let records = drop_reset_steps(records);
+        let mut reusable = ReusableRecord::default();
+        let mut started: HashMap<(Path, u32), (Hash, &str)> = HashMap::new();
+        let mut answers: HashMap<&Path, Arc<Record>> = HashMap::new();
+        let mut hosts: HashMap<&str, u32> = HashMap::new();
+        let mut child_effects: HashMap<&str, Vec<Arc<Record>>> = HashMap::new();
+        for (number, record) in &records {
+            let path = &record.path;
+            if is_left_out(path) {
+                continue;
+            }
+            let key = (path.clone(), *number);
+            if let Some(host) = path.ancestors().find_map(|above| hosts.get_key_value(above).map(|(host, _)| *host)) {
+                child_effects.entry(host).or_default().push(record.clone());
+                continue;
+            }
+            match &record.event {
+                Event::StepStarted { kind, hash, .. } => {
+                    if matches!(&**kind, "python" | "call") {
+                        hosts.insert(path.as_str(), *number);
+                    }
+                    started.insert(key, (*hash, path.as_str()));
+                }
+                Event::Answered { .. } => drop(answers.insert(path, record.clone())),
+                Event::Evaluated { value } => {
+                    if let Some(hash) = scripts.get(path) {
+                        let script = ReusableScript { hash: *hash, value: value.clone() };
+                        reusable.scripts.insert(path.clone(), script);
+                    }
+                }
+                Event::StepFinished { .. } | Event::StepFailed { .. } => {
+                    let Some((hash, text)) = started.remove(&key) else { continue };
+                    hosts.remove(text);
+                    let attempt = ReusableAttempt {
+                        hash: Some(hash),
+                        seq: record.seq,
+                        at: record.at,
+                        outcome: record.event.clone(),
+                        answer: answers.get(path).cloned(),
+                        child_effects: child_effects.remove(text).unwrap_or_default(),
+                    };
+                    reusable.attempts.insert(key, attempt);
+                }
+                _ => {}
+            }
+        }
+        reusable
+    }
+
+    /// What a run is given instead of a record, in the order in which it happens.
+    pub(crate) fn from_responses(responses: Vec<Response>, scripts: Vec<ScriptValue>) -> ReusableRecord {
+        let attempt = |(index, response): (usize, Response)| {
+            let Response { path, attempt, hash, outcome } = response;
+            let seq = index as u64 + 1;
+            let reusable = ReusableAttempt { hash, seq, at: 0, outcome, answer: None, child_effects: Vec::new() };
+            ((path, attempt), reusable)
+        };
+        let script = |script: ScriptValue| (script.path, ReusableScript { hash: script.hash, value: script.value });
+        ReusableRecord {
+            attempts: responses.into_iter().enumerate().map(attempt).collect(),
+            scripts: scripts.into_iter().map(script).collect(),
+        }
+    }
+
+    /// The inverse of [`ReusableRecord::from_responses`].
+    pub(crate) fn into_responses(self) -> (Vec<Response>, Vec<ScriptValue>) {
+        let mut attempts: Vec<_> = self.attempts.into_iter().collect();
+        attempts.sort_by_key(|(_, attempt)| attempt.seq);
+        let response = |((path, attempt), reusable): ((Path, u32), ReusableAttempt)| Response {
+            path,
+            attempt,
+            hash: reusable.hash,
+            outcome: reusable.outcome,
+        };
+        let script =
+            |(path, script): (Path, ReusableScript)| ScriptValue { path, hash: script.hash, value: script.value };
+        let mut scripts: Vec<ScriptValue> = self.scripts.into_iter().map(script).collect();
+        scripts.sort_by(|a, b| a.path.as_str().cmp(b.path.as_str()));
+        (attempts.into_iter().map(response).collect(), scripts)
+    }
+
+    fn outcome_positions(&self) -> impl Iterator<Item = u64> {
+        self.attempts.values().map(|attempt| attempt.seq)
+    }
+}
+
+/// The records whose results still count, with the numbers of their attempts counted from 1 again.
+fn drop_reset_steps(records: &[Arc<Record>]) -> Vec<(u32, Arc<Record>)> {
+    let mut reset_at: HashMap<&Path, (u64, u32)> = HashMap::new();
+    let mut last_attempts: HashMap<&Path, u32> = HashMap::new();
+    for record in records {
+        if let Event::RunReopened { reset, .. } = &record.event {
+            for path in reset {
+                reset_at.insert(path, (record.seq, last_attempts.get(path).copied().unwrap_or_default()));
+            }
+        }
+        let last = last_attempts.entry(&record.path).or_default();
+        *last = (*last).max(record.attempt);
+    }
+    let counted = records.iter().filter_map(|record| match reset_at.get(&record.path) {
+        Some((seq, _)) if record.seq < *seq => None,
+        Some((_, earlier)) => Some((record.attempt.saturating_sub(*earlier), record.clone())),
+        None => Some((record.attempt, record.clone())),
+    });
+    counted.collect()
+}
+
+impl RunLog {
+    /// Lets a new run begin with what it can reuse of another one.
+    pub(crate) fn reuse_record(&self, reusable: ReusableRecord) {
+        let mut state = self.lock_state();
+        state.outcomes.extend(reusable.outcome_positions());
+        state.live = false;
+        state.reusable = Some(reusable);
+    }
+
+    /// Whether the run still takes outcomes from another one. Until it does not, nothing is stored and nothing performed.
+    pub(crate) fn is_reusing(&self) -> bool {
+        let state = self.lock_state();
+        state.reusable.is_some() && !state.live
+    }
+
+    /// Whether the other run has an outcome of this attempt, whatever its request was.
+    pub(crate) fn has_reusable_attempt(&self, path: &Path, attempt: u32) -> bool {
+        let state = self.lock_state();
+        !state.live
+            && state.reusable.as_ref().is_some_and(|reusable| reusable.attempts.contains_key(&(path.clone(), attempt)))
+    }
+
+    /// The outcome of an attempt with the same request in the other run, once it is its turn; `None` if there is none.
+    pub(crate) async fn reuse_outcome(&self, path: &Path, attempt: u32, hash: &Hash) -> Option<RecordedOutcome> {
+        let reused = self.lock_state().take_reusable(path, attempt, hash)?;
+        let seq = reused.seq;
+        poll_fn(|context| {
+            let mut state = self.lock_state();
+            if !state.outcomes.contains(&seq) {
+                return Poll::Ready(());
+            }
+            state.turns.insert(seq, context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        let mut state = self.lock_state();
+        for record in reused.answer.iter().chain(&reused.child_effects) {
+            // The event of the fork says that nothing was performed again.
+            let event = match record.event.clone() {
+                Event::StepFinished { output, usage, memory, .. } => {
+                    Event::StepFinished { output, usage, memory, reused: true }
+                }
+                Event::StepFailed { error, then, .. } => Event::StepFailed { error, then, reused: true },
+                event => event,
+            };
+            let number = if record.path == *path { attempt } else { record.attempt };
+            self.push_event(&mut state, &record.path, number, event);
+        }
+        match reused.outcome {
+            Event::StepFinished { output, usage, memory, .. } => {
+                Some(RecordedOutcome::Finished { output, usage, memory, is_reused: true })
+            }
+            Event::StepFailed { error, then, .. } => Some(RecordedOutcome::Failed { error, then, at: reused.at }),
+            _ => None,
+        }
+    }
+
+    /// The value of the same script over the same variables in the other run.
+    pub(crate) fn reuse_script(&self, path: &Path, hash: impl FnOnce() -> Hash) -> Option<Option<Value>> {
+        let mut state = self.lock_state();
+        if state.live {
+            return None;
+        }
+        let script = state.reusable.as_mut()?.scripts.remove(path)?;
+        (script.hash == hash()).then_some(script.value)
+    }
+}
+
+impl LogState {
+    fn take_reusable(&mut self, path: &Path, attempt: u32, hash: &Hash) -> Option<ReusableAttempt> {
+        let reusable = self.reusable.as_mut()?;
+        let reused = reusable.attempts.remove(&(path.clone(), attempt))?;
+        let is_same = reused.hash.is_none_or(|known| known == *hash);
+        (is_same && self.outcomes.contains(&reused.seq)).then_some(reused)
+    }
+}

@@ -1,0 +1,268 @@
+//! Forks runs: at every step, after a cut at every event, and with a crash at every event of the fork. What the fork takes from
+//! the record is not performed, the rest is, and the record of the fork replays by itself.
+
+#[allow(dead_code)]
+#[path = "world/plans.rs"]
+mod plans;
+#[allow(dead_code)]
+mod world;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use flowloom_core::event::{Event, ForkOrigin, Record, Resolution};
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_core::plan::*;
+use flowloom_core::state::Phase;
+use flowloom_core::status::Status;
+use flowloom_core::value::Value;
+use flowloom_runtime::command::{CommandAction, RunCommand};
+use flowloom_runtime::memory::MemoryJournal;
+use flowloom_runtime::reopen::find_performed_step;
+use flowloom_runtime::{Engine, ForkedRun, RunError, RunOutcome, StartOptions};
+use plans::{call_step, make_plan, sequence_step};
+use world::World;
+
+struct Trial {
+    world: World,
+    journal: Arc<MemoryJournal>,
+    engine: Engine,
+    plan: Arc<Plan>,
+}
+
+impl Trial {
+    fn new(plan: Plan) -> Trial {
+        let (world, journal) = (World::new(5), Arc::new(MemoryJournal::new()));
+        let next = AtomicU8::new(1);
+        let ids = move || RunId::new(1, [next.fetch_add(1, Ordering::Relaxed); 10]);
+        let engine = Engine::new(world.make_effects(), journal.clone()).with_ids(ids);
+        Trial { world, journal, engine, plan: Arc::new(plan) }
+    }
+
+    fn options(&self, plan: &Arc<Plan>) -> StartOptions {
+        StartOptions {
+            plan: plan.clone(),
+            bundle: Hash::of_bytes(b"bundle"),
+            inputs: Value::Null,
+            user: "local".into(),
+            agent: None,
+            limits: plan.limits.clone(),
+            depth: 0,
+            parent: None,
+            workflow: None,
+            thread_key: None,
+            trace: None,
+            id: None,
+        }
+    }
+
+    fn start(&self) -> RunOutcome {
+        let run = self.engine.start_run(self.options(&self.plan)).expect("accepted");
+        self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
+    }
+
+    /// Forks a run, under another plan if one is given.
+    fn fork(&self, records: &[Arc<Record>], origin: ForkOrigin, plan: Option<Plan>) -> Result<RunOutcome, RunError> {
+        let plan = plan.map_or_else(|| self.plan.clone(), Arc::new);
+        let from = ForkedRun { records: records.to_vec(), plan: self.plan.clone(), origin };
+        let fork = self.engine.fork_run(from, self.options(&plan));
+        let run = self.world.clock.block_on(fork).expect("no deadlock")?;
+        Ok(self.world.clock.block_on(run.drive_to_end()).expect("no deadlock"))
+    }
+
+    fn resume(&self, run: RunId) -> RunOutcome {
+        let resumed = self.engine.resume_run(run, self.plan.clone());
+        let run = self.world.clock.block_on(resumed).expect("no deadlock").expect("resumable");
+        self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
+    }
+
+    /// Resolves uncertain effects and answers questions until the run ends.
+    fn drive_until_end(&self, mut outcome: RunOutcome) -> RunOutcome {
+        for n in 0..20 {
+            if outcome.state.status.is_final() {
+                return outcome;
+            }
+            let open = outcome.state.steps().iter().find_map(|step| match step.phase {
+                Phase::Waiting if step.question.is_some() => {
+                    Some(CommandAction::Answer { path: step.path.clone(), value: "yes".into() })
+                }
+                Phase::Uncertain => Some(CommandAction::Resolve { path: step.path.clone(), how: Resolution::Resend }),
+                _ => None,
+            });
+            if let Some(action) = open {
+                let id = format!("{n} {}", outcome.records.len());
+                let command = RunCommand { id, sender: "me".to_owned(), action };
+                self.journal.post_command(outcome.id, command).expect("stored");
+            }
+            outcome = self.resume(outcome.id);
+        }
+        panic!("the run does not end: {:?}", outcome.state.status)
+    }
+
+    /// The paths of the requests that were sent since the last call.
+    fn take_sent(&self) -> BTreeSet<String> {
+        let sent = std::mem::take(&mut *self.world.sent.lock().expect("not poisoned"));
+        sent.into_keys().filter_map(|key| key.split(' ').next().map(str::to_owned)).collect()
+    }
+
+    /// Checks that the record replays without a difference and without effects.
+    #[track_caller]
+    fn check_replay(&self, outcome: &RunOutcome, plan: Arc<Plan>) {
+        self.take_sent();
+        let replay = self.engine.replay_run(outcome.records.clone(), plan);
+        let replayed = self.world.clock.block_on(replay).expect("no deadlock").expect("no divergence");
+        assert_eq!(replayed.state.status, outcome.state.status);
+        assert_eq!(replayed.state.usage, outcome.state.usage);
+        assert_eq!(format!("{:?}", replayed.env.vars.as_map()), format!("{:?}", outcome.env.vars.as_map()));
+        assert_eq!(self.take_sent(), BTreeSet::new(), "the replay sent something");
+    }
+}
+
+fn origin_of(run: RunId) -> ForkOrigin {
+    ForkOrigin { run, at: None, set: Vec::new(), repeats_effects: true }
+}
+
+fn path(text: &str) -> Path {
+    Path::parse(text).expect("a path")
+}
+
+fn reused_paths(outcome: &RunOutcome) -> BTreeSet<String> {
+    outcome.state.steps().iter().filter(|step| step.is_reused).map(|step| step.path.to_string()).collect()
+}
+
+/// The plans whose runs end without a person.
+const PLANS: [fn() -> Plan; 2] = [plans::full_plan, plans::conversation_plan];
+
+#[test]
+fn a_run_is_forked_at_every_step() {
+    for plan in PLANS {
+        let trial = Trial::new(plan());
+        let before = trial.start();
+        let all = trial.take_sent();
+        let hosts: Vec<String> = before.state.steps().iter().map(|step| step.path.to_string()).collect();
+        assert!(hosts.len() > 20);
+        for step in before.state.steps() {
+            // A child effect is performed by the function or block around it.
+            let at = &find_performed_step(&before.state, &step.path).expect("there");
+            let origin = ForkOrigin { at: Some(at.clone()), ..origin_of(before.id) };
+            let outcome = trial.fork(&before.records, origin, None).expect("forked");
+            assert_eq!(outcome.state.status, Status::Succeeded, "at {at}: {:?}", outcome.state.error);
+            let sent = trial.take_sent();
+            let reused = reused_paths(&outcome);
+            assert_eq!(sent.intersection(&reused).next(), None, "at {at}: a reused step was performed");
+            let found = &sent | &reused;
+            let missed: Vec<_> = all.difference(&found).filter(|path| !path.contains("expression~")).collect();
+            assert!(missed.is_empty(), "at {at}: neither reused nor performed: {missed:?}");
+            let again = outcome.state.steps().iter().filter(|step| step.is_reused);
+            assert!(again.clone().all(|step| !step.path.is_within(at)), "at {at}: reused below");
+            let usage: u64 = again.filter_map(|step| step.usage).map(|usage| usage.input_tokens).sum();
+            assert_eq!(outcome.state.usage.input_tokens + usage, before.state.usage.input_tokens, "at {at}");
+            trial.check_replay(&outcome, trial.plan.clone());
+        }
+    }
+}
+
+#[test]
+fn a_fork_without_changes_reuses_everything() {
+    for plan in PLANS {
+        let trial = Trial::new(plan());
+        let before = trial.start();
+        trial.take_sent();
+        let outcome = trial.fork(&before.records, origin_of(before.id), None).expect("forked");
+        assert_eq!(trial.take_sent(), BTreeSet::new());
+        assert_eq!(outcome.state.usage.input_tokens, 0);
+        assert_eq!(format!("{:?}", outcome.env.vars.as_map()), format!("{:?}", before.env.vars.as_map()));
+        trial.check_replay(&outcome, trial.plan.clone());
+    }
+}
+
+#[test]
+fn a_run_is_forked_after_every_event() {
+    for plan in [plans::full_plan, plans::conversation_plan, plans::at_most_once_plan] {
+        let trial = Trial::new(plan());
+        let records = trial.drive_until_end(trial.start()).records;
+        for cut in 1..records.len() {
+            trial.take_sent();
+            let outcome = trial.fork(&records[..cut], origin_of(records[0].run), None).expect("forked");
+            let outcome = trial.drive_until_end(outcome);
+            assert_eq!(outcome.state.status, Status::Succeeded, "cut {cut}: {:?}", outcome.state.error);
+            assert_eq!(trial.take_sent().intersection(&reused_paths(&outcome)).next(), None, "cut {cut}");
+            trial.check_replay(&outcome, trial.plan.clone());
+        }
+    }
+}
+
+#[test]
+fn a_fork_survives_a_crash_after_each_of_its_events() {
+    for plan in PLANS {
+        let trial = Trial::new(plan());
+        let before = trial.start();
+        let at = before.state.steps()[before.state.steps().len() / 2].path.clone();
+        let origin = ForkOrigin { at: Some(at), ..origin_of(before.id) };
+        let expected = trial.fork(&before.records, origin.clone(), None).expect("forked");
+        let reused = reused_paths(&expected);
+        for cut in 0..expected.records.len() {
+            trial.take_sent();
+            trial.journal.crash_after(cut);
+            let broken = trial.fork(&before.records, origin.clone(), None).expect("forked");
+            trial.journal.end_crash();
+            if trial.journal.run_records(broken.id).is_empty() {
+                continue;
+            }
+            let outcome = trial.drive_until_end(trial.resume(broken.id));
+            assert_eq!(outcome.state.status, Status::Succeeded, "cut {cut}: {:?}", outcome.state.error);
+            assert_eq!(reused_paths(&outcome), reused, "cut {cut}: a crash lost what was reused");
+            assert_eq!(trial.take_sent().intersection(&reused).next(), None, "cut {cut}");
+            trial.check_replay(&outcome, trial.plan.clone());
+        }
+    }
+}
+
+#[test]
+fn the_first_step_that_differs_begins_live_execution() {
+    let steps = |second: &str| {
+        let steps = vec![call_step("a", "f"), call_step("b", second), call_step("c", "f")];
+        let beside = call_step("d", "f");
+        let group = vec![sequence_step("left", steps), sequence_step("right", vec![beside])];
+        make_plan(plans::make_step("both", Composite::Parallel(group)))
+    };
+    let trial = Trial::new(steps("f"));
+    let before = trial.start();
+    let outcome = trial.fork(&before.records, origin_of(before.id), Some(steps("g"))).expect("forked");
+    assert_eq!(outcome.state.status, Status::Succeeded, "{:?}", outcome.state.error);
+    // `c` is the same, but behind a step that differs. The other branch is not.
+    let expected: BTreeSet<String> = ["/left/a", "/right/d"].map(str::to_owned).into();
+    assert_eq!(reused_paths(&outcome), expected);
+    trial.check_replay(&outcome, Arc::new(steps("g")));
+}
+
+#[test]
+fn variables_are_set_before_the_step() {
+    let trial = Trial::new(plans::full_plan());
+    let before = trial.start();
+    let at = path("/last-call");
+    let set = vec![("changed".to_owned(), Value::from("by the fork"))];
+    let origin = ForkOrigin { at: Some(at), set, ..origin_of(before.id) };
+    let outcome = trial.fork(&before.records, origin, None).expect("forked");
+    assert_eq!(outcome.env.vars.as_map().get("changed"), Some(&Value::from("by the fork")));
+    trial.check_replay(&outcome, trial.plan.clone());
+}
+
+#[test]
+fn effects_that_must_not_be_repeated_wait_for_a_person() {
+    let trial = Trial::new(plans::at_most_once_plan());
+    let records = trial.drive_until_end(trial.start()).records;
+    trial.take_sent();
+    let origin = ForkOrigin { at: Some(path("/fan")), repeats_effects: false, ..origin_of(records[0].run) };
+    let outcome = trial.fork(&records, origin, None).expect("forked");
+    assert_eq!(outcome.state.status, Status::Uncertain);
+    assert!(!trial.take_sent().contains("/fan/post"), "a POST was sent without a decision");
+    let ended = trial.drive_until_end(outcome);
+    assert_eq!(ended.state.status, Status::Succeeded, "{:?}", ended.state.error);
+    let resent = ended.records.iter().filter(|record| matches!(record.event, Event::StepResent));
+    assert_eq!(resent.map(|record| record.path.as_str()).collect::<Vec<_>>().first(), Some(&"/fan/post"));
+    trial.check_replay(&ended, trial.plan.clone());
+}
