@@ -18,6 +18,10 @@ local function add_commands(program)
   vim.lsp.commands['flowloom.run'] = function(command)
     vim.cmd('split | terminal ' .. program .. ' run ' .. vim.fn.shellescape(vim.uri_to_fname(command.arguments[1])))
   end
+  vim.lsp.commands['flowloom.test'] = function(command)
+    local tests = vim.tbl_map(vim.fn.shellescape, command.arguments[1])
+    vim.cmd('split | terminal ' .. program .. ' test ' .. table.concat(tests, ' '))
+  end
   vim.lsp.commands['flowloom.showRun'] = function(command)
     vim.cmd('split | terminal ' .. program .. ' show ' .. vim.fn.shellescape(command.arguments[1]))
   end

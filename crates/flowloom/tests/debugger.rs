@@ -152,3 +152,26 @@ fn a_new_run_halts_before_each_step() {
     seen.push(format!("after it: {}", place.run_json(&["show", "last"]).1["status"]));
     insta::assert_snapshot!(seen.join("\n"));
 }
+
+#[test]
+fn a_changed_value_goes_on_in_a_fork() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let file = place.write("draft.json", STEPS);
+    let run = place.run(&["run", "draft.json", "-i", "input=tea"]);
+    assert!(run.status.success(), "{}", support::stderr_text(&run));
+    let mut debugger = Debugger::start(&place);
+    debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
+    assert_eq!(debugger.receive()["event"], "initialized");
+    debugger.ask("launch", &json!({"definition": file, "run": "last"}));
+    let mut seen = vec![debugger.go("configurationDone"), debugger.go("next")];
+    let change = json!({"variablesReference": 1, "name": "text", "value": "coffee"});
+    seen.push(format!("changed: {}", debugger.ask("setVariable", &change)));
+    for command in ["next", "next", "next", "stepBack"] {
+        seen.push(debugger.go(command));
+    }
+    debugger.ask("disconnect", &json!({}));
+    assert!(debugger.child.wait().expect("it ends").success());
+    let runs = place.run_json(&["runs"]).1;
+    seen.push(format!("{} runs, the last one is {}", runs.as_array().expect("runs").len(), runs[0]["status"]));
+    insta::assert_snapshot!(seen.join("\n"));
+}

@@ -17,6 +17,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.window.registerTreeDataProvider('flowloom.run', view),
     vscode.commands.registerCommand('flowloom.run', (uri?: string) => runDefinition(program(), uri)),
     vscode.commands.registerCommand('flowloom.showRun', (run?: string) => view.show(run ?? 'last', findFolder())),
+    vscode.commands.registerCommand('flowloom.test', (tests?: string[]) => runTests(program(), tests)),
     vscode.commands.registerCommand('flowloom.debug', debugRun),
     vscode.debug.registerDebugAdapterDescriptorFactory('flowloom', {
       createDebugAdapterDescriptor: () => new vscode.DebugAdapterExecutable(program(), ['dap']),
@@ -45,6 +46,17 @@ function runDefinition(program: string, uri?: string): void {
     cwd: path.dirname(target.fsPath),
     shellPath: program,
     shellArgs: ['run', target.fsPath],
+  });
+  terminal.show();
+}
+
+/** Runs tests in a terminal: those of a lens, or those of the project. */
+function runTests(program: string, tests: string[] = []): void {
+  const terminal = vscode.window.createTerminal({
+    name: 'Flowloom: tests',
+    cwd: findFolder(),
+    shellPath: program,
+    shellArgs: ['test', ...tests],
   });
   terminal.show();
 }

@@ -136,6 +136,8 @@ async def check_flow(editor, folder):
         types.DocumentFormattingParams(text_document=document, options=options)
     )
     print("formatting begins with", edits[0].new_text.splitlines()[:2])
+    (folder / "tests").mkdir()
+    (folder / "tests" / "weather.json").write_text('{"name": "t", "definition": "../weather.json"}')
     lenses = await editor.client.text_document_code_lens_async(types.CodeLensParams(text_document=document))
     print("lenses", [lens.command.title for lens in lenses])
     hints = await editor.client.text_document_inlay_hint_async(

@@ -13,14 +13,15 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::RunOutcome;
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::error::JournalError;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease};
+use flowloom_runtime::{Engine, RunOutcome};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use super::fork::{ForkChanges, prepare_fork};
 use super::start::StartRun;
 use crate::config::Config;
 use crate::definitions::source::Loader;
@@ -84,9 +85,19 @@ impl HaltingRun {
         let limits = app.config.limits.narrow_to(&plan.limits);
         let mut workflow = app.prepare(Arc::new(plan), &bundle.with_tools(source.available_tools()))?;
         let (sender, halted) = mpsc::unbounded_channel();
-        let inner = workflow.engine.journal().clone();
-        workflow.engine = workflow.engine.with_journal(Arc::new(HaltingJournal { inner, sender }));
+        workflow.engine = halt_engine(workflow.engine, sender);
         let run = StartRun::new(&workflow, inputs, USER, limits).start(&app.store)?.run;
+        Ok(HaltingRun { id: run.id(), halted, driven: run.spawn(), _app: app })
+    }
+
+    /// Starts a fork of a run that performs everything from the step `at` on, where the variables `set` have new values.
+    pub async fn fork(config: Config, run: &str, at: &Path, set: Vec<(String, Value)>) -> Result<HaltingRun, AppError> {
+        let app = Arc::new(App::open(config)?);
+        let from = app.open_run(run).await?;
+        let changes = ForkChanges { at: Some(at.as_str().to_owned()), set, ..ForkChanges::default() };
+        let (sender, halted) = mpsc::unbounded_channel();
+        let prepared = prepare_fork(&app, from, changes)?.map_engine(|engine| halt_engine(engine, sender));
+        let run = prepared.start(&app, |start| start).await?.run;
         Ok(HaltingRun { id: run.id(), halted, driven: run.spawn(), _app: app })
     }
 
@@ -106,6 +117,11 @@ impl Drop for HaltingRun {
     }
 }
 
+fn halt_engine(engine: Engine, sender: mpsc::UnboundedSender<HaltedStep>) -> Engine {
+    let inner = engine.journal().clone();
+    engine.with_journal(Arc::new(HaltingJournal { inner, sender }))
+}
+
 /// A journal that halts starting steps.
 struct HaltingJournal {
     inner: Arc<dyn Journal>,
@@ -114,7 +130,14 @@ struct HaltingJournal {
 
 impl Journal for HaltingJournal {
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
-        let is_start = |record: &&Arc<Record>| matches!(record.event, Event::StepStarted { .. }) && record.attempt <= 1;
+        // A fork stores the start of what it reuses together with its end.
+        let has_ended = |path: &Path| {
+            let ends = batch.records.iter().filter(|record| record.path == *path);
+            ends.into_iter().any(|record| matches!(record.event, Event::StepFinished { .. } | Event::StepFailed { .. }))
+        };
+        let is_start = |record: &&Arc<Record>| {
+            matches!(record.event, Event::StepStarted { .. }) && record.attempt <= 1 && !has_ended(&record.path)
+        };
         let paths: Vec<Path> = batch.records.iter().filter(is_start).map(|record| record.path.clone()).collect();
         let stored = self.inner.append_batch(lease, batch);
         if paths.is_empty() {

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use flowloom_app::runs::playback::{Playback, Stop};
 use flowloom_core::diagnostic::find_position;
+use flowloom_core::json::parse_value;
+use flowloom_core::path::Path as StepPath;
 use flowloom_core::value::Value;
 use serde_json::json;
 
@@ -13,6 +15,9 @@ use super::values::{ShownValues, show_value};
 /// The number of the text of a definition that has changed since the run.
 const RECORDED_SOURCE: u32 = 1;
 
+/// The number of the group of variables at every stop.
+const VARIABLES_GROUP: u64 = 1;
+
 /// The run that is played.
 pub(super) struct PlayedRun {
     pub(super) playback: Playback,
@@ -21,6 +26,8 @@ pub(super) struct PlayedRun {
     /// The file of the definition, as the editor names it.
     pub(super) definition: PathBuf,
     pub(super) shown: ShownValues,
+    /// New values of variables at the present stop.
+    pub(super) changed: Vec<(String, Value)>,
 }
 
 /// Where a run goes on.
@@ -33,7 +40,7 @@ pub(super) enum Direction {
 impl PlayedRun {
     /// A run at its first stop.
     pub(super) fn new(playback: Playback, definition: PathBuf) -> PlayedRun {
-        PlayedRun { playback, at: 0, definition, shown: ShownValues::default() }
+        PlayedRun { playback, at: 0, definition, shown: ShownValues::default(), changed: Vec::new() }
     }
 
     /// Answers a request that does not need a run to go on.
@@ -47,10 +54,31 @@ impl PlayedRun {
                 let number = arguments["variablesReference"].as_u64().and_then(|number| usize::try_from(number).ok());
                 Answer::new(json!({"variables": self.shown.list_group(number.unwrap_or_default())}))
             }
+            "setVariable" => self.set_variable(arguments),
             "evaluate" => self.evaluate(arguments["expression"].as_str().unwrap_or_default()).await,
             "source" => Answer::new(json!({"content": self.playback.definition()})),
             other => Answer::refuse(format!("the debugger cannot {other}")),
         }
+    }
+
+    /// Notes a new value of a variable. It takes effect when the run goes on, in a fork of it.
+    fn set_variable(&mut self, arguments: &serde_json::Value) -> Answer {
+        let text = |key: &str| arguments[key].as_str().unwrap_or_default();
+        if arguments["variablesReference"].as_u64() != Some(VARIABLES_GROUP) || self.present().span.is_none() {
+            return Answer::refuse("only variables can be changed, and only before a step");
+        }
+        let (name, written) = (text("name").to_owned(), text("value"));
+        // What is no JSON is text.
+        let value = parse_value(written).unwrap_or_else(|_| written.into());
+        let shown = show_value(&value);
+        self.changed.retain(|(known, _)| *known != name);
+        self.changed.push((name, value));
+        Answer::new(json!({"value": shown}))
+    }
+
+    /// The path of the present stop.
+    pub(super) fn present_path(&self) -> StepPath {
+        self.present().path.clone()
     }
 
     fn present(&self) -> &Stop {
@@ -69,6 +97,7 @@ impl PlayedRun {
         self.at = at;
         // Values of an earlier stop are not asked for any more.
         self.shown = ShownValues::default();
+        self.changed.clear();
         let body = json!({"reason": reason, "threadId": THREAD, "allThreadsStopped": true});
         Answer::new(json!({"allThreadsContinued": true})).with_event("stopped", body)
     }
@@ -142,7 +171,12 @@ impl PlayedRun {
 
     async fn list_scopes(&mut self) -> Answer {
         let stop = self.present().clone();
-        let variables = self.playback.variables_at(&stop).await;
+        let mut variables = self.playback.variables_at(&stop).await;
+        for (name, value) in &self.changed {
+            variables.iter_mut().filter(|(known, _)| known == name).for_each(|(_, old)| *old = value.clone());
+        }
+        // The variables have the first number, by which changes of them are recognised.
+        self.shown = ShownValues::default();
         let state = self.playback.state_at(&stop);
         let usage = &state.usage;
         let text = |text: &str| Value::from(text);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use flowloom_app::runs::halting::{HaltedStep, HaltingEvent, HaltingRun};
 use flowloom_app::runs::playback::Playback;
 use flowloom_core::json::parse_value;
+use flowloom_core::path::Path as StepPath;
 use serde_json::json;
 
 use super::played::{Direction, PlayedRun};
@@ -56,6 +57,8 @@ struct LiveRun {
     /// Until where the run goes on.
     goal: Goal,
     is_over: bool,
+    /// A step that is let happen without a halt.
+    passes: Option<StepPath>,
 }
 
 /// Until where a live run goes on.
@@ -78,6 +81,7 @@ impl Session {
             "initialize" => Answer::new(json!({
                 "supportsConfigurationDoneRequest": true,
                 "supportsStepBack": true,
+                "supportsSetVariable": true,
                 "supportsEvaluateForHovers": true,
             }))
             .with_event("initialized", json!({})),
@@ -86,6 +90,7 @@ impl Session {
             "threads" => Answer::new(json!({"threads": [{"id": THREAD, "name": "run"}]})),
             "setExceptionBreakpoints" => Answer::new(json!({})),
             "setBreakpoints" => self.set_breakpoints(arguments),
+            "continue" | "next" | "stepIn" | "stepOut" if self.has_changes() => self.fork_run(command).await,
             "configurationDone" | "continue" | "reverseContinue" | "next" | "stepIn" | "stepOut" => self.go_on(command),
             _ => match &mut self.run {
                 Some(run) => run.answer(command, arguments).await,
@@ -128,8 +133,36 @@ impl Session {
             HaltingEvent::Over(_) => (None, true),
         };
         self.play_run(definition, &run.id.to_string()).await?;
-        self.live = Some(LiveRun { run, halted, goal: Goal::NextStep, is_over });
+        self.live = Some(LiveRun { run, halted, goal: Goal::NextStep, is_over, passes: None });
         Ok(())
+    }
+
+    /// Whether a variable has a new value.
+    fn has_changes(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| !run.changed.is_empty())
+    }
+
+    /// Goes on in a fork of the run, in which the variables have their new values.
+    async fn fork_run(&mut self, command: &str) -> Answer {
+        let Some(run) = &mut self.run else { return Answer::refuse("no run is open: launch one first") };
+        let (definition, at, id) = (run.definition.clone(), run.present_path(), run.playback.run_id());
+        let set = std::mem::take(&mut run.changed);
+        // The run that is left does not go on by itself.
+        self.live = None;
+        let config = match (self.load_config)(&definition) {
+            Ok(config) => config,
+            Err(error) => return Answer::refuse(error.to_string()),
+        };
+        let fork = match HaltingRun::fork(config, &id, &at, set).await {
+            Ok(fork) => fork,
+            Err(error) => return Answer::refuse(error.to_string()),
+        };
+        let message = format!("the run goes on as a fork: {}\n", fork.id);
+        let goal = if command == "continue" { Goal::Breakpoint } else { Goal::NextStep };
+        // The step at which it begins is let happen; it is the next one that is of interest.
+        self.live = Some(LiveRun { run: fork, halted: None, goal, is_over: false, passes: Some(at) });
+        Answer::new(json!({"allThreadsContinued": true}))
+            .with_event("output", json!({"category": "console", "output": message}))
     }
 
     /// Goes on as a request says: in what has happened already, or in what a live run does next.
@@ -178,6 +211,11 @@ impl Session {
     pub(super) async fn show_progress(&mut self, event: HaltingEvent) -> Vec<DebugEvent> {
         let (Some(live), Some(run)) = (&mut self.live, &self.run) else { return Vec::new() };
         let over = match event {
+            HaltingEvent::Halted(step) if live.passes.as_ref() == Some(&step.path) => {
+                live.passes = None;
+                step.release();
+                return Vec::new();
+            }
             HaltingEvent::Halted(step) => {
                 live.halted = Some(step);
                 None

@@ -15,6 +15,7 @@ mod renames;
 mod router;
 mod runs;
 mod state;
+mod tests_of;
 mod transport;
 
 use std::path::Path;

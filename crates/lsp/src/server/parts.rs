@@ -1,5 +1,7 @@
 //! What an editor shows around a text: symbols, folds, colours, hints and lenses.
 
+use std::path::Path;
+
 use flowloom_core::status::Status;
 use lsp_types::{
     CodeLens, Command, DocumentSymbol, DocumentSymbolResponse, FoldingRange, InlayHint, InlayHintKind, InlayHintLabel,
@@ -11,12 +13,15 @@ use super::convert::TextView;
 use super::features::Opened;
 use super::runs::show_value;
 use super::state::Snapshot;
+use super::tests_of::find_tests;
 use crate::analysis::names::{NameKind, Role};
 use crate::analysis::outline::{ItemKind, OutlineItem, list_folds, list_parts};
 use crate::analysis::tokens::list_tokens;
 
 /// The command that runs a definition. The editor performs it.
 pub(super) const RUN_COMMAND: &str = "flowloom.run";
+/// The command that runs the tests of a definition. The editor performs it.
+pub(super) const TEST_COMMAND: &str = "flowloom.test";
 /// The command that shows a run. The editor performs it.
 pub(super) const SHOW_RUN_COMMAND: &str = "flowloom.showRun";
 
@@ -149,6 +154,13 @@ pub(super) fn list_lenses(snapshot: &Snapshot, uri: &Url) -> Option<Vec<CodeLens
     let mut lenses = Vec::new();
     if checked.plan.is_some() {
         lenses.push(lens("▶ run".to_owned(), RUN_COMMAND, json!(uri)));
+    }
+    let project = checked.config.as_ref().map(|config| config.project.root.clone()).unwrap_or_default();
+    let tests = find_tests(Path::new(&checked.name), &project);
+    if !tests.is_empty() {
+        let files: Vec<String> = tests.iter().map(|file| file.display().to_string()).collect();
+        let title = format!("{} test{}", files.len(), if files.len() == 1 { "" } else { "s" });
+        lenses.push(lens(title, TEST_COMMAND, json!(files)));
     }
     if let Some(run) = snapshot.runs.find_last(checked) {
         let cost = match run.usage.micro_usd {
