@@ -154,7 +154,7 @@ fn a_new_run_halts_before_each_step() {
 }
 
 #[test]
-fn a_changed_value_goes_on_in_a_fork() {
+fn a_changed_value_continues_in_a_fork() {
     let place = Workspace::new(ECHO_CONFIG);
     let file = place.write("draft.json", STEPS);
     let run = place.run(&["run", "draft.json", "-i", "input=tea"]);
