@@ -87,21 +87,27 @@ impl Estimate {
     pub fn find_excess(&self, maximum: &Maximum) -> Option<String> {
         let Bound { writes, chain_ms, .. } = &self.worst.bound;
         let calls = self.worst.bound.total_calls();
-        let (count, unit) = match maximum.name.as_str() {
+        let count = match maximum.name.as_str() {
             "usd" => match self.total_micro_usd() {
-                None => return Some("the price of a model is unknown, so the cost has no known bound".to_owned()),
-                Some(count) => (count, "millionths of a dollar"),
+                None => return Some("usd: the price of a model is unknown, so there is no bound".to_owned()),
+                Some(count) => count,
             },
-            "tokens" => (calls.input_tokens.plus(calls.output_tokens), "tokens"),
-            "calls" => (calls.calls, "model calls"),
-            "requests" => (self.worst.bound.total_requests(), "requests"),
-            "writes" => (*writes, "writes"),
-            _ => (*chain_ms, "ms"),
+            "tokens" => calls.input_tokens.plus(calls.output_tokens),
+            "calls" => calls.calls,
+            "requests" => self.worst.bound.total_requests(),
+            "writes" => *writes,
+            _ => *chain_ms,
         };
+        let show = |number: u64| match maximum.name.as_str() {
+            "usd" => format!("${:.6}", number as f64 / 1e6),
+            "time" => format!("{number} ms"),
+            _ => number.to_string(),
+        };
+        let (name, most) = (&maximum.name, show(maximum.most));
         match count.0 {
-            None => Some(format!("{}: there is no bound, and the maximum is {} {unit}", maximum.name, maximum.most)),
+            None => Some(format!("{name}: there is no bound, and the maximum is {most}")),
             Some(count) if count > maximum.most => {
-                Some(format!("{}: up to {count} {unit}, and the maximum is {}", maximum.name, maximum.most))
+                Some(format!("{name}: up to {}, and the maximum is {most}", show(count)))
             }
             Some(_) => None,
         }

@@ -53,6 +53,7 @@ codes! {
     SecretUnbound = 120 "a secret is bound to no host";
     UntrustedTool = 121 "untrusted text meets a tool that changes something";
     BadSchema = 122 "a JSON Schema is not valid";
+    CostUnbounded = 123 "a loop that calls models has no bound";
     UnknownBlock = 201 "unknown block type";
     UnknownVariable = 202 "a reference names a variable that nothing sets";
     LateVariable = 203 "a variable is used before it is set";

@@ -149,6 +149,13 @@ fn the_page_of_the_examples_runs_as_printed() {
 }
 
 #[test]
+fn the_pages_about_maintenance_run_as_printed() {
+    for page in ["fork", "plan", "testing"] {
+        assert!(check_page(&format!("docs/{page}.md")) >= 1, "{page}");
+    }
+}
+
+#[test]
 fn the_recorded_evaluation_runs_as_printed() {
     assert_eq!(check_page("docs/evaluation.md"), 1);
 }

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use flowloom_core::bound::{Latencies, ModelFigures, bound_plan};
 use flowloom_core::event::{Event, Record, Resolution};
 use flowloom_core::id::RunId;
+use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
-use flowloom_core::plan::EffectClass;
+use flowloom_core::plan::{EffectClass, Plan};
 use flowloom_core::value::Value;
+use flowloom_runtime::RunOutcome;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
 
 use crate::observed::ClientCommand;
@@ -44,8 +47,13 @@ impl World {
     async fn check_replay(&self, run: RunId, records: Vec<Arc<Record>>) {
         let Some(planned) = self.planned_run(run) else { return };
         let Some(process) = self.living_processes().into_iter().next() else { return };
+        let planned_plan = planned.plan.clone();
         match process.engine.replay_run(records.clone(), planned.plan).await {
-            Ok(outcome) if outcome.records == records => {}
+            Ok(outcome) if outcome.records == records => {
+                if let Err(violation) = check_worst_case(&planned_plan, &outcome) {
+                    self.report_violation(format!("run {run}: {violation}"));
+                }
+            }
             Ok(_) => self.report_violation(format!("the replay of {run} has other records")),
             Err(error) => self.report_violation(format!("the replay of {run} differs: {error}")),
         }
@@ -107,6 +115,46 @@ impl World {
         let is_equal =
             memory.len() == expected.len() && memory.iter().all(|(key, value)| expected.get(&**key) == Some(value));
         if is_equal { Ok(writes) } else { Err(format!("the memory is {memory:?}, not {expected:?}")) }
+    }
+}
+
+/// No run does more than the worst case of its plan.
+fn check_worst_case(plan: &Plan, outcome: &RunOutcome) -> Result<(), String> {
+    // A retry performs steps again, on top of the plan.
+    if outcome.records.iter().any(|record| matches!(record.event, Event::RunReopened { .. })) {
+        return Ok(());
+    }
+    let worst = bound_plan(plan, None, &Limits::default(), &NoFigures, Latencies::default()).bound;
+    let count = |kind: &str| -> u64 {
+        let steps = outcome.state.steps().iter().filter(|step| step.kind.as_deref() == Some(kind));
+        steps.map(|step| u64::from(step.attempts)).sum()
+    };
+    let found = [
+        ("model calls", worst.total_calls().calls, count("generate")),
+        ("requests", worst.total_requests(), count("http")),
+        ("functions", worst.total_functions(), count("call")),
+        ("questions", worst.questions, count("ask")),
+    ];
+    match found.iter().find(|(_, bound, found)| !bound.allows(*found)) {
+        Some((name, bound, found)) => Err(format!("{found} {name}, and the worst case is {bound:?}")),
+        None => Ok(()),
+    }
+}
+
+/// Simulated models have no figures.
+struct NoFigures;
+
+impl ModelFigures for NoFigures {
+    fn resolve(&self, named: Option<&str>) -> String {
+        named.unwrap_or("default").to_owned()
+    }
+
+    fn window_tokens(&self, _model: &str) -> u64 {
+        0
+    }
+
+    fn answer_tokens(&self, _model: &str) -> u64 {
+        0
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod bundle;
 pub mod catalog;
 pub mod conditions;
+mod cost_check;
 pub mod edit;
 pub mod error;
 pub mod find;

@@ -21,6 +21,7 @@ impl LoadedDefinition {
         self.compiled.diagnostics.extend(warnings);
         self.add_secret_warnings(loader.config, None);
         self.add_injection_warnings(loader.config);
+        self.add_cost_warnings(loader.config);
     }
 }
 

@@ -73,8 +73,9 @@ pub(crate) fn render_estimate(
         let cost = typical.micro_usd.map_or_else(|| "unknown cost".to_owned(), show_usd);
         let _ = writeln!(
             out,
-            "\nIn {noun} (median): {} model calls, {} + {} tokens, {cost}, {}",
+            "\nIn {noun} (median): {} model {}, {} + {} tokens, {cost}, {}",
             typical.model_calls,
+            if typical.model_calls == 1 { "call" } else { "calls" },
             typical.input_tokens,
             typical.output_tokens,
             format_duration(typical.duration_ms)

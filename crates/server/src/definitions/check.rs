@@ -51,6 +51,7 @@ pub(crate) async fn check_definition(
         let tenant = Some(user.as_str()).filter(|user| *user != SHARED_USER);
         checked.source.add_secret_warnings(&server.app.config, tenant);
         checked.source.add_injection_warnings(&server.app.config);
+        checked.source.add_cost_warnings(&server.app.config);
         Ok::<_, AppError>(CheckResult {
             format: checked.source.compiled.format.map(|format| format.to_string()),
             is_refused: checked.source.is_refused(),

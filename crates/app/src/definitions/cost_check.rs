@@ -1,0 +1,74 @@
+//! Warnings about cost without a bound: loops that call a model and that only the limits of the run would end.
+
+use flowloom_core::bound::{Count, Latencies, bound_plan};
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Diagnostic;
+use flowloom_core::plan::{Composite, Step, StepKind};
+
+use super::source::LoadedDefinition;
+use crate::config::Config;
+use crate::estimate::ConfiguredFigures;
+use crate::wiring::build_default_models;
+
+impl LoadedDefinition {
+    /// Adds a warning for each loop without a bound of its own, if it calls a model.
+    pub fn add_cost_warnings(&mut self, config: &Config) {
+        let Some(plan) = &self.compiled.plan else { return };
+        let mut loops: Vec<(&Step, u64)> = Vec::new();
+        plan.root.visit(&mut |step| {
+            if let StepKind::Composite(Composite::Loop(looped)) = &step.kind
+                && looped.max >= config.limits.iterations
+            {
+                loops.push((step, looped.max));
+            }
+        });
+        if loops.is_empty() {
+            return;
+        }
+        let models = build_default_models(config);
+        let figures = ConfiguredFigures(&models);
+        let worst = bound_plan(plan, None, &config.limits, &figures, Latencies::default());
+        if worst.bound.total_calls().calls == Count::ZERO {
+            return;
+        }
+        let file = self.name().to_owned();
+        let warn = |(step, max): (&Step, u64)| {
+            let message = format!("the loop may run {max} times, and it calls models: its cost has no bound");
+            Diagnostic::new_warning(Code::CostUnbounded, &file, step.span, message)
+                .with_help("set a smaller maximum; `flowloom plan` shows the worst case")
+        };
+        let warnings: Vec<Diagnostic> = loops.into_iter().map(warn).collect();
+        self.compiled.diagnostics.extend(warnings);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use flowloom_core::code::Code;
+
+    use crate::config::{Config, Overrides};
+    use crate::definitions::source::Loader;
+
+    fn count_warnings(iterations: u64) -> usize {
+        let definition = format!(
+            r#"{{"id": "x", "name": "x", "description": "d", "steps": [{{"name": "again", "functionId": "agent::chat",
+            "mode": "loop", "until": "!", "maxIterations": {iterations}, "promptTemplate": "{{{{input}}}}",
+            "outputVar": "x", "errorMode": "fail"}}]}}"#
+        );
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("flowloom.toml");
+        std::fs::write(&file, "").expect("written");
+        let config = Config::load(Overrides { file: Some(file), ..Overrides::default() }).expect("the configuration");
+        let files = BTreeMap::from([("x.json".to_owned(), definition.into_bytes())]);
+        let mut source = Loader::new(&config).compile_files("x.json", files);
+        source.add_cost_warnings(&config);
+        source.compiled.diagnostics.iter().filter(|problem| problem.code == Code::CostUnbounded).count()
+    }
+
+    #[test]
+    fn a_loop_that_only_the_limits_end_is_a_warning() {
+        assert_eq!((count_warnings(10), count_warnings(1_000_000)), (0, 1));
+    }
+}

@@ -1,0 +1,73 @@
+//! The worst case of the examples, as `flowloom plan` prints it, and maxima in CI.
+
+mod support;
+
+use std::path::Path;
+
+use serde_json::json;
+use support::{Workspace, exit_code, stderr_text};
+
+fn example(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name).display().to_string()
+}
+
+#[test]
+fn the_worst_case_of_every_format() {
+    let place = Workspace::new("");
+    let mut all = String::new();
+    for name in [
+        "flow/summarize-page.json",
+        "steps/review-document.json",
+        "steps/refine.json",
+        "markdown/postcards.mdx",
+        "pipeline/analyse-review.json",
+        "graph/helpdesk.json",
+        "flow/guide.json",
+    ] {
+        let config = place.path("flowloom.toml").display().to_string();
+        let output = place.run(&["plan", &example(name), "--model", "openai:gpt-4o-mini", "--config", &config]);
+        assert_eq!(exit_code(&output), 0, "{name}: {}", stderr_text(&output));
+        let text = String::from_utf8_lossy(&output.stdout).replace(&example(name), name);
+        all += &format!("{text}\n");
+    }
+    insta::assert_snapshot!("worst_cases", all);
+}
+
+#[test]
+fn known_inputs_make_the_bounds_tighter_and_maxima_are_checked() {
+    let place = Workspace::with_hello("");
+    let tokens = |arguments: &[&str]| {
+        let (exit, estimate) = place.run_json(&[&["plan", "hello.json"], arguments].concat());
+        assert_eq!(exit, 0, "{estimate}");
+        estimate["models"][0]["input_tokens"].as_u64().expect("a number")
+    };
+    // "Say ", the input or the reference to it, and what surrounds a message.
+    assert_eq!(tokens(&["-i", "input=lamps"]), 31);
+    assert!(tokens(&[]) > 1_000, "the whole window");
+
+    let plan = |maximum: &str| place.run(&["plan", "hello.json", "-i", "input=lamps", "--max", maximum]);
+    assert_eq!(exit_code(&plan("calls=1,usd=0.10,requests=0,writes=0,time=1m")), 0);
+    let exceeded = plan("calls=0,time=1s");
+    assert_eq!(exit_code(&exceeded), 5);
+    let message = stderr_text(&exceeded);
+    assert!(message.contains("error[FL1406]: calls: up to 1, and the maximum is 0"), "{message}");
+    assert!(message.contains("time: up to 2000 ms, and the maximum is 1000 ms"), "{message}");
+    let wrong = plan("cost=1");
+    assert_eq!(exit_code(&wrong), 2);
+    assert!(stderr_text(&wrong).contains("write usd=0.10, tokens=5000, calls=10"), "{}", stderr_text(&wrong));
+}
+
+#[test]
+fn the_typical_case_comes_from_the_runs_of_the_project() {
+    let place = Workspace::with_hello("");
+    let (_, before) = place.run_json(&["plan", "hello.json"]);
+    assert_eq!(before["typical"], json!(null));
+    for input in ["one", "two words", "three more words"] {
+        assert_eq!(exit_code(&place.run(&["run", "hello.json", "-i", &format!("input={input}")])), 0);
+    }
+    let (_, after) = place.run_json(&["plan", "hello.json"]);
+    assert_eq!((&after["typical"]["runs"], &after["typical"]["model_calls"]), (&json!(3), &json!(1)), "{after}");
+    let text = place.run(&["plan", "hello.json"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("In the last 3 runs (median): 1 model call, "), "{text}");
+}
