@@ -1,4 +1,4 @@
-//! The warnings of `check`, among them those about tools of an agent that neither the configuration nor its folder declares.
+//! The warnings of `check`: those about tools of an agent that nothing declares, and the others.
 
 use std::path::Path;
 use std::sync::Arc;
