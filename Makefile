@@ -6,7 +6,7 @@ CARGO_DENY := 0.20.2
 MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo page program test chaos fuzz journals images page-states rivals lint deny docs man errors conversions bench model clients postgres release
+.PHONY: help demo page program test chaos fuzz journals images page-states rivals lint deny docs man errors conversions bench model clients postgres neovim vscode release
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,18 @@ release: page .tools/bin/cargo-cyclonedx  ## Build a portable release archive in
 model:  ## Fetch the local models into the cache (about 200 MB, once)
 	@scripts/fetch-model.sh
 
+neovim:  ## Fetch Debian's Neovim for the tests into the cache (about 6 MB, once)
+	@scripts/fetch-neovim.sh
+
+vscode: editors/vscode/node_modules/.package-lock.json  ## Build the extension for Visual Studio Code into target/flowloom.vsix
+	npm run check --silent --prefix editors/vscode
+	npm test --silent --prefix editors/vscode
+	npm run build --silent --prefix editors/vscode
+	python3 -B editors/vscode/pack.py target/flowloom.vsix
+
+editors/vscode/node_modules/.package-lock.json: editors/vscode/package-lock.json
+	npm ci --ignore-scripts --no-audit --no-fund --loglevel error --prefix editors/vscode
+
 clients:  ## Install the clients that the server is tested with (once)
 	@scripts/fetch-clients.sh
 
@@ -53,7 +65,7 @@ test: export FLOWLOOM_REQUIRE_SANDBOX = 1
 test: export FLOWLOOM_REQUIRE_POSTGRES = 1
 test: export FLOWLOOM_REQUIRE_CLIENTS = 1
 # The browser is tested last, with the program that was built for the other tests.
-test: model postgres clients page lint  ## Everything CI does
+test: model postgres clients neovim page vscode lint  ## Everything CI does
 	npm run lint --silent --prefix web
 	npm test --silent --prefix web
 	python3 -B -m unittest discover --start-directory tests/rivals

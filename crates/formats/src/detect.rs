@@ -15,6 +15,12 @@ pub(crate) struct Detected<'r> {
     pub(crate) tree: Option<Node>,
 }
 
+/// The front end whose definitions a document looks most like.
+pub(crate) fn find_likely<'r>(front_ends: &'r [FrontEnd], shape: &Shape<'_>) -> Option<&'r FrontEnd> {
+    let likely = front_ends.iter().map(|front_end| ((front_end.score_shape)(shape), front_end));
+    likely.filter(|(score, _)| *score > 0).max_by_key(|(score, _)| *score).map(|(_, front_end)| front_end)
+}
+
 /// The format of `text` from the file `file`; `None`, with an error, if it has none.
 pub(crate) fn detect_format<'r>(
     front_ends: &'r [FrontEnd],
@@ -27,8 +33,7 @@ pub(crate) fn detect_format<'r>(
     }
     let tree = read_json(text, parse_node(text), problems)?;
     let shape = Shape::of(&tree);
-    let likely = front_ends.iter().map(|front_end| ((front_end.score_shape)(&shape), front_end));
-    let Some((_, front_end)) = likely.filter(|(score, _)| *score > 0).max_by_key(|(score, _)| *score) else {
+    let Some(front_end) = find_likely(front_ends, &shape) else {
         let span = Span { start: tree.span.start, length: 1 };
         let message = "this is JSON, but not in any known format";
         if let Some(near_miss) = front_ends.iter().find_map(|front_end| (front_end.near_miss)(&shape)) {

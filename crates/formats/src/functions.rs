@@ -15,6 +15,16 @@ use crate::steps::{BUILT_IN_FUNCTIONS, STEP_KIND_FUNCTIONS};
 /// The built-in functions that models can call, by id.
 const BUILT_IN_TOOLS_JSON: &str = include_str!("functions.json");
 
+/// The functions that every installation has, each with its description.
+pub fn list_built_in_functions() -> Vec<(String, String)> {
+    let described = parse_value(BUILT_IN_TOOLS_JSON).unwrap_or_default();
+    let describe = |id: &&str| {
+        let description = described.get(id).and_then(|function| function.get("description"));
+        ((*id).to_owned(), description.and_then(Value::as_str).unwrap_or_default().to_owned())
+    };
+    STEP_KIND_FUNCTIONS.iter().chain(BUILT_IN_FUNCTIONS).map(describe).collect()
+}
+
 impl Sources {
     /// A function as a tool; `None`, with an error, if there is no function with this name.
     pub(crate) fn function_tool(&self, function: &str, span: Span, problems: &mut Problems) -> Option<AgentTool> {

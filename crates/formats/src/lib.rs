@@ -31,10 +31,12 @@ mod stop;
 pub use answer_source::AnswerSource;
 pub use conversation::present_stored_messages;
 pub use front_end::{Compiled, DefinitionSource, FrontEnd, OmittedProblems, RenderedResult};
+pub use functions::list_built_in_functions;
 pub use layout::format_source;
 pub use problems::{MAX_PROBLEMS, Problems};
 pub use registry::{
-    Registry, compile, find_answer_source, find_format, format_schema, formats, related_file_patterns, render_result,
+    Registry, compile, find_answer_source, find_format, format_schema, formats, recognise, related_file_patterns,
+    render_result,
 };
 pub use shape::Shape;
 pub use sources::{Approval, FunctionDeclaration, Sources, ToolHost, ToolServer};

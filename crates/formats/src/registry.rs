@@ -4,16 +4,18 @@ use std::sync::LazyLock;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
+use flowloom_core::json::Node;
 use flowloom_core::plan::{Env, Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 
 use crate::answer_source::AnswerSource;
-use crate::detect::{Detected, detect_format};
+use crate::detect::{Detected, detect_format, find_likely};
 use crate::front_end::{Compiled, DefinitionSource, FrontEnd, RenderedResult};
 use crate::jsonc::to_plain_json;
 use crate::problems::Problems;
 use crate::reader::read_text;
+use crate::shape::Shape;
 use crate::sources::Sources;
 use crate::{agent, flow, graph, markdown, pipeline, steps};
 
@@ -120,6 +122,14 @@ pub fn formats() -> impl Iterator<Item = Format> {
 /// The format of this crate that is called `name`.
 pub fn find_format(name: &str) -> Option<Format> {
     formats().find(|format| format.name() == name)
+}
+
+/// The format that a document which may be incomplete looks like: by its name, or by the tree of its JSON.
+pub fn recognise(file: &str, text: &str, tree: Option<&Node>) -> Option<Format> {
+    let front_ends = &BUILT_IN_FORMATS.front_ends;
+    let by_name = front_ends.iter().find(|front_end| (front_end.recognises)(file, text));
+    let found = by_name.or_else(|| find_likely(front_ends, &Shape::of(tree?)));
+    found.map(|front_end| front_end.format)
 }
 
 /// The JSON Schema of a format of this crate; of Markdown, that of the frontmatter.

@@ -69,6 +69,12 @@ fn load_prices() -> &'static BTreeMap<String, BTreeMap<String, Figures>> {
     PRICE_TABLE.get_or_init(|| toml::from_str(include_str!("../data/prices.toml")).unwrap_or_default())
 }
 
+/// The models with a known price, as `provider:model`.
+pub fn list_priced_models() -> Vec<String> {
+    let prices = load_prices().iter();
+    prices.flat_map(|(provider, models)| models.keys().map(move |model| format!("{provider}:{model}"))).collect()
+}
+
 /// The providers known by name.
 pub(crate) fn known_providers() -> &'static [Provider] {
     &load_providers().provider

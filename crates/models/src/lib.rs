@@ -16,7 +16,7 @@ mod served;
 mod settings;
 mod structured;
 
-pub use catalog::{LOCAL_EMBEDDING_MODEL, LOCAL_MODEL};
+pub use catalog::{LOCAL_EMBEDDING_MODEL, LOCAL_MODEL, list_priced_models};
 pub use error::{ModelError, ResolveError, SchemaError, ScriptError};
 pub use local::{InferenceEngine, LOCAL_MAX_ANSWER_TOKENS};
 pub use models::{Models, ProviderStatus};

@@ -23,6 +23,7 @@ use crate::error::{JournalError, RunError};
 use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
 use crate::journal::{Batch, Journal, Lease, LeaseState};
 use crate::log::{Mode, ReusableRecord, RunLog};
+use crate::outcome::RunOutcome;
 use crate::publish::{SubscribeHandle, Subscription};
 use crate::redact::Redactor;
 use crate::reopen::{decide_retries, records_since_reopened};
@@ -95,28 +96,6 @@ struct ClaimedRun {
     is_released: bool,
 }
 
-/// The state of a run that is no longer driven.
-#[derive(Clone, Debug)]
-pub struct RunOutcome {
-    /// The id of the run.
-    pub id: RunId,
-    /// The state of the run.
-    pub state: RunState,
-    /// The stored records.
-    pub records: Vec<Arc<Record>>,
-    /// The final variables, conversations and transcript.
-    pub env: Env,
-    /// Why the run is no longer driven, if it neither ended nor waits.
-    pub broken: Option<RunError>,
-}
-
-impl RunOutcome {
-    /// The error that stopped driving the run, or else the one that the run recorded.
-    pub fn find_error(&self) -> Option<StepFailure> {
-        self.broken.clone().map(StepFailure::from).or_else(|| self.state.error.clone())
-    }
-}
-
 impl Engine {
     /// An engine that generates its own run ids.
     #[allow(clippy::disallowed_methods, reason = "the one place that makes ids; tests give their own")]
@@ -154,6 +133,12 @@ impl Engine {
     /// An engine whose run ids come from `ids`, for tests.
     pub fn with_ids(mut self, ids: impl Fn() -> RunId + Send + Sync + 'static) -> Engine {
         self.ids = Arc::new(ids);
+        self
+    }
+
+    /// Replaces the journal, for example by one that halts runs.
+    pub fn with_journal(mut self, journal: Arc<dyn Journal>) -> Engine {
+        self.journal = journal;
         self
     }
 

@@ -22,6 +22,7 @@ mod log;
 pub mod memory;
 pub mod memory_quota;
 pub mod metrics;
+mod outcome;
 pub mod publish;
 pub mod redact;
 pub mod reopen;
@@ -32,10 +33,11 @@ pub mod sim;
 
 pub use command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
 pub use divergence::Divergence;
-pub use engine::{Engine, Run, RunOutcome, StartOptions};
+pub use engine::{Engine, Run, StartOptions};
 pub use error::{JournalError, RunError};
 pub use fork::{ForkedRun, list_responses};
 pub use log::{Response, ScriptValue};
+pub use outcome::RunOutcome;
 pub use publish::SubscribeHandle;
 
 /// Version of the interpreter's semantics. Runs created under another version are rejected.

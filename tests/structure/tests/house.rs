@@ -53,6 +53,7 @@ fn allowed_directions() -> BTreeMap<&'static str, &'static [&'static str]> {
             ][..],
         ),
         ("flowloom-studio", &[][..]),
+        ("flowloom-lsp", &["flowloom-app", "flowloom-core", "flowloom-formats"][..]),
     ])
 }
 

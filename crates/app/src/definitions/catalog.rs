@@ -16,7 +16,7 @@ use super::error::DefinitionError;
 use super::flow_folder::FlowFolder;
 use super::folder::{self, ModificationTimes, read_modification_times};
 use crate::definitions::bundle::{AvailableTools, Bundle};
-use crate::definitions::source::{LoadedDefinition, Loader, problem_of_whole_file, read_inside};
+use crate::definitions::source::{LoadedDefinition, Loader, problem_of_whole_file};
 use crate::definitions::stored::{self, DefinitionContent, Dependency};
 use crate::engines::App;
 use crate::error::AppError;
@@ -247,10 +247,11 @@ impl Catalog {
     /// Reads the files of a definition in the folder.
     fn read_files(&self, entry: &str, files: &ModificationTimes) -> DefinitionContent {
         // A file may have been replaced by a link since it was listed.
-        let (inside, limit) = (self.root.canonicalize().unwrap_or_default(), self.app.config.limits.source_bytes);
+        let (inside, loader) = (self.root.canonicalize().unwrap_or_default(), self.loader());
+        let reader = loader.file_reader();
         let read = |path: &PathBuf| {
             let below = path.strip_prefix(&self.root).ok()?.display().to_string();
-            Some((below, String::from_utf8_lossy(&read_inside(&inside, path, limit)?).into_owned()))
+            Some((below, String::from_utf8_lossy(&reader.read_inside(&inside, path)?).into_owned()))
         };
         let files = files.iter().filter_map(|(path, _)| read(path)).collect();
         DefinitionContent { entry: entry.to_owned(), files, format: None }

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::bundle::to_compiler_input;
 use super::error::DefinitionError;
+use super::reader::{FileReader, OpenFiles};
 use super::secret_check::check_secrets;
 use super::sources::Surroundings;
 use crate::config::{AgentSettings, Config};
@@ -116,16 +117,23 @@ pub struct Loader<'a> {
     pub lenient: bool,
     /// Stops compiling; `None` to let it take its time.
     pub stop: Option<&'a StopFlag>,
+    /// The files that are open in an editor.
+    pub open_files: Option<&'a OpenFiles>,
 }
 
 impl<'a> Loader<'a> {
     /// A loader that recognises formats and reports dangling edges.
     pub fn new(config: &'a Config) -> Loader<'a> {
-        Loader { config, format: None, lenient: false, stop: None }
+        Loader { config, format: None, lenient: false, stop: None, open_files: None }
     }
 }
 
 impl Loader<'_> {
+    /// Reads files up to the configured limit.
+    pub(crate) fn file_reader(&self) -> FileReader<'_> {
+        FileReader { limit_bytes: self.config.limits.source_bytes, open_files: self.open_files }
+    }
+
     /// The settings that compiling depends on, as configured.
     pub(crate) fn surroundings<'a>(&'a self, available_tools: &'a AvailableTools) -> Surroundings<'a> {
         let config = self.config;
@@ -144,12 +152,11 @@ impl Loader<'_> {
 
     /// Reads the definition at `path`: a file, a folder that holds one, or `-` for stdin. What it needs besides is read when it is compiled.
     pub fn load_definition(&self, path: &Path) -> Loaded {
-        let limit = self.config.limits.source_bytes;
         let (path, main) = match path.as_os_str() == STDIN_PATH {
-            true => read_stdin(limit),
+            true => read_stdin(self.config.limits.source_bytes),
             false => {
                 let path = resolve_entry(path);
-                let main = read_limited(&path, limit);
+                let main = self.file_reader().read_file(&path);
                 (path, main)
             }
         };
@@ -208,7 +215,7 @@ impl Loaded {
     /// Compiles it, and reads the further files that it turns out to need. An unreadable file becomes a diagnostic like
     /// any other.
     pub fn compile(mut self, loader: &Loader<'_>) -> LoadedDefinition {
-        let (format, limit) = (loader.format, loader.config.limits.source_bytes);
+        let (format, reader) = (loader.format, loader.file_reader());
         if let Some(message) = &self.unreadable {
             let span = Span::default();
             let diagnostic = Diagnostic::new_error(Code::Unreadable, &self.name, span, message.clone());
@@ -219,15 +226,15 @@ impl Loaded {
         let mut compiled = compile(&self.name, &sources, format);
         if !self.has_related_files {
             let patterns = compiled.format.map(flowloom_formats::related_file_patterns).unwrap_or_default();
-            let has_more = read_adjacent_files(&self.path, patterns, limit, &mut sources.files);
+            let has_more = read_adjacent_files(&self.path, patterns, reader, &mut sources.files);
             let has_agents =
-                compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(limit, &mut sources);
+                compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(reader, &mut sources);
             self.has_related_files = true;
             if has_more || has_agents {
                 compiled = compile(&self.name, &sources, format);
             }
         }
-        while read_missing_files(&compiled.missing_files, &self.path, limit, &mut sources) {
+        while read_missing_files(&compiled.missing_files, &self.path, reader, &mut sources) {
             compiled = compile(&self.name, &sources, format);
         }
         self.files = sources.files;
@@ -253,7 +260,12 @@ pub fn resolve_entry(path: &Path) -> PathBuf {
 
 /// Reads the files that a format expects next to a definition; in a pattern, `*` matches one name. Returns whether any
 /// were found.
-fn read_adjacent_files(path: &Path, patterns: &[&str], limit: u64, files: &mut BTreeMap<String, Vec<u8>>) -> bool {
+fn read_adjacent_files(
+    path: &Path,
+    patterns: &[&str],
+    reader: FileReader<'_>,
+    files: &mut BTreeMap<String, Vec<u8>>,
+) -> bool {
     let before = files.len();
     let folder = path.parent().unwrap_or(Path::new(""));
     let Some(inside) = resolve_folder(path) else { return false };
@@ -267,7 +279,7 @@ fn read_adjacent_files(path: &Path, patterns: &[&str], limit: u64, files: &mut B
                 continue;
             }
             // A missing file is reported by the definition that needs it.
-            if let Some(bytes) = read_inside(&inside, &file, limit) {
+            if let Some(bytes) = reader.read_inside(&inside, &file) {
                 files.insert(file.display().to_string(), bytes);
             }
         }
@@ -276,11 +288,11 @@ fn read_adjacent_files(path: &Path, patterns: &[&str], limit: u64, files: &mut B
 }
 
 /// Reads the configured agent folders. Returns whether any files were found.
-pub(crate) fn read_agents(limit: u64, sources: &mut Sources) -> bool {
+pub(crate) fn read_agents(reader: FileReader<'_>, sources: &mut Sources) -> bool {
     let before = sources.files.len();
     for folder in sources.agent_folders.values() {
         for name in ["systemPrompt.md", "jsonSchema.json"] {
-            if let Ok(bytes) = read_limited(&Path::new(folder).join(name), limit) {
+            if let Ok(bytes) = reader.read_file(&Path::new(folder).join(name)) {
                 sources.files.insert(format!("{folder}/{name}"), bytes);
             }
         }
@@ -300,14 +312,14 @@ fn match_pattern(folder: &Path, part: &str) -> Vec<PathBuf> {
 
 /// Reads the files that a definition names, if they are in its folder or below. Returns `false` if there were no new
 /// files.
-fn read_missing_files(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) -> bool {
+fn read_missing_files(needs: &[String], path: &Path, reader: FileReader<'_>, sources: &mut Sources) -> bool {
     let before = sources.files.len();
     let Some(inside) = resolve_folder(path) else { return false };
     for need in needs {
         if sources.files.contains_key(need) {
             continue;
         }
-        if let Some(bytes) = read_inside(&inside, Path::new(need), limit) {
+        if let Some(bytes) = reader.read_inside(&inside, Path::new(need)) {
             sources.files.insert(need.clone(), bytes);
         }
     }
@@ -317,20 +329,6 @@ fn read_missing_files(needs: &[String], path: &Path, limit: u64, sources: &mut S
 /// The folder of a definition, without symbolic links.
 fn resolve_folder(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()?.parent().map(Path::to_owned)
-}
-
-/// Reads a file in a resolved folder or below; `None` if it is elsewhere. A symbolic link may point anywhere, so the
-/// resolved path is checked.
-pub(super) fn read_inside(folder: &Path, path: &Path, limit: u64) -> Option<Vec<u8>> {
-    let resolved = path.canonicalize().ok().filter(|resolved| resolved.starts_with(folder))?;
-    read_limited(&resolved, limit).ok()
-}
-
-/// Reads a file; of a larger file only one byte more than the limit.
-fn read_limited(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// The format of this name, if one is named.

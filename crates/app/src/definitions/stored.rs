@@ -114,8 +114,8 @@ pub fn compile_for_user(
     let mut parts: Vec<Dependency> = Vec::new();
     let mut looked_up = HashSet::new();
     let mut compiled = compile(&content.entry, &sources, format);
-    let limit = loader.config.limits.source_bytes;
-    if compiled.format == Some(graph::FORMAT) && read_agents(limit, &mut sources) {
+    let reader = loader.file_reader();
+    if compiled.format == Some(graph::FORMAT) && read_agents(reader, &mut sources) {
         compiled = compile(&content.entry, &sources, format);
     }
     let compiled = loop {

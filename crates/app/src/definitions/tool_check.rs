@@ -1,4 +1,4 @@
-//! Warnings about tools of an agent that neither the configuration nor its folder declares.
+//! The warnings of `check`: those about tools of an agent that nothing declares, and the others.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,11 +13,16 @@ use super::folder;
 use super::source::{LoadedDefinition, Loader};
 use crate::tools::offer::ToolDescriptor;
 
-/// Adds warnings about the tools of an agent. They are no errors: a workflow that is stored in the database is found when
-/// the agent runs. Reads the agent's folder.
-pub fn add_tool_warnings(loader: &Loader<'_>, source: &mut LoadedDefinition) {
-    let warnings = check_tools(loader, source);
-    source.compiled.diagnostics.extend(warnings);
+impl LoadedDefinition {
+    /// Adds the warnings that `check` gives besides the problems of compiling. Reads the folder of an agent.
+    pub fn add_check_warnings(&mut self, loader: &Loader<'_>) {
+        // They are no errors: a workflow that is stored in the database is found when the agent runs.
+        let warnings = check_tools(loader, self);
+        self.compiled.diagnostics.extend(warnings);
+        self.add_secret_warnings(loader.config, None);
+        self.add_injection_warnings(loader.config);
+        self.add_cost_warnings(loader.config);
+    }
 }
 
 fn check_tools(loader: &Loader<'_>, source: &LoadedDefinition) -> Vec<Diagnostic> {

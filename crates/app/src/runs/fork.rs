@@ -8,6 +8,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::{Inputs, Plan};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
+use flowloom_runtime::Engine;
 use flowloom_runtime::ForkedRun;
 use flowloom_runtime::RunError;
 use flowloom_runtime::reopen::find_performed_step;
@@ -99,6 +100,12 @@ impl PreparedFork {
     /// The inputs of the fork.
     pub fn inputs(&self) -> &Value {
         &self.inputs
+    }
+
+    /// Replaces the engine that runs it.
+    pub(super) fn map_engine(mut self, change: impl FnOnce(Engine) -> Engine) -> PreparedFork {
+        self.workflow.engine = change(self.workflow.engine);
+        self
     }
 
     /// Starts the fork. `adjust` can change how, for example give it the id that was reserved for it.

@@ -13,7 +13,7 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
         title: "Write and check definitions",
         commands: &[
             "init", "list", "new", "check", "fmt", "convert", "plan", "test", "diff", "graph", "schema", "import",
-            "blocks", "eval",
+            "blocks", "lsp", "dap", "eval",
         ],
     },
     CommandGroup {
@@ -105,6 +105,8 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     ("diff", ["flowloom diff 0199 last", "flowloom diff review.json review.mdx --json"]),
     ("graph", ["flowloom graph examples/graph/helpdesk.json", "flowloom graph flow.json --format svg > flow.svg"]),
+    ("dap", ["flowloom dap", "flowloom dap --config flowloom.toml"]),
+    ("lsp", ["flowloom lsp", "flowloom lsp --config flowloom.toml"]),
     ("schema", ["flowloom schema flow", "flowloom schema markdown > frontmatter.schema.json"]),
     ("import", ["flowloom import hub-item.json", "flowloom import hub-item.json --out flow.json"]),
     ("blocks", ["flowloom blocks list", r#"flowloom blocks find "read a web page""#]),

@@ -3,6 +3,7 @@
 mod blocks;
 mod eval;
 mod fork;
+mod global;
 mod help;
 #[cfg(test)]
 mod help_tests;
@@ -24,19 +25,12 @@ use std::path::PathBuf;
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
-use flowloom_app::config::error::ConfigError;
-use flowloom_app::config::project::{Project, ProjectTarget};
-use flowloom_app::config::{Config, Overrides, Setting};
-use flowloom_app::engines::App;
-use flowloom_core::code::Code;
 
-use crate::failure::CommandError;
-use crate::hint;
-use crate::style::ColorChoice;
 use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use fork::{DiffArgs, ForkArgs};
+pub(crate) use global::Global;
 pub(crate) use help::build_command;
 pub(crate) use keys::KeysCommand;
 pub(crate) use maintain::{ConvertArgs, FmtArgs};
@@ -77,87 +71,6 @@ impl Cli {
         let mut cli = Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;
         cli.global.target = target::find_target(&cli.command);
         Ok(cli)
-    }
-}
-
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Global {
-    /// Folder of the database and local data [default: .flowloom in the folder of the project]
-    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
-    pub(crate) data_dir: Option<PathBuf>,
-    /// Use Postgres instead of SQLite: postgres://USER:PASSWORD@HOST/NAME
-    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
-    pub(crate) database: Option<String>,
-    /// Print the result as one JSON value on stdout
-    #[arg(long, global = true, help_heading = "Global options")]
-    pub(crate) json: bool,
-    /// Configuration file [default: the nearest flowloom.toml in a folder around the definition, or around the current
-    /// folder]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
-    pub(crate) config: Option<PathBuf>,
-    /// Use the data folder even if other users can read it
-    #[arg(long, global = true, help_heading = "Global options")]
-    pub(crate) allow_readable: bool,
-    /// When to colour the output; `auto`: on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = "Global options")]
-    pub(crate) color: ColorChoice,
-    /// What the command works on.
-    #[arg(skip)]
-    target: Option<ProjectTarget>,
-}
-
-impl Global {
-    /// Reads the variables of the project's `.env` file. Must be called while the process has one thread.
-    pub(crate) fn load_env_file(&self) -> Result<(), ConfigError> {
-        self.find_project(self.target.as_ref())?.load_env_file()
-    }
-
-    /// The project around a target, under these options.
-    pub(crate) fn find_project(&self, target: Option<&ProjectTarget>) -> Result<Project, ConfigError> {
-        Project::find(self.config.as_deref(), target)
-    }
-
-    /// Reads the configuration under these options.
-    pub(crate) fn load_config(&self) -> Result<Config, ConfigError> {
-        self.load_config_for(self.target.as_ref())
-    }
-
-    /// Reads the configuration of the project around a target, under these options.
-    pub(crate) fn load_config_for(&self, target: Option<&ProjectTarget>) -> Result<Config, ConfigError> {
-        let data_dir = self.data_dir.clone().map(|value| Setting { value, origin: "--data-dir".to_owned() });
-        let database = self.database.clone().map(|value| Setting { value, origin: "--database".to_owned() });
-        let allow_readable =
-            self.allow_readable.then(|| Setting { value: true, origin: "--allow-readable".to_owned() });
-        let (file, target) = (self.config.clone(), target.cloned());
-        let config = Config::load(Overrides { file, target, data_dir, database, allow_readable })?;
-        config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-        hint::set_options(match &self.data_dir {
-            Some(folder) => format!(" --data-dir {}", hint::quote_argument(folder)),
-            None => hint::project_options(&config.project),
-        });
-        Ok(config)
-    }
-
-    /// Opens the data of the project for a command that reads them. Fails if there are none yet.
-    pub(crate) fn open_existing(&self) -> Result<App, CommandError> {
-        let config = self.load_config()?;
-        let folder = &config.data_dir.value;
-        if config.database.value.is_none() && !folder.exists() {
-            let message = format!("there is nothing in {} yet; {}", folder.display(), advise_projects());
-            return Err(CommandError::new(Code::RunNotFound, message));
-        }
-        Ok(App::open(config)?)
-    }
-}
-
-/// Where the data of other projects is.
-fn advise_projects() -> String {
-    let options: Vec<String> = Project::list_below().iter().map(hint::project_options).collect();
-    match options.is_empty() {
-        true => {
-            "data is kept for each project: change to its folder, or name it with --config or --data-dir".to_owned()
-        }
-        false => format!("there are projects in subfolders, use{}", options.join(" or")),
     }
 }
 
@@ -253,6 +166,14 @@ pub(crate) enum Command {
         /// Format: flow, steps, pipeline, graph, agent, or markdown (for the frontmatter)
         format: String,
     },
+    /// Serve an editor as its language server, on stdin and stdout
+    Lsp {
+        // Editors add it to every language server.
+        #[arg(long, hide = true)]
+        stdio: bool,
+    },
+    /// Let an editor step through runs, on stdin and stdout
+    Dap,
     /// Chat with a graph or agent in the terminal
     Chat(ChatArgs),
     /// Chat with an agent that uses the workflows of a folder as tools

@@ -6,7 +6,6 @@ use flowloom_app::config::Config;
 use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::find::find_definitions;
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, resolve_entry};
-use flowloom_app::definitions::tool_check::add_tool_warnings;
 use flowloom_core::diagnostic::apply_fixes;
 
 use crate::cli::{CheckArgs, Global, ReportStyle};
@@ -35,10 +34,7 @@ pub(crate) fn check_definitions(global: &Global, arguments: CheckArgs) -> Comman
             if arguments.fix {
                 source = fix_source(source, &loader)?;
             }
-            add_tool_warnings(&loader, &mut source);
-            source.add_secret_warnings(config, None);
-            source.add_injection_warnings(config);
-            source.add_cost_warnings(config);
+            source.add_check_warnings(&loader);
             sources.push(source);
         }
     }

@@ -20,6 +20,7 @@ mod init;
 mod keys;
 mod list;
 mod logs;
+mod lsp;
 mod maintenance;
 mod mcp;
 mod models;
@@ -94,6 +95,8 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Run(arguments) => run::run_definition(&global, &arguments).await,
         Command::Dev(arguments) => dev::run_on_changes(&global, arguments).await,
         Command::Init(arguments) => init::create_project(&global, &arguments),
+        Command::Dap => lsp::debug_runs(&global).await,
+        Command::Lsp { .. } => lsp::serve_editor(&global).await,
         Command::List { folder } => list::list_workflows(&global, &folder),
         Command::New(arguments) => new::create_pipeline(&global, arguments).await,
         Command::Check(arguments) => check::check_definitions(&global, arguments),

@@ -23,6 +23,15 @@ pub(super) fn scan_expression(text: &str) -> Scan {
     Scan { is_balanced: is_closed && lexer.open.is_empty(), is_blank: lexer.is_blank }
 }
 
+/// Maximum number of braces at which [`find_expression_end`] looks for the end.
+const MAX_END_CANDIDATES: usize = 256;
+
+/// The offset of the brace that ends the expression at the start of `text`; `None` if it is not closed.
+pub fn find_expression_end(text: &str) -> Option<usize> {
+    let ends = text.match_indices('}').map(|(at, _)| at).take(MAX_END_CANDIDATES);
+    ends.into_iter().find(|end| scan_expression(&text[..*end]).is_balanced)
+}
+
 struct Lexer<'a> {
     bytes: &'a [u8],
     at: usize,

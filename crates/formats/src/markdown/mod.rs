@@ -15,6 +15,7 @@ mod frontmatter;
 mod generate;
 mod hidden;
 mod include;
+mod inspect;
 mod layout;
 mod lex;
 mod native;
@@ -48,6 +49,8 @@ use parse::TextPiece;
 use scope::{Meaning, ScopeNames};
 
 pub(crate) use front_end::FRONT_END;
+pub use inspect::{ExpressionNames, NameRead, ObjectKey, inspect_expression};
+pub use lex::find_expression_end;
 
 /// The text between the instructions and a role.
 pub const ROLE_PREFIX: &str = "\n\nYour role in this step: ";

@@ -1,0 +1,120 @@
+//! What a definition can name besides its own names: functions, models, blocks, agents and workflows. Editors propose it.
+
+use std::path::Path;
+
+use flowloom_core::value::Value;
+use flowloom_formats::{list_built_in_functions, pipeline};
+
+use super::folder::{id_from_path, list_files};
+use crate::config::Config;
+use crate::wiring::build_default_models;
+
+/// A thing that a definition can name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nameable {
+    /// Its name.
+    pub name: String,
+    /// What it is, in a few words.
+    pub description: String,
+}
+
+/// What a definition can name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameableThings {
+    /// Built-in and configured functions.
+    pub functions: Vec<Nameable>,
+    /// Aliases, local models, and models whose prices are known.
+    pub models: Vec<Nameable>,
+    /// Built-in blocks, and those in files next to the definition.
+    pub blocks: Vec<Nameable>,
+    /// Configured agents, and those in folders next to the definition.
+    pub agents: Vec<Nameable>,
+    /// The other definitions of the folder, by id.
+    pub workflows: Vec<Nameable>,
+}
+
+impl Nameable {
+    fn new(name: impl Into<String>, description: impl Into<String>) -> Nameable {
+        Nameable { name: name.into(), description: description.into() }
+    }
+}
+
+impl NameableThings {
+    /// What the definition at `path` can name. Reads the folders next to it.
+    pub fn collect(config: &Config, path: &Path) -> NameableThings {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        NameableThings {
+            functions: list_functions(config),
+            models: list_models(config),
+            blocks: list_blocks(folder),
+            agents: list_agents(config, folder),
+            workflows: list_workflows(folder, path),
+        }
+    }
+}
+
+fn list_functions(config: &Config) -> Vec<Nameable> {
+    let own = config.functions.iter().map(|(name, function)| {
+        let place = function.url.as_ref().or(function.workflow.as_ref());
+        Nameable::new(name, function.description.as_ref().or(place).cloned().unwrap_or_default())
+    });
+    let built_in = list_built_in_functions().into_iter();
+    let built_in = built_in.filter(|(name, _)| !config.functions.contains_key(name));
+    own.chain(built_in.map(|(name, description)| Nameable::new(name, description))).collect()
+}
+
+fn list_models(config: &Config) -> Vec<Nameable> {
+    let models = build_default_models(config);
+    let aliases = config.aliases.iter().map(|(alias, model)| Nameable::new(alias, format!("alias of {model}")));
+    let local = models.list_local_models().into_iter().map(|model| Nameable::new(model, "on this machine"));
+    let priced = flowloom_models::list_priced_models().into_iter().map(|model| Nameable::new(model, ""));
+    let mut all: Vec<Nameable> = aliases.chain(local).collect();
+    let default = config.default_model.value.iter().map(|model| Nameable::new(model, "the default model"));
+    for model in default.chain(priced) {
+        if !all.iter().any(|known| known.name == model.name) {
+            all.push(model);
+        }
+    }
+    all
+}
+
+fn list_blocks(folder: &Path) -> Vec<Nameable> {
+    let describe = |block: &Value| {
+        let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Nameable::new(text("id"), text("description"))
+    };
+    let files = list_entries(&folder.join("blocks")).into_iter().filter(|name| name.ends_with(".json"));
+    let read = |name: String| {
+        let text = std::fs::read_to_string(folder.join("blocks").join(name)).ok()?;
+        flowloom_core::json::parse_value(&text).ok()
+    };
+    let mut all: Vec<Nameable> = files.filter_map(read).map(|block| describe(&block)).collect();
+    all.extend(pipeline::built_in_blocks().iter().map(describe));
+    all.retain(|block| !block.name.is_empty());
+    all
+}
+
+fn list_agents(config: &Config, folder: &Path) -> Vec<Nameable> {
+    let configured = config.agents.keys().map(|name| Nameable::new(name, "configured"));
+    let folders = list_entries(&folder.join("agents")).into_iter();
+    let found = folders.filter(|name| folder.join("agents").join(name).is_dir());
+    configured.chain(found.map(|name| Nameable::new(name, "folder in agents/"))).collect()
+}
+
+fn list_workflows(folder: &Path, own: &Path) -> Vec<Nameable> {
+    // Only the files of the folder itself: a folder of thousands would delay every answer.
+    let files = list_files(folder).into_iter().filter(|file| file.parent() == Some(folder) && file != own);
+    let id = |file: std::path::PathBuf| {
+        let below = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+        Nameable::new(id_from_path(&below), below)
+    };
+    files.map(id).collect()
+}
+
+/// The names in a folder, sorted; none if it cannot be read.
+fn list_entries(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,177 @@
+//! The debugger of recorded runs, driven through its protocol: forwards, backwards, with breakpoints and variables.
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use serde_json::{Value, json};
+use support::Workspace;
+
+const ECHO_CONFIG: &str = "default_model = \"scripted:echo\"\n";
+
+/// Three steps, of which the second repeats.
+const STEPS: &str = r#"{
+  "id": "draft", "name": "Draft",
+  "steps": [
+    {"name": "first", "functionId": "agent::chat", "mode": "sequential", "promptTemplate": "Write {{input}}", "outputVar": "text"},
+    {"name": "again", "functionId": "agent::chat", "mode": "loop", "maxIterations": 2, "until": "never", "promptTemplate": "Improve {{text}}", "outputVar": "better"},
+    {"name": "last", "functionId": "agent::chat", "mode": "sequential", "promptTemplate": "End {{better}}"}
+  ]
+}
+"#;
+
+/// An editor's side of a conversation.
+struct Debugger {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    sequence: u64,
+}
+
+impl Debugger {
+    fn start(place: &Workspace) -> Debugger {
+        let mut command = place.build_command(&["dap"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let input = child.stdin.take().expect("a pipe");
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        Debugger { child, input, output, sequence: 0 }
+    }
+
+    fn receive(&mut self) -> Value {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            self.output.read_line(&mut line).expect("a header");
+            match line.trim_end().strip_prefix("Content-Length: ") {
+                Some(number) => length = number.parse().expect("a number"),
+                None => break,
+            }
+        }
+        let mut content = vec![0; length];
+        self.output.read_exact(&mut content).expect("a message");
+        serde_json::from_slice(&content).expect("JSON")
+    }
+
+    /// Sends a request. Returns the body of its answer, or the message of a refusal.
+    fn ask(&mut self, command: &str, arguments: &Value) -> Value {
+        self.sequence += 1;
+        let request = json!({"seq": self.sequence, "type": "request", "command": command, "arguments": arguments});
+        let content = request.to_string();
+        write!(self.input, "Content-Length: {}\r\n\r\n{content}", content.len()).expect("sent");
+        self.input.flush().expect("sent");
+        let answer = self.receive();
+        assert_eq!(answer["request_seq"], self.sequence, "{answer}");
+        if answer["success"] == true { answer["body"].clone() } else { answer["message"].clone() }
+    }
+
+    /// Moves on, and describes where the run has stopped, with its variables.
+    fn go(&mut self, command: &str) -> String {
+        self.ask(command, &json!({"threadId": 1}));
+        let mut event = self.receive();
+        while event["event"] == "output" {
+            event = self.receive();
+        }
+        if event["event"] == "terminated" {
+            return format!("{command}: over");
+        }
+        let frames = self.ask("stackTrace", &json!({"threadId": 1}));
+        let frame = &frames["stackFrames"][0];
+        let scopes = self.ask("scopes", &json!({"frameId": 1}));
+        let variables =
+            self.ask("variables", &json!({"variablesReference": scopes["scopes"][0]["variablesReference"]}));
+        let shown: Vec<String> = variables["variables"]
+            .as_array()
+            .expect("variables")
+            .iter()
+            .map(|one| {
+                format!("{}={}", one["name"].as_str().unwrap_or_default(), one["value"].as_str().unwrap_or_default())
+            })
+            .collect();
+        let (name, line) = (frame["name"].as_str().unwrap_or_default(), &frame["line"]);
+        let reason = event["body"]["reason"].as_str().unwrap_or_default();
+        format!("{command}: {reason} at {name}, line {line}; {}", shown.join(", "))
+    }
+}
+
+#[test]
+fn a_recorded_run_is_played_in_both_directions() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let file = place.write("draft.json", STEPS);
+    let run = place.run(&["run", "draft.json", "-i", "input=tea"]);
+    assert!(run.status.success(), "{}", support::stderr_text(&run));
+    let mut debugger = Debugger::start(&place);
+    let mut seen = Vec::new();
+    debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
+    assert_eq!(debugger.receive()["event"], "initialized");
+    seen.push(format!("no definition: {}", debugger.ask("launch", &json!({}))));
+    debugger.ask("launch", &json!({"definition": file, "run": "last"}));
+    let lines = json!({"source": {"path": file}, "breakpoints": [{"line": 6}, {"line": 1}]});
+    seen.push(format!("breakpoints: {}", debugger.ask("setBreakpoints", &lines)["breakpoints"]));
+    for command in ["configurationDone", "next", "next", "stepBack", "continue", "reverseContinue", "continue"] {
+        seen.push(debugger.go(command));
+    }
+    let value = debugger.ask("evaluate", &json!({"expression": "text", "frameId": 1}));
+    seen.push(format!("text is {}", value["result"]));
+    seen.push(debugger.go("continue"));
+    // The text that was run is shown, not the one that is there now.
+    place.write("draft.json", &STEPS.replace("Draft", "Changed"));
+    seen.push(debugger.go("stepBack"));
+    let source = debugger.ask("stackTrace", &json!({"threadId": 1}))["stackFrames"][0]["source"].clone();
+    seen.push(format!("source: {source}"));
+    let content = debugger.ask("source", &json!({"sourceReference": source["sourceReference"]}));
+    assert_eq!(content["content"], STEPS);
+    debugger.ask("disconnect", &json!({}));
+    assert!(debugger.child.wait().expect("it ends").success());
+    insta::assert_snapshot!(seen.join("\n"));
+}
+
+#[test]
+fn a_new_run_halts_before_each_step() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let file = place.write("draft.json", STEPS);
+    let mut debugger = Debugger::start(&place);
+    let mut seen = Vec::new();
+    debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
+    assert_eq!(debugger.receive()["event"], "initialized");
+    debugger.ask("launch", &json!({"definition": file, "inputs": "tea"}));
+    debugger.ask("setBreakpoints", &json!({"source": {"path": file}, "breakpoints": [{"line": 6}]}));
+    for command in ["configurationDone", "next", "stepBack"] {
+        seen.push(debugger.go(command));
+    }
+    // Nothing has happened that was not let happen.
+    let shown = place.run_json(&["show", "last"]).1;
+    let phases: Vec<String> =
+        shown["steps"].as_array().expect("steps").iter().map(|step| step["phase"].to_string()).collect();
+    seen.push(format!("while it halts: {}, {}", shown["status"], phases.join(", ")));
+    for command in ["continue", "next", "next"] {
+        seen.push(debugger.go(command));
+    }
+    debugger.ask("disconnect", &json!({}));
+    assert!(debugger.child.wait().expect("it ends").success());
+    seen.push(format!("after it: {}", place.run_json(&["show", "last"]).1["status"]));
+    insta::assert_snapshot!(seen.join("\n"));
+}
+
+#[test]
+fn a_changed_value_continues_in_a_fork() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let file = place.write("draft.json", STEPS);
+    let run = place.run(&["run", "draft.json", "-i", "input=tea"]);
+    assert!(run.status.success(), "{}", support::stderr_text(&run));
+    let mut debugger = Debugger::start(&place);
+    debugger.ask("initialize", &json!({"adapterID": "flowloom"}));
+    assert_eq!(debugger.receive()["event"], "initialized");
+    debugger.ask("launch", &json!({"definition": file, "run": "last"}));
+    let mut seen = vec![debugger.go("configurationDone"), debugger.go("next")];
+    let change = json!({"variablesReference": 1, "name": "text", "value": "coffee"});
+    seen.push(format!("changed: {}", debugger.ask("setVariable", &change)));
+    for command in ["next", "next", "next", "stepBack"] {
+        seen.push(debugger.go(command));
+    }
+    debugger.ask("disconnect", &json!({}));
+    assert!(debugger.child.wait().expect("it ends").success());
+    let runs = place.run_json(&["runs"]).1;
+    seen.push(format!("{} runs, the last one is {}", runs.as_array().expect("runs").len(), runs[0]["status"]));
+    insta::assert_snapshot!(seen.join("\n"));
+}

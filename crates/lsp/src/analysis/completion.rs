@@ -1,0 +1,416 @@
+//! What can be written at a position.
+
+use flowloom_core::diagnostic::Span;
+use flowloom_core::json::Node;
+use flowloom_formats::find_format;
+
+use super::definition::{Definition, IndexedFile};
+use super::elements::{ELEMENTS, GLOBALS, find_element, find_members};
+use super::index::{Body, Index};
+use super::json_place::{JsonPath, JsonPlace, PathStep, find_place, to_pattern};
+use super::json_tree::inner_span;
+use super::known::{Known, Offer};
+use super::mdx::{Element, MdxDocument};
+use super::names::{Name, NameKind, Role};
+use super::roles::{TextRole, find_role};
+use super::schema::{FormatSchema, find_constant, write_skeleton};
+use super::templates::{TemplateStyle, find_started};
+
+/// Something that can be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// What the list shows.
+    pub label: String,
+    /// The kind, for an icon.
+    pub kind: ProposalKind,
+    /// A few words about it.
+    pub detail: String,
+    /// More about it, as Markdown.
+    pub meaning: String,
+    /// The bytes that it replaces.
+    pub replaces: Span,
+    /// What is written.
+    pub insert: String,
+    /// Whether `insert` is a snippet with places to fill in.
+    pub is_snippet: bool,
+}
+
+/// The kinds of proposals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProposalKind {
+    /// A key or an attribute.
+    Key,
+    /// One of several values.
+    Value,
+    /// A name.
+    Name(NameKind),
+    /// A part of a definition with places to fill in.
+    Skeleton,
+    /// A member of a value.
+    Member,
+}
+
+impl Proposal {
+    fn new(label: &str, kind: ProposalKind, replaces: Span) -> Proposal {
+        let (detail, meaning) = (String::new(), String::new());
+        let (label, insert) = (label.to_owned(), label.to_owned());
+        Proposal { label, kind, detail, meaning, replaces, insert, is_snippet: false }
+    }
+
+    fn of_name(name: &Name, replaces: Span) -> Proposal {
+        let about = &name.about;
+        let detail = [&about.type_name, &about.origin].into_iter().filter(|text| !text.is_empty());
+        let detail = detail.cloned().collect::<Vec<_>>().join(", ");
+        Proposal { detail, ..Proposal::new(&name.text, ProposalKind::Name(name.kind), replaces) }
+    }
+}
+
+/// What can be written at byte `offset` of a file of a definition.
+pub fn list_proposals(definition: &Definition, file: &IndexedFile, offset: usize, known: &Known) -> Vec<Proposal> {
+    let context = Context { definition, file, index: &file.index, offset, known };
+    match &file.index.body {
+        Body::Json(Some(tree)) => context.list_json(tree),
+        Body::Json(None) => Vec::new(),
+        Body::Markdown(document) => context.list_markdown(document),
+    }
+}
+
+/// A place in a JSON document.
+#[derive(Clone, Copy)]
+struct JsonSpot<'a> {
+    tree: &'a Node,
+    path: &'a JsonPath,
+}
+
+/// A position, and what can be named there.
+struct Context<'a> {
+    definition: &'a Definition,
+    file: &'a IndexedFile,
+    index: &'a Index,
+    offset: usize,
+    known: &'a Known,
+}
+
+impl Context<'_> {
+    fn text(&self) -> &str {
+        &self.index.text
+    }
+
+    /// The word that ends at the position.
+    fn word_span(&self) -> Span {
+        let before = &self.text()[..self.offset];
+        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+        let length: usize = before.chars().rev().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
+        Span { start: self.offset - length, length }
+    }
+
+    fn list_json(&self, tree: &Node) -> Vec<Proposal> {
+        if let Some(template) = self.index.find_template(self.offset) {
+            let inside = &self.text()[template.span.start..template.span.end()];
+            let at = self.offset - template.span.start;
+            if let Some(written) = find_started(inside, at, template.style) {
+                return self.list_references(written, template.style, template.kind);
+            }
+        }
+        let Some(format) = self.index.format.filter(|format| find_format(format.name()).is_some()) else {
+            return Vec::new();
+        };
+        let Some(schema) = FormatSchema::new(format) else { return Vec::new() };
+        match find_place(self.text(), tree, self.offset) {
+            Some(JsonPlace::Key { path, object, key }) => {
+                self.list_keys(&schema, JsonSpot { tree, path: &path }, object, key.map(|(_, span)| span))
+            }
+            Some(JsonPlace::Value { path, node }) => {
+                let role = find_role(format, &to_pattern(&path));
+                self.list_values(&schema, JsonSpot { tree, path: &path }, node, role)
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// The names that a started reference can go on with, or the fields of the name that it has.
+    fn list_references(&self, written: &str, style: TemplateStyle, kind: NameKind) -> Vec<Proposal> {
+        let closing = style.closing();
+        let has_end = self.text()[self.offset..].starts_with(closing);
+        let start = written.rfind('.').map_or(0, |dot| dot + 1);
+        let length = written.len() - start;
+        let replaces = Span { start: self.offset - length, length };
+        let finish = |mut proposal: Proposal, is_whole: bool| {
+            if is_whole && !has_end {
+                proposal.insert.push_str(closing);
+            }
+            proposal
+        };
+        if let Some((name, _)) = written.split_once('.') {
+            let name = Name::new(kind, name, Span::default(), Role::Read);
+            let fields = self.definition.list_fields(&name).into_iter();
+            return fields.map(|field| finish(Proposal::new(&field, ProposalKind::Member, replaces), true)).collect();
+        }
+        let names = self.definition.list_visible(self.file, self.offset, kind);
+        // A node is named with one of its fields.
+        let is_whole = kind != NameKind::Node;
+        names.iter().map(|name| finish(Proposal::of_name(name, replaces), is_whole)).collect()
+    }
+
+    fn list_keys(
+        &self,
+        schema: &FormatSchema,
+        at: JsonSpot<'_>,
+        object: &Node,
+        written: Option<Span>,
+    ) -> Vec<Proposal> {
+        let JsonSpot { tree, path } = at;
+        let replaces = written.unwrap_or_else(|| self.quoted_word_span());
+        let rest = self.text()[replaces.end()..].trim_start();
+        let (has_value, needs_comma) = (rest.starts_with(':'), rest.starts_with('"'));
+        let is_there = |name: &str| object.entries().iter().any(|(key, span, _)| key == name && Some(*span) != written);
+        let keys = schema.list_keys(Some(tree), path).into_iter().filter(|key| !is_there(key.name));
+        let propose = |key: super::schema::SchemaKey<'_>| {
+            let mut insert = format!("\"{}\"", key.name);
+            if !has_value {
+                let value = write_skeleton(key.value, &mut 0);
+                insert = format!("{insert}: {value}{}", if needs_comma { "," } else { "" });
+            }
+            Proposal {
+                detail: if key.is_required { "required".to_owned() } else { String::new() },
+                meaning: schema.describe(key.value).unwrap_or_default().to_owned(),
+                insert,
+                is_snippet: !has_value,
+                ..Proposal::new(key.name, ProposalKind::Key, replaces)
+            }
+        };
+        keys.map(propose).collect()
+    }
+
+    fn quoted_word_span(&self) -> Span {
+        let word = self.word_span();
+        match self.text()[..word.start].ends_with('"') {
+            true => Span { start: word.start - 1, length: word.length + 1 },
+            false => word,
+        }
+    }
+
+    fn list_values(
+        &self,
+        schema: &FormatSchema,
+        at: JsonSpot<'_>,
+        node: Option<&Node>,
+        role: TextRole,
+    ) -> Vec<Proposal> {
+        let JsonSpot { tree, path } = at;
+        let string = node.filter(|node| node.as_str().is_some());
+        let replaces = string.map_or_else(
+            || node.map_or(Span { start: self.offset, length: 0 }, |node| node.span),
+            |string| inner_span(self.text(), string),
+        );
+        let quote = |mut proposal: Proposal| {
+            if string.is_none() {
+                proposal.insert = format!("\"{}\"", proposal.insert);
+            }
+            proposal
+        };
+        let offers = |offers: &[Offer], kind| -> Vec<Proposal> {
+            let propose = |offer: &Offer| Proposal {
+                detail: offer.detail.clone(),
+                ..Proposal::new(&offer.name, ProposalKind::Name(kind), replaces)
+            };
+            offers.iter().map(propose).map(quote).collect()
+        };
+        if let TextRole::Name(kind, role) = role {
+            let own = || {
+                let names = self.definition.list_visible(self.file, self.offset, kind).into_iter();
+                names.map(|name| quote(Proposal::of_name(&name, replaces))).collect::<Vec<_>>()
+            };
+            return match (kind, role) {
+                (NameKind::Function, _) => offers(&self.known.functions, kind),
+                (NameKind::Model, _) => offers(&self.known.models, kind),
+                (NameKind::Tool, _) => {
+                    [offers(&self.known.workflows, kind), offers(&self.known.functions, kind)].concat()
+                }
+                (NameKind::Block, Role::Read) => join_unique(own(), offers(&self.known.blocks, kind)),
+                (NameKind::Agent, Role::Read) => join_unique(own(), offers(&self.known.agents, kind)),
+                (NameKind::Destination, Role::Read) => {
+                    let mut own = own();
+                    own.push(quote(Proposal::new("END", ProposalKind::Value, replaces)));
+                    own
+                }
+                (_, Role::Read) => own(),
+                (_, Role::Declared | Role::Written) => Vec::new(),
+            };
+        }
+        let values = schema.list_values(Some(tree), path).into_iter().filter_map(serde_json::Value::as_str);
+        let mut all: Vec<Proposal> =
+            values.map(|value| quote(Proposal::new(value, ProposalKind::Value, replaces))).collect();
+        if node.is_none() && matches!(path.last(), Some(PathStep::Index(_))) {
+            all.extend(self.list_items(schema, tree, path, replaces));
+        }
+        all
+    }
+
+    /// The items that a list can have, as skeletons.
+    fn list_items(&self, schema: &FormatSchema, tree: &Node, path: &JsonPath, replaces: Span) -> Vec<Proposal> {
+        let schemas = schema.find_schemas(Some(tree), path);
+        let variants = schema.list_variants(&schemas);
+        let whole = schemas.iter().copied().filter(|schema| schema.get("properties").is_some());
+        let all: Vec<&serde_json::Value> = if variants.is_empty() { whole.take(1).collect() } else { variants };
+        let needs_comma = self.text()[self.offset..].trim_start().starts_with('{');
+        let propose = |schema: &serde_json::Value| {
+            let list = path.iter().rev().find_map(|step| match step {
+                PathStep::Key(key) => Some(key.trim_end_matches('s').to_owned()),
+                PathStep::Index(_) => None,
+            });
+            let label = find_constant(schema).map(|(_, value)| value.to_owned()).or(list).unwrap_or_default();
+            let insert = format!("{}{}", write_skeleton(schema, &mut 0), if needs_comma { "," } else { "" });
+            let proposal = Proposal::new(&label, ProposalKind::Skeleton, replaces);
+            Proposal { insert, is_snippet: true, detail: "new".to_owned(), ..proposal }
+        };
+        all.into_iter().map(propose).collect()
+    }
+
+    fn list_markdown(&self, document: &MdxDocument) -> Vec<Proposal> {
+        if let Some(range) = &document.frontmatter
+            && range.start <= self.offset
+            && self.offset <= range.end
+        {
+            return self.list_frontmatter();
+        }
+        let touches = |span: Span| span.start <= self.offset && self.offset <= span.end();
+        if document.expressions.iter().any(|expression| touches(expression.span)) {
+            return self.list_expression();
+        }
+        let tag = document.elements.iter().find(|element| element.tag.start < self.offset && touches(element.tag));
+        match tag {
+            Some(element) if touches(element.name_span) => self.list_elements(element.name_span.start - 1),
+            Some(element) if self.offset < element.tag.end() || !self.text()[..self.offset].ends_with('>') => {
+                self.list_attributes(element)
+            }
+            _ => {
+                let word = self.word_span();
+                let before = &self.text()[..word.start];
+                match before.ends_with('<') {
+                    true => self.list_elements(word.start - 1),
+                    false
+                        if before.trim_end_matches([' ', '\t']).is_empty()
+                            || before.trim_end_matches([' ', '\t']).ends_with('\n') =>
+                    {
+                        self.list_elements(word.start)
+                    }
+                    false => Vec::new(),
+                }
+            }
+        }
+    }
+
+    fn list_elements(&self, start: usize) -> Vec<Proposal> {
+        let end = self.word_span().end();
+        let replaces = Span { start, length: end - start };
+        let propose = |element: &super::elements::ElementKind| Proposal {
+            meaning: element.meaning.to_owned(),
+            insert: element.skeleton.to_owned(),
+            is_snippet: true,
+            ..Proposal::new(element.name, ProposalKind::Skeleton, replaces)
+        };
+        ELEMENTS.iter().map(propose).collect()
+    }
+
+    fn list_attributes(&self, element: &Element) -> Vec<Proposal> {
+        let value = element.attributes.iter().find(|attribute| {
+            attribute.value.is_some_and(|value| value.start <= self.offset && self.offset <= value.end())
+        });
+        if let Some(attribute) = value {
+            let replaces = attribute.value.unwrap_or_default();
+            let offers = if attribute.name == "model" { self.known.models.as_slice() } else { &[] };
+            let propose = |offer: &Offer| Proposal {
+                detail: offer.detail.clone(),
+                ..Proposal::new(&offer.name, ProposalKind::Name(NameKind::Model), replaces)
+            };
+            return offers.iter().map(propose).collect();
+        }
+        let replaces = self.word_span();
+        let Some(kind) = find_element(&element.name) else { return Vec::new() };
+        let is_there = |name: &str| element.attributes.iter().any(|one| one.name == name && one.value.is_some());
+        let propose = |attribute: &super::elements::AttributeKind| Proposal {
+            meaning: attribute.meaning.to_owned(),
+            insert: format!("{}={}", attribute.name, attribute.value),
+            is_snippet: true,
+            ..Proposal::new(attribute.name, ProposalKind::Key, replaces)
+        };
+        kind.attributes.iter().filter(|attribute| !is_there(attribute.name)).map(propose).collect()
+    }
+
+    fn list_expression(&self) -> Vec<Proposal> {
+        let word = self.word_span();
+        let before = &self.text()[..word.start];
+        let names = self.definition.list_visible(self.file, self.offset, NameKind::Variable);
+        if let Some(object) = before.strip_suffix('.') {
+            let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+            let length: usize = object.chars().rev().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
+            let name = &object[object.len() - length..];
+            return self.list_members(name, &names, word);
+        }
+        let own = names.iter().map(|name| Proposal::of_name(name, word));
+        let globals = GLOBALS.iter().map(|name| Proposal::new(name, ProposalKind::Member, word));
+        own.chain(globals).collect()
+    }
+
+    fn list_members(&self, object: &str, names: &[Name], replaces: Span) -> Vec<Proposal> {
+        let propose = |(member, meaning): &(&str, &str)| Proposal {
+            detail: (*meaning).to_owned(),
+            ..Proposal::new(member, ProposalKind::Member, replaces)
+        };
+        let name = names.iter().find(|name| name.text == object);
+        let fields = name.map(|name| self.definition.list_fields(name)).unwrap_or_default();
+        let fields = fields.iter().map(|field| Proposal {
+            detail: "field".to_owned(),
+            ..Proposal::new(field, ProposalKind::Member, replaces)
+        });
+        let is_helper = object.starts_with('$');
+        let members = match name {
+            Some(name) => find_members(&name.about.type_name),
+            None if is_helper => find_members("$"),
+            None => find_members(object),
+        };
+        fields.chain(members.iter().map(propose)).collect()
+    }
+
+    fn list_frontmatter(&self) -> Vec<Proposal> {
+        let line_start = self.text()[..self.offset].rfind('\n').map_or(0, |at| at + 1);
+        let line = &self.text()[line_start..self.offset];
+        let word = self.word_span();
+        if let Some((key, value)) = line.rsplit_once(':')
+            && value.trim().chars().all(char::is_alphanumeric)
+        {
+            let values: &[&str] = match key.rsplit(['{', ',', ' ']).next().unwrap_or_default() {
+                "type" => &["text", "select", "file", "array"],
+                "format" => &["number", "boolean"],
+                "fileType" => &["text", "image"],
+                "required" | "multiline" => &["true", "false"],
+                "system" => &["none"],
+                _ => &[],
+            };
+            return values.iter().map(|value| Proposal::new(value, ProposalKind::Value, word)).collect();
+        }
+        let Some(schema) = FormatSchema::new(flowloom_formats::markdown::FORMAT) else { return Vec::new() };
+        let is_inner = line.starts_with(' ') || line.contains('{');
+        let path: JsonPath = match is_inner {
+            false => JsonPath::new(),
+            true => vec![PathStep::Key("input".to_owned()), PathStep::Key("x".to_owned())],
+        };
+        let propose = |key: super::schema::SchemaKey<'_>| Proposal {
+            meaning: schema.describe(key.value).unwrap_or_default().to_owned(),
+            insert: format!("{}: ", key.name),
+            ..Proposal::new(key.name, ProposalKind::Key, word)
+        };
+        schema.list_keys(None, &path).into_iter().map(propose).collect()
+    }
+}
+
+/// The proposals of both lists, each label once.
+fn join_unique(mut own: Vec<Proposal>, others: Vec<Proposal>) -> Vec<Proposal> {
+    for other in others {
+        if !own.iter().any(|one| one.label == other.label) {
+            own.push(other);
+        }
+    }
+    own
+}

@@ -1,0 +1,190 @@
+//! A definition with all its files, and the places of one name in all of them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use flowloom_core::diagnostic::Span;
+use flowloom_core::plan::Format;
+use flowloom_core::value::Value;
+use flowloom_formats::{markdown, pipeline};
+
+use super::index::Index;
+use super::json_names::list_given_names;
+use super::names::{Name, NameKind, Role};
+
+/// The names of an included file that are its own have scopes from here on, in steps of this size.
+const SCOPES_PER_FILE: usize = 1 << 20;
+
+/// A definition with its files.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// The files; the definition itself is the first one.
+    pub files: Vec<IndexedFile>,
+}
+
+/// A file of a definition.
+#[derive(Clone, Debug)]
+pub struct IndexedFile {
+    /// Its path.
+    pub path: String,
+    /// Its index. The scopes of its names count for the whole definition.
+    pub index: Index,
+    scopes: ScopeShift,
+}
+
+/// What the scopes of a file are in the definition.
+#[derive(Clone, Copy, Debug, Default)]
+struct ScopeShift {
+    /// The scope of the place where the file is included.
+    outer: usize,
+    /// What is added to the scopes of its blocks.
+    inner: usize,
+}
+
+impl ScopeShift {
+    fn shift_scope(self, scope: usize) -> usize {
+        if scope == 0 { self.outer } else { scope + self.inner }
+    }
+}
+
+/// A place in a file of a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePlace<'d> {
+    /// The file.
+    pub file: &'d IndexedFile,
+    /// The name there.
+    pub name: &'d Name,
+}
+
+impl PartialEq for IndexedFile {
+    fn eq(&self, other: &IndexedFile) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for IndexedFile {}
+
+impl Definition {
+    /// The definition at `entry` in `format`, with the other `files` that were read for it.
+    pub fn new<'f>(
+        entry: &str,
+        text: Arc<str>,
+        format: Format,
+        files: impl Iterator<Item = (&'f String, &'f Arc<str>)>,
+    ) -> Definition {
+        let main = Index::new(text, format);
+        let mut all = vec![IndexedFile { path: entry.to_owned(), index: main, scopes: ScopeShift::default() }];
+        for (path, text) in files.filter(|(path, _)| *path != entry) {
+            let index = match format {
+                markdown::FORMAT => Index::of_markdown(text.clone()),
+                pipeline::FORMAT if is_in_folder(path, "blocks") => Index::of_block(text.clone()),
+                _ => continue,
+            };
+            all.push(IndexedFile { path: path.clone(), index, scopes: ScopeShift::default() });
+        }
+        let mut definition = Definition { files: all };
+        definition.join_scopes();
+        definition
+    }
+
+    /// Adds another definition of the same folder, with the names that both share: those of agents and blocks, which are files
+    /// next to them.
+    pub fn add_neighbour(&mut self, path: &str, text: Arc<str>, format: Format) {
+        let mut index = Index::new(text, format);
+        index.names.retain(|name| matches!(name.kind, NameKind::Agent | NameKind::Block) && name.role == Role::Read);
+        self.files.push(IndexedFile { path: path.to_owned(), index, scopes: ScopeShift::default() });
+    }
+
+    /// Gives the names of other files the scopes that they have in the definition.
+    fn join_scopes(&mut self) {
+        let includes: Vec<(String, usize)> =
+            self.files.iter().flat_map(|file| file.index.includes.iter().cloned()).collect();
+        for (position, file) in self.files.iter_mut().enumerate().skip(1) {
+            let stem = Path::new(&file.path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+            let found = includes
+                .iter()
+                .find(|(path, _)| Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned()) == stem);
+            let outer = found.map_or(0, |(_, scope)| *scope);
+            file.scopes = ScopeShift { outer, inner: position * SCOPES_PER_FILE };
+            let scopes = file.scopes;
+            file.index.names.iter_mut().for_each(|name| name.scope = scopes.shift_scope(name.scope));
+        }
+    }
+
+    /// The file at a path.
+    pub fn find_file(&self, path: &str) -> Option<&IndexedFile> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// The definition itself.
+    pub fn main(&self) -> &IndexedFile {
+        &self.files[0]
+    }
+
+    /// Every place of a name, in the order of the files.
+    pub fn find_places<'d>(&'d self, wanted: &'d Name) -> impl Iterator<Item = FilePlace<'d>> {
+        self.all_names().filter(move |place| place.name.is_same(wanted))
+    }
+
+    /// The places where a name gets its meaning.
+    pub fn find_origins<'d>(&'d self, wanted: &'d Name) -> impl Iterator<Item = FilePlace<'d>> {
+        self.find_places(wanted).filter(|place| place.name.is_origin())
+    }
+
+    /// The declaration that tells most about a name.
+    pub fn find_origin<'d>(&'d self, wanted: &'d Name) -> Option<&'d Name> {
+        let mut origins = self.find_origins(wanted).map(|place| place.name);
+        let first = origins.next()?;
+        Some(std::iter::once(first).chain(origins).find(|name| !name.about.origin.is_empty()).unwrap_or(first))
+    }
+
+    fn all_names(&self) -> impl Iterator<Item = FilePlace<'_>> {
+        self.files.iter().flat_map(|file| file.index.names.iter().map(move |name| FilePlace { file, name }))
+    }
+
+    /// The names of a kind that can be used at a position of a file, each once, with the declaration that tells most.
+    pub fn list_visible(&self, file: &IndexedFile, offset: usize, kind: NameKind) -> Vec<Name> {
+        let scope = file.scopes.shift_scope(file.index.find_scope(offset));
+        let is_main = file == self.main();
+        let is_above = |place: &FilePlace<'_>| {
+            !is_main || place.file != file || !file.index.is_sequential() || place.name.span.end() < offset
+        };
+        let mut visible: Vec<Name> = Vec::new();
+        let known = self.all_names().filter(|place| place.name.kind == kind && place.name.is_origin());
+        for place in known.filter(|place| place.name.scope == scope).filter(is_above) {
+            if !visible.iter().any(|name| name.text == place.name.text) {
+                visible.push(self.find_origin(place.name).unwrap_or(place.name).clone());
+            }
+        }
+        if let (NameKind::Variable, Some(format)) = (kind, self.main().index.format) {
+            visible.extend(list_given_names(format));
+        }
+        visible
+    }
+
+    /// The fields that a name's value has, if they are known.
+    pub fn list_fields(&self, name: &Name) -> Vec<String> {
+        let Some(origin) = self.find_origin(name) else { return Vec::new() };
+        if !origin.about.fields.is_empty() || name.kind != NameKind::Node {
+            return origin.about.fields.clone();
+        }
+        // A node has the fields of its block, which may be in a file of its own.
+        let block = origin.about.origin.rsplit(' ').next().unwrap_or_default();
+        let wanted = Name::new(NameKind::Block, block, Span::default(), Role::Read);
+        let own = self.find_origins(&wanted).map(|place| place.name.about.fields.clone()).next();
+        own.unwrap_or_else(|| list_built_in_fields(block))
+    }
+}
+
+/// Whether a file is directly in a folder of this name.
+fn is_in_folder(path: &str, folder: &str) -> bool {
+    Path::new(path).parent().and_then(Path::file_name).is_some_and(|name| name == folder)
+}
+
+/// The fields of a built-in block's output.
+fn list_built_in_fields(block: &str) -> Vec<String> {
+    let is_meant = |one: &&Value| one.get("id").and_then(Value::as_str) == Some(block);
+    let found = pipeline::built_in_blocks().iter().find(is_meant);
+    let properties = found.and_then(|block| block.get("output_schema")?.get("properties")?.as_map());
+    properties.map(|fields| fields.keys().map(|key| key.to_string()).collect()).unwrap_or_default()
+}

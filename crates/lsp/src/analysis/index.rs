@@ -1,0 +1,128 @@
+//! The index of one document: its tree, its names and its embedded texts. Every feature is answered from it.
+
+use std::sync::Arc;
+
+use flowloom_core::json::Node;
+use flowloom_core::plan::Format;
+use flowloom_formats::{markdown, pipeline};
+
+use super::json_names::{TemplateText, find_block_inputs, find_json_names, list_output_fields};
+use super::json_tree::{inner_span, parse_tolerant};
+use super::mdx::{MdxDocument, read_mdx};
+use super::mdx_names::{find_mdx_names, find_scope};
+use super::names::{About, Name, NameKind, Role};
+use super::templates::{TemplateStyle, find_references};
+
+/// A document as it is written: complete, or on the way.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// The text.
+    pub text: Arc<str>,
+    /// The format; `None` for a part of a definition.
+    pub format: Option<Format>,
+    /// The structure of the text.
+    pub body: Body,
+    /// The names, in the order of the document.
+    pub names: Vec<Name>,
+    /// The texts of a JSON document that contain references.
+    pub templates: Vec<TemplateText>,
+    /// The files that a Markdown document includes, with the scope in which each is.
+    pub includes: Vec<(String, usize)>,
+}
+
+/// The structure of a document.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// JSON; `None` if there is no value.
+    Json(Option<Node>),
+    /// Markdown.
+    Markdown(MdxDocument),
+}
+
+impl Index {
+    /// The index of a definition.
+    pub fn new(text: Arc<str>, format: Format) -> Index {
+        if format == markdown::FORMAT {
+            return Index { format: Some(format), ..Index::of_markdown(text) };
+        }
+        let tree = parse_tolerant(&text);
+        let found = tree.as_ref().map(|tree| find_json_names(format, &text, tree)).unwrap_or_default();
+        let (names, templates) = (found.names, found.templates);
+        Index { text, format: Some(format), body: Body::Json(tree), names, templates, includes: Vec::new() }
+    }
+
+    /// The index of Markdown that a definition includes.
+    pub fn of_markdown(text: Arc<str>) -> Index {
+        let document = read_mdx(&text);
+        let found = find_mdx_names(&text, &document);
+        let scope_at = |offset| find_scope(&document, document.find_element(offset));
+        let includes = found.includes.into_iter().map(|(path, span)| (path, scope_at(span.start))).collect();
+        let body = Body::Markdown(document);
+        Index { text, format: None, body, names: found.names, templates: Vec::new(), includes }
+    }
+
+    /// The index of a block that a pipeline uses, in a file of its own.
+    pub fn of_block(text: Arc<str>) -> Index {
+        let tree = parse_tolerant(&text);
+        let (mut names, mut templates) = (Vec::new(), Vec::new());
+        if let Some(block) = &tree {
+            names = find_block_inputs(&text, block, 1);
+            if let Some((id, node)) = block.get("id").and_then(|node| Some((node.as_str()?, node))) {
+                let fields = list_output_fields(block);
+                let origin = block.get("description").and_then(Node::as_str).unwrap_or_default().to_owned();
+                let about = About { type_name: String::new(), origin, fields };
+                names.push(Name { about, ..Name::new(NameKind::Block, id, inner_span(&text, node), Role::Declared) });
+            }
+            if let Some(prompt) = block.get("prompt_template").filter(|prompt| prompt.as_str().is_some()) {
+                let (span, style) = (inner_span(&text, prompt), TemplateStyle::Braces);
+                templates.push(TemplateText { span, style, kind: NameKind::Field, scope: 1 });
+                for reference in find_references(&text[span.start..span.end()], span.start, style) {
+                    let name = Name::new(NameKind::Field, &reference.name, reference.name_span, Role::Read);
+                    names.push(Name { scope: 1, ..name });
+                }
+            }
+        }
+        names.sort_by_key(|name| name.span.start);
+        Index { text, format: None, body: Body::Json(tree), names, templates, includes: Vec::new() }
+    }
+
+    /// The names at a position: one, or the two that a shorthand key stands for.
+    pub fn find_names(&self, offset: usize) -> impl Iterator<Item = &Name> {
+        self.names.iter().filter(move |name| name.span.start <= offset && offset <= name.span.end())
+    }
+
+    /// The scope of a position.
+    pub fn find_scope(&self, offset: usize) -> usize {
+        match &self.body {
+            Body::Markdown(document) => {
+                let element = document.find_element(offset);
+                // The tag of a block is read in the scope around it.
+                let in_tag = element.filter(|index| offset < document.elements[*index].tag.end());
+                match in_tag {
+                    Some(index) => find_scope(document, document.elements[index].parent),
+                    None => find_scope(document, element),
+                }
+            }
+            Body::Json(_) => self
+                .templates
+                .iter()
+                .find(|one| one.span.start <= offset && offset <= one.span.end())
+                .map_or(0, |one| one.scope),
+        }
+    }
+
+    /// The text with references at a position.
+    pub fn find_template(&self, offset: usize) -> Option<&TemplateText> {
+        self.templates.iter().find(|one| one.span.start <= offset && offset <= one.span.end())
+    }
+
+    /// Whether a name must be declared above the place where it is used.
+    pub fn is_sequential(&self) -> bool {
+        matches!(self.body, Body::Markdown(_)) || self.format == Some(flowloom_formats::steps::FORMAT)
+    }
+
+    /// Whether names of a kind may have no declaration in the document itself.
+    pub fn is_pipeline(&self) -> bool {
+        self.format == Some(pipeline::FORMAT)
+    }
+}

@@ -1,0 +1,200 @@
+//! The names in Markdown workflows. The content of a block is a scope of its own: the number of a scope is the position
+//! of the block's element plus one, and 0 is the whole document.
+
+use flowloom_core::diagnostic::Span;
+use flowloom_formats::markdown::{ExpressionNames, NameRead, inspect_expression};
+
+use super::mdx::{Element, MdxDocument, read_mdx};
+use super::names::{About, Name, NameKind, Role};
+use super::yaml::{YamlKey, find_yaml_keys};
+
+/// The names of a document and the files that it includes.
+#[derive(Clone, Debug, Default)]
+pub struct MdxNames {
+    /// The names in the order of the document.
+    pub names: Vec<Name>,
+    /// The names of included files, with their places.
+    pub includes: Vec<(String, Span)>,
+}
+
+/// Elements whose content is a scope.
+const BLOCKS: [&str; 2] = ["loop", "cond"];
+
+/// The name of an element in lower case, without signs between its words.
+pub fn plain_name(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_')).collect::<String>().to_lowercase()
+}
+
+/// The scope of the content of an element.
+pub fn find_scope(document: &MdxDocument, element: Option<usize>) -> usize {
+    let mut at = element;
+    while let Some(index) = at {
+        let element = &document.elements[index];
+        if BLOCKS.contains(&plain_name(&element.name).as_str()) {
+            return index + 1;
+        }
+        at = element.parent;
+    }
+    0
+}
+
+/// Finds the names of a Markdown document.
+pub fn find_mdx_names(text: &str, document: &MdxDocument) -> MdxNames {
+    let mut found = MdxNames::default();
+    if let Some(range) = &document.frontmatter {
+        found.names.extend(find_yaml_keys(text, range.clone()).iter().filter_map(|key| read_frontmatter(text, key)));
+    }
+    for (index, element) in document.elements.iter().enumerate() {
+        found.names.extend(declare_result(text, document, index, element));
+    }
+    for expression in &document.expressions {
+        let written = &text[expression.span.start..expression.span.end()];
+        let names = inspect_expression(written).unwrap_or_default();
+        let place = match &expression.attribute {
+            // Attributes are read in the scope around the element.
+            Some((element, _)) => find_scope(document, document.elements[*element].parent),
+            None => find_scope(document, expression.element),
+        };
+        let provided =
+            expression.attribute.as_ref().filter(|(_, name)| name == "provide").map(|(element, _)| element + 1);
+        add_expression(written, expression.span.start, &names, place, &mut found);
+        let read = ReadExpression { names: &names, start: expression.span.start, scope: place };
+        read.add_results(text, document, &mut found.names);
+        if let Some(inner) = provided {
+            read.add_provided(inner, &mut found.names);
+        }
+    }
+    add_results_in_blocks(document, &mut found.names);
+    found.names.sort_by_key(|name| (name.span.start, name.role));
+    found
+}
+
+/// The name that a key of the frontmatter declares.
+fn read_frontmatter(text: &str, key: &YamlKey) -> Option<Name> {
+    let [section, name] = key.path.as_slice() else { return None };
+    let value = text[key.value.start..key.value.end()].trim();
+    let about = match section.as_str() {
+        "input" => {
+            let kinds = [("array", "list"), ("number", "number"), ("boolean", "boolean"), ("image", "file")];
+            let found = kinds.iter().find(|(word, _)| value.contains(word)).map_or("text", |(_, kind)| kind);
+            About { type_name: found.to_owned(), origin: "input".to_owned(), fields: Vec::new() }
+        }
+        "data" => {
+            About { type_name: String::new(), origin: "constant of the frontmatter".to_owned(), fields: Vec::new() }
+        }
+        _ => return None,
+    };
+    Some(Name { about, ..Name::new(NameKind::Variable, name, key.span, Role::Declared) })
+}
+
+/// The name that an action gives to its result.
+fn declare_result(text: &str, document: &MdxDocument, index: usize, element: &Element) -> Option<Name> {
+    let attribute = element.attributes.iter().find(|attribute| attribute.name == "as")?;
+    let span = attribute.value.filter(|_| !attribute.is_expression)?;
+    let name = text.get(span.start..span.end()).filter(|name| !name.is_empty())?;
+    let (type_name, fields) = match plain_name(&element.name).as_str() {
+        "gentext" => ("text", Vec::new()),
+        "genobject" => ("object", read_schema_fields(text, element)),
+        "loop" => ("list", Vec::new()),
+        "cond" => ("object", list_results(text, document, index)),
+        _ => ("any", Vec::new()),
+    };
+    let about = About { type_name: type_name.to_owned(), origin: format!("result of <{}>", element.name), fields };
+    let scope = find_scope(document, element.parent);
+    Some(Name { scope, about, ..Name::new(NameKind::Variable, name, span, Role::Declared) })
+}
+
+/// The keys of the schema of an action.
+fn read_schema_fields(text: &str, element: &Element) -> Vec<String> {
+    let schema = element.attributes.iter().find(|attribute| attribute.name == "schema").and_then(|one| one.value);
+    let names = schema.and_then(|span| inspect_expression(&text[span.start..span.end()])).unwrap_or_default();
+    names.argument_keys.into_iter().map(|(key, _)| key).collect()
+}
+
+/// The names of the results inside a block.
+fn list_results(text: &str, document: &MdxDocument, block: usize) -> Vec<String> {
+    let inside = document.elements.iter().filter(|element| find_scope(document, element.parent) == block + 1);
+    let result = |element: &Element| {
+        let value = element.attributes.iter().find(|attribute| attribute.name == "as")?.value?;
+        text.get(value.start..value.end()).map(str::to_owned)
+    };
+    let mut names: Vec<String> = inside.filter_map(result).collect();
+    names.dedup();
+    names
+}
+
+fn shift(range: &std::ops::Range<usize>, start: usize) -> Span {
+    Span { start: start + range.start, length: range.len() }
+}
+
+fn add_expression(text: &str, start: usize, names: &ExpressionNames, scope: usize, found: &mut MdxNames) {
+    for NameRead { name, range, .. } in names.reads.iter().filter(|read| !read.name.starts_with('$')) {
+        let read = Name::new(NameKind::Variable, name, shift(range, start), Role::Read);
+        found.names.push(Name { scope, ..read });
+    }
+    found.includes.extend(names.includes.iter().map(|(path, range)| (path.clone(), shift(range, start))));
+    for fragment in &names.fragments {
+        let inner = &text[fragment.clone()];
+        for expression in read_mdx(inner).expressions {
+            let written = &inner[expression.span.start..expression.span.end()];
+            let names = inspect_expression(written).unwrap_or_default();
+            add_expression(written, start + fragment.start + expression.span.start, &names, scope, found);
+        }
+    }
+}
+
+/// An expression, with its place.
+struct ReadExpression<'a> {
+    names: &'a ExpressionNames,
+    start: usize,
+    scope: usize,
+}
+
+impl ReadExpression<'_> {
+    /// Adds the results inside of conditions that it reads, as in `answer.letter`.
+    fn add_results(&self, text: &str, document: &MdxDocument, found: &mut Vec<Name>) {
+        let ReadExpression { names, start, scope } = *self;
+        for read in &names.reads {
+            let Some((field, range)) = &read.field else { continue };
+            let is_meant = |element: &Element| {
+                let result =
+                    element.attributes.iter().find(|attribute| attribute.name == "as").and_then(|one| one.value);
+                plain_name(&element.name) == "cond"
+                    && find_scope(document, element.parent) == scope
+                    && result.is_some_and(|span| text[span.start..span.end()] == read.name)
+            };
+            if let Some(index) = document.elements.iter().position(is_meant) {
+                let name = Name::new(NameKind::Variable, field, shift(range, start), Role::Read);
+                found.push(Name { scope: index + 1, ..name });
+            }
+        }
+    }
+
+    /// Adds the names that it, as the value of `provide`, gives to the content of a block with the scope `inner`.
+    fn add_provided(&self, inner: usize, found: &mut Vec<Name>) {
+        for key in &self.names.keys {
+            let span = shift(&key.range, self.start);
+            let about = About { origin: "provided to the block".to_owned(), ..About::default() };
+            let declared = Name::new(NameKind::Variable, &key.name, span, Role::Declared);
+            found.push(Name { scope: inner, about, is_shorthand: key.is_shorthand, ..declared });
+            if key.is_shorthand {
+                let is_read =
+                    |name: &&mut Name| name.span == span && name.role == Role::Read && name.scope == self.scope;
+                found.iter_mut().find(is_read).into_iter().for_each(|name| name.is_shorthand = true);
+            }
+        }
+    }
+}
+
+/// The type and the fields of provided names are those of the names that they stand for.
+fn add_results_in_blocks(document: &MdxDocument, names: &mut [Name]) {
+    let outer: Vec<Name> = names.iter().filter(|name| name.is_origin() && !name.is_shorthand).cloned().collect();
+    for name in names.iter_mut().filter(|name| name.is_shorthand && name.is_origin()) {
+        let block = name.scope.checked_sub(1).and_then(|index| document.elements.get(index));
+        let around = find_scope(document, block.and_then(|element| element.parent));
+        if let Some(meant) = outer.iter().find(|one| one.scope == around && one.text == name.text) {
+            name.about.type_name.clone_from(&meant.about.type_name);
+            name.about.fields.clone_from(&meant.about.fields);
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! What a document contains and what can be written at a position of it. Pure: texts go in, data comes out.
+
+pub mod completion;
+pub mod definition;
+pub mod elements;
+pub mod hover;
+pub mod index;
+pub mod json_names;
+pub mod json_place;
+pub mod json_tree;
+pub mod known;
+pub mod lines;
+pub mod mdx;
+pub mod mdx_names;
+pub mod names;
+pub mod outline;
+pub mod related;
+pub mod rename;
+pub mod roles;
+pub mod schema;
+pub mod templates;
+pub mod tokens;
+pub mod yaml;

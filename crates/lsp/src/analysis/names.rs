@@ -1,0 +1,106 @@
+//! The names of a definition: what they name, where they are declared, and where they are used.
+
+use flowloom_core::diagnostic::Span;
+
+/// What a name names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NameKind {
+    /// A variable, an input or the result of an action.
+    Variable,
+    /// A node of a pipeline or of a graph.
+    Node,
+    /// The name by which the agents of a graph choose a node.
+    Destination,
+    /// An agent of a graph.
+    Agent,
+    /// A block of a pipeline.
+    Block,
+    /// An input of a block.
+    Field,
+    /// A function.
+    Function,
+    /// A tool of an agent.
+    Tool,
+    /// A model.
+    Model,
+}
+
+impl NameKind {
+    /// The kind for people.
+    pub fn describe(self) -> &'static str {
+        match self {
+            NameKind::Variable => "variable",
+            NameKind::Node => "node",
+            NameKind::Destination => "destination",
+            NameKind::Agent => "agent",
+            NameKind::Block => "block",
+            NameKind::Field => "input",
+            NameKind::Function => "function",
+            NameKind::Tool => "tool",
+            NameKind::Model => "model",
+        }
+    }
+
+    /// Whether all uses of such a name can be found. The code of a block reads its inputs in ways that only Python knows.
+    pub fn can_be_renamed(self) -> bool {
+        !matches!(self, NameKind::Function | NameKind::Tool | NameKind::Model | NameKind::Field)
+    }
+}
+
+/// What happens to a name at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// It is declared.
+    Declared,
+    /// It gets a value.
+    Written,
+    /// It is used.
+    Read,
+}
+
+/// A name at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// What it names.
+    pub kind: NameKind,
+    /// The name.
+    pub text: String,
+    /// The place of the name alone.
+    pub span: Span,
+    /// What happens to it there.
+    pub role: Role,
+    /// The scope in which it is looked up; 0 is the outermost one.
+    pub scope: usize,
+    /// Of a declaration: the type of the value and where it comes from.
+    pub about: About,
+    /// Whether the place also is the key of an object, as in `{ text }`.
+    pub is_shorthand: bool,
+}
+
+/// The type of a variable and where its value comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The type, such as `text`; empty if it is not known.
+    pub type_name: String,
+    /// Where the value comes from; empty if that is not known.
+    pub origin: String,
+    /// The fields of the value, if they are known.
+    pub fields: Vec<String>,
+}
+
+impl Name {
+    /// A name in the outermost scope.
+    pub fn new(kind: NameKind, text: &str, span: Span, role: Role) -> Name {
+        Name { kind, text: text.to_owned(), span, role, scope: 0, about: About::default(), is_shorthand: false }
+    }
+
+    /// Whether it stands for the same thing as another name of the same definition.
+    pub fn is_same(&self, other: &Name) -> bool {
+        self.kind == other.kind && self.scope == other.scope && self.text == other.text
+    }
+
+    /// Whether this is a place where the name gets its meaning.
+    pub fn is_origin(&self) -> bool {
+        self.role != Role::Read
+    }
+}

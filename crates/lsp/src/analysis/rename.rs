@@ -1,0 +1,78 @@
+//! Another name for a thing, at all of its places.
+
+use flowloom_core::diagnostic::Span;
+use flowloom_core::json::write_json;
+use flowloom_core::value::Value;
+
+use super::definition::{Definition, IndexedFile};
+use super::index::Body;
+use super::mdx_names::plain_name;
+use super::names::{Name, NameKind, Role};
+
+/// A replacement in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// The path of the file.
+    pub file: String,
+    /// What is replaced.
+    pub span: Span,
+    /// The new text.
+    pub text: String,
+}
+
+/// The name at byte `offset` that can be renamed.
+pub fn find_renamable(file: &IndexedFile, offset: usize) -> Option<&Name> {
+    file.index.find_names(offset).find(|name| name.kind.can_be_renamed())
+}
+
+/// The replacements that give a name another text. Fails if the new name cannot be one, or is taken.
+pub fn rename(definition: &Definition, name: &Name, new: &str) -> Result<Vec<Replacement>, String> {
+    check_new_name(definition, name, new)?;
+    check_uses(definition, name)?;
+    let mut replacements = Vec::new();
+    for place in definition.find_places(name) {
+        let text = match (place.name.is_shorthand, place.name.role) {
+            (true, Role::Read) => format!("{}: {new}", name.text),
+            (true, _) => format!("{new}: {}", name.text),
+            (false, _) => match &place.file.index.body {
+                // Inside of quotes.
+                Body::Json(_) => write_json(&Value::from(new)).trim_matches('"').to_owned(),
+                Body::Markdown(_) => new.to_owned(),
+            },
+        };
+        replacements.push(Replacement { file: place.file.path.clone(), span: place.name.span, text });
+    }
+    Ok(replacements)
+}
+
+fn check_new_name(definition: &Definition, name: &Name, new: &str) -> Result<(), String> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let is_identifier = !new.is_empty() && new.chars().all(is_word) && !new.starts_with(|c: char| c.is_ascii_digit());
+    let needs_identifier = matches!(name.kind, NameKind::Variable | NameKind::Field)
+        || (name.kind == NameKind::Node && definition.main().index.is_pipeline());
+    if needs_identifier && !is_identifier {
+        return Err(format!("{new:?} cannot be a name: write letters, digits and _, and no digit first"));
+    }
+    if new.trim().is_empty() || new.contains(['/', '\\', '"', '\n']) {
+        return Err(format!("{new:?} cannot be a name: it is empty, or has a quotation mark or a slash"));
+    }
+    let wanted = Name { text: new.to_owned(), ..name.clone() };
+    match definition.find_places(&wanted).next() {
+        Some(_) if new != name.text => Err(format!("there is a {} {new} already", name.kind.describe())),
+        _ => Ok(()),
+    }
+}
+
+/// Fails if a name may have uses that cannot be found: results inside a loop are fields of the items of its list.
+fn check_uses(definition: &Definition, name: &Name) -> Result<(), String> {
+    let Body::Markdown(document) = &definition.main().index.body else { return Ok(()) };
+    let block = name.scope.checked_sub(1).and_then(|index| document.elements.get(index));
+    let is_in_loop = block.is_some_and(|element| plain_name(&element.name) == "loop");
+    let is_result = definition.find_origins(name).any(|place| place.name.about.origin.starts_with("result of"));
+    match is_in_loop && is_result {
+        true => {
+            Err(format!("{} is a field of each iteration, and its uses outside of the loop cannot be found", name.text))
+        }
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,114 @@
+//! References in texts, at the places where they are written.
+
+use flowloom_core::diagnostic::Span;
+
+/// How a format writes references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TemplateStyle {
+    /// `${name.path}`
+    DollarBraces,
+    /// `{{name.path}}`
+    DoubleBraces,
+    /// `{name}`
+    Braces,
+}
+
+impl TemplateStyle {
+    /// What begins a reference.
+    pub fn opening(self) -> &'static str {
+        match self {
+            TemplateStyle::DollarBraces => "${",
+            TemplateStyle::DoubleBraces => "{{",
+            TemplateStyle::Braces => "{",
+        }
+    }
+
+    /// What ends a reference.
+    pub fn closing(self) -> &'static str {
+        match self {
+            TemplateStyle::DoubleBraces => "}}",
+            TemplateStyle::DollarBraces | TemplateStyle::Braces => "}",
+        }
+    }
+}
+
+/// A reference in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The whole reference.
+    pub span: Span,
+    /// The name.
+    pub name: String,
+    /// The place of the name.
+    pub name_span: Span,
+    /// The path after the name, with its dot; empty if there is none.
+    pub path: String,
+}
+
+/// The references in `text`, which begins at byte `start` of the file.
+pub fn find_references(text: &str, start: usize, style: TemplateStyle) -> Vec<Reference> {
+    let (opening, closing) = (style.opening(), style.closing());
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(next) = text[at..].find(opening) {
+        let inner_start = at + next + opening.len();
+        let inner = &text[inner_start..];
+        let Some(length) = inner.find(closing).filter(|length| is_reference(&inner[..*length], style)) else {
+            // `{{{name}}` is a brace followed by a reference.
+            at = at + next + 1;
+            continue;
+        };
+        let inner = &inner[..length];
+        let name = &inner[..inner.find(['.', '[']).unwrap_or(inner.len())];
+        found.push(Reference {
+            span: Span { start: start + at + next, length: opening.len() + length + closing.len() },
+            name: name.to_owned(),
+            name_span: Span { start: start + inner_start, length: name.len() },
+            path: inner[name.len()..].to_owned(),
+        });
+        at = inner_start + length + closing.len();
+    }
+    found
+}
+
+fn is_reference(inner: &str, style: TemplateStyle) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    match style {
+        TemplateStyle::DollarBraces => !inner.is_empty() && !inner.starts_with(['[', '.']),
+        TemplateStyle::DoubleBraces => inner.split('.').all(|part| !part.is_empty() && part.chars().all(is_word)),
+        TemplateStyle::Braces => !inner.is_empty() && inner.chars().all(is_word),
+    }
+}
+
+/// What is written of the reference in which byte `at` of `text` is, from its start up to there; `None` outside of a
+/// reference.
+pub fn find_started(text: &str, at: usize, style: TemplateStyle) -> Option<&str> {
+    let before = text.get(..at)?;
+    let start = before.rfind(style.opening())? + style.opening().len();
+    let written = &before[start..];
+    let continues = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | ']' | '-');
+    written.chars().all(continues).then_some(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_have_a_name_and_a_path() {
+        let show = |text: &str, style| {
+            let found = find_references(text, 0, style).into_iter();
+            found.map(|found| format!("{}|{}|{}", found.name_span.start, found.name, found.path)).collect::<Vec<_>>()
+        };
+        assert_eq!(show("${a.b[0]} ${} ${c", TemplateStyle::DollarBraces), ["2|a|.b[0]"]);
+        assert_eq!(show("{{{a}} {{ b }} {{c.d}}", TemplateStyle::DoubleBraces), ["3|a|", "17|c|.d"]);
+        assert_eq!(show("{a} {\"json\": {b}}", TemplateStyle::Braces), ["1|a|", "14|b|"]);
+    }
+
+    #[test]
+    fn a_started_reference_is_found() {
+        assert_eq!(find_started("say {{na", 8, TemplateStyle::DoubleBraces), Some("na"));
+        assert_eq!(find_started("say {{name}} and", 16, TemplateStyle::DoubleBraces), None);
+        assert_eq!(find_started("${a.b", 5, TemplateStyle::DollarBraces), Some("a.b"));
+    }
+}

@@ -1,0 +1,138 @@
+//! The debugger, in the debug adapter protocol. A recorded run is played from its record, forwards and backwards; nothing is
+//! performed. A new run halts before each of its effects, and its past can be looked at in the same way.
+
+mod played;
+mod session;
+mod values;
+
+use std::io;
+
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
+
+use crate::server::LoadConfig;
+use tokio::sync::mpsc;
+
+use session::{Answer, DebugEvent, Session};
+
+/// Maximum size of a message, in bytes.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
+
+/// Maximum number of messages that are read ahead.
+const MAX_WAITING_MESSAGES: usize = 64;
+
+/// Why the debugger ended before its client asked it to.
+#[derive(Debug, thiserror::Error)]
+pub enum DebugError {
+    /// The stream failed.
+    #[error("the editor's messages cannot be read: {0}")]
+    Stream(#[from] io::Error),
+    /// A message is not one of the protocol.
+    #[error("a message of the editor is not valid: {0}")]
+    Message(String),
+}
+
+/// Answers the messages of an editor until it ends the conversation or closes the stream.
+pub async fn serve_debugger(
+    load_config: LoadConfig,
+    input: impl AsyncRead + Unpin + Send + 'static,
+    output: impl AsyncWrite + Unpin,
+) -> Result<(), DebugError> {
+    let (sender, mut messages) = mpsc::channel(MAX_WAITING_MESSAGES);
+    // A message that is half read must not be given up when the run moves.
+    let reader = tokio::spawn(async move {
+        let mut input = BufReader::new(input);
+        while let Some(message) = read_message(&mut input).await.transpose() {
+            let is_last = message.is_err();
+            if sender.send(message).await.is_err() || is_last {
+                break;
+            }
+        }
+    });
+    let mut session = Session::new(load_config);
+    let mut writer = MessageWriter { output, sequence: 0 };
+    loop {
+        tokio::select! {
+            message = messages.recv() => {
+                let Some(request) = message.transpose()? else { break };
+                let command = request["command"].as_str().unwrap_or_default();
+                let answer = session.answer(command, &request["arguments"]).await;
+                writer.write_answer(&request, answer).await?;
+                if command == "disconnect" {
+                    break;
+                }
+            }
+            event = session.wait_for_run() => {
+                let events = session.show_progress(event).await;
+                writer.write_events(events).await?;
+            }
+        }
+    }
+    reader.abort();
+    Ok(())
+}
+
+/// Writes messages, and counts them.
+struct MessageWriter<W> {
+    output: W,
+    sequence: u64,
+}
+
+impl<W: AsyncWrite + Unpin> MessageWriter<W> {
+    async fn write_answer(&mut self, request: &Value, answer: Answer) -> Result<(), DebugError> {
+        let head = json!({"type": "response", "request_seq": request["seq"], "command": request["command"]});
+        let response = match answer.body {
+            Ok(body) => merge(head, json!({"success": true, "body": body})),
+            Err(message) => merge(head, json!({"success": false, "message": message})),
+        };
+        self.write_message(response).await?;
+        self.write_events(answer.events).await
+    }
+
+    async fn write_events(&mut self, events: Vec<DebugEvent>) -> Result<(), DebugError> {
+        for (name, body) in events {
+            self.write_message(json!({"type": "event", "event": name, "body": body})).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_message(&mut self, message: Value) -> Result<(), DebugError> {
+        self.sequence += 1;
+        let content = merge(message, json!({"seq": self.sequence})).to_string();
+        let whole = format!("Content-Length: {}\r\n\r\n{content}", content.len());
+        self.output.write_all(whole.as_bytes()).await?;
+        Ok(self.output.flush().await?)
+    }
+}
+
+/// One object with the keys of both.
+fn merge(mut first: Value, second: Value) -> Value {
+    if let (Some(first), Value::Object(second)) = (first.as_object_mut(), second) {
+        first.extend(second);
+    }
+    first
+}
+
+/// Reads a message; `None` at the end of the stream.
+async fn read_message(input: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Value>, DebugError> {
+    let mut length = None;
+    loop {
+        let mut line = String::new();
+        if input.read_line(&mut line).await? == 0 {
+            return Ok(None);
+        }
+        match line.trim_end().split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.trim().parse::<usize>().ok().filter(|length| *length <= MAX_MESSAGE_BYTES);
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let length = length.ok_or_else(|| DebugError::Message("it has no length, or is too large".to_owned()))?;
+    let mut content = vec![0; length];
+    input.read_exact(&mut content).await?;
+    serde_json::from_slice(&content).map(Some).map_err(|error| DebugError::Message(error.to_string()))
+}

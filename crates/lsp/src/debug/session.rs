@@ -1,0 +1,260 @@
+//! A session of the debugger: the run, the breakpoints, and the answers to the editor's requests.
+
+use std::path::{Path, PathBuf};
+
+use flowloom_app::runs::halting::{HaltedStep, HaltingEvent, HaltingRun};
+use flowloom_app::runs::playback::Playback;
+use flowloom_core::json::parse_value;
+use flowloom_core::path::Path as StepPath;
+use serde_json::json;
+
+use super::played::{Direction, PlayedRun};
+use crate::server::LoadConfig;
+
+/// The number of the only thread.
+pub(super) const THREAD: u32 = 1;
+
+/// An event of the protocol: its name and its content.
+pub(super) type DebugEvent = (&'static str, serde_json::Value);
+
+/// The answer to a request, and the events that follow it.
+pub(super) struct Answer {
+    /// The content of the answer, or why there is none.
+    pub(super) body: Result<serde_json::Value, String>,
+    pub(super) events: Vec<DebugEvent>,
+}
+
+impl Answer {
+    pub(super) fn new(body: serde_json::Value) -> Answer {
+        Answer { body: Ok(body), events: Vec::new() }
+    }
+
+    pub(super) fn with_event(mut self, name: &'static str, body: serde_json::Value) -> Answer {
+        self.events.push((name, body));
+        self
+    }
+
+    pub(super) fn refuse(message: impl Into<String>) -> Answer {
+        Answer { body: Err(message.into()), events: Vec::new() }
+    }
+}
+
+/// A conversation with an editor.
+pub(super) struct Session {
+    load_config: LoadConfig,
+    run: Option<PlayedRun>,
+    live: Option<LiveRun>,
+    /// Lines with a breakpoint, from 1.
+    breakpoints: Vec<usize>,
+    stops_on_entry: bool,
+}
+
+/// A run that goes on while it is played.
+struct LiveRun {
+    run: HaltingRun,
+    /// The step that waits; `None` while the run goes on.
+    halted: Option<HaltedStep>,
+    /// Until where the run goes on.
+    goal: Goal,
+    is_over: bool,
+    /// A step that is let happen without a halt.
+    passes: Option<StepPath>,
+}
+
+/// Until where a live run goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    /// Until the next step.
+    NextStep,
+    /// Until a breakpoint.
+    Breakpoint,
+}
+
+impl Session {
+    pub(super) fn new(load_config: LoadConfig) -> Session {
+        Session { load_config, run: None, live: None, breakpoints: Vec::new(), stops_on_entry: true }
+    }
+
+    /// Answers a request.
+    pub(super) async fn answer(&mut self, command: &str, arguments: &serde_json::Value) -> Answer {
+        match command {
+            "initialize" => Answer::new(json!({
+                "supportsConfigurationDoneRequest": true,
+                "supportsStepBack": true,
+                "supportsSetVariable": true,
+                "supportsEvaluateForHovers": true,
+            }))
+            .with_event("initialized", json!({})),
+            "launch" | "attach" => self.open_run(arguments).await,
+            "disconnect" | "terminate" => Answer::new(json!({})),
+            "threads" => Answer::new(json!({"threads": [{"id": THREAD, "name": "run"}]})),
+            "setExceptionBreakpoints" => Answer::new(json!({})),
+            "setBreakpoints" => self.set_breakpoints(arguments),
+            "continue" | "next" | "stepIn" | "stepOut" if self.has_changes() => self.fork_run(command).await,
+            "configurationDone" | "continue" | "reverseContinue" | "next" | "stepIn" | "stepOut" => self.go_on(command),
+            _ => match &mut self.run {
+                Some(run) => run.answer(command, arguments).await,
+                None => Answer::refuse("no run is open: launch one first"),
+            },
+        }
+    }
+
+    /// Opens a recorded run, or starts a new one.
+    async fn open_run(&mut self, arguments: &serde_json::Value) -> Answer {
+        let Some(definition) = arguments["definition"].as_str() else {
+            return Answer::refuse("\"definition\" is missing: name the file of the definition");
+        };
+        self.stops_on_entry = arguments["stopOnEntry"].as_bool().unwrap_or(true);
+        let definition = PathBuf::from(definition);
+        let opened = match arguments.get("inputs") {
+            Some(inputs) => self.start_run(&definition, inputs).await,
+            None => self.play_run(&definition, arguments["run"].as_str().unwrap_or("last")).await,
+        };
+        match opened {
+            Ok(()) => Answer::new(json!({})),
+            Err(message) => Answer::refuse(message),
+        }
+    }
+
+    async fn play_run(&mut self, definition: &Path, run: &str) -> Result<(), String> {
+        let config = (self.load_config)(definition).map_err(|error| error.to_string())?;
+        let playback = Playback::open(config, run).await.map_err(|error| error.to_string())?;
+        self.run = Some(PlayedRun::new(playback, definition.to_owned()));
+        Ok(())
+    }
+
+    /// Starts a run, up to its first step.
+    async fn start_run(&mut self, definition: &Path, inputs: &serde_json::Value) -> Result<(), String> {
+        let config = (self.load_config)(definition).map_err(|error| error.to_string())?;
+        let inputs = parse_value(&inputs.to_string()).map_err(|error| error.to_string())?;
+        let mut run = HaltingRun::start(config, definition, inputs).await.map_err(|error| error.to_string())?;
+        let (halted, is_over) = match run.next_event().await {
+            HaltingEvent::Halted(step) => (Some(step), false),
+            HaltingEvent::Over(_) => (None, true),
+        };
+        self.play_run(definition, &run.id.to_string()).await?;
+        self.live = Some(LiveRun { run, halted, goal: Goal::NextStep, is_over, passes: None });
+        Ok(())
+    }
+
+    /// Whether a variable has a new value.
+    fn has_changes(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| !run.changed.is_empty())
+    }
+
+    /// Goes on in a fork of the run, in which the variables have their new values.
+    async fn fork_run(&mut self, command: &str) -> Answer {
+        let Some(run) = &mut self.run else { return Answer::refuse("no run is open: launch one first") };
+        let (definition, at, id) = (run.definition.clone(), run.present_path(), run.playback.run_id());
+        let set = std::mem::take(&mut run.changed);
+        // The run that is left does not go on by itself.
+        self.live = None;
+        let config = match (self.load_config)(&definition) {
+            Ok(config) => config,
+            Err(error) => return Answer::refuse(error.to_string()),
+        };
+        let fork = match HaltingRun::fork(config, &id, &at, set).await {
+            Ok(fork) => fork,
+            Err(error) => return Answer::refuse(error.to_string()),
+        };
+        let message = format!("the run goes on as a fork: {}\n", fork.id);
+        let goal = if command == "continue" { Goal::Breakpoint } else { Goal::NextStep };
+        // The step at which it begins is let happen; it is the next one that is of interest.
+        self.live = Some(LiveRun { run: fork, halted: None, goal, is_over: false, passes: Some(at) });
+        Answer::new(json!({"allThreadsContinued": true}))
+            .with_event("output", json!({"category": "console", "output": message}))
+    }
+
+    /// Goes on as a request says: in what has happened already, or in what a live run does next.
+    fn go_on(&mut self, command: &str) -> Answer {
+        let Some(run) = &mut self.run else { return Answer::refuse("no run is open: launch one first") };
+        let found = match command {
+            "configurationDone" if self.stops_on_entry || run.is_hit(0, &self.breakpoints) => {
+                return run.stop_at(0, "entry");
+            }
+            "reverseContinue" => {
+                let found = run.find_hit(Direction::Backwards, &self.breakpoints);
+                return match found {
+                    Some(at) => run.stop_at(at, "breakpoint"),
+                    None => run.stop_at(0, "entry"),
+                };
+            }
+            "configurationDone" | "continue" => run.find_hit(Direction::Forwards, &self.breakpoints),
+            _ if run.is_at_last() => None,
+            "stepOut" => Some(run.find_after_parent()),
+            _ => Some(run.at + 1),
+        };
+        let continues = matches!(command, "configurationDone" | "continue");
+        let last = run.playback.stops.len() - 1;
+        match (found, self.live.as_mut().filter(|live| !live.is_over)) {
+            (Some(at), _) => run.stop_at(at, if continues { "breakpoint" } else { "step" }),
+            (None, Some(live)) => {
+                live.goal = if continues { Goal::Breakpoint } else { Goal::NextStep };
+                live.halted.take().into_iter().for_each(HaltedStep::release);
+                Answer::new(json!({"allThreadsContinued": true}))
+            }
+            // The end itself can be looked at, once.
+            (None, None) if run.at < last => run.stop_at(last, "pause"),
+            (None, None) => run.step(last + 1),
+        }
+    }
+
+    /// Waits for what a live run does. Never ends while no run goes on. May be dropped at any time.
+    pub(super) async fn wait_for_run(&mut self) -> HaltingEvent {
+        match self.live.as_mut().filter(|live| live.halted.is_none() && !live.is_over) {
+            Some(live) => live.run.next_event().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Reads what a live run has done, and tells the editor if it is where it is to stop. Otherwise the run goes on.
+    pub(super) async fn show_progress(&mut self, event: HaltingEvent) -> Vec<DebugEvent> {
+        let (Some(live), Some(run)) = (&mut self.live, &self.run) else { return Vec::new() };
+        let over = match event {
+            HaltingEvent::Halted(step) if live.passes.as_ref() == Some(&step.path) => {
+                live.passes = None;
+                step.release();
+                return Vec::new();
+            }
+            HaltingEvent::Halted(step) => {
+                live.halted = Some(step);
+                None
+            }
+            HaltingEvent::Over(status) => {
+                live.is_over = true;
+                Some(status)
+            }
+        };
+        let (definition, id, goal) = (run.definition.clone(), live.run.id.to_string(), live.goal);
+        if let Err(message) = self.play_run(&definition, &id).await {
+            return vec![("output", json!({"category": "stderr", "output": message})), ("terminated", json!({}))];
+        }
+        let Some(run) = &mut self.run else { return Vec::new() };
+        let last = run.playback.stops.len() - 1;
+        if let Some(status) = over {
+            let output = json!({"category": "console", "output": format!("the run {id} is {}\n", status.name())});
+            let stopped = run.stop_at(last, "pause").events;
+            return [vec![("output", output)], stopped].concat();
+        }
+        if goal == Goal::Breakpoint && !run.is_hit(last, &self.breakpoints) {
+            let halted = self.live.as_mut().and_then(|live| live.halted.take());
+            halted.into_iter().for_each(HaltedStep::release);
+            return Vec::new();
+        }
+        run.stop_at(last, if goal == Goal::Breakpoint { "breakpoint" } else { "step" }).events
+    }
+
+    fn set_breakpoints(&mut self, arguments: &serde_json::Value) -> Answer {
+        let wanted = arguments["breakpoints"].as_array().into_iter().flatten();
+        let lines: Vec<usize> = wanted.filter_map(|one| usize::try_from(one["line"].as_u64()?).ok()).collect();
+        self.breakpoints.clone_from(&lines);
+        let is_live = self.live.is_some();
+        let verify = |line: &usize| match self.run.as_ref().map(|run| run.find_step_line(*line)) {
+            Some(Some(line)) => json!({"verified": true, "line": line}),
+            Some(None) if !is_live => json!({"verified": false, "line": line, "message": "no step of the run is here"}),
+            // What a run will do is not known.
+            Some(None) | None => json!({"verified": true, "line": line}),
+        };
+        Answer::new(json!({"breakpoints": lines.iter().map(verify).collect::<Vec<_>>()}))
+    }
+}

@@ -1,0 +1,109 @@
+//! Checks a document as `flowloom check` does, with the open documents in the place of their files.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use flowloom_app::config::Config;
+use flowloom_app::definitions::reader::OpenFiles;
+use flowloom_app::definitions::source::{LoadedDefinition, Loader};
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::plan::{Format, Plan};
+use flowloom_formats::{StopFlag, markdown, recognise};
+
+use super::LoadConfig;
+use super::documents::Document;
+use crate::analysis::json_tree::parse_tolerant;
+
+/// What a check needs. It is independent of later changes.
+pub(super) struct CheckJob {
+    pub(super) document: Document,
+    pub(super) open_files: Arc<OpenFiles>,
+    pub(super) load_config: LoadConfig,
+    pub(super) stop: StopFlag,
+}
+
+/// The result of checking one text of a document.
+#[derive(Clone, Default)]
+pub(super) struct Checked {
+    /// The document's version.
+    pub(super) version: i32,
+    /// Its format; `None` if it is no definition.
+    pub(super) format: Option<Format>,
+    /// The problems of the definition and of the files that it includes.
+    pub(super) diagnostics: Vec<Diagnostic>,
+    /// The name of the definition in `diagnostics`.
+    pub(super) name: String,
+    /// All files that were read, by path.
+    pub(super) files: BTreeMap<String, Arc<str>>,
+    /// The plan, if there are no errors.
+    pub(super) plan: Option<Arc<Plan>>,
+    /// The configuration that counts.
+    pub(super) config: Option<Arc<Config>>,
+}
+
+impl CheckJob {
+    /// Checks the document.
+    pub(super) fn check(&self) -> Checked {
+        let document = &self.document;
+        let name = document.path.display().to_string();
+        let checked = Checked { version: document.version, name: name.clone(), ..Checked::default() };
+        let Some(format) = find_format(document) else { return checked };
+        let format = Some(format);
+        let config = match (self.load_config)(&document.path) {
+            Ok(config) => config,
+            Err(error) => {
+                let span = Span::default();
+                let diagnostic = Diagnostic::new_error(Code::ConfigInvalid, &name, span, error.to_string());
+                return Checked { format, diagnostics: vec![diagnostic], ..checked };
+            }
+        };
+        let mut source = self.compile(&config, format);
+        let loader = self.loader(&config, format);
+        source.add_check_warnings(&loader);
+        let rest = source.rest_problem();
+        let to_text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into();
+        let files = source.files().iter().map(|(path, bytes)| (path.clone(), to_text(bytes))).collect();
+        let compiled = source.compiled;
+        let diagnostics = compiled.diagnostics.into_iter().chain(rest).collect();
+        let (plan, config) = (compiled.plan.map(Arc::new), Some(Arc::new(config)));
+        Checked { format, diagnostics, files, plan, config, ..checked }
+    }
+
+    /// Replaces the text of the document.
+    pub(super) fn replace_text(&mut self, text: &str) {
+        let text: Arc<str> = text.into();
+        Arc::make_mut(&mut self.open_files).insert(self.document.path.clone(), text.clone());
+        self.document.text = text;
+    }
+
+    fn loader<'a>(&'a self, config: &'a Config, format: Option<Format>) -> Loader<'a> {
+        let (stop, open_files) = (Some(&self.stop), Some(&*self.open_files));
+        Loader { format, stop, open_files, ..Loader::new(config) }
+    }
+
+    fn compile(&self, config: &Config, format: Option<Format>) -> LoadedDefinition {
+        self.loader(config, format).compile(&self.document.path)
+    }
+}
+
+/// The format of a document: the one that its text looks like, or the one that it had.
+fn find_format(document: &Document) -> Option<Format> {
+    let (path, text) = (&document.path, &*document.text);
+    let name = path.display().to_string();
+    let tree = if is_markdown(path) { None } else { parse_tolerant(text) };
+    let found = recognise(&name, text, tree.as_ref()).filter(|format| *format != markdown::FORMAT || has_action(text));
+    found.or(document.format)
+}
+
+/// Whether a file is Markdown by its name.
+pub(super) fn is_markdown(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("md") || end.eq_ignore_ascii_case("mdx"))
+}
+
+/// Whether a Markdown text is a workflow and not only a page or an included file: it has an action.
+fn has_action(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["<gen", "<loop", "<cond"].iter().any(|action| text.contains(action))
+}

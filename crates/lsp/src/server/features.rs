@@ -1,0 +1,253 @@
+//! The features that are answered from the index of a definition, in the form of the protocol.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flowloom_app::definitions::nameable::{Nameable, NameableThings};
+use flowloom_formats::{markdown, recognise};
+use lsp_types::{
+    CompletionItem, CompletionItemKind, CompletionParams, CompletionResponse, CompletionTextEdit, DocumentHighlight,
+    Documentation, GotoDefinitionResponse, Hover, HoverContents, InsertTextFormat, Location, MarkupContent, MarkupKind,
+    Position, PrepareRenameResponse, Range, TextDocumentPositionParams, Url,
+};
+
+use super::check::{Checked, is_markdown};
+use super::convert::TextView;
+use super::documents::Document;
+use super::runs::show_value;
+use super::state::Snapshot;
+use crate::analysis::completion::{Proposal, ProposalKind, list_proposals};
+use crate::analysis::definition::{Definition, FilePlace, IndexedFile};
+use crate::analysis::hover::find_meaning;
+use crate::analysis::json_tree::parse_tolerant;
+use crate::analysis::known::{Known, Offer};
+use crate::analysis::lines::Lines;
+use crate::analysis::names::{Name, NameKind};
+use crate::analysis::rename::find_renamable;
+
+/// Maximum number and size of the files next to a definition that are searched for the names of agents and blocks.
+const MAX_NEIGHBOURS: usize = 200;
+const MAX_NEIGHBOUR_BYTES: u64 = 1 << 20;
+
+/// An open document, and the definition that it belongs to.
+pub(super) struct Opened<'s> {
+    pub(super) snapshot: &'s Snapshot,
+    pub(super) document: &'s Document,
+    pub(super) definition: Definition,
+    /// The result of checking the definition, if there is one.
+    pub(super) checked: Option<Arc<Checked>>,
+}
+
+impl<'s> Opened<'s> {
+    /// Opens the definition of a document: its own, or one that includes it. `None` if there is none.
+    pub(super) fn find(snapshot: &'s Snapshot, uri: &Url) -> Option<Opened<'s>> {
+        let document = snapshot.documents.find(uri)?;
+        let name = document.path.display().to_string();
+        let own = snapshot.results.get(uri);
+        let including = || {
+            let mut results = snapshot.results.iter();
+            results.find(|(other, result)| *other != uri && result.files.contains_key(&name))
+        };
+        let format = document.format.or_else(|| own?.format);
+        let (entry, checked, format) = match (format, including()) {
+            (Some(format), _) => (document, own, format),
+            (None, Some((other, result))) => (snapshot.documents.find(other)?, Some(result), result.format?),
+            // An empty Markdown file is where a workflow begins.
+            (None, None) if is_markdown(&document.path) => (document, own, markdown::FORMAT),
+            (None, None) => return None,
+        };
+        let open = snapshot.documents.open_files();
+        let read = checked.map(|checked| checked.files.iter()).into_iter().flatten();
+        let files = read.map(|(path, text)| (path, open.get(Path::new(path)).unwrap_or(text)));
+        let definition = Definition::new(&entry.path.display().to_string(), entry.text.clone(), format, files);
+        Some(Opened { snapshot, document, definition, checked: checked.cloned() })
+    }
+
+    /// Adds the other definitions of the folder that can name the same agents and blocks. An agent or a block of the
+    /// definition's own file is named nowhere else.
+    pub(super) fn add_neighbours(&mut self, name: &Name) {
+        let is_shared = matches!(name.kind, NameKind::Agent | NameKind::Block);
+        let main = &self.definition.main().path;
+        if !is_shared || self.definition.find_origins(name).any(|place| place.file.path == *main) {
+            return;
+        }
+        let (main, format) = (PathBuf::from(main), self.definition.main().index.format);
+        let open = self.snapshot.documents.open_files();
+        for path in list_json_files(&main) {
+            let written = || std::fs::read_to_string(&path).ok().map(Arc::from);
+            let Some(text) = open.get(&path).cloned().or_else(written) else { continue };
+            let (name, tree) = (path.display().to_string(), parse_tolerant(&text));
+            if let Some(found) = recognise(&name, &text, tree.as_ref()).filter(|found| Some(*found) == format) {
+                self.definition.add_neighbour(&name, text, found);
+            }
+        }
+    }
+
+    /// The document's part of the definition.
+    pub(super) fn file(&self) -> Option<&IndexedFile> {
+        self.definition.find_file(&self.document.path.display().to_string())
+    }
+
+    pub(super) fn view(&self) -> TextView<'_> {
+        TextView { text: &self.document.text, lines: &self.document.lines, unit: self.snapshot.unit }
+    }
+
+    /// What can be named in the definition, under its configuration.
+    fn list_known(&self) -> Known {
+        let config = self.checked.as_ref().and_then(|checked| checked.config.clone());
+        let Some(config) = config else { return Known::default() };
+        let things = NameableThings::collect(&config, Path::new(&self.definition.main().path));
+        let offer = |things: Vec<Nameable>| {
+            things.into_iter().map(|thing| Offer::new(thing.name, thing.description)).collect::<Vec<_>>()
+        };
+        Known {
+            functions: offer(things.functions),
+            models: offer(things.models),
+            blocks: offer(things.blocks),
+            agents: offer(things.agents),
+            workflows: offer(things.workflows),
+        }
+    }
+
+    /// The location of a place in a file of the definition.
+    fn find_location(&self, place: FilePlace<'_>) -> Option<Location> {
+        let lines = Lines::new(&place.file.index.text);
+        let view = TextView { text: &place.file.index.text, lines: &lines, unit: self.snapshot.unit };
+        Some(Location::new(self.find_uri(&place.file.path)?, view.find_range(place.name.span)))
+    }
+
+    /// The address of a file.
+    pub(super) fn find_uri(&self, path: &str) -> Option<Url> {
+        let path = Path::new(path);
+        let open = self.snapshot.documents.find_by_path(path).map(|document| document.uri.clone());
+        open.or_else(|| Url::from_file_path(path).ok())
+    }
+
+    /// The name at a position. Of the two that a shorthand key stands for, the one around the block comes first.
+    fn find_name(&self, position: Position) -> Option<&Name> {
+        let offset = self.view().find_offset(position);
+        self.file()?.index.find_names(offset).min_by_key(|name| std::cmp::Reverse(name.role))
+    }
+}
+
+/// The other JSON files next to a file.
+fn list_json_files(main: &Path) -> Vec<PathBuf> {
+    let entries = main.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json" || end == "jsonc");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_json).collect();
+    paths.retain(|path| path != main && std::fs::metadata(path).is_ok_and(|file| file.len() <= MAX_NEIGHBOUR_BYTES));
+    paths.sort();
+    paths.truncate(MAX_NEIGHBOURS);
+    paths
+}
+
+/// What can be written at a position.
+pub(super) fn complete(snapshot: &Snapshot, params: &CompletionParams) -> Option<CompletionResponse> {
+    let at = &params.text_document_position;
+    let opened = Opened::find(snapshot, &at.text_document.uri)?;
+    let offset = opened.view().find_offset(at.position);
+    let proposals = list_proposals(&opened.definition, opened.file()?, offset, &opened.list_known());
+    let items = proposals.into_iter().enumerate().map(|(order, proposal)| write_item(order, proposal, opened.view()));
+    Some(CompletionResponse::Array(items.collect()))
+}
+
+fn write_item(order: usize, proposal: Proposal, view: TextView<'_>) -> CompletionItem {
+    let kind = match proposal.kind {
+        ProposalKind::Key => CompletionItemKind::PROPERTY,
+        ProposalKind::Value => CompletionItemKind::ENUM_MEMBER,
+        ProposalKind::Skeleton => CompletionItemKind::SNIPPET,
+        ProposalKind::Member => CompletionItemKind::FIELD,
+        ProposalKind::Name(NameKind::Variable | NameKind::Field) => CompletionItemKind::VARIABLE,
+        ProposalKind::Name(NameKind::Function | NameKind::Tool) => CompletionItemKind::FUNCTION,
+        ProposalKind::Name(_) => CompletionItemKind::REFERENCE,
+    };
+    let meaning = MarkupContent { kind: MarkupKind::Markdown, value: proposal.meaning };
+    // Editors compare what is written with the text that is replaced, quotation marks included.
+    let replaced = &view.text[proposal.replaces.start..proposal.replaces.end()];
+    let filter = if replaced.starts_with('"') { format!("\"{}\"", proposal.label) } else { proposal.label.clone() };
+    let filter = if replaced.starts_with('<') { format!("<{}", proposal.label) } else { filter };
+    CompletionItem {
+        label: proposal.label,
+        kind: Some(kind),
+        detail: (!proposal.detail.is_empty()).then_some(proposal.detail),
+        documentation: (!meaning.value.is_empty()).then_some(Documentation::MarkupContent(meaning)),
+        sort_text: Some(format!("{order:04}")),
+        filter_text: Some(filter),
+        insert_text_format: Some(match proposal.is_snippet {
+            true => InsertTextFormat::SNIPPET,
+            false => InsertTextFormat::PLAIN_TEXT,
+        }),
+        text_edit: Some(CompletionTextEdit::Edit(view.replace(proposal.replaces, &proposal.insert))),
+        ..CompletionItem::default()
+    }
+}
+
+/// The meaning of what is at a position.
+pub(super) fn hover(snapshot: &Snapshot, at: &TextDocumentPositionParams) -> Option<Hover> {
+    let opened = Opened::find(snapshot, &at.text_document.uri)?;
+    let offset = opened.view().find_offset(at.position);
+    let meaning = find_meaning(&opened.definition, opened.file()?, offset, &opened.list_known())?;
+    let mut value = meaning.text;
+    let last = meaning.variable.as_ref().and_then(|name| {
+        let run = snapshot.runs.find_last(opened.checked.as_deref()?)?;
+        Some(show_value(run.find_value(&name.text)?))
+    });
+    if let Some(last) = last {
+        value.push_str(&format!("\n\nlast value: `{last}`"));
+    }
+    let contents = HoverContents::Markup(MarkupContent { kind: MarkupKind::Markdown, value });
+    Some(Hover { contents, range: Some(opened.view().find_range(meaning.span)) })
+}
+
+/// The places where the name at a position gets its meaning.
+pub(super) fn find_definition(snapshot: &Snapshot, at: &TextDocumentPositionParams) -> Option<GotoDefinitionResponse> {
+    let opened = Opened::find(snapshot, &at.text_document.uri)?;
+    let name = opened.find_name(at.position)?;
+    let origins = opened.definition.find_origins(name).filter_map(|place| opened.find_location(place));
+    let mut locations: Vec<Location> = origins.collect();
+    if locations.is_empty() && name.kind == NameKind::Agent {
+        locations.extend(find_agent_file(&opened, &name.text));
+    }
+    Some(GotoDefinitionResponse::Array(locations))
+}
+
+/// The file of an agent that has a folder of its own.
+fn find_agent_file(opened: &Opened<'_>, agent: &str) -> Option<Location> {
+    let files = &opened.checked.as_ref()?.files;
+    let is_of_agent = |path: &str| Path::new(path).parent().is_some_and(|folder| folder.ends_with(agent));
+    let found = files.keys().find(|path| is_of_agent(path))?;
+    Some(Location::new(opened.find_uri(found)?, Range::default()))
+}
+
+/// All places of the name at a position.
+pub(super) fn find_references(
+    snapshot: &Snapshot,
+    at: &TextDocumentPositionParams,
+    with_declarations: bool,
+) -> Option<Vec<Location>> {
+    let mut opened = Opened::find(snapshot, &at.text_document.uri)?;
+    let name = opened.find_name(at.position)?.clone();
+    opened.add_neighbours(&name);
+    let places = opened.definition.find_places(&name);
+    let wanted = places.filter(|place| with_declarations || !place.name.is_origin());
+    Some(wanted.filter_map(|place| opened.find_location(place)).collect())
+}
+
+/// The places of the name at a position in its own document.
+pub(super) fn highlight(snapshot: &Snapshot, at: &TextDocumentPositionParams) -> Option<Vec<DocumentHighlight>> {
+    let opened = Opened::find(snapshot, &at.text_document.uri)?;
+    let name = opened.find_name(at.position)?;
+    let file = opened.file()?;
+    let places = opened.definition.find_places(name).filter(|place| place.file == file);
+    let view = opened.view();
+    Some(places.map(|place| DocumentHighlight { range: view.find_range(place.name.span), kind: None }).collect())
+}
+
+/// The name at a position, if it can be renamed.
+pub(super) fn prepare_rename(snapshot: &Snapshot, at: &TextDocumentPositionParams) -> Option<PrepareRenameResponse> {
+    let opened = Opened::find(snapshot, &at.text_document.uri)?;
+    let offset = opened.view().find_offset(at.position);
+    let name = find_renamable(opened.file()?, offset)?;
+    let (range, placeholder) = (opened.view().find_range(name.span), name.text.clone());
+    Some(PrepareRenameResponse::RangeWithPlaceholder { range, placeholder })
+}
