@@ -12,7 +12,7 @@ use crate::blocks::BlockError;
 use crate::config::error::ConfigError;
 use crate::definitions::error::DefinitionError;
 use crate::keys::UnknownScope;
-use crate::runs::fork::ForkError;
+use crate::runs::fork_error::ForkError;
 use crate::runs::inputs::InvalidBudget;
 use crate::runs::open_steps::NoOpenStep;
 use crate::schedules::ScheduleError;

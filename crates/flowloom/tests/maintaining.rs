@@ -73,6 +73,20 @@ fn count_reused(run: &Value) -> usize {
     run["steps"].as_array().expect("steps").iter().filter(|step| step["reused"] == true).count()
 }
 
+/// Converts an example to Markdown, or reports what cannot be written. What it writes has no errors.
+fn convert_example(place: &Workspace, file: &str) {
+    let converted = format!("converted-{}.mdx", file.replace('/', "-"));
+    let output = place.run(&["convert", file, "--to", "markdown", "--out", &converted]);
+    if !place.path(&converted).exists() {
+        assert_eq!(exit_code(&output), 1, "{file}: {}", stderr_text(&output));
+        assert!(stderr_text(&output).contains("FL0124"), "{file}: {}", stderr_text(&output));
+        return;
+    }
+    stdout_of(place, 0, &["check", &converted]);
+    let (exit, diff) = place.run_json(&["diff", file, &converted]);
+    assert!((0..=1).contains(&exit) && diff["steps"].is_array(), "{file}: {diff}");
+}
+
 /// Runs an example to its end, and answers its questions.
 fn run_example(place: &Workspace, example: &Example) -> String {
     let model = format!("*={}", example.model);
@@ -112,6 +126,7 @@ fn ten_workflows_are_recorded_changed_tested_forked_and_compared() {
         assert!(first.split(['/', '[', '#']).any(|part| part == name), "{file}: {first}");
         let (_, shown) = place.run_json(&["show", fork_id]);
         assert_eq!(shown["forked_from"]["run_id"], json!(id), "{file}");
+        convert_example(&place, file);
         stdout_of(&place, 0, &["replay", fork_id]);
     }
     // All of them at once, without the server that they read pages from.
@@ -268,14 +283,15 @@ fn tests_are_written_by_hand() {
     stdout_of(&place, 0, &["test"]);
     write(json!({"output": [{"equals": "x"}, {"jsonpath": "$.a", "equals": 1}]}), json!(["a draft", "better"]));
     let failed = stdout_of(&place, 3, &["test"]);
-    assert!(failed.contains("the test has no response for the model call of /title"), "{failed}");
+    assert!(failed.contains("FL1211: the test has no response for the model call of /title"), "{failed}");
 
     write(json!({"output": [{}]}), json!(["a", "b", "c"]));
     assert!(stdout_of(&place, 3, &["test"]).contains("an expectation needs `equals`, `contains`, `schema` or `judge`"));
     place.write("tests/hand.json", r#"{"definition": "../story.json", "expect": {}, "outputs": 1}"#);
     let invalid = place.run(&["test"]);
     assert_eq!(exit_code(&invalid), 2);
-    assert!(stderr_text(&invalid).contains("unknown field `outputs`"), "{}", stderr_text(&invalid));
+    let message = stderr_text(&invalid);
+    assert!(message.contains("error[FL1405]") && message.contains("unknown field `outputs`"), "{message}");
 }
 
 #[test]

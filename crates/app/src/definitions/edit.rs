@@ -10,6 +10,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::markdown;
 
 use super::bundle::Bundle;
+use super::edit_error::EditError;
 use super::outline::outline_plan;
 
 /// What people call the text that a step sends, and the keys that hold it in the formats.
@@ -34,32 +35,6 @@ pub struct StepEdit {
     pub field: String,
     /// The new text.
     pub text: String,
-}
-
-/// Why a step cannot be edited.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EditError {
-    /// The definition has no such step.
-    #[error("the definition has no step {path}; its steps are {}", steps.join(", "))]
-    NoSuchStep {
-        /// The path.
-        path: Path,
-        /// The paths of its steps.
-        steps: Vec<String>,
-    },
-    /// The step is part of an included definition.
-    #[error("the step {0} is part of an included definition; edit that file")]
-    Included(Path),
-    /// The step has no such field.
-    #[error("the step {path} has no field {field:?}; it has {}", fields.join(", "))]
-    NoSuchField {
-        /// The path.
-        path: Path,
-        /// The field.
-        field: String,
-        /// The fields that it has.
-        fields: Vec<String>,
-    },
 }
 
 impl Bundle {
@@ -222,7 +197,7 @@ fn find_text_before(text: &str, action: Span) -> Span {
     let before = &text[..action.start];
     let is_boundary = |line: &str| {
         let line = line.trim();
-        line == "---" || line.starts_with('>') || line.starts_with("import ")
+        is_break(line) || line.starts_with('>') || line.starts_with("import ")
     };
     let mut start = find_last_tag_end(before);
     let mut line_start = 0;
@@ -234,6 +209,11 @@ fn find_text_before(text: &str, action: Span) -> Span {
     }
     let start = start + (before[start..].len() - before[start..].trim_start().len());
     Span { start, length: action.start - start }
+}
+
+/// Whether a line is the end of the frontmatter, or a break between two turns.
+fn is_break(line: &str) -> bool {
+    line.len() == 3 && line.bytes().all(|byte| byte == b'-')
 }
 
 /// One past the end of the last tag of an element in a text; 0 if there is none.

@@ -6,6 +6,7 @@ pub mod conditions;
 pub mod convert;
 mod cost_check;
 pub mod edit;
+pub mod edit_error;
 pub mod error;
 pub mod find;
 pub mod flow_folder;

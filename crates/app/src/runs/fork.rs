@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use flowloom_core::code::Code;
 use flowloom_core::event::ForkOrigin;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Inputs, Plan};
@@ -13,10 +12,11 @@ use flowloom_runtime::ForkedRun;
 use flowloom_runtime::RunError;
 use flowloom_runtime::reopen::find_performed_step;
 
+use super::fork_error::ForkError;
 use super::retry::parse_step_path;
 use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
-use crate::definitions::edit::{EditError, StepEdit, find_path};
+use crate::definitions::edit::{StepEdit, find_path};
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 
@@ -38,33 +38,6 @@ pub struct ForkChanges {
     pub tenant: Option<String>,
     /// Whether effects that must not be repeated automatically are performed without asking a person.
     pub repeats_effects: bool,
-}
-
-/// Why a run cannot be forked.
-#[derive(Debug, thiserror::Error)]
-pub enum ForkError {
-    /// Nothing would be different.
-    #[error(
-        "the run succeeded and nothing would change; name the step to begin at, or change an input, a step, the \
-         definition, or the model"
-    )]
-    NothingChanges,
-    /// Inputs are set by name, and these have none.
-    #[error("the input of this run is not an object, so it has no field {0:?}; name the step to set a variable at")]
-    InputWithoutNames(String),
-    /// A step cannot be edited.
-    #[error(transparent)]
-    Edit(#[from] EditError),
-}
-
-impl ForkError {
-    /// The error code.
-    pub fn code(&self) -> Code {
-        match self {
-            ForkError::NothingChanges => Code::NothingToDo,
-            ForkError::InputWithoutNames(_) | ForkError::Edit(_) => Code::UsageInvalid,
-        }
-    }
 }
 
 /// A fork that can be started.

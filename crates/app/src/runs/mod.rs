@@ -6,6 +6,7 @@ pub mod details;
 pub mod family;
 pub mod finished;
 pub mod fork;
+pub mod fork_error;
 pub mod halting;
 pub mod inputs;
 pub mod last;

@@ -8,7 +8,6 @@ use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, GenerateReply, GenerateRequest, Purpose, PythonReply, Request};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
-use flowloom_core::hash::Hash;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
@@ -21,7 +20,7 @@ use super::{Interpreter, Interrupt, StepContext};
 use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, BudgetAllowance, EffectContext};
 use crate::journal::profile_namespace;
-use crate::log::{ActivityPause, ActivityScope, Mode, RecordedOutcome, RunLog};
+use crate::log::{ActivityPause, ActivityScope, Mode, RunLog};
 use crate::redact::redact_deltas;
 use crate::scope;
 
@@ -120,39 +119,6 @@ impl Interpreter {
         Ok(output)
     }
 
-    /// The outcome of an attempt in the record of this run, or in that of the run that it was forked from.
-    async fn take_recorded_outcome(
-        &self,
-        place: &StepContext,
-        attempt: u32,
-        effect: &Effect<'_>,
-        hash: &Hash,
-    ) -> Option<Result<Option<Value>, EffectFailure>> {
-        let path = &place.path;
-        let recorded = match self.log.wait_for_outcome(path, attempt).await {
-            Some(recorded) => recorded,
-            None => {
-                let reused = self.log.reuse_outcome(path, attempt, hash).await?;
-                if let Err(divergence) = self.log.emit_event(path, attempt, reused.to_event()) {
-                    return Some(Err(divergence.into()));
-                }
-                reused
-            }
-        };
-        Some(match recorded {
-            RecordedOutcome::Finished { output, usage, memory, is_reused } => {
-                if !is_reused {
-                    self.ledger.add_usage(usage.as_ref());
-                }
-                self.hold_memory_writes(effect.request, path, &memory);
-                Ok(output)
-            }
-            RecordedOutcome::Failed { error, then, at } => {
-                Err(EffectFailure::Step(error, Some(RecordedFailure { then, at })))
-            }
-        })
-    }
-
     /// What a crash during the effect means.
     pub(super) fn effect_class(&self, request: &Request) -> EffectClass {
         match request {
@@ -171,7 +137,7 @@ impl Interpreter {
     }
 
     /// Holds the memory writes of a block until they are applied to its variables.
-    fn hold_memory_writes(&self, request: &Request, path: &Path, memory: &[MemoryWrite]) {
+    pub(super) fn hold_memory_writes(&self, request: &Request, path: &Path, memory: &[MemoryWrite]) {
         if matches!(request, Request::Python(_)) && !memory.is_empty() {
             let mut learned = self.pending_memory_writes.lock().unwrap_or_else(PoisonError::into_inner);
             learned.insert(path.clone(), memory.to_vec());

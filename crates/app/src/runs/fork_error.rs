@@ -1,0 +1,32 @@
+//! [`ForkError`]: why a run cannot be forked.
+
+use flowloom_core::code::Code;
+
+use crate::definitions::edit_error::EditError;
+
+/// Why a run cannot be forked.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    /// Nothing would be different.
+    #[error(
+        "the run succeeded and nothing would change; name the step to begin at, or change an input, a step, the \
+         definition, or the model"
+    )]
+    NothingChanges,
+    /// Inputs are set by name, and these have none.
+    #[error("the input of this run is not an object, so it has no field {0:?}; name the step to set a variable at")]
+    InputWithoutNames(String),
+    /// A step cannot be edited.
+    #[error(transparent)]
+    Edit(#[from] EditError),
+}
+
+impl ForkError {
+    /// The error code.
+    pub fn code(&self) -> Code {
+        match self {
+            ForkError::NothingChanges => Code::NothingToDo,
+            ForkError::InputWithoutNames(_) | ForkError::Edit(_) => Code::UsageInvalid,
+        }
+    }
+}

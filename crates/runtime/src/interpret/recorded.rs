@@ -1,0 +1,43 @@
+//! The outcomes of effects that are not performed, because a record has them.
+
+use flowloom_core::hash::Hash;
+use flowloom_core::value::Value;
+
+use super::effect::{Effect, EffectFailure, RecordedFailure};
+use super::{Interpreter, StepContext};
+use crate::log::RecordedOutcome;
+
+impl Interpreter {
+    /// The outcome of an attempt in the record of this run, or in that of the run that it was forked from.
+    pub(super) async fn take_recorded_outcome(
+        &self,
+        place: &StepContext,
+        attempt: u32,
+        effect: &Effect<'_>,
+        hash: &Hash,
+    ) -> Option<Result<Option<Value>, EffectFailure>> {
+        let path = &place.path;
+        let recorded = match self.log.wait_for_outcome(path, attempt).await {
+            Some(recorded) => recorded,
+            None => {
+                let reused = self.log.reuse_outcome(path, attempt, hash).await?;
+                if let Err(divergence) = self.log.emit_event(path, attempt, reused.to_event()) {
+                    return Some(Err(divergence.into()));
+                }
+                reused
+            }
+        };
+        Some(match recorded {
+            RecordedOutcome::Finished { output, usage, memory, is_reused } => {
+                if !is_reused {
+                    self.ledger.add_usage(usage.as_ref());
+                }
+                self.hold_memory_writes(effect.request, path, &memory);
+                Ok(output)
+            }
+            RecordedOutcome::Failed { error, then, at } => {
+                Err(EffectFailure::Step(error, Some(RecordedFailure { then, at })))
+            }
+        })
+    }
+}
