@@ -158,9 +158,12 @@ fn compare_steps(steps_a: &[StepDetails], steps_b: &[StepDetails]) -> Vec<StepDi
     all
 }
 
+/// Reads one text of a step.
+type DescribeStep = fn(&StepDetails) -> Option<String>;
+
 fn compare_step(path: &Path, a: Option<&StepDetails>, b: Option<&StepDetails>) -> StepDiff {
-    let text = |step: Option<&StepDetails>, read: fn(&StepDetails) -> Option<String>| step.and_then(read);
-    let fields: [(&'static str, fn(&StepDetails) -> Option<String>); 5] = [
+    let text = |step: Option<&StepDetails>, read: DescribeStep| step.and_then(read);
+    let fields: [(&'static str, DescribeStep); 5] = [
         ("target", |step| step.target.clone()),
         ("input", StepDetails::describe_input),
         ("output", StepDetails::describe_output),

@@ -78,7 +78,7 @@ impl Walk<'_> {
         };
         for write in &step.writes {
             for name in write.names.iter().filter_map(Template::as_literal) {
-                self.sizes.write(&name, size);
+                self.sizes.write(name, size);
             }
         }
         bound
@@ -116,7 +116,7 @@ impl Walk<'_> {
         let named = generate.model.as_ref();
         match named.map(|named| (named.as_literal(), named.parts.is_empty())) {
             Some((None, false)) => "*".to_owned(),
-            Some((Some(name), _)) => self.figures.resolve(Some(&name)),
+            Some((Some(name), _)) => self.figures.resolve(Some(name)),
             _ => self.figures.resolve(None),
         }
     }
@@ -243,7 +243,7 @@ impl Walk<'_> {
             Composite::Say(_) => Bound::default(),
             Composite::Assign(rows) => {
                 for name in rows.iter().filter_map(|row| row.name.as_literal()) {
-                    self.sizes.write(&name, Count::UNBOUNDED);
+                    self.sizes.write(name, Count::UNBOUNDED);
                 }
                 Bound::default()
             }

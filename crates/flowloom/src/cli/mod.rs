@@ -115,7 +115,7 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Test workflows without models and without the network
     Test(TestArgs),
-    /// Compare two runs step by step, or two definitions by what they mean
+    /// Compare two runs, or two definitions by what they mean
     Diff(DiffArgs),
     /// Print the events of a run, one line each
     Logs {
