@@ -241,6 +241,27 @@ fn forks_are_started_over_http() {
 }
 
 #[test]
+fn a_fork_gives_a_user_no_files_of_the_server_and_no_runs_of_others() {
+    let (place, of_operator) = place_with_run();
+    place.write("answers.json", r#"{"match": [], "default": "a file of the server"}"#);
+    let created = place.run(&["keys", "create", "--name", "ann", "--scopes", "read,run", "--user", "ann"]);
+    let key = String::from_utf8_lossy(&created.stdout).trim().to_owned();
+    let server = RunningServer::start(&place, &[]);
+    let headers = [&*format!("Authorization: Bearer {key}"), "Content-Type: application/json"];
+    let send = |path: &str, body: Value| server.send_and_read("POST", path, &headers, &body.to_string());
+    let run = send("/api/v1/runs?wait=30", json!({"workflow": "story", "inputs": "lamps"}));
+    assert_eq!(run.status, 200, "{}", run.body);
+    let id = run.json()["run_id"].as_str().expect("an id").to_owned();
+    let fork = |body: Value| send(&format!("/api/v1/runs/{id}/fork?wait=30"), body);
+    for model in ["scripted:answers.json", "x=scripted:answers.json", "local:/etc/passwd"] {
+        let refused = fork(json!({"at": "/title", "models": [model]}));
+        assert!(refused.status >= 400 && refused.error_code() == "FL1011", "{model}: {}", refused.body);
+    }
+    assert_eq!(fork(json!({"at": "/title"})).json()["output"], "LLM(Title: LLM(Improve: LLM(Draft: lamps)))");
+    assert_eq!(send(&format!("/api/v1/runs/{of_operator}/fork"), json!({"at": "/title"})).status, 404);
+}
+
+#[test]
 fn a_changed_prompt_fails_a_test_until_it_is_accepted() {
     let (place, id) = place_with_run();
     stdout_of(&place, 0, &["test", "record", &id, "--as", "tests/story.json"]);

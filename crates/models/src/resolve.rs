@@ -30,16 +30,21 @@ pub(crate) fn choose_model(
 /// Refuses a model that a tenant's definition names and that is a file. The configuration may name a file: as the
 /// default, or as the target of an alias.
 fn check_no_file(settings: &ModelSettings, named: Option<&str>, model: String) -> Result<String, ResolveError> {
-    let is_file = match model.split_once(':') {
-        Some(("scripted", name)) => !matches!(name, "" | "echo"),
-        Some(("local", name)) => name.contains(['/', '\\']) || name.ends_with(".gguf"),
-        _ => false,
-    };
+    let is_file = is_file_model(&model);
     let is_default = || settings.default.as_deref().and_then(|name| complete_name(settings, name).ok());
     if named.is_some() && is_file && !settings.allows_named_files && is_default().as_ref() != Some(&model) {
         return Err(ResolveError::FileNamed { model });
     }
     Ok(model)
+}
+
+/// Whether a model, as `provider:model`, is a file of this machine.
+pub fn is_file_model(model: &str) -> bool {
+    match model.trim().split_once(':') {
+        Some(("scripted", name)) => !matches!(name.trim(), "" | "echo"),
+        Some(("local", name)) => name.contains(['/', '\\']) || name.trim().ends_with(".gguf"),
+        _ => false,
+    }
 }
 
 /// The target of the alias for `wanted`. Its exact text takes precedence over the same model written differently, and

@@ -7,6 +7,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::{Inputs, Plan};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
+use flowloom_models::is_file_model;
 use flowloom_runtime::Engine;
 use flowloom_runtime::ForkedRun;
 use flowloom_runtime::RunError;
@@ -124,6 +125,10 @@ fn change_bundle(from: &LoadedRun, changes: &ForkChanges) -> Result<Bundle, AppE
         bundle = bundle.edit_step(&plan, edit).map_err(ForkError::from)?;
     }
     for model in &changes.models {
+        let target = model.split_once('=').map_or(model.as_str(), |(_, target)| target);
+        if changes.tenant.is_some() && is_file_model(target) {
+            return Err(ForkError::FileModel(target.to_owned()).into());
+        }
         match model.split_once('=') {
             Some((named, target)) => {
                 bundle.aliases.retain(|(name, _)| name != named);

@@ -16,6 +16,9 @@ pub enum ForkError {
     /// Inputs are set by name, and these have none.
     #[error("the input of this run is not an object, so it has no field {0:?}; name the step to set a variable at")]
     InputWithoutNames(String),
+    /// A tenant names a model that is a file.
+    #[error("the model {0} is a file of the server, which only its operator can choose")]
+    FileModel(String),
     /// A step cannot be edited.
     #[error(transparent)]
     Edit(#[from] EditError),
@@ -26,6 +29,7 @@ impl ForkError {
     pub fn code(&self) -> Code {
         match self {
             ForkError::NothingChanges => Code::NothingToDo,
+            ForkError::FileModel(_) => Code::ModelUnknown,
             ForkError::InputWithoutNames(_) | ForkError::Edit(_) => Code::UsageInvalid,
         }
     }

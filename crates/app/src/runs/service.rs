@@ -163,7 +163,9 @@ impl RunService {
                 Some(prepared.parse_bundle()?)
             }
         };
-        let prepared = prepare_fork(&self.app, from, ForkChanges { definition, ..changes })?;
+        let (app, changes) = (self.app.clone(), ForkChanges { definition, ..changes });
+        // Compiling a large definition takes a while.
+        let prepared = tokio::task::spawn_blocking(move || prepare_fork(&app, from, changes)).await??;
         let (id, trace) = self.continue_trace(call.trace.clone(), id);
         let started = prepared.start(&self.app, |start| StartRun { id, trace, ..start }).await?;
         Ok(self.live.start_run(started, call.needs_events).await)

@@ -5,6 +5,7 @@ use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use flowloom_core::chat::Usage;
 use flowloom_core::event::{AfterFailure, Event};
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
@@ -56,8 +57,8 @@ pub struct TestOutcome {
     pub problems: Vec<TestProblem>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
-    /// What models cost that were asked, in millionths of a US dollar.
-    pub spent_micro_usd: u64,
+    /// What the models used that were asked.
+    pub usage: Usage,
     /// The test that expects what has happened now.
     pub updated: TestFile,
     /// Whether the run reached its end, so that `updated` is complete.
@@ -128,16 +129,16 @@ impl<'a> TestRunner<'a> {
         let outcome = run.drive_to_end().await;
         let mut problems = compare_requests(&test, &collected, self.live.is_some());
         check_expectations(&test, &plan, &outcome, &mut problems);
+        let mut usage = outcome.state.usage;
         if self.live.is_some() {
-            ask_judge(&engine, &test, &plan, &outcome, &mut problems).await;
+            usage.add(&ask_judge(&engine, &test, &plan, &outcome, &mut problems).await);
         }
-        let spent_micro_usd = outcome.state.usage.micro_usd.unwrap_or_default();
         Ok(TestOutcome {
             file: file.to_owned(),
             name,
             problems,
             duration_ms: started.elapsed().as_millis() as u64,
-            spent_micro_usd,
+            usage,
             is_complete: is_complete(&outcome),
             updated: build_updated(test, &plan, &outcome, &collected),
         })
@@ -201,7 +202,7 @@ impl TestOutcome {
             name,
             problems,
             duration_ms: 0,
-            spent_micro_usd: 0,
+            usage: Usage::none(),
             updated: test,
             is_complete: false,
         }

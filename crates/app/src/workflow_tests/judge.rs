@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::chat::{GenerateOptions, Role};
+use flowloom_core::chat::{GenerateOptions, Role, Usage};
 use flowloom_core::expr::{Data, Template};
 use flowloom_core::hash::Hash;
 use flowloom_core::path::Key;
@@ -14,18 +14,21 @@ use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 use super::execute::{TestProblem, list_checked_values};
 use super::file::TestFile;
 
-/// Asks the default model whether the values are as the test says.
+/// Asks the default model whether the values are as the test says. Returns what the model used.
 pub(super) async fn ask_judge(
     engine: &Engine,
     test: &TestFile,
     plan: &Arc<Plan>,
     outcome: &RunOutcome,
     problems: &mut Vec<TestProblem>,
-) {
+) -> Usage {
+    let mut used = Usage::none();
     for (place, value, expectations) in list_checked_values(test, plan, outcome) {
         let Some(value) = value else { continue };
         for question in expectations.iter().filter_map(|expectation| expectation.judge.as_deref()) {
-            match ask_model(engine, plan, question, &value).await {
+            let (answer, usage) = ask_model(engine, plan, question, &value).await;
+            used.add(&usage);
+            match answer {
                 Ok(answer) if is_yes(&answer) => {}
                 Ok(answer) => problems.push(TestProblem {
                     place: place.clone(),
@@ -39,13 +42,14 @@ pub(super) async fn ask_judge(
             }
         }
     }
+    used
 }
 
 fn is_yes(answer: &str) -> bool {
     answer.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase().starts_with("yes")
 }
 
-async fn ask_model(engine: &Engine, plan: &Plan, question: &str, value: &Value) -> Result<String, String> {
+async fn ask_model(engine: &Engine, plan: &Plan, question: &str, value: &Value) -> (Result<String, String>, Usage) {
     let text = render::render_text(value, TextStyle::Json);
     let prompt = format!("Answer with yes or no, and give the reason.\n\nQuestion: {question}\n\nText:\n{text}");
     let generate = Generate {
@@ -74,12 +78,16 @@ async fn ask_model(engine: &Engine, plan: &Plan, question: &str, value: &Value) 
         trace: None,
         id: None,
     };
-    let outcome = engine.start_run(start).map_err(|error| error.to_string())?.drive_to_end().await;
-    match outcome.find_error() {
+    let outcome = match engine.start_run(start) {
+        Ok(run) => run.drive_to_end().await,
+        Err(error) => return (Err(error.to_string()), Usage::none()),
+    };
+    let answer = match outcome.find_error() {
         Some(error) => Err(format!("the model that judges failed: {}", error.message)),
         None => {
             let output = outcome.state.steps().first().and_then(|step| step.output.clone()).unwrap_or_default();
             Ok(render::render_text(&output, TextStyle::Json))
         }
-    }
+    };
+    (answer, outcome.state.usage)
 }

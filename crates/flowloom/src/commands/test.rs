@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use flowloom_app::config::Config;
 use flowloom_app::workflow_tests::file::{TestFile, find_tests};
 use flowloom_app::workflow_tests::{TestOutcome, TestRunner, record_test};
+use flowloom_core::chat::Usage;
 use flowloom_core::limits::Limits;
 
 use super::print_json;
@@ -36,7 +37,7 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
         }
         match runner.run_test(file).await {
             Ok(outcome) => {
-                budget.spend(outcome.spent_micro_usd);
+                budget.spend(&outcome.usage);
                 if arguments.update {
                     update_file(&outcome)?;
                 }
@@ -79,9 +80,13 @@ impl LiveBudget {
         self.limits.clone()
     }
 
-    fn spend(&mut self, micro_usd: u64) {
-        if let Some(left) = self.limits.as_mut().and_then(|limits| limits.micro_usd.as_mut()) {
-            *left = left.saturating_sub(micro_usd);
+    fn spend(&mut self, used: &Usage) {
+        let Some(limits) = &mut self.limits else { return };
+        if let Some(left) = &mut limits.micro_usd {
+            *left = left.saturating_sub(used.micro_usd.unwrap_or_default());
+        }
+        if let Some(left) = &mut limits.tokens {
+            *left = left.saturating_sub(used.input_tokens + used.output_tokens);
         }
     }
 }
