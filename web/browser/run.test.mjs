@@ -165,7 +165,7 @@ test("a run is forked at a step, and the fork leads back to it", async () => {
   await page.waitForURL((address) => address.pathname.includes("/runs/") && !address.pathname.includes(run));
   await page.getByRole("tree").waitFor();
   await page.getByText("Forked from").waitFor();
-  await page.getByRole("treeitem").first().click();
+  await page.getByRole("treeitem", { name: /^mood/ }).click();
   await page.getByText("from the record of the other run").waitFor();
   await page.getByRole("button", { name: "Close", exact: true }).click();
   await page.getByRole("link", { name: "Compare" }).click();
