@@ -201,7 +201,7 @@ impl MarkdownCompiler<'_> {
         }
         let is_description = self.is_description(&phases);
         let name = self.find_title(&phases, text);
-        let description = if is_description { phase_source(&phases[0], text) } else { String::new() };
+        let description = if is_description { join_paragraphs(&phase_source(&phases[0], text)) } else { String::new() };
         let built = self.compile_scope(nodes, text, names, is_description);
         self.add_input_fix(text);
         let root = Step::new(Key::numbered_key("workflow", 1), Composite::Sequence(built.phases));
@@ -313,6 +313,25 @@ fn heading_text(node: &Node, text: &TextPiece<'_>) -> String {
             .trim()
             .to_owned(),
     }
+}
+
+/// A text whose lines end without white space, and whose paragraphs are apart by one empty line.
+fn join_paragraphs(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    let mut empty_lines = 0;
+    for line in text.lines().map(str::trim_end) {
+        match line.is_empty() {
+            true => empty_lines += 1,
+            false => {
+                if !joined.is_empty() {
+                    joined += if empty_lines > 0 { "\n\n" } else { "\n" };
+                }
+                joined += line;
+                empty_lines = 0;
+            }
+        }
+    }
+    joined
 }
 
 /// The source of a phase.
