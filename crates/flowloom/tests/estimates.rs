@@ -71,3 +71,16 @@ fn the_typical_case_comes_from_the_runs_of_the_project() {
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("In the last 3 runs (median): 1 model call, "), "{text}");
 }
+
+/// Each loop is looked at once, however deep it is.
+#[test]
+fn nested_loops_are_bounded_at_once() {
+    const DEPTH: usize = 24;
+    let place = Workspace::new("");
+    let open: String = (0..DEPTH).map(|n| format!("<Loop as=\"l{n}\" until={{$.index >= 2}} max={{2}}>\n\n")).collect();
+    let text =
+        format!("{open}Say it.\n\n<GenText as=\"x\" model=\"scripted:echo\" />\n\n{}", "</Loop>\n\n".repeat(DEPTH));
+    place.write("deep.mdx", &text);
+    let (exit, estimate) = place.run_json(&["plan", "deep.mdx"]);
+    assert_eq!((exit, &estimate["models"][0]["calls"]), (0, &json!(1_u64 << DEPTH)), "{estimate}");
+}

@@ -40,7 +40,7 @@ impl CollectedRequests {
     }
 
     /// The requests since the last call of [`CollectedRequests::take`].
-    pub fn peek(&self) -> Vec<SentRequest> {
+    pub fn list_sent(&self) -> Vec<SentRequest> {
         self.lock_collected().sent.clone()
     }
 

@@ -245,7 +245,7 @@ fn list_script_values(test: &TestFile) -> Vec<ScriptValue> {
 
 /// The requests that are not those of the test. `is_live`: a changed request was asked anew, so it is no problem.
 fn compare_requests(test: &TestFile, collected: &CollectedRequests, is_live: bool) -> Vec<TestProblem> {
-    let sent = collected.peek();
+    let sent = collected.list_sent();
     let sent: HashMap<(&str, u32), &flowloom_runtime::requests::SentRequest> =
         sent.iter().map(|sent| ((sent.path.as_str(), sent.attempt), sent)).collect();
     let mut problems = Vec::new();

@@ -72,6 +72,24 @@ impl Walk<'_> {
             StepKind::Leaf(leaf) => self.bound_leaf(step, leaf, place),
             StepKind::Composite(composite) => self.bound_composite(step, composite, place),
         };
+        self.note_own_writes(step);
+        bound
+    }
+
+    /// Notes the variables that a step and the steps in it can write. A workflow that it includes has variables of its own.
+    fn note_writes(&mut self, step: &Step) {
+        if !matches!(step.kind, StepKind::Composite(Composite::Subflow(_))) {
+            step.kind.child_steps().into_iter().for_each(|child| self.note_writes(child));
+        }
+        self.note_own_writes(step);
+    }
+
+    fn note_own_writes(&mut self, step: &Step) {
+        if let StepKind::Composite(Composite::Assign(rows)) = &step.kind {
+            for name in rows.iter().filter_map(|row| row.name.as_literal()) {
+                self.sizes.write(name, Count::UNBOUNDED);
+            }
+        }
         let size = match &step.kind {
             StepKind::Leaf(Leaf::Generate(generate)) => size_of_answer(self.answer_tokens(generate)),
             _ => Count::UNBOUNDED,
@@ -81,7 +99,6 @@ impl Walk<'_> {
                 self.sizes.write(name, size);
             }
         }
-        bound
     }
 
     fn bound_leaf(&mut self, step: &Step, leaf: &Leaf, place: &Place) -> Bound {
@@ -240,13 +257,7 @@ impl Walk<'_> {
             Composite::Tools(tools) => {
                 self.bound_tools(step, place, &tools.tools, "tool calls: an answer may request any number")
             }
-            Composite::Say(_) => Bound::default(),
-            Composite::Assign(rows) => {
-                for name in rows.iter().filter_map(|row| row.name.as_literal()) {
-                    self.sizes.write(name, Count::UNBOUNDED);
-                }
-                Bound::default()
-            }
+            Composite::Say(_) | Composite::Assign(_) => Bound::default(),
         }
     }
 
@@ -257,25 +268,27 @@ impl Walk<'_> {
     /// All nodes; the chain is the longest path along the needs.
     fn bound_dag(&mut self, dag: &Dag, place: &Place) -> Bound {
         let bounds: Vec<Bound> = dag.nodes.iter().map(|node| self.bound_child(&node.step, place)).collect();
-        let mut ends: Vec<Option<Count>> = vec![None; bounds.len()];
-        // Needs form no cycle. Each round settles at least the nodes whose needs are settled.
-        for _ in 0..bounds.len() {
-            let mut is_settled = true;
-            for (at, node) in dag.nodes.iter().enumerate() {
-                if ends[at].is_some() {
-                    continue;
-                }
-                let needed: Option<Vec<Count>> = node.needs.iter().map(|need| ends.get(*need).copied()?).collect();
-                match needed {
-                    Some(needed) => {
-                        let start = needed.into_iter().fold(Count::ZERO, Count::max);
-                        ends[at] = Some(start.plus(bounds[at].chain_ms));
-                    }
-                    None => is_settled = false,
+        let mut waits: Vec<usize> = dag.nodes.iter().map(|node| node.needs.len()).collect();
+        let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); bounds.len()];
+        for (at, node) in dag.nodes.iter().enumerate() {
+            for need in &node.needs {
+                if let Some(dependents) = dependents.get_mut(*need) {
+                    dependents.push(at);
                 }
             }
-            if is_settled {
-                break;
+        }
+        let mut starts = vec![Count::ZERO; bounds.len()];
+        let mut ends: Vec<Option<Count>> = vec![None; bounds.len()];
+        let mut ready: Vec<usize> = (0..bounds.len()).filter(|at| waits[*at] == 0).collect();
+        while let Some(at) = ready.pop() {
+            let end = starts[at].plus(bounds[at].chain_ms);
+            ends[at] = Some(end);
+            for dependent in &dependents[at] {
+                starts[*dependent] = starts[*dependent].max(end);
+                waits[*dependent] -= 1;
+                if waits[*dependent] == 0 {
+                    ready.push(*dependent);
+                }
             }
         }
         let chain_ms = ends.into_iter().map(|end| end.unwrap_or(Count::UNBOUNDED)).fold(Count::ZERO, Count::max);
@@ -284,9 +297,7 @@ impl Walk<'_> {
 
     fn bound_machine(&mut self, step: &Step, machine: &Machine, place: &Place) -> Bound {
         // A visit may use what any other visit has written.
-        for node in &machine.nodes {
-            self.bound_child(node, place);
-        }
+        machine.nodes.iter().for_each(|node| self.note_writes(node));
         let nodes = machine.nodes.iter().map(|node| self.bound_child(node, place));
         let visit = nodes.collect::<Vec<_>>().into_iter().fold(Bound::default(), Bound::or);
         let times = match machine.resets.is_empty() {
@@ -301,7 +312,7 @@ impl Walk<'_> {
 
     fn bound_loop(&mut self, step: &Step, looped: &Loop, place: &Place) -> Bound {
         // An iteration may use what the one before it has written.
-        self.bound_step(&looped.body, place);
+        self.note_writes(&looped.body);
         let body = self.bound_step(&looped.body, place);
         let times = match looped.max {
             max if max >= self.limits.iterations => {

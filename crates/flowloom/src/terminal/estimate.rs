@@ -38,8 +38,8 @@ pub(crate) fn render_estimate(
         let _ = writeln!(out, "  {name:<15}{text}");
     };
     for (model, call) in &bound.models {
-        let tokens = format!("{} tokens in, {} out", show(call.input_tokens), show(call.output_tokens));
-        row("model calls", &format!("{}  {model}  {tokens}", show(call.calls)));
+        let tokens = format!("{} tokens in, {} out", show_count(call.input_tokens), show_count(call.output_tokens));
+        row("model calls", &format!("{}  {model}  {tokens}", show_count(call.calls)));
     }
     if bound.models.is_empty() {
         row("model calls", "none");
@@ -48,14 +48,14 @@ pub(crate) fn render_estimate(
     for ((method, host), count) in &bound.requests {
         let host = if host == "*" { "any host" } else { host };
         let method = if method == "*" { "any method" } else { method };
-        row("requests", &format!("{}  {method} {host}", show(*count)));
+        row("requests", &format!("{}  {method} {host}", show_count(*count)));
     }
     for (function, count) in &bound.functions {
-        row("functions", &format!("{}  {function}", show(*count)));
+        row("functions", &format!("{}  {function}", show_count(*count)));
     }
     for (name, count) in [("Python blocks", bound.blocks), ("writes", bound.writes), ("questions", bound.questions)] {
         if count != Count::ZERO {
-            row(name, &show(count));
+            row(name, &show_count(count));
         }
     }
     let chain = bound.chain_ms.0.map_or_else(|| "unlimited".to_owned(), format_duration);
@@ -84,7 +84,7 @@ pub(crate) fn render_estimate(
     out
 }
 
-fn show(count: Count) -> String {
+fn show_count(count: Count) -> String {
     match count.0 {
         None => "unlimited".to_owned(),
         Some(number) => group_digits(number),
