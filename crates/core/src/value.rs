@@ -71,6 +71,30 @@ impl Blob {
         let text = |key: &str| file.get(key).and_then(Value::as_str);
         Some(Blob::new(text("name")?, text("mime")?, text("base64")?))
     }
+
+    /// The text that the file contains; `None` if it is not base64 of UTF-8 text.
+    pub fn decode_text(&self) -> Option<String> {
+        let mut bytes = Vec::with_capacity(self.data.len() / 4 * 3);
+        let (mut bits, mut count) = (0u32, 0);
+        for byte in self.data.bytes().filter(|byte| !matches!(byte, b'=' | b'\n' | b'\r')) {
+            let digit = match byte {
+                b'A'..=b'Z' => byte - b'A',
+                b'a'..=b'z' => byte - b'a' + 26,
+                b'0'..=b'9' => byte - b'0' + 52,
+                b'+' | b'-' => 62,
+                b'/' | b'_' => 63,
+                _ => return None,
+            };
+            bits = (bits << 6) | u32::from(digit);
+            count += 6;
+            if count >= 8 {
+                count -= 8;
+                bytes.push((bits >> count) as u8);
+                bits &= (1 << count) - 1;
+            }
+        }
+        String::from_utf8(bytes).ok()
+    }
 }
 
 /// A number with its source text. Integers that fit are stored as `i64`; everything else as text.

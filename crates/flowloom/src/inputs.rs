@@ -56,7 +56,7 @@ pub(crate) fn read_inputs(plan: &Plan, values: &[String], file: Option<&Path>) -
 
 /// Whether the inputs of a conversation hold something that was said.
 fn has_message(inputs: &Map) -> bool {
-    let is_said = |message: &Value| message.as_str().is_some_and(|text| !text.trim().is_empty());
+    let is_said = |message: &Value| message.as_str().is_none_or(|text| !text.trim().is_empty());
     inputs.get("message").is_some_and(is_said)
         || inputs.get("messages").and_then(Value::as_list).is_some_and(|list| !list.is_empty())
 }

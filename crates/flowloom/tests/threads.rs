@@ -63,6 +63,101 @@ fn a_reply_is_said_once() {
     assert_eq!(said["messages"].as_array().map(Vec::len), Some(2), "{said}");
 }
 
+/// The contents of the stored messages.
+fn contents(server: &RunningServer, thread: &str) -> Vec<String> {
+    let messages = server.get(thread).json()["messages"].as_array().cloned().unwrap_or_default();
+    messages.iter().filter_map(|message| Some(message["content"].as_str()?.to_owned())).collect()
+}
+
+#[test]
+fn a_message_is_edited_and_the_conversation_continues_from_there() {
+    let place = Workspace::new("");
+    let answers =
+        place.write("answers.json", &json!([{"text": "one"}, {"text": "two"}, {"text": "three"}]).to_string());
+    place.write("flowloom.toml", &format!("default_model = \"scripted:{}\"\n", answers.display()));
+    place.write("g.json", &graph_json().to_string());
+    let server = RunningServer::start(&place, &[]);
+    let thread = "/api/v1/threads/g/t";
+    let say = |body: Value| server.post(&format!("{thread}?wait=60"), &body);
+    say(json!({"message": "a"}));
+    say(json!({"message": "b"}));
+    let edited = say(json!({"message": "c", "keep": 2}));
+    assert_eq!(edited.status, 200, "{edited:?}");
+    assert_eq!(contents(&server, thread)[..3], ["a", "one", "c"].map(str::to_owned));
+    let refused = say(json!({"message": "d", "keep": 9}));
+    assert_eq!((refused.status, refused.json()["code"].clone()), (400, json!("FL1505")), "{refused:?}");
+
+    let turns = server.get("/api/v1/runs?workflow=g&thread=t").json();
+    assert_eq!(turns["items"].as_array().map(Vec::len), Some(3), "{turns}");
+    assert_eq!(turns["items"][0]["thread"], "t");
+    assert_eq!(server.get("/api/v1/runs?workflow=g&thread=u").json()["items"], json!([]));
+    assert_eq!(server.get("/api/v1/runs?thread=t").status, 400);
+}
+
+#[test]
+fn a_conversation_that_waits_is_continued_from_an_earlier_message() {
+    let place = Workspace::new("");
+    let route = json!({"text": "", "tool_calls": [{"name": "router", "arguments": {"next_node": "human_handoff"}}]});
+    let answers = place.write("answers.json", &json!({"default": route}).to_string());
+    place.write("flowloom.toml", &format!("default_model = \"scripted:{}\"\n", answers.display()));
+    place.write("helpdesk.json", include_str!("../../../examples/graph/helpdesk.json"));
+    let server = RunningServer::start(&place, &[]);
+    let say = |body: Value| server.post("/api/v1/threads/helpdesk/t?wait=60", &body).json();
+    let asked = say(json!({"message": "I want to sue you"}));
+    let again = say(json!({"message": "I want a refund", "keep": 0}));
+    assert_eq!(again["status"], "waiting", "{again}");
+    assert_ne!(again["run_id"], asked["run_id"]);
+    let first = server.get(&format!("/api/v1/runs/{}", asked["run_id"].as_str().expect("an id"))).json();
+    assert_eq!(first["status"], "cancelled", "{first}");
+    assert_eq!(contents(&server, "/api/v1/threads/helpdesk/t"), ["I want a refund"]);
+}
+
+#[test]
+fn images_and_texts_are_part_of_a_message() {
+    let place = Workspace::new("");
+    let answers = place.write("answers.json", &json!([{"text": "A picture."}, {"text": "A dog."}]).to_string());
+    place.write("flowloom.toml", &format!("default_model = \"scripted:{}\"\n", answers.display()));
+    place.write("g.json", &graph_json().to_string());
+    let server = RunningServer::start(&place, &[]);
+    let thread = "/api/v1/threads/g/default";
+    let file = |name: &str, mime: &str, base64: &str| json!({"name": name, "mime": mime, "base64": base64});
+    let zip = file("a.zip", "application/zip", "/w==");
+    let refused = server.post(thread, &json!({"message": "what?", "files": [zip]}));
+    assert_eq!((refused.status, refused.json()["code"].clone()), (422, json!("FL1038")), "{refused:?}");
+
+    let files = [file("a.png", "image/png", "iVBORw0="), file("b.txt", "text/plain", "aGVsbG8=")];
+    let started =
+        server.post(&format!("{thread}?wait=60"), &json!({"message": "what is this?", "files": files})).json();
+    let sent = find_sent_parts(&server, &started["run_id"]);
+    assert_eq!(sent, [json!({"mime": "image/png", "data": "iVBORw0="}), json!("b.txt:\n\nhello")]);
+    let stored = server.get(thread).json();
+    assert_eq!(stored["messages"][0]["content"], "what is this?\n\nb.txt:\n\nhello");
+
+    let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}});
+    let content = json!([{"type": "text", "text": "and this?"}, image]);
+    let body = json!({"model": "g", "messages": [{"role": "user", "content": content}]});
+    let answered = server.post("/v1/chat/completions", &body);
+    assert_eq!(answered.status, 200, "{answered:?}");
+    let run = &server.get("/api/v1/runs?limit=1").json()["items"][0]["run_id"];
+    assert_eq!(find_sent_parts(&server, run), [json!({"mime": "image/png", "data": "AAAA"})]);
+    let remote = body.to_string().replace("data:image/png;base64,AAAA", "https://example.test/a.png");
+    let refused = server.post("/v1/chat/completions", &remote.parse::<Value>().expect("JSON"));
+    assert_eq!(refused.status, 400, "{refused:?}");
+}
+
+/// The parts of the last message that a run's model received, after the first.
+fn find_sent_parts(server: &RunningServer, run: &Value) -> Vec<Value> {
+    let run = run.as_str().expect("an id");
+    let steps = server.get(&format!("/api/v1/runs/{run}/steps")).json();
+    let request = &steps["steps"][0]["requests"][0]["request"];
+    let parts = request["messages"].as_array().and_then(|messages| messages.last()?["parts"].as_array().cloned());
+    let part = |part: &Value| match part["type"].as_str() {
+        Some("text") => part["text"].clone(),
+        _ => json!({"mime": part["mime"], "data": part["data"]}),
+    };
+    parts.unwrap_or_else(|| panic!("{steps}")).iter().skip(1).map(part).collect()
+}
+
 #[test]
 fn a_stream_ends_when_its_key_is_revoked() {
     let model = StreamingModel::start();

@@ -397,7 +397,7 @@ impl Engine {
     }
 
     fn check_start(&self, start: &StartOptions) -> Result<(), StepFailure> {
-        if let Some(error) = start.plan.inputs.check_inputs(&start.inputs) {
+        if let Some(error) = start.plan.check_inputs(&start.inputs) {
             return Err(error);
         }
         if let Some(agent) = &start.agent {

@@ -28,7 +28,7 @@ use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::answer::{WaitQuery, respond_with_run};
 use crate::runs::start::StartContext;
 use crate::state::Server;
-use crate::threads::{DEFAULT_THREAD, UserMessage, run_turn};
+use crate::threads::{AttachedFile, DEFAULT_THREAD, UserMessage, run_turn};
 
 /// The routes of agents.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
@@ -44,6 +44,12 @@ pub(crate) struct AgentChatRequest {
     /// The conversation; `default` if unset.
     #[serde(default)]
     thread: Option<String>,
+    /// Images and texts that belong to the message.
+    #[serde(default)]
+    files: Vec<AttachedFile>,
+    /// Number of earlier messages to keep; the rest of the conversation is replaced by this turn. Default: all.
+    #[serde(default)]
+    keep: Option<usize>,
     /// The user who owns the conversation, if the key does not determine it.
     #[serde(default)]
     user: Option<String>,
@@ -70,8 +76,8 @@ pub(crate) async fn post_chat(
     let request = format!("agent {name}\n{text}");
     let run = call.start_once(&request, async |id| {
         let agent = find_agent(&call, &name).await?;
-        let saying =
-            UserMessage { definition: &agent, thread, text: agents::strip_mention(&chat.message), subscribes: false };
+        let text = agents::strip_mention(&chat.message);
+        let saying = UserMessage { files: &chat.files, keep: chat.keep, ..UserMessage::new(&agent, thread, text) };
         run_turn(&call, saying, id).await
     });
     respond_with_run(&server, run.await?, waiting, &headers).await

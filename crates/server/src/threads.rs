@@ -13,6 +13,7 @@ use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::is_definition_id;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
@@ -22,8 +23,9 @@ use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
 use flowloom_core::status::Status;
-use flowloom_core::value::Value;
+use flowloom_core::value::{Blob, Value};
 use flowloom_formats::present_stored_messages;
+use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::journal::{Journal as _, thread_namespace};
 use flowloom_store::{RunFilter, Store};
 use serde::{Deserialize, Serialize};
@@ -53,8 +55,13 @@ pub(crate) const DEFAULT_THREAD: &str = "default";
 const KEY_SEPARATOR: char = '\u{1}';
 
 /// The memory key of a thread.
-fn thread_key(workflow: &str, thread: &str) -> String {
+pub(crate) fn thread_key(workflow: &str, thread: &str) -> String {
     if thread == DEFAULT_THREAD { workflow.to_owned() } else { format!("{workflow}{KEY_SEPARATOR}{thread}") }
+}
+
+/// The name of the thread with this memory key.
+pub(crate) fn thread_name(key: &str) -> &str {
+    key.split_once(KEY_SEPARATOR).map_or(DEFAULT_THREAD, |(_, thread)| thread)
 }
 
 /// A conversation.
@@ -84,9 +91,9 @@ pub(crate) async fn list_threads(
     caller.require_scope(Scope::Read)?;
     let threads = store.read_memories(&thread_namespace(&caller.resolve_user(whose.user)?)).await?;
     let thread = |(key, messages_value): (&Arc<str>, &Value)| {
-        let (workflow, thread) = key.split_once(KEY_SEPARATOR).unwrap_or((key, DEFAULT_THREAD));
+        let workflow = key.split(KEY_SEPARATOR).next().unwrap_or_default();
         let messages = messages_value.as_list().map_or(0, <[Value]>::len);
-        ThreadInfo { workflow: workflow.to_owned(), thread: thread.to_owned(), messages }
+        ThreadInfo { workflow: workflow.to_owned(), thread: thread_name(key).to_owned(), messages }
     };
     Ok(Json(ThreadList { items: threads.iter().map(thread).collect() }))
 }
@@ -142,9 +149,26 @@ pub(crate) async fn delete_thread(
 pub(crate) struct MessageRequest {
     /// The text.
     message: String,
+    /// Images and texts that belong to the message.
+    #[serde(default)]
+    files: Vec<AttachedFile>,
+    /// Number of earlier messages to keep; the rest of the conversation is replaced by this turn. Default: all.
+    #[serde(default)]
+    keep: Option<usize>,
     /// User who owns the conversation, if the key does not determine it.
     #[serde(default)]
     user: Option<String>,
+}
+
+/// A file that belongs to a message: an image, or UTF-8 text.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AttachedFile {
+    name: String,
+    /// Media type, for example `image/png`.
+    mime: String,
+    /// The content, base64-encoded.
+    base64: String,
 }
 
 /// Sends a message to a conversation; the first message creates it. If the conversation waits for an answer, the
@@ -166,8 +190,11 @@ pub(crate) async fn send_message(
     let request = format!("{}\n{text}", thread_key(&workflow, &thread));
     let run = call.start_once(&request, async |id| {
         let definition = call.find_definition(&workflow).await?;
-        let saying =
-            UserMessage { definition: &definition, thread: &thread, text: &message.message, subscribes: false };
+        let saying = UserMessage {
+            files: &message.files,
+            keep: message.keep,
+            ..UserMessage::new(&definition, &thread, &message.message)
+        };
         run_turn(&call, saying, id).await
     });
     respond_with_run(&server, run.await?, waiting, &headers).await
@@ -195,44 +222,90 @@ pub(crate) struct UserMessage<'a> {
     pub(crate) definition: &'a CatalogEntry,
     pub(crate) thread: &'a str,
     pub(crate) text: &'a str,
+    /// Images and texts that belong to the message.
+    pub(crate) files: &'a [AttachedFile],
+    /// Number of earlier messages to keep; `None` keeps all.
+    pub(crate) keep: Option<usize>,
     /// Whether the request streams events.
     pub(crate) subscribes: bool,
 }
 
+impl<'a> UserMessage<'a> {
+    /// A text in a thread.
+    pub(crate) fn new(definition: &'a CatalogEntry, thread: &'a str, text: &'a str) -> UserMessage<'a> {
+        UserMessage { definition, thread, text, files: &[], keep: None, subscribes: false }
+    }
+
+    /// The message as an input of a run: a text, or a list of a text and files.
+    fn to_input(&self) -> Value {
+        if self.files.is_empty() {
+            return self.text.into();
+        }
+        let files =
+            self.files.iter().map(|file| Value::Blob(Arc::new(Blob::new(&file.name, &file.mime, &file.base64))));
+        let text = (!self.text.is_empty()).then(|| self.text.into());
+        Value::list(text.into_iter().chain(files).collect())
+    }
+
+    /// The earlier messages that the turn continues. Fails with `RequestInvalid` if fewer exist than are to be kept.
+    fn select_earlier(&self, stored: Option<Value>) -> ApiResult<Value> {
+        let stored = stored.unwrap_or_else(|| Value::list(Vec::new()));
+        let Some(keep) = self.keep else { return Ok(stored) };
+        let all = stored.as_list().unwrap_or_default();
+        let kept = all.get(..keep).ok_or_else(|| {
+            let message = format!("keep is {keep}, but the conversation has {} messages", all.len());
+            Problem::new(Code::RequestInvalid, message)
+        })?;
+        Ok(Value::list(kept.to_vec()))
+    }
+
+    /// Fails unless the message can be a turn of a conversation.
+    fn check(&self) -> ApiResult<()> {
+        if !is_definition_id(self.thread) {
+            return Err(Problem::new(Code::RequestInvalid, format!("{:?} is not a valid thread name", self.thread)));
+        }
+        let is_talk = self.definition.prepared.as_ref().is_none_or(|prepared| prepared.plan.thread.is_some());
+        if !is_talk {
+            let message = format!("{} is not a conversation; start it with POST /api/v1/runs", self.definition.id);
+            return Err(Problem::new(Code::RequestInvalid, message));
+        }
+        Ok(())
+    }
+}
+
 /// Runs a turn of a conversation: answers the question of its waiting run, or else starts a run with the earlier
-/// messages.
+/// messages. A turn that replaces messages cancels the waiting run.
 pub(crate) async fn run_turn(
     call: &StartContext<'_>,
     saying: UserMessage<'_>,
     id: Option<RunId>,
 ) -> ApiResult<ActiveRun> {
-    let UserMessage { definition, thread, text, subscribes } = saying;
-    if !is_definition_id(thread) {
-        return Err(Problem::new(Code::RequestInvalid, format!("{thread:?} is not a valid thread name")));
-    }
-    let is_talk = definition.prepared.as_ref().is_none_or(|prepared| prepared.plan.thread.is_some());
-    if !is_talk {
-        let message = format!("{} is not a conversation; start it with POST /api/v1/runs", definition.id);
-        return Err(Problem::new(Code::RequestInvalid, message));
-    }
-    let (server, key) = (call.server, thread_key(&definition.id, thread));
+    saying.check()?;
+    let (server, key) = (call.server, thread_key(&saying.definition.id, saying.thread));
     let turn = ThreadTurn::acquire(&server.busy_threads, call.user(), &key).await?;
     let run = match find_waiting_run(server, call.user(), &key).await? {
-        Some(run) => {
+        Some(run) if saying.keep.is_none() => {
+            if !saying.files.is_empty() {
+                let message = "the conversation waits for an answer, and an answer is a text without files";
+                return Err(Problem::new(Code::RequestInvalid, message));
+            }
             call.bind_to_run(run).await?;
-            answer_with_text(server, server.app.open_run_by_id(run).await?, text, call.user()).await?
+            answer_with_text(server, server.app.open_run_by_id(run).await?, saying.text, call.user()).await?
         }
-        None => {
-            let before =
-                load_messages(&server.app.store, call.user(), &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
-            let inputs = Value::map([("messages", before), ("message", text.into())]);
+        waiting => {
+            let earlier = saying.select_earlier(load_messages(&server.app.store, call.user(), &key).await?)?;
+            if let Some(run) = waiting {
+                let command = new_command(None, call.user(), CommandAction::Cancel {});
+                server.runs.send_command(server.app.open_run_by_id(run).await?, command).await?;
+            }
+            let inputs = Value::map([("messages", earlier), ("message", saying.to_input())]);
             let new = StartRunRequest {
                 thread: Some(key),
-                needs_events: subscribes,
+                needs_events: saying.subscribes,
                 id,
                 ..StartRunRequest::with_inputs(inputs)
             };
-            call.start_run(definition, new).await?
+            call.start_run(saying.definition, new).await?
         }
     };
     turn.hold_until_end(run.id);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
+use flowloom_core::json::parse_value;
 use flowloom_core::status::Status;
-use flowloom_formats::render_result;
 use flowloom_runtime::journal::thread_namespace;
 use tokio::sync::watch;
 
@@ -92,9 +92,10 @@ impl ThreadTurn {
         if opened.state().status != Status::Waiting {
             return Ok(());
         }
+        let Some(thread) = &opened.plan.thread else { return Ok(()) };
         let past = read_outcome(app, &opened).await?;
-        let presented = render_result(&opened.plan, &past.state, &past.env);
-        let Some(messages) = presented.result.get("messages").cloned() else { return Ok(()) };
+        let messages = serde_json::to_string(past.env.find_thread(thread).messages()).unwrap_or_default();
+        let Ok(messages) = parse_value(&messages) else { return Ok(()) };
         let write = MemoryWrite { key: self.at.1.clone(), value: Some(messages) };
         Ok(app.store.write_memory(thread_namespace(&self.at.0), vec![write]).await?)
     }

@@ -1,8 +1,10 @@
 //! Conversations: messages, the tools that a model is offered, the options of a model call, and what it cost.
 //!
-//! Stored conversations are in `thread`; how values become the parts of a message is in `content`.
+//! Stored conversations are in `thread`; how values become the parts of a message is in `content`, and what a person
+//! says in `said`.
 
 pub mod content;
+mod said;
 mod thread;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::value::Value;
 
 pub use content::Content;
+pub use said::read_user_message;
 pub use thread::{Messages, Thread, close_open_calls, unanswered_call_message};
 
 /// The author of a message.

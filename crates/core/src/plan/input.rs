@@ -127,7 +127,7 @@ impl InputKind {
             | (InputKind::Number, Value::Number(_))
             | (InputKind::Boolean, Value::Bool(_))
             | (InputKind::List, Value::List(_)) => None,
-            (InputKind::Text, file) if read_blob(file).is_some_and(|blob| decode_text(&blob).is_some()) => None,
+            (InputKind::Text, file) if read_blob(file).is_some_and(|blob| blob.decode_text().is_some()) => None,
             (InputKind::Text, file) if read_blob(file).is_some() => Some("must be a file of UTF-8 text".into()),
             (InputKind::Text, _) => must("text"),
             (InputKind::Number, Value::String(text)) if Number::parse(text.trim()).is_some() => None,
@@ -150,7 +150,7 @@ impl InputKind {
         match (self, value) {
             (InputKind::Text, Value::Number(_) | Value::Bool(_)) => crate::render::to_json(value).into(),
             (InputKind::Text, file) => {
-                let text = read_blob(file).and_then(|blob| decode_text(&blob));
+                let text = read_blob(file).and_then(|blob| blob.decode_text());
                 text.map_or_else(|| file.clone(), Value::from)
             }
             (InputKind::Number, Value::String(text)) => {
@@ -168,30 +168,6 @@ fn read_blob(value: &Value) -> Option<Blob> {
         Value::Blob(blob) => Some((**blob).clone()),
         other => Blob::from_input(other),
     }
-}
-
-/// The text that a file contains; `None` if it is not base64 of UTF-8 text.
-fn decode_text(blob: &Blob) -> Option<String> {
-    let mut bytes = Vec::with_capacity(blob.data.len() / 4 * 3);
-    let (mut bits, mut count) = (0u32, 0);
-    for byte in blob.data.bytes().filter(|byte| !matches!(byte, b'=' | b'\n' | b'\r')) {
-        let digit = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = (bits << 6) | u32::from(digit);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-            bits &= (1 << count) - 1;
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

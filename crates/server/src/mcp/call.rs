@@ -97,7 +97,7 @@ impl ToolCallHandler<'_> {
             match &self.thread {
                 Some(thread) => {
                     let text = inputs.get("message").and_then(Value::as_str).unwrap_or_default();
-                    run_turn(&call, UserMessage { definition: &definition, thread, text, subscribes: false }, id).await
+                    run_turn(&call, UserMessage::new(&definition, thread, text), id).await
                 }
                 None => {
                     call.start_run(&definition, StartRunRequest { id, ..StartRunRequest::with_inputs(inputs.clone()) })

@@ -1,8 +1,11 @@
 //! Messages of a client, in the forms of both OpenAI interfaces.
 
+use std::sync::Arc;
+
+use flowloom_core::chat::read_user_message;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
-use flowloom_core::value::Value;
+use flowloom_core::value::{Blob, Value};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -33,7 +36,7 @@ pub(crate) enum MessageContent {
     Parts(Vec<ContentPart>),
 }
 
-/// A text part; images, audio and files are rejected.
+/// A text, or an image as a `data:` URL. Audio and files are rejected.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[schema(as = ChatContentPart)]
 pub(crate) struct ContentPart {
@@ -43,6 +46,17 @@ pub(crate) struct ContentPart {
     text: Option<String>,
     #[serde(default)]
     refusal: Option<String>,
+    #[serde(default)]
+    image_url: Option<ImageUrl>,
+}
+
+/// The address of an image, as the two interfaces write it.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = ChatImageUrl)]
+pub(crate) enum ImageUrl {
+    Address(String),
+    Object { url: String },
 }
 
 /// A tool call.
@@ -102,7 +116,7 @@ impl Conversation {
             self.0[..last.unwrap_or(self.0.len())].iter().filter_map(|message| to_graph_message(message).transpose());
         let before = ("messages", Value::list(before.collect::<ApiResult<_>>()?));
         Ok(match last {
-            Some(last) => Value::map([before, ("message", message_text(&self.0[last])?.into())]),
+            Some(last) => Value::map([before, ("message", message_value(&self.0[last])?)]),
             None => Value::map([before]),
         })
     }
@@ -123,7 +137,16 @@ fn to_graph_message(message: &ChatMessage) -> ApiResult<Option<Value>> {
         role @ ("system" | "user" | "assistant" | "tool") => role,
         _ => return Ok(None),
     };
-    let mut fields = vec![("role", Value::from(role)), ("content", message_text(message)?.into())];
+    let mut fields = vec![("role", Value::from(role))];
+    match message_value(message)? {
+        parts @ Value::List(_) if role == "user" => {
+            let said = read_user_message(&parts).map_err(|problem| Problem::new(Code::RequestInvalid, problem))?;
+            fields.push(("content", said.content.as_str().into()));
+            let parts = serde_json::to_string(&said.parts).ok().and_then(|parts| parse_value(&parts).ok());
+            fields.extend(parts.map(|parts| ("parts", parts)));
+        }
+        _ => fields.push(("content", message_text(message)?.into())),
+    }
     if let Some(calls) = message.tool_calls.as_ref().filter(|calls| !calls.is_empty()) {
         fields.push(("tool_calls", Value::list(calls.iter().map(to_graph_call).collect())));
     }
@@ -143,6 +166,31 @@ fn to_graph_call(call: &MessageToolCall) -> Value {
     ])
 }
 
+/// The content of a message: its text, or a list of texts and images if it has images.
+fn message_value(message: &ChatMessage) -> ApiResult<Value> {
+    let is_image = |part: &ContentPart| part.image_url.is_some();
+    match &message.content {
+        Some(MessageContent::Parts(parts)) if parts.iter().any(is_image) => {
+            let part = |part: &ContentPart| match &part.image_url {
+                Some(image) => read_image(image),
+                None => Ok(part_text(part)?.into()),
+            };
+            Ok(Value::list(parts.iter().map(part).collect::<ApiResult<_>>()?))
+        }
+        _ => Ok(message_text(message)?.into()),
+    }
+}
+
+/// The image of a `data:` URL. Other addresses are rejected: the server fetches nothing for a client.
+fn read_image(image: &ImageUrl) -> ApiResult<Value> {
+    let (ImageUrl::Address(url) | ImageUrl::Object { url }) = image;
+    let found = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    match found.filter(|(mime, _)| mime.starts_with("image/")) {
+        Some((mime, data)) => Ok(Value::Blob(Arc::new(Blob::new("image", mime, data)))),
+        None => Err(Problem::new(Code::RequestInvalid, "an image must be a URL that starts with data:image/…;base64,")),
+    }
+}
+
 /// The text of a message. Fails with `RequestInvalid` for parts other than text.
 fn message_text(message: &ChatMessage) -> ApiResult<String> {
     match &message.content {
@@ -159,7 +207,7 @@ fn part_text(part: &ContentPart) -> ApiResult<&str> {
         "text" | "input_text" | "output_text" => Ok(part.text.as_deref().unwrap_or_default()),
         "refusal" => Ok(part.refusal.as_deref().unwrap_or_default()),
         other => {
-            let message = format!("unsupported content part {other:?}; expected text");
+            let message = format!("unsupported content part {other:?}; expected text, or images in a conversation");
             Err(Problem::new(Code::RequestInvalid, message))
         }
     }

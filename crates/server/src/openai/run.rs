@@ -95,7 +95,7 @@ impl OpenAiContext<'_> {
         if let (Some(thread), Some(_)) = (&wanted.thread, &plan.thread) {
             let text = wanted.conversation.last_user_text()?;
             let words = find_answer_source(&plan, &Value::Null);
-            let saying = UserMessage { definition, thread, text: &text, subscribes: true };
+            let saying = UserMessage { subscribes: true, ..UserMessage::new(definition, thread, &text) };
             return Ok((run_turn(call, saying, id).await?, words));
         }
         let mut inputs = inputs::build_inputs(&plan, &wanted.conversation, &wanted.metadata)?;

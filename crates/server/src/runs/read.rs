@@ -25,6 +25,7 @@ use crate::runs::answer::{find_own_run, open_own_run, summarize_stored};
 use crate::runs::events;
 use crate::runs::run_schema::RunSchema;
 use crate::state::Server;
+use crate::threads::{thread_key, thread_name};
 
 /// Maximum number of runs per page.
 const MAX_PAGE_RUNS: u32 = 200;
@@ -45,6 +46,9 @@ pub(crate) struct RunQuery {
     /// Only runs of the workflow with this id.
     #[serde(default)]
     workflow: Option<String>,
+    /// Only turns of the conversation with this name; needs `workflow`.
+    #[serde(default)]
+    thread: Option<String>,
     /// Only runs of workflows in this format.
     #[serde(default)]
     format: Option<String>,
@@ -81,6 +85,8 @@ pub(crate) struct RunItem {
     is_driven: bool,
     /// The run that it was forked from.
     forked_from: Option<String>,
+    /// Name of the conversation of which it is a turn.
+    thread: Option<String>,
 }
 
 /// Lists the caller's runs, newest first.
@@ -100,7 +106,13 @@ pub(crate) async fn list_runs(
     if let Some(status) = filter.status.as_deref().filter(|status| Status::parse(status).is_none()) {
         return Err(Problem::new(Code::RequestInvalid, format!("unknown status {status:?}")));
     }
+    let thread_key = match (&filter.thread, &filter.workflow) {
+        (None, _) => None,
+        (Some(thread), Some(workflow)) => Some(thread_key(workflow, thread)),
+        (Some(_), None) => return Err(Problem::new(Code::RequestInvalid, "thread needs workflow")),
+    };
     let wanted = RunFilter {
+        thread_key,
         user: caller.user.clone(),
         status: filter.status,
         name: filter.name,
@@ -124,6 +136,7 @@ pub(crate) async fn list_runs(
         finished_at: row.finished_at,
         is_driven: row.is_driven,
         forked_from: row.forked_from.map(|run| run.to_string()),
+        thread: row.thread_key.as_deref().map(|key| thread_name(key).to_owned()),
     };
     Ok(Json(RunPage { items: rows.into_iter().map(item).collect(), next }))
 }
