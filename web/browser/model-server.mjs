@@ -20,14 +20,43 @@ const ANSWERS = [
   ],
 ];
 
+/** The tool that a message asks for, if the model is offered it: an order is looked up, a person is called, a topic echoed. */
+const CALLS = [
+  [/order (\d+)/, "order_status", ([, order]) => ({ order })],
+  [/order \d+/, "router", () => ({ next_node: "Orders" })],
+  [/speak to a person/, "router", () => ({ next_node: "human_handoff" })],
+  [/echo (\w+)/, "echo_a_topic", ([, topic]) => ({ topic })],
+];
+
+function callFor({ messages, tools = [] }) {
+  const last = messages.at(-1);
+  if (last?.role !== "user") return undefined;
+  const offered = new Set(tools.map((tool) => tool.function.name));
+  for (const [pattern, name, toArguments] of CALLS) {
+    const found = pattern.exec(textOf(last));
+    if (found && offered.has(name)) return { name, arguments: JSON.stringify(toArguments(found)) };
+  }
+  return undefined;
+}
+
+function textOf({ content }) {
+  if (typeof content === "string") return content;
+  return (content ?? []).map((part) => part.text ?? `[${part.type}]`).join(" ");
+}
+
 /** Starts the server. `pauseMs` is the time between two words. */
 export async function startModelServer(pauseMs = 12) {
   const failedOnce = new Set();
   const server = createServer(async (request, response) => {
     let body = "";
     for await (const piece of request) body += piece;
-    const { messages = [], stream } = JSON.parse(body || "{}");
-    const prompt = String(messages.at(-1)?.content ?? "");
+    if (request.url.startsWith("/shop/")) {
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ order: JSON.parse(body).order, state: "on its way" }));
+      return;
+    }
+    const { messages = [], tools, stream } = JSON.parse(body || "{}");
+    const prompt = messages.length > 0 ? textOf(messages.at(-1)) : "";
     const isFirst = prompt.includes("unsteady:") && !failedOnce.has(prompt);
     failedOnce.add(prompt);
     if (prompt.includes("outage:") || isFirst) {
@@ -35,9 +64,10 @@ export async function startModelServer(pauseMs = 12) {
       response.end(JSON.stringify({ error: { message: "the model is overloaded", type: "server_error" } }));
       return;
     }
-    const answer = answerTo(prompt);
+    const call = callFor({ messages, tools });
+    const answer = call ? "" : answerTo(prompt);
     const pause = prompt.includes("quick:") ? 0 : pauseMs;
-    if (stream) await sendStream(response, prompt, answer, pause);
+    if (stream) await sendStream(response, { prompt, answer, call }, pause);
     else sendWhole(response, prompt, answer);
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -76,7 +106,7 @@ function sendWhole(response, prompt, answer) {
   );
 }
 
-async function sendStream(response, prompt, answer, pauseMs) {
+async function sendStream(response, { prompt, answer, call }, pauseMs) {
   response.writeHead(200, { "content-type": "text/event-stream" });
   const send = (fields) => {
     const chunk = { id: "1", object: "chat.completion.chunk", created: 1, model: "small", ...fields };
@@ -86,7 +116,11 @@ async function sendStream(response, prompt, answer, pauseMs) {
     if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     send({ choices: [{ index: 0, delta: { role: "assistant", content: word }, finish_reason: null }] });
   }
-  send({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
+  if (call) {
+    const calls = [{ index: 0, id: `call_${Date.now()}`, type: "function", function: call }];
+    send({ choices: [{ index: 0, delta: { role: "assistant", tool_calls: calls }, finish_reason: null }] });
+  }
+  send({ choices: [{ index: 0, delta: {}, finish_reason: call ? "tool_calls" : "stop" }] });
   send({ choices: [], usage: usageOf(prompt, answer) });
   response.end("data: [DONE]\n\n");
 }

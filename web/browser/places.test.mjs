@@ -32,6 +32,7 @@ const PLACES = () => [
   "runs",
   `runs/${waiting}?step=/draft`,
   "inbox",
+  "chat",
   "settings",
   `runs/compare?left=${failed}&right=${waiting}`,
   "workflows/support-reply",

@@ -13,6 +13,8 @@ const FIXTURE = fileURLToPath(new URL("fixture/", import.meta.url));
 /** The program that is tested. */
 export const PROGRAM =
   process.env.FLOWLOOM_PROGRAM ?? fileURLToPath(new URL("../../target/debug/flowloom", import.meta.url));
+/** The help desk among the examples. */
+const HELPDESK = fileURLToPath(new URL("../../examples/graph/", import.meta.url));
 const START_TIMEOUT_MS = 20_000;
 
 /** A project with a model server and a running program. `prepare` may change the project before the program starts. */
@@ -20,6 +22,9 @@ export async function startStudio({ pauseMs, serveArguments = [], prepare } = {}
   const model = await startModelServer(pauseMs);
   const folder = await mkdtemp(join(tmpdir(), "studio-"));
   await cp(FIXTURE, folder, { recursive: true });
+  for (const part of ["helpdesk.json", "agents"]) {
+    await cp(join(HELPDESK, part), join(folder, part), { recursive: true });
+  }
   const config = join(folder, "flowloom.toml");
   await writeFile(config, (await readFile(config, "utf8")).replaceAll("MODEL_PORT", model.port));
   const prepared = await prepare?.(folder);

@@ -81,6 +81,14 @@ const inboxRoute = createRoute({
   component: lazyRouteComponent(() => import("./places/inbox/inbox"), "Inbox"),
 });
 
+const chatRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/chat",
+  validateSearch: (search: Record<string, unknown>) =>
+    compact({ with: readText(search, "with"), thread: readText(search, "thread") }),
+  component: lazyRouteComponent(() => import("./places/chat/chat"), "Chat"),
+});
+
 const settingsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/settings",
@@ -95,6 +103,7 @@ export const router = createRouter({
     runRoute,
     workflowRoute,
     inboxRoute,
+    chatRoute,
     settingsRoute,
   ]),
   basepath: SERVER.pathname,

@@ -1,6 +1,7 @@
 // Every text of the page, in one place for translation.
 import type { Phase } from "./run/fold";
 import type { RunStatus } from "./run/record";
+import { chat } from "./strings/chat";
 
 const STATUS_NAMES: Record<RunStatus, string> = {
   queued: "Queued",
@@ -30,9 +31,16 @@ const PHASE_NAMES: Record<Phase, string> = {
 export const t = {
   product: "Flowloom",
   skip: "Skip to content",
+  chat,
   status: STATUS_NAMES,
   phase: PHASE_NAMES,
-  places: { home: "Home", runs: "Runs", inbox: "Inbox", settings: "Settings" },
+  places: {
+    home: "Home",
+    chat: "Chat",
+    runs: "Runs",
+    inbox: "Inbox",
+    settings: "Settings",
+  },
   close: "Close",
   cancel: "Cancel",
   copy: "Copy",
@@ -76,7 +84,7 @@ export const t = {
     list: [
       ["Ctrl K", "Search for pages, workflows and runs"],
       ["?", "Show this list"],
-      ["g h · g r · g i", "Go to home, runs, inbox"],
+      ["g h · g c · g r · g i", "Go to home, chat, runs, inbox"],
       ["← →", "Run: one event back or forward"],
       ["Shift ← →", "Run: ten events"],
       ["Home End", "Run: first and last event"],

@@ -87,6 +87,8 @@ fn a_message_is_edited_and_the_conversation_continues_from_there() {
     let refused = say(json!({"message": "d", "keep": 9}));
     assert_eq!((refused.status, refused.json()["code"].clone()), (400, json!("FL1505")), "{refused:?}");
 
+    let listed = server.get("/api/v1/threads").json();
+    assert_eq!(listed["items"], json!([{"workflow": "g", "thread": "t", "messages": 4, "title": "a"}]));
     let turns = server.get("/api/v1/runs?workflow=g&thread=t").json();
     assert_eq!(turns["items"].as_array().map(Vec::len), Some(3), "{turns}");
     assert_eq!(turns["items"][0]["thread"], "t");

@@ -73,6 +73,18 @@ pub(crate) struct ThreadInfo {
     thread: String,
     /// Number of messages.
     messages: usize,
+    /// The start of the first message.
+    title: String,
+}
+
+/// Maximum length of the title of a conversation, in characters.
+const MAX_TITLE_CHARS: usize = 80;
+
+/// The start of the first message that has a text.
+fn thread_title(messages: &[Value]) -> String {
+    let mut texts = messages.iter().filter_map(|message| message.get("content")?.as_str());
+    let first = texts.find(|text| !text.trim().is_empty()).unwrap_or_default();
+    first.trim().lines().next().unwrap_or_default().chars().take(MAX_TITLE_CHARS).collect()
 }
 
 /// The user's conversations.
@@ -92,8 +104,13 @@ pub(crate) async fn list_threads(
     let threads = store.read_memories(&thread_namespace(&caller.resolve_user(whose.user)?)).await?;
     let thread = |(key, messages_value): (&Arc<str>, &Value)| {
         let workflow = key.split(KEY_SEPARATOR).next().unwrap_or_default();
-        let messages = messages_value.as_list().map_or(0, <[Value]>::len);
-        ThreadInfo { workflow: workflow.to_owned(), thread: thread_name(key).to_owned(), messages }
+        let messages = messages_value.as_list().unwrap_or_default();
+        ThreadInfo {
+            workflow: workflow.to_owned(),
+            thread: thread_name(key).to_owned(),
+            messages: messages.len(),
+            title: thread_title(messages),
+        }
     };
     Ok(Json(ThreadList { items: threads.iter().map(thread).collect() }))
 }
@@ -113,13 +130,15 @@ async fn load_messages(store: &Store, user: &str, key: &str) -> ApiResult<Option
 #[utoipa::path(get, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "get_thread", tag = "threads", security(("key" = ["read"])),
     params(("workflow" = String, Path), ("thread" = String, Path), OwnerQuery), responses((status = 200, body = ThreadMessages), (status = 404, body = ProblemDocument)))]
 pub(crate) async fn get_thread(
-    State(store): State<Arc<Store>>,
+    State(server): State<Server>,
     caller: Caller,
     PathParam((workflow, thread)): PathParam<(String, String)>,
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<Json<ThreadMessages>> {
     caller.require_scope(Scope::Read)?;
-    let found = load_messages(&store, &caller.resolve_user(whose.user)?, &thread_key(&workflow, &thread)).await?;
+    let (user, key) = (caller.resolve_user(whose.user)?, thread_key(&workflow, &thread));
+    server.busy_threads.wait_until_stored(&user, &key).await;
+    let found = load_messages(&server.app.store, &user, &key).await?;
     let stored = found.ok_or_else(|| Problem::not_found("thread", &thread))?;
     Ok(Json(ThreadMessages { messages: present_stored_messages(&stored) }))
 }

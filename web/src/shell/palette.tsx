@@ -9,6 +9,7 @@ import { Dialog } from "../ui/dialog";
 import { formatAge } from "../ui/format";
 import { Icon, type IconName } from "../ui/icon";
 import { switchTheme } from "../ui/theme";
+import { PLACES } from "./places";
 
 type Target = { id: string; title: string; hint: string; icon: IconName; open: () => void };
 
@@ -89,11 +90,15 @@ function useTargets(): Target[] {
   const navigate = useNavigate();
   const workflows = useQuery(workflowsQuery).data ?? [];
   const runs = useQuery(runsQuery({ limit: 30 })).data?.items ?? [];
-  const pages = (["/", "/runs", "/inbox", "/settings"] as const).map((to, at): Target => {
-    const title = [t.places.home, t.places.runs, t.places.inbox, t.places.settings][at] ?? "";
-    const icon = (["home", "runs", "inbox", "settings"] as const)[at] ?? "home";
-    return { id: to, title, hint: t.palette.page, icon, open: () => void navigate({ to }) };
-  });
+  const pages = PLACES.map(
+    ({ to, icon, title }): Target => ({
+      id: to,
+      title,
+      hint: t.palette.page,
+      icon,
+      open: () => void navigate({ to }),
+    }),
+  );
   const commands: Target[] = [
     { id: "theme", title: t.theme.switch, hint: t.palette.command, icon: "sun", open: switchTheme },
   ];

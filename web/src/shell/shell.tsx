@@ -6,19 +6,13 @@ import { SERVER } from "../api/client";
 import { isKeyWanted, subscribeToKey } from "../api/key";
 import { waitingQuery } from "../api/queries";
 import { t } from "../strings";
-import { Icon, type IconName } from "../ui/icon";
+import { Icon } from "../ui/icon";
 import { isTyping, useKeys } from "../ui/keyboard";
 import { readTheme, switchTheme } from "../ui/theme";
 import { KeyDialog } from "./key-dialog";
 import { KeyList } from "./key-list";
 import { Palette } from "./palette";
-
-const PLACES = [
-  { to: "/", icon: "home", title: t.places.home, key: "h" },
-  { to: "/runs", icon: "runs", title: t.places.runs, key: "r" },
-  { to: "/inbox", icon: "inbox", title: t.places.inbox, key: "i" },
-  { to: "/settings", icon: "settings", title: t.places.settings, key: "s" },
-] as const satisfies { to: string; icon: IconName; title: string; key: string }[];
+import { PLACES } from "./places";
 
 type Overlay = "palette" | "keys" | undefined;
 

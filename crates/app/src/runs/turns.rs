@@ -37,6 +37,20 @@ impl BusyThreads {
         BusyThreads { app, live, taken: Mutex::default() }
     }
 
+    /// Waits for an ended turn of the thread that still has to store its messages.
+    pub async fn wait_until_stored(&self, user: &str, key: &str) {
+        let at = (user.to_owned(), key.to_owned());
+        let ending = self
+            .lock()
+            .get(&at)
+            .filter(|taken| taken.run.is_some_and(|run| !self.live.is_live(run)))
+            .map(|taken| taken.turn_ended.clone());
+        if let Some(mut ending) = ending {
+            // An error means that the sender was dropped, which ends the turn.
+            while ending.changed().await.is_ok() {}
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), HeldThread>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }

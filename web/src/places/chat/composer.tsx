@@ -1,0 +1,138 @@
+// Writes a message: text, images and text files.
+import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { t } from "../../strings";
+import { Button, IconButton } from "../../ui/button";
+import { Icon } from "../../ui/icon";
+import { Problem } from "../../ui/problem";
+import type { TurnFacts } from "./conversation";
+import type { AttachedFile, Said } from "./partners";
+
+/** Requests have at most 16 MiB, and base64 needs a third more. */
+const MAX_FILE_BYTES = 8 * 1024 * 1024;
+
+type ComposerProps = {
+  /** The turn that the message replaces. */
+  edited: TurnFacts | undefined;
+  isWaiting: boolean;
+  isBusy: boolean;
+  onSend: (said: Said) => void;
+  onStop: (() => void) | undefined;
+  onCancelEdit: () => void;
+};
+
+export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEdit }: ComposerProps) {
+  const [text, setText] = useState(edited?.text ?? "");
+  const [files, setFiles] = useState<AttachedFile[]>([]);
+  const [problem, setProblem] = useState<string>();
+  const picker = useRef<HTMLInputElement>(null);
+  const writer = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => writer.current?.focus(), []);
+  const canSend = !isBusy && (text.trim() !== "" || files.length > 0);
+  const send = () => {
+    if (!canSend) return;
+    onSend({ text, files, ...(edited && { keep: edited.earlier }) });
+    setText("");
+    setFiles([]);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === "Escape" && edited) onCancelEdit();
+    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    send();
+  };
+  const attach = async (list: FileList | null) => {
+    const chosen = [...(list ?? [])];
+    const tooLarge = chosen.find((file) => file.size > MAX_FILE_BYTES);
+    setProblem(tooLarge && t.chat.tooLarge(tooLarge.name));
+    if (tooLarge) return;
+    const read = await Promise.all(chosen.map(readFile));
+    setFiles((before) => [...before, ...read]);
+  };
+  return (
+    <form
+      className="chat-composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault();
+        event.stopPropagation();
+        void attach(event.dataTransfer.files);
+      }}
+    >
+      {edited && (
+        <p className="chat-editing">
+          <Icon name="edit" />
+          {t.chat.editing}
+          <Button look="quiet" onClick={onCancelEdit}>
+            {t.cancel}
+          </Button>
+        </p>
+      )}
+      {problem && <Problem>{problem}</Problem>}
+      {files.length > 0 && (
+        <ul className="chat-files">
+          {files.map((file, at) => (
+            <li key={`${file.name} ${file.base64.length}`} className="badge">
+              <Icon name="attach" />
+              {file.name}
+              <IconButton
+                icon="close"
+                label={t.chat.remove(file.name)}
+                onClick={() => setFiles(files.filter((_, other) => other !== at))}
+              />
+            </li>
+          ))}
+        </ul>
+      )}
+      <div className="chat-write">
+        <IconButton icon="attach" label={t.chat.attach} onClick={() => picker.current?.click()} />
+        <input
+          ref={picker}
+          type="file"
+          multiple
+          hidden
+          aria-label={t.chat.attach}
+          onChange={(event) => {
+            void attach(event.target.files);
+            event.target.value = "";
+          }}
+        />
+        <textarea
+          className="input"
+          rows={2}
+          aria-label={t.chat.message}
+          placeholder={isWaiting ? t.chat.answerPlaceholder : t.chat.placeholder}
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+          onKeyDown={onKeyDown}
+          ref={writer}
+        />
+        {onStop ? (
+          <Button look="danger" icon="stop" onClick={onStop}>
+            {t.chat.stop}
+          </Button>
+        ) : (
+          <button type="submit" className="button" data-look="main" disabled={!canSend}>
+            <Icon name="send" />
+            {t.chat.send}
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+function readFile(file: File): Promise<AttachedFile> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onerror = () => reject(reader.error);
+    reader.onload = () => {
+      const base64 = String(reader.result).replace(/^[^,]*,/, "");
+      resolve({ name: file.name, mime: file.type || "text/plain", base64 });
+    };
+    reader.readAsDataURL(file);
+  });
+}

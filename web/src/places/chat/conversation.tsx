@@ -1,0 +1,137 @@
+// The messages of a conversation. Each turn is a run; its events are followed while it is in progress.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { api, read, type Schemas } from "../../api/client";
+import { isFinal, type RunStatus } from "../../run/record";
+import { t } from "../../strings";
+import { Button } from "../../ui/button";
+import { ErrorBox } from "../../ui/problem";
+import { Composer } from "./composer";
+import { type Partner, type Said, sendMessage, threadsQuery } from "./partners";
+import { TurnView } from "./turn-view";
+
+type RunItem = Schemas["RunItem"];
+
+/** Turns that are shown at first, and added by each request for earlier ones. */
+const SHOWN_TURNS = 10;
+const REFRESH_MS = 3000;
+
+/** How many messages came before a turn. */
+export type TurnFacts = { earlier: number; text: string };
+
+export function Conversation({ partner, thread }: { partner: Partner; thread: string }) {
+  const queries = useQueryClient();
+  const [limit, setLimit] = useState(SHOWN_TURNS);
+  const [facts, setFacts] = useState<ReadonlyMap<string, TurnFacts>>(new Map());
+  const [edited, setEdited] = useState<TurnFacts>();
+  const turnsKey = ["runs", "turns", partner.id, thread];
+  const turns = useQuery({
+    queryKey: [...turnsKey, limit],
+    queryFn: () => {
+      const query = { workflow: partner.id, thread, limit };
+      return read(api.GET("/api/v1/runs", { params: { query } }));
+    },
+    refetchInterval: REFRESH_MS,
+    placeholderData: (before) => before,
+  });
+  const items = useMemo(() => (turns.data?.items ?? []).toReversed(), [turns.data]);
+  const replaced = useMemo(() => findReplaced(items, facts), [items, facts]);
+  const last = items.at(-1);
+  const isRunning = last !== undefined && !isFinal(last.status as RunStatus) && last.status !== "waiting";
+  const refresh = useCallback(() => {
+    void queries.invalidateQueries({ queryKey: ["runs"] });
+    void queries.invalidateQueries({ queryKey: threadsQuery.queryKey });
+  }, [queries]);
+  const send = useMutation({
+    mutationFn: (said: Said) => sendMessage(partner, thread, said),
+    onSuccess: () => setEdited(undefined),
+    onSettled: refresh,
+  });
+  const stop = useMutation({
+    mutationFn: (run: string) =>
+      read(api.POST("/api/v1/runs/{id}/cancel", { params: { path: { id: run } } })),
+    onSettled: refresh,
+  });
+  const onFacts = useCallback((run: string, found: TurnFacts) => {
+    setFacts((known) => (known.has(run) ? known : new Map(known).set(run, found)));
+  }, []);
+  const log = useFollowedEnd(items.length);
+  return (
+    <>
+      <div className="chat-log" role="log" aria-label={t.chat.threads} ref={log}>
+        {turns.error && <ErrorBox error={turns.error} />}
+        {turns.data?.next && (
+          <Button look="quiet" onClick={() => setLimit(limit + SHOWN_TURNS)}>
+            {t.chat.earlier}
+          </Button>
+        )}
+        {turns.data && items.length === 0 && <p className="chat-empty soft">{t.chat.empty}</p>}
+        {items.map((item) => (
+          <TurnView
+            key={item.run_id}
+            run={item.run_id}
+            speaker={partner.title}
+            isReplaced={replaced.has(item.run_id)}
+            isLast={item === last}
+            onFacts={onFacts}
+            onEnd={refresh}
+            onEdit={setEdited}
+            onRetry={(turn) => send.mutate({ text: turn.text, files: [], keep: turn.earlier })}
+          />
+        ))}
+        {send.error && <ErrorBox error={send.error} />}
+        {stop.error && <ErrorBox error={stop.error} />}
+      </div>
+      <Composer
+        key={edited ? `edit ${edited.earlier}` : "new"}
+        edited={edited}
+        isWaiting={last?.status === "waiting"}
+        isBusy={send.isPending || isRunning}
+        onSend={(said) => send.mutate(said)}
+        onStop={last && isRunning ? () => stop.mutate(last.run_id) : undefined}
+        onCancelEdit={() => setEdited(undefined)}
+      />
+    </>
+  );
+}
+
+/** The turns whose place was taken by a later one, which began at or before it. */
+function findReplaced(items: RunItem[], facts: ReadonlyMap<string, TurnFacts>): Set<string> {
+  const replaced = new Set<string>();
+  let start = Number.POSITIVE_INFINITY;
+  for (const { run_id } of items.toReversed()) {
+    const earlier = facts.get(run_id)?.earlier;
+    if (earlier === undefined) continue;
+    if (earlier >= start) replaced.add(run_id);
+    start = Math.min(start, earlier);
+  }
+  return replaced;
+}
+
+/** A list that stays at its end while things are added, unless the reader has scrolled up. */
+function useFollowedEnd(count: number) {
+  const element = useRef<HTMLDivElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new turn is shown, wherever the reader is.
+  useEffect(() => {
+    const list = element.current;
+    if (list) list.scrollTop = list.scrollHeight;
+  }, [count]);
+  useEffect(() => {
+    const list = element.current;
+    if (!list) return;
+    let isAtEnd = true;
+    const note = () => {
+      isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 48;
+    };
+    const observer = new MutationObserver(() => {
+      if (isAtEnd) list.scrollTop = list.scrollHeight;
+    });
+    list.addEventListener("scroll", note, { passive: true });
+    observer.observe(list, { childList: true, subtree: true, characterData: true });
+    return () => {
+      list.removeEventListener("scroll", note);
+      observer.disconnect();
+    };
+  }, []);
+  return element;
+}

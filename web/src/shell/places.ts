@@ -1,0 +1,11 @@
+// The places of the navigation, with the letter that follows `g`.
+import { t } from "../strings";
+import type { IconName } from "../ui/icon";
+
+export const PLACES = [
+  { to: "/", icon: "home", title: t.places.home, key: "h" },
+  { to: "/chat", icon: "chat", title: t.places.chat, key: "c" },
+  { to: "/runs", icon: "runs", title: t.places.runs, key: "r" },
+  { to: "/inbox", icon: "inbox", title: t.places.inbox, key: "i" },
+  { to: "/settings", icon: "settings", title: t.places.settings, key: "s" },
+] as const satisfies { to: string; icon: IconName; title: string; key: string }[];
