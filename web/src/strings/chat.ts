@@ -27,6 +27,7 @@ export const chat = {
   attach: "Attach images or text files",
   remove: (name: string) => `Remove ${name}`,
   tooLarge: (name: string) => `${name} is larger than 8 MiB.`,
+  queued: "Your message is sent when the answer is complete.",
   working: "Working…",
   call: "Tool call",
   arguments: "Arguments",

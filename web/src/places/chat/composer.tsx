@@ -27,13 +27,21 @@ export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEd
   const picker = useRef<HTMLInputElement>(null);
   const writer = useRef<HTMLTextAreaElement>(null);
   useEffect(() => writer.current?.focus(), []);
-  const canSend = !isBusy && (text.trim() !== "" || files.length > 0);
+  const [isQueued, setIsQueued] = useState(false);
+  const hasContent = text.trim() !== "" || files.length > 0;
   const send = () => {
-    if (!canSend) return;
+    // What is sent too early goes out when the answer is complete.
+    setIsQueued(isBusy && hasContent);
+    if (isBusy || !hasContent) return;
     onSend({ text, files, ...(edited && { keep: edited.earlier }) });
     setText("");
     setFiles([]);
   };
+  const latest = useRef(send);
+  latest.current = send;
+  useEffect(() => {
+    if (isQueued && !isBusy) latest.current();
+  }, [isQueued, isBusy]);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape" && edited) onCancelEdit();
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
@@ -71,6 +79,7 @@ export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEd
           </Button>
         </p>
       )}
+      {isQueued && <p className="faint">{t.chat.queued}</p>}
       {problem && <Problem>{problem}</Problem>}
       {files.length > 0 && (
         <ul className="chat-files">
@@ -115,7 +124,7 @@ export function Composer({ edited, isWaiting, isBusy, onSend, onStop, onCancelEd
             {t.chat.stop}
           </Button>
         ) : (
-          <button type="submit" className="button" data-look="main" disabled={!canSend}>
+          <button type="submit" className="button" data-look="main" disabled={!hasContent || isQueued}>
             <Icon name="send" />
             {t.chat.send}
           </button>
