@@ -33,6 +33,7 @@ const PLACES = () => [
   `runs/${waiting}?step=/draft`,
   "inbox",
   "chat",
+  "create",
   "settings",
   `runs/compare?left=${failed}&right=${waiting}`,
   "workflows/support-reply",

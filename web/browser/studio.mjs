@@ -15,6 +15,8 @@ export const PROGRAM =
   process.env.FLOWLOOM_PROGRAM ?? fileURLToPath(new URL("../../target/debug/flowloom", import.meta.url));
 /** The help desk among the examples. */
 const HELPDESK = fileURLToPath(new URL("../../examples/graph/", import.meta.url));
+/** The answers of a planner. */
+const AUTHOR = fileURLToPath(new URL("../../examples/author/frequent-words.script.json", import.meta.url));
 const START_TIMEOUT_MS = 20_000;
 
 /** A project with a model server and a running program. `prepare` may change the project before the program starts. */
@@ -25,6 +27,7 @@ export async function startStudio({ pauseMs, serveArguments = [], prepare } = {}
   for (const part of ["helpdesk.json", "agents"]) {
     await cp(join(HELPDESK, part), join(folder, part), { recursive: true });
   }
+  await cp(AUTHOR, join(folder, "author.script.json"));
   const config = join(folder, "flowloom.toml");
   await writeFile(config, (await readFile(config, "utf8")).replaceAll("MODEL_PORT", model.port));
   const prepared = await prepare?.(folder);

@@ -81,6 +81,13 @@ const inboxRoute = createRoute({
   component: lazyRouteComponent(() => import("./places/inbox/inbox"), "Inbox"),
 });
 
+const createPlaceRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/create",
+  validateSearch: (search: Record<string, unknown>) => compact({ run: readText(search, "run") }),
+  component: lazyRouteComponent(() => import("./places/create/create"), "Create"),
+});
+
 const chatRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/chat",
@@ -103,6 +110,7 @@ export const router = createRouter({
     runRoute,
     workflowRoute,
     inboxRoute,
+    createPlaceRoute,
     chatRoute,
     settingsRoute,
   ]),

@@ -2,6 +2,7 @@
 import type { Phase } from "./run/fold";
 import type { RunStatus } from "./run/record";
 import { chat } from "./strings/chat";
+import { create } from "./strings/create";
 
 const STATUS_NAMES: Record<RunStatus, string> = {
   queued: "Queued",
@@ -32,10 +33,12 @@ export const t = {
   product: "Flowloom",
   skip: "Skip to content",
   chat,
+  create,
   status: STATUS_NAMES,
   phase: PHASE_NAMES,
   places: {
     home: "Home",
+    create: "Create",
     chat: "Chat",
     runs: "Runs",
     inbox: "Inbox",
@@ -84,7 +87,7 @@ export const t = {
     list: [
       ["Ctrl K", "Search for pages, workflows and runs"],
       ["?", "Show this list"],
-      ["g h · g c · g r · g i", "Go to home, chat, runs, inbox"],
+      ["g h · g n · g c · g r · g i", "Go to home, create, chat, runs, inbox"],
       ["← →", "Run: one event back or forward"],
       ["Shift ← →", "Run: ten events"],
       ["Home End", "Run: first and last event"],

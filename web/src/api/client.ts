@@ -45,7 +45,8 @@ export async function read<Data>(request: Promise<Answer<Data>>): Promise<Data> 
   return data as Data;
 }
 
-function toApiError(response: Response, problem: unknown): ApiError {
+/** The error of a response that the server refused, from its problem document. */
+export function toApiError(response: { status: number; statusText: string }, problem: unknown): ApiError {
   const document = (typeof problem === "object" && problem ? problem : {}) as Partial<Schemas["Problem"]>;
   const message = document.detail ?? document.title ?? response.statusText;
   return new ApiError(response.status, document.code ?? "", message, document.errors ?? []);
@@ -61,7 +62,7 @@ export async function readExactly(path: string, signal?: AbortSignal): Promise<J
   return parseJson(text);
 }
 
-function safeParse(text: string): unknown {
+export function safeParse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,6 +1,6 @@
 // Splits server-sent events.
 
-export type StreamedEvent = { name: string; data: string };
+export type StreamedEvent = { name: string; data: string; id?: string };
 
 /** Splits a text that arrives in pieces into events. */
 export class EventParser {
@@ -25,10 +25,12 @@ export class EventParser {
 
 function parseEvent(block: string): StreamedEvent | undefined {
   let name = "message";
+  let id: string | undefined;
   const data: string[] = [];
   for (const line of block.split("\n")) {
     if (line.startsWith("data:")) data.push(line.slice(line[5] === " " ? 6 : 5));
     else if (line.startsWith("event:")) name = line.slice(6).trim();
+    else if (line.startsWith("id:")) id = line.slice(3).trim();
   }
-  return data.length > 0 ? { name, data: data.join("\n") } : undefined;
+  return data.length > 0 ? { name, data: data.join("\n"), ...(id && { id }) } : undefined;
 }

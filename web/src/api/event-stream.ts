@@ -8,11 +8,12 @@ export async function readEvents(
   path: string,
   signal: AbortSignal,
   onEvents: (events: StreamedEvent[]) => void,
+  request: RequestInit = {},
 ): Promise<void> {
-  const headers = { accept: "text/event-stream", ...keyHeaders() };
-  const response = await fetch(new URL(path, SERVER), { headers, signal });
+  const headers = { accept: "text/event-stream", ...keyHeaders(), ...request.headers };
+  const response = await fetch(new URL(path, SERVER), { ...request, headers, signal });
   if (response.status === 401) requestKey();
-  if (!response.ok || !response.body) throw new StreamRefused(response.status);
+  if (!response.ok || !response.body) throw new StreamRefused(response.status, await response.text());
   const parser = new EventParser();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
@@ -25,7 +26,11 @@ export async function readEvents(
 
 /** The server did not open the stream. */
 export class StreamRefused extends Error {
-  constructor(readonly status: number) {
+  constructor(
+    readonly status: number,
+    /** The body of the response. */
+    readonly body = "",
+  ) {
     super(`status ${status}`);
   }
 }

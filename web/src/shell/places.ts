@@ -4,6 +4,7 @@ import type { IconName } from "../ui/icon";
 
 export const PLACES = [
   { to: "/", icon: "home", title: t.places.home, key: "h" },
+  { to: "/create", icon: "wand", title: t.places.create, key: "n" },
   { to: "/chat", icon: "chat", title: t.places.chat, key: "c" },
   { to: "/runs", icon: "runs", title: t.places.runs, key: "r" },
   { to: "/inbox", icon: "inbox", title: t.places.inbox, key: "i" },

@@ -200,7 +200,7 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
       <span className="node-text">
         <span className="node-title cut">{title}</span>
         <span className="node-facts number">
-          {state ? formatDuration((state.endedAt ?? Math.max(now, state.startedAt)) - state.startedAt) : kind}
+          {describeTime(state, now) ?? kind}
           {state && state.count > 1 && ` ${t.run.iterations(state.count)}`}
         </span>
       </span>
@@ -209,6 +209,12 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
     </div>
   );
 });
+
+/** How long a step took or has been running; undefined if that cannot be told. */
+function describeTime(state: NodeState | undefined, now: number): string | undefined {
+  if (!state || state.endedAt === state.startedAt) return undefined;
+  return formatDuration((state.endedAt ?? Math.max(now, state.startedAt)) - state.startedAt);
+}
 
 function EndBox() {
   return (

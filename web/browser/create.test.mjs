@@ -1,0 +1,46 @@
+// A pipeline from plain language: the question, the stages, the rehearsal, and a run of the result.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { AxeBuilder } from "@axe-core/playwright";
+import { openBrowser, openPage, startStudio } from "./studio.mjs";
+
+let studio;
+let browser;
+
+before(async () => {
+  studio = await startStudio();
+  browser = await openBrowser();
+});
+
+after(async () => {
+  await browser?.close();
+  await studio?.close();
+});
+
+test("a goal becomes a pipeline that runs", async () => {
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/create`);
+  await page.getByRole("textbox").fill("Notify me of the most frequent words of a text");
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  await page.getByText("Which text?").waitFor();
+  await page.getByRole("textbox").fill("The sea was there. It was big.");
+  await page.keyboard.press("Control+Enter");
+  await page.getByText("Passed its trials").waitFor();
+  await page.getByRole("button", { name: "Version 1" }).click();
+  await page.getByText(/does not fit output_schema/).waitFor();
+  await page.getByRole("button", { name: "Run it" }).waitFor();
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  assert.deepEqual(
+    violations.map(({ id }) => id),
+    [],
+  );
+  // The address shows the same after a reload.
+  await page.reload();
+  await page.getByRole("region", { name: "Rehearsal" }).getByText("notify_push").waitFor();
+  await page.getByRole("button", { name: "Run it" }).click();
+  await page.getByRole("tree").waitFor();
+  await page.getByText("Succeeded").first().waitFor();
+  await opened.context.close();
+  assert.deepEqual(opened.faults, []);
+});

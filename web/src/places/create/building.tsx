@@ -1,0 +1,209 @@
+// The planner at work: its stages, the blocks with their trials, the growing graph, and what to do with the result.
+import { useMutation } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense, useMemo, useState } from "react";
+import { api, read } from "../../api/client";
+import type { Json } from "../../api/json";
+import type { RunState } from "../../run/fold";
+import { drawPlanner, foldPlanner, type Planner, type Rehearsed } from "../../run/planner";
+import { isFinal } from "../../run/record";
+import { t } from "../../strings";
+import { Button } from "../../ui/button";
+import { formatCost, formatDuration, formatNumber } from "../../ui/format";
+import { Icon, type IconName } from "../../ui/icon";
+import { ErrorBox, Problem } from "../../ui/problem";
+import { ValueView } from "../../ui/value";
+import { useFollower, useNow } from "../run/use-run";
+import { BlockCard } from "./block-card";
+import { startPlanner } from "./start";
+
+const FlowGraph = lazy(() => import("../../ui/flow-graph").then((found) => ({ default: found.FlowGraph })));
+
+export function Building({ run }: { run: string }) {
+  const follower = useFollower(run);
+  const length = follower?.history.length ?? 0;
+  const state = follower && length > 0 ? follower.history.stateAt(length) : undefined;
+  const isOver = state !== undefined && isFinal(state.status);
+  const now = useNow(!isOver);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the records only grow, so they depend on their number.
+  const planner = useMemo(() => foldPlanner(follower?.history.records ?? []), [follower, length]);
+  const { graph, states } = useMemo(() => drawPlanner(planner), [planner]);
+  if (follower?.connection === "missing") return <Problem>{t.run.missing}</Problem>;
+  if (!follower || !state) return <p className="soft">{t.loading}</p>;
+  return (
+    <>
+      <header className="page-head">
+        <h1 className="create-intent">{planner.intent || t.create.title}</h1>
+        <Link to="/create" search={{}} className="button">
+          {t.create.another}
+        </Link>
+      </header>
+      <Stages planner={planner} state={state} run={run} now={now} />
+      {isOver && <Result planner={planner} state={state} run={run} />}
+      <div className="create-work">
+        <section className="create-blocks" aria-label={t.create.blocks}>
+          <h2>{t.create.blocks}</h2>
+          {planner.blocks.map((block) => (
+            <BlockCard key={block.id} block={block} />
+          ))}
+          {planner.blocks.length === 0 && <p className="soft">{t.create.thinking}</p>}
+        </section>
+        <section className="create-plan" aria-label={t.create.plan}>
+          <h2>{t.create.plan}</h2>
+          <div className="create-graph panel">
+            <Suspense fallback={<p className="soft">{t.loading}</p>}>
+              {graph.nodes.length > 0 && (
+                <FlowGraph graph={graph} states={states} onSelect={() => undefined} now={now} />
+              )}
+            </Suspense>
+          </div>
+          {planner.rehearsed.length > 0 && <Rehearsal planner={planner} />}
+        </section>
+      </div>
+    </>
+  );
+}
+
+const STAGE_ICONS: Record<string, [IconName, string]> = {
+  running: ["spin", "running"],
+  done: ["check", "finished"],
+  skipped: ["skip", "skipped"],
+  failed: ["cross", "failed"],
+};
+
+type StagesProps = { planner: Planner; state: RunState; run: string; now: number };
+
+function Stages({ planner, state, run, now }: StagesProps) {
+  const isOver = isFinal(state.status);
+  const stop = useMutation({
+    mutationFn: () => read(api.POST("/api/v1/runs/{id}/cancel", { params: { path: { id: run } } })),
+  });
+  const { usage } = state;
+  const ms = (state.finishedAt ?? now) - state.createdAt;
+  return (
+    <section className="create-stages panel" aria-label={t.create.stagesTitle} aria-live="polite">
+      <ol>
+        {planner.stages.map((stage) => {
+          const [icon, look] = STAGE_ICONS[stage.status] ?? ["step", "queued"];
+          return (
+            <li key={stage.name}>
+              <span className="state" data-state={look} title={stage.message}>
+                <Icon name={icon} />
+                {t.create.stages[stage.name] ?? stage.name}
+              </span>
+            </li>
+          );
+        })}
+      </ol>
+      <span className="faint number">
+        {formatDuration(Math.max(0, ms))} · {formatNumber(usage.input_tokens + usage.output_tokens)}{" "}
+        {t.run.tokens.toLowerCase()}
+        {usage.micro_usd ? ` · ${formatCost(usage.micro_usd)}` : ""}
+      </span>
+      <Link to="/runs/$run" params={{ run }} className="button" data-look="quiet">
+        {t.create.watch}
+      </Link>
+      {!isOver && (
+        <Button look="danger" icon="stop" disabled={stop.isPending} onClick={() => stop.mutate()}>
+          {t.create.stop}
+        </Button>
+      )}
+    </section>
+  );
+}
+
+type ResultProps = { planner: Planner; state: RunState; run: string };
+
+/** The saved pipeline with what can be done with it, or why there is none. */
+function Result({ planner, state }: ResultProps) {
+  const navigate = useNavigate({ from: "/create" });
+  const [change, setChange] = useState("");
+  const { pipeline } = planner;
+  const restart = useMutation({
+    mutationFn: startPlanner,
+    onSuccess: (run) => void navigate({ search: { run } }),
+  });
+  const runIt = useMutation({
+    mutationFn: (workflow: string) => {
+      const headers = { "Idempotency-Key": crypto.randomUUID() };
+      return read(api.POST("/api/v1/runs", { body: { workflow, inputs: {} as never }, headers }));
+    },
+    onSuccess: (run) =>
+      void navigate({ to: "/runs/$run", params: { run: (run as { run_id: string }).run_id } }),
+  });
+  const refine = () => change.trim() !== "" && restart.mutate(`${planner.intent}\n\n${change}`);
+  const error = restart.error ?? runIt.error;
+  return (
+    <section className="create-result panel" aria-label={t.create.plan}>
+      {pipeline ? (
+        <div className="create-actions">
+          <span className="state" data-state="finished">
+            <Icon name="check" />
+            {t.create.done(pipeline)}
+          </span>
+          <Button look="main" icon="play" disabled={runIt.isPending} onClick={() => runIt.mutate(pipeline)}>
+            {t.create.runIt}
+          </Button>
+          <Link to="/workflows/$workflow" params={{ workflow: pipeline }} className="button">
+            {t.create.open}
+          </Link>
+        </div>
+      ) : (
+        <>
+          <h2>{t.create.failed}</h2>
+          {state.error && <Problem code={state.error.code}>{state.error.message}</Problem>}
+          {planner.missing.length > 0 && <p>{t.create.missingBlocks(planner.missing.join(", "))}</p>}
+          <div className="create-actions">
+            <Button icon="undo" disabled={restart.isPending} onClick={() => restart.mutate(planner.intent)}>
+              {t.create.retry}
+            </Button>
+          </div>
+        </>
+      )}
+      <form
+        className="create-refine"
+        onSubmit={(event) => {
+          event.preventDefault();
+          refine();
+        }}
+      >
+        <label className="field">
+          <span>{t.create.change}</span>
+          <input className="input" value={change} onChange={(event) => setChange(event.target.value)} />
+          <small>{t.create.refineHelp}</small>
+        </label>
+        <button type="submit" className="button" disabled={restart.isPending || change.trim() === ""}>
+          {t.create.refine}
+        </button>
+      </form>
+      {error && <ErrorBox error={error} />}
+    </section>
+  );
+}
+
+/** What every node returned when the pipeline was rehearsed. */
+function Rehearsal({ planner }: { planner: Planner }) {
+  return (
+    <section className="create-rehearsal" aria-label={t.create.rehearsal}>
+      <h2>{t.create.rehearsal}</h2>
+      <p className="soft">{t.create.rehearsalHelp}</p>
+      {planner.rehearsed.map((node) => (
+        <div key={node.id} className="panel create-node">
+          <h3>
+            {node.id} <span className="soft">{node.block}</span>
+            {node.mocked && <span className="badge">{describeMock(node)}</span>}
+          </h3>
+          {node.output !== undefined && <ValueView value={node.output} label={t.run.output} />}
+        </div>
+      ))}
+      {planner.notifications.map((notification, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: notifications have no identity but their position.
+        <ValueView key={at} value={notification as Json} label={t.create.notification} />
+      ))}
+    </section>
+  );
+}
+
+function describeMock(node: Rehearsed): string {
+  return node.mocked === "example" ? t.create.mocked : t.create.generated;
+}

@@ -1,0 +1,126 @@
+// Creates a pipeline from plain language: the goal, at most three questions, then the stages as they happen.
+import { useMutation } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { api, read } from "../../api/client";
+import { t } from "../../strings";
+import { Button } from "../../ui/button";
+import { ErrorBox } from "../../ui/problem";
+import { Building } from "./building";
+import { startPlanner } from "./start";
+import "./create.css";
+
+export function Create() {
+  const { run } = useSearch({ from: "/create" });
+  return <div className="page create-page">{run ? <Building key={run} run={run} /> : <Goal />}</div>;
+}
+
+type Message = { role: "user" | "assistant"; content: string };
+type Clarified = { ready: boolean; refined_intent: string | null; question: string | null };
+
+/** The goal, and the questions about it. */
+function Goal() {
+  const navigate = useNavigate({ from: "/create" });
+  const [text, setText] = useState("");
+  const [said, setSaid] = useState<Message[]>([]);
+  const question = said.at(-1)?.role === "assistant" ? said.at(-1)?.content : undefined;
+  const start = useMutation({
+    mutationFn: startPlanner,
+    onSuccess: (run) => void navigate({ search: { run } }),
+  });
+  const clarify = useMutation({
+    mutationFn: async (message: string) => {
+      const body = { message, history: said as never };
+      const answer = await read(api.POST("/api/clarify", { body }));
+      return answer as unknown as Clarified;
+    },
+    onSuccess: (answer, message) => {
+      if (answer.refined_intent) {
+        start.mutate(answer.refined_intent);
+        return;
+      }
+      const asked = answer.question ?? "";
+      setSaid([...said, { role: "user", content: message }, { role: "assistant", content: asked }]);
+      setText("");
+    },
+  });
+  const field = useRef<HTMLTextAreaElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each question has a field of its own.
+  useEffect(() => field.current?.focus(), [said.length]);
+  const isBusy = clarify.isPending || start.isPending;
+  const error = start.error ?? clarify.error;
+  const send = () => text.trim() !== "" && !isBusy && clarify.mutate(text);
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send();
+  };
+  return (
+    <form
+      className="create-goal"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+      onKeyDown={onKeyDown}
+    >
+      <header>
+        <h1>{t.create.title}</h1>
+        <p className="soft">{t.create.help}</p>
+      </header>
+      {said.length > 0 && (
+        <ol className="create-said" aria-label={t.create.question}>
+          {said.map((message, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: messages are only added at the end.
+            <li key={at} data-who={message.role}>
+              {message.content}
+            </li>
+          ))}
+        </ol>
+      )}
+      <label className="field">
+        <span>{question === undefined ? t.create.goal : t.create.questionOf(said.length / 2)}</span>
+        <textarea
+          key={said.length}
+          ref={field}
+          className="input create-input"
+          rows={question === undefined ? 4 : 2}
+          placeholder={question === undefined ? t.create.placeholder : t.create.answer}
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+        />
+      </label>
+      <div className="create-actions">
+        <button type="submit" className="button" data-look="main" disabled={isBusy || text.trim() === ""}>
+          {question === undefined ? t.create.start : t.create.next}
+        </button>
+        {said.length > 0 && (
+          <Button disabled={isBusy} onClick={() => start.mutate(joinGoal(said, text))}>
+            {t.create.skip}
+          </Button>
+        )}
+        {isBusy && (
+          <span className="soft" role="status">
+            {t.create.thinking}
+          </span>
+        )}
+      </div>
+      {error && <ErrorBox error={error} />}
+      {said.length === 0 && (
+        <ul className="create-examples">
+          {t.create.examples.map((example) => (
+            <li key={example}>
+              <button type="button" className="text-button" onClick={() => setText(example)}>
+                {example}
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+    </form>
+  );
+}
+
+/** The goal with the answers so far. */
+function joinGoal(said: Message[], text: string): string {
+  const lines = said.map(({ content }) => content);
+  return [...lines, text].filter((line) => line.trim() !== "").join("\n");
+}
