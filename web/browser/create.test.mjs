@@ -32,7 +32,7 @@ test("a goal becomes a pipeline that runs", async () => {
   await page.getByRole("button", { name: "Run it" }).waitFor();
   const { violations } = await new AxeBuilder({ page }).analyze();
   assert.deepEqual(
-    violations.map(({ id }) => id),
+    violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`),
     [],
   );
   // The address shows the same after a reload.

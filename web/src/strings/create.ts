@@ -42,6 +42,8 @@ export const create = {
   trials: "Trials",
   trialPassed: "All trials passed.",
   attempt: (number: number) => `Version ${number}`,
+  result: "Result",
+  outputOf: (node: string) => `Output of ${node}`,
   rehearsal: "Rehearsal",
   rehearsalHelp: "Nothing was sent: the network and notifications are replaced by examples.",
   mocked: "from an example",

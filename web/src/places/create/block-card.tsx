@@ -57,9 +57,10 @@ function Versions({ block }: { block: PlannedBlock }) {
         </div>
       )}
       {version?.source && (
-        <div className="create-source">
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and is then reached by the keyboard.
+        <section className="create-source" aria-label={`${t.create.source} ${block.id}`} tabIndex={0}>
           <LongText text={version.source} isCode />
-        </div>
+        </section>
       )}
       {version?.problem && <Problem severity="warning">{version.problem}</Problem>}
       {!version?.problem && block.state === "passed" && <p className="faint">{t.create.trialPassed}</p>}

@@ -134,7 +134,7 @@ function Result({ planner, state }: ResultProps) {
   const refine = () => change.trim() !== "" && restart.mutate(`${planner.intent}\n\n${change}`);
   const error = restart.error ?? runIt.error;
   return (
-    <section className="create-result panel" aria-label={t.create.plan}>
+    <section className="create-result panel" aria-label={t.create.result}>
       {pipeline ? (
         <div className="create-actions">
           <span className="state" data-state="finished">
@@ -193,7 +193,7 @@ function Rehearsal({ planner }: { planner: Planner }) {
             {node.id} <span className="soft">{node.block}</span>
             {node.mocked && <span className="badge">{describeMock(node)}</span>}
           </h3>
-          {node.output !== undefined && <ValueView value={node.output} label={t.run.output} />}
+          {node.output !== undefined && <ValueView value={node.output} label={t.create.outputOf(node.id)} />}
         </div>
       ))}
       {planner.notifications.map((notification, at) => (
