@@ -161,6 +161,9 @@ export const t = {
       period: "Period",
       byWorkflow: "By workflow",
       cost: "Cost",
+      calls: "Calls",
+      model: "Model",
+      atLeast: (cost: string) => `${cost} or more`,
     },
   },
   fork: {

@@ -197,6 +197,8 @@ fn create_objects(world: &KeyedServer, ann: &str) -> Vec<(&'static str, String, 
         named("/api/v1/tools/", "mine", "none"),
         named("/api/v1/schedules/", "mine", "none"),
         named("/api/v1/hooks/", "mine", "none"),
+        // A server of the configuration is nobody's.
+        named("/api/v1/servers/", "mine", "none"),
         named("/api/v1/threads/", "mygraph", "nograph"),
         named("/api/v1/memory/", "ann", "eve"),
         named("/api/memory/", "ann", "eve"),
@@ -222,7 +224,9 @@ fn what_is_anothers_is_as_what_is_not_there() {
         found.unwrap_or_else(|| panic!("{} has no object here", operation.id))
     };
     // Storing under an id that another user has creates an own object; memory is addressed by user.
-    let names_one = |operation: &&ApiOperation| operation.path.contains('{') && operation.scope.is_some();
+    let is_owned = |scope: &str| scope != "admin";
+    let names_one =
+        |operation: &&ApiOperation| operation.path.contains('{') && operation.scope.as_deref().is_some_and(is_owned);
     let is_own = |operation: &ApiOperation| operation.method == "PUT" && !operation.path.contains("/memory/");
     for operation in operations.iter().filter(names_one).filter(|operation| !is_own(operation)) {
         let (_, id, none) = object(operation);

@@ -10,7 +10,8 @@ use utoipa_axum::routes;
 use crate::definitions::etag::{IfContent, Tagged};
 use crate::state::Server;
 use crate::{
-    agents, audit, compat, definitions, docs, health, hooks, models, openai, problem, runs, schedules, threads, usage,
+    agents, audit, compat, definitions, docs, functions, health, hooks, keys, models, openai, problem, runs, schedules,
+    secrets, threads, usage,
 };
 
 /// The routes and their OpenAPI document.
@@ -34,6 +35,9 @@ pub(crate) fn build_routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
         .merge(models::routes())
         .merge(schedules::routes())
         .merge(hooks::routes())
+        .merge(functions::routes())
+        .merge(keys::routes())
+        .merge(secrets::routes())
         .merge(audit::routes())
         .merge(usage::routes())
         .merge(health::routes())

@@ -3,14 +3,18 @@
 #[macro_use]
 mod support;
 
+use flowloom_core::chat::Usage;
 use flowloom_core::event::Event;
+use flowloom_core::hash::Hash;
+use flowloom_core::path::{Key, Path};
+use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal as _;
-use flowloom_store::{RunCount, WorkflowStatistics};
+use flowloom_store::{ModelUsage, RunCount, WorkflowStatistics};
 
 use support::{TestDatabase, append_records, created_event, new_record, run_id};
 
-on_both!(runs_are_counted_by_interval_and_workflow,);
+on_both!(runs_are_counted_by_interval_and_workflow, model_calls_are_counted_by_interval_and_model,);
 
 /// Stores a run that ended `took_ms` after its creation at `at`.
 async fn store_run(place: &TestDatabase, n: u8, at: u64, took_ms: u64, status: Status) {
@@ -47,4 +51,42 @@ async fn runs_are_counted_by_interval_and_workflow(place: &TestDatabase) {
     assert_eq!(later.counts.iter().map(|one| one.count).sum::<u64>(), 5);
     let nobody = store.summarize_runs(Some("nobody"), 0, 500).expect("readable");
     assert_eq!((nobody.counts.len(), nobody.workflows.len()), (0, 0));
+}
+
+/// Stores a run with a call of each of these models: its answer used 10 tokens in, 5 out, and `micro_usd`.
+async fn store_calls(place: &TestDatabase, n: u8, at: u64, calls: &[(&str, Option<u64>, bool)]) {
+    let store = place.open();
+    let run = run_id(n);
+    let lease = store.begin_run(run).expect("new");
+    let mut records = Vec::new();
+    let mut push = |path: Path, event| {
+        let seq = records.len() as u64 + 1;
+        let mut record = (*new_record(run, seq, event)).clone();
+        (record.at, record.path) = (at, path);
+        records.push(std::sync::Arc::new(record));
+    };
+    push(Path::root(), created_event(&store));
+    for (index, (model, micro_usd, reused)) in calls.iter().enumerate() {
+        let path = Path::root().child_path(&Key::numbered_key("call", index + 1));
+        let hash = Hash::of_bytes(b"");
+        let (kind, class) = ("generate".into(), EffectClass::AtLeastOnce);
+        push(path.clone(), Event::StepStarted { kind, target: (*model).into(), hash, class });
+        let usage = Some(Usage { input_tokens: 10, output_tokens: 5, micro_usd: *micro_usd });
+        push(path, Event::StepFinished { output: None, usage, memory: Vec::new(), reused: *reused });
+    }
+    append_records(&*store, lease, records).await.expect("stored");
+}
+
+async fn model_calls_are_counted_by_interval_and_model(place: &TestDatabase) {
+    store_calls(place, 1, 1_000, &[("a:one", Some(7), false), ("b:two", None, false)]).await;
+    store_calls(place, 2, 1_100, &[("a:one", Some(3), false), ("a:one", Some(3), true)]).await;
+    store_calls(place, 3, 1_600, &[("a:one", None, false)]).await;
+    let store = place.open();
+    let usage = store.summarize_model_usage(None, 1_000, 500).expect("readable");
+    let brief = |one: &ModelUsage| (one.interval, one.model.clone(), one.calls, one.micro_usd, one.unpriced_calls);
+    let expected = [(2, "a:one", 2, 10, 0), (2, "b:two", 1, 0, 1), (3, "a:one", 1, 0, 1)];
+    let expected = expected.map(|(at, model, calls, cost, unknown)| (at, model.to_owned(), calls, cost, unknown));
+    assert_eq!(usage.iter().map(brief).collect::<Vec<_>>(), expected);
+    assert_eq!((usage[0].input_tokens, usage[0].output_tokens), (20, 10));
+    assert_eq!(store.summarize_model_usage(Some("nobody"), 0, 500).expect("readable"), []);
 }

@@ -5,7 +5,7 @@ pub mod declarations;
 mod egress;
 pub mod error;
 mod fingerprint;
-mod functions;
+pub mod functions;
 pub mod mcp;
 pub mod project;
 mod quotas;

@@ -25,6 +25,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(steps::list_steps))
         .routes(routes!(graph::get_run_graph))
         .routes(routes!(statistics::get_run_statistics))
+        .routes(routes!(statistics::get_model_statistics))
         .routes(routes!(read::follow_run))
         .routes(routes!(read::replay_run))
         .routes(routes!(commands::cancel_run))

@@ -1,4 +1,4 @@
-//! `GET /api/v1/statistics`: runs over time.
+//! `GET /api/v1/statistics`: runs over time; `GET /api/v1/statistics/models`: their tokens and cost.
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
@@ -34,6 +34,18 @@ pub(crate) struct StatisticsQuery {
     #[serde(default)]
     #[param(minimum = 1, maximum = 90)]
     days: Option<u32>,
+}
+
+impl StatisticsQuery {
+    /// The start of the period, and the length of an interval, in milliseconds.
+    fn resolve(&self) -> ApiResult<(u64, u64)> {
+        let days = crate::params::check_limit(self.days, 1, MAX_DAYS)?;
+        let length_ms = u64::from(days) * DAY_MS;
+        let interval_ms = length_ms / INTERVALS;
+        // Whole intervals, so that a bar does not change while time passes.
+        let since = (SystemClock.now_ms().saturating_sub(length_ms) / interval_ms + 1) * interval_ms;
+        Ok((since, interval_ms))
+    }
 }
 
 /// Runs of a period.
@@ -81,11 +93,7 @@ pub(crate) async fn get_run_statistics(
     QueryParams(period): QueryParams<StatisticsQuery>,
 ) -> ApiResult<Json<RunStatisticsSchema>> {
     caller.require_scope(Scope::Read)?;
-    let days = crate::params::check_limit(period.days, 1, MAX_DAYS)?;
-    let length_ms = u64::from(days) * DAY_MS;
-    let interval_ms = length_ms / INTERVALS;
-    // Whole intervals, so that a bar does not change while time passes.
-    let since = (SystemClock.now_ms().saturating_sub(length_ms) / interval_ms + 1) * interval_ms;
+    let (since, interval_ms) = period.resolve()?;
     let user = caller.user.clone();
     let read = move || store.summarize_runs(user.as_deref(), since, interval_ms);
     let statistics = crate::blocking::run_blocking(read).await??;
@@ -102,4 +110,59 @@ pub(crate) async fn get_run_statistics(
         p95_ms: one.p95_ms,
     });
     Ok(Json(RunStatisticsSchema { since, interval_ms, counts: counts.collect(), workflows: workflows.collect() }))
+}
+
+/// Model calls of a period.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ModelStatisticsSchema {
+    /// Start of the period, in milliseconds since the Unix epoch.
+    since: u64,
+    /// Length of an interval, in milliseconds.
+    interval_ms: u64,
+    /// Calls by interval, workflow and model, those with the most tokens first, at most 5,000.
+    items: Vec<ModelUsageSchema>,
+}
+
+/// Answered model calls of the runs of one workflow that were created in one interval. Calls that a fork reuses are not
+/// counted.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ModelUsageSchema {
+    /// Start of the interval, in milliseconds since the Unix epoch.
+    at: u64,
+    /// Id of the workflow, or the name of a definition without one.
+    workflow: String,
+    /// `provider:model`.
+    model: String,
+    calls: u64,
+    input_tokens: u64,
+    output_tokens: u64,
+    /// Cost of the calls with a known price, in millionths of a US dollar.
+    micro_usd: u64,
+    /// Number of calls with an unknown price.
+    unpriced_calls: u64,
+}
+
+/// Returns the tokens and the cost of the model calls of the caller's runs over a period.
+#[utoipa::path(get, path = "/api/v1/statistics/models", tag = "runs", operation_id = "get_model_statistics", params(StatisticsQuery),
+    security(("key" = ["read"])), responses((status = 200, description = "The statistics", body = ModelStatisticsSchema)))]
+pub(crate) async fn get_model_statistics(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    QueryParams(period): QueryParams<StatisticsQuery>,
+) -> ApiResult<Json<ModelStatisticsSchema>> {
+    caller.require_scope(Scope::Read)?;
+    let (since, interval_ms) = period.resolve()?;
+    let user = caller.user.clone();
+    let read = move || store.summarize_model_usage(user.as_deref(), since, interval_ms);
+    let items = crate::blocking::run_blocking(read).await??.into_iter().map(|one| ModelUsageSchema {
+        at: one.interval * interval_ms,
+        workflow: one.workflow,
+        model: one.model,
+        calls: one.calls,
+        input_tokens: one.input_tokens,
+        output_tokens: one.output_tokens,
+        micro_usd: one.micro_usd,
+        unpriced_calls: one.unpriced_calls,
+    });
+    Ok(Json(ModelStatisticsSchema { since, interval_ms, items: items.collect() }))
 }

@@ -1,0 +1,152 @@
+//! `/api/v1/keys`: the API keys of the server, for administrators. A secret is part of one response only.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use flowloom_app::error::AppError;
+use flowloom_app::keys::{NewKey, Scope};
+use flowloom_app::times::parse_time_after;
+use flowloom_core::code::Code;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::{KeyRow, Store, StoreError};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::blocking::run_blocking;
+use crate::body::JsonObject;
+use crate::caller::Caller;
+use crate::params::PathParam;
+use crate::problem::{ApiResult, Problem, ProblemDocument};
+use crate::state::Server;
+
+/// The routes of keys.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new().routes(routes!(list_keys, create_key)).routes(routes!(revoke_key))
+}
+
+/// The keys, oldest first.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct KeyList {
+    items: Vec<KeyInfo>,
+}
+
+/// An API key, without its secret. Times are milliseconds since the Unix epoch.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct KeyInfo {
+    id: String,
+    name: String,
+    scopes: Vec<String>,
+    /// The user for whom it acts; null for any.
+    user: Option<String>,
+    created_at: u64,
+    revoked_at: Option<u64>,
+    expires_at: Option<u64>,
+    /// When it was last used, to the minute.
+    last_used_at: Option<u64>,
+    /// Until when the secret before the last rotation works.
+    old_secret_until: Option<u64>,
+    /// Whether the caller uses this key.
+    is_own: bool,
+}
+
+/// Fails unless the caller may manage keys: with the scope `admin`, and for no single user.
+fn require_administrator(caller: &Caller) -> ApiResult<()> {
+    caller.require_scope(Scope::Admin)?;
+    match &caller.user {
+        None => Ok(()),
+        Some(user) => Err(Problem::new(
+            Code::ScopeMissing,
+            format!("this key acts for {user}; use one without a user to manage keys"),
+        )),
+    }
+}
+
+/// Lists all keys, including revoked and expired ones.
+#[utoipa::path(get, path = "/api/v1/keys", operation_id = "list_keys", tag = "keys", security(("key" = ["admin"])),
+    responses((status = 200, description = "The keys", body = KeyList), (status = 403, body = ProblemDocument)))]
+pub(crate) async fn list_keys(State(store): State<Arc<Store>>, caller: Caller) -> ApiResult<Json<KeyList>> {
+    require_administrator(&caller)?;
+    let rows = run_blocking(move || store.list_keys()).await??;
+    let own = caller.key.as_ref().map(|key| key.id().to_owned());
+    let info = |row: KeyRow| KeyInfo {
+        is_own: own.as_ref() == Some(&row.id),
+        id: row.id,
+        name: row.name,
+        scopes: row.scopes.split(',').map(str::to_owned).collect(),
+        user: row.user,
+        created_at: row.created_at,
+        revoked_at: row.revoked_at,
+        expires_at: row.expires_at,
+        last_used_at: row.last_used_at,
+        old_secret_until: row.old_secret.map(|old| old.until),
+    };
+    Ok(Json(KeyList { items: rows.into_iter().map(info).collect() }))
+}
+
+/// A key to create.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CreateKeyRequest {
+    /// What it is for.
+    name: String,
+    /// `read`, `run`, `write`, `admin`.
+    #[schema(value_type = Vec<String>)]
+    scopes: Vec<Scope>,
+    /// The user for whom it acts; absent for any.
+    #[serde(default)]
+    user: Option<String>,
+    /// When it expires: `90d`, `12h`, or a time such as `2027-01-31`. Absent for never.
+    #[serde(default)]
+    expires: Option<String>,
+}
+
+/// A new key with its secret, which no other response contains.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CreatedKey {
+    id: String,
+    key: String,
+}
+
+/// Creates a key. The first key takes effect when the server is restarted.
+#[utoipa::path(post, path = "/api/v1/keys", operation_id = "create_key", tag = "keys", security(("key" = ["admin"])), request_body = CreateKeyRequest,
+    responses((status = 201, description = "The key and its secret", body = CreatedKey), (status = 400, body = ProblemDocument), (status = 403, body = ProblemDocument)))]
+pub(crate) async fn create_key(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    JsonObject(new, _): JsonObject<CreateKeyRequest>,
+) -> ApiResult<(StatusCode, Json<CreatedKey>)> {
+    require_administrator(&caller)?;
+    if new.name.trim().is_empty() || new.scopes.is_empty() {
+        return Err(Problem::new(Code::RequestInvalid, "a key needs a name and at least one scope"));
+    }
+    let now = SystemClock.now_ms();
+    let parse = |time: &str| parse_time_after(time, now).map_err(AppError::from);
+    let expires_at = new.expires.as_deref().map(parse).transpose()?;
+    let (key, row) = NewKey { name: new.name, scopes: new.scopes, user: new.user, expires_at }.create(now);
+    let id = row.id.clone();
+    store.put_key(row, &caller.to_actor()).await?;
+    Ok((StatusCode::CREATED, Json(CreatedKey { id, key })))
+}
+
+/// Revokes a key at once. Streams that it opened end.
+#[utoipa::path(delete, path = "/api/v1/keys/{id}", operation_id = "revoke_key", tag = "keys", params(("id" = String, Path)), security(("key" = ["admin"])),
+    responses((status = 204, description = "Revoked"), (status = 403, body = ProblemDocument), (status = 404, body = ProblemDocument)))]
+pub(crate) async fn revoke_key(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+) -> ApiResult<StatusCode> {
+    require_administrator(&caller)?;
+    match store.revoke_key(&id, &caller.to_actor(), SystemClock.now_ms()).await {
+        Err(StoreError::KeyNotFound(_)) => Err(Problem::not_found("key", &id)),
+        revoked => Ok(revoked.map(|()| StatusCode::NO_CONTENT)?),
+    }
+}

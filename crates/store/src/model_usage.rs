@@ -1,0 +1,94 @@
+//! Tokens and cost of the model calls of a period, aggregated in SQL from the events.
+
+use crate::db::{DbConnection, DbRow, params};
+use crate::error::StoreError;
+use crate::store::Store;
+
+/// The most rows of the result; those with the most tokens count.
+const MAX_ROWS: u32 = 5_000;
+
+/// The model calls of one interval, workflow and model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelUsage {
+    /// Number of the interval since the Unix epoch.
+    pub interval: u64,
+    /// Id of the workflow, or the name of a definition without one.
+    pub workflow: String,
+    /// The model, as `provider:model`.
+    pub model: String,
+    /// Number of calls that were answered.
+    pub calls: u64,
+    /// Tokens of the prompts.
+    pub input_tokens: u64,
+    /// Tokens of the answers.
+    pub output_tokens: u64,
+    /// Cost of the calls with a known price, in millionths of a US dollar.
+    pub micro_usd: u64,
+    /// Number of calls with an unknown price.
+    pub unpriced_calls: u64,
+}
+
+impl Store {
+    /// The model calls of the runs of a user, or of all, that were created since `since`, in milliseconds since the Unix
+    /// epoch. Calls that a fork reuses are not counted. Empty if the store keeps runs in memory only.
+    pub fn summarize_model_usage(
+        &self,
+        user: Option<&str>,
+        since: u64,
+        interval_ms: u64,
+    ) -> Result<Vec<ModelUsage>, StoreError> {
+        let user = user.map(str::to_owned);
+        self.read_with(|db| {
+            db.query_rows(&usage_sql(db), params![&user, since, interval_ms, MAX_ROWS], |row| read_usage(&row))
+        })
+    }
+}
+
+/// The events of a run have adjacent numbers, so each run is one range of the table. The start of an attempt, which names
+/// the model, is the event of the same step before its end.
+fn usage_sql(connection: &DbConnection) -> String {
+    let (kind, model, field, reused) = match connection {
+        DbConnection::Sqlite(_) => (
+            "json_extract(started, '$[0]')",
+            "json_extract(started, '$[1]')",
+            "json_extract(data, '$.usage.FIELD')",
+            "json_extract(data, '$.reused') is null",
+        ),
+        DbConnection::Postgres(_) => (
+            "started::json ->> 0",
+            "started::json ->> 1",
+            "(data::json -> 'usage' ->> 'FIELD')::bigint",
+            "data::json ->> 'reused' is null",
+        ),
+    };
+    let used = |name: &str| field.replace("FIELD", name);
+    let (input, output, cost) = (used("input_tokens"), used("output_tokens"), used("micro_usd"));
+    format!(
+        "with answered as (select run.created_at, coalesce(run.workflow, run.name) as flow, event.kind, event.data, \
+         lag(event.data) over (partition by run.number, event.path order by event.id) as started \
+         from run join event on event.id between run.number * 4294967296 and run.number * 4294967296 + 4294967295 \
+         where (run.user_id = $1 or $1 is null) and run.created_at >= $2 \
+         and event.kind in ('step_started', 'step_finished')), \
+         used as (select created_at / $3 as interval_number, flow, {model} as model, {input} as input_tokens, \
+         {output} as output_tokens, {cost} as micro_usd from answered \
+         where kind = 'step_finished' and started is not null and {kind} = 'generate' and {reused} \
+         and {input} is not null) \
+         select interval_number, flow, model, count(*), cast(sum(input_tokens) as bigint), \
+         cast(sum(output_tokens) as bigint), cast(coalesce(sum(micro_usd), 0) as bigint), \
+         sum(case when micro_usd is null then 1 else 0 end) \
+         from used group by interval_number, flow, model order by 5 desc, 1, 2, 3 limit $4"
+    )
+}
+
+fn read_usage(row: &DbRow<'_>) -> Result<ModelUsage, StoreError> {
+    Ok(ModelUsage {
+        interval: row.get_count(0)?,
+        workflow: row.get(1)?,
+        model: row.get(2)?,
+        calls: row.get_count(3)?,
+        input_tokens: row.get_count(4)?,
+        output_tokens: row.get_count(5)?,
+        micro_usd: row.get_count(6)?,
+        unpriced_calls: row.get_count(7)?,
+    })
+}
