@@ -197,8 +197,6 @@ fn create_objects(world: &KeyedServer, ann: &str) -> Vec<(&'static str, String, 
         named("/api/v1/tools/", "mine", "none"),
         named("/api/v1/schedules/", "mine", "none"),
         named("/api/v1/hooks/", "mine", "none"),
-        // A server of the configuration is nobody's.
-        named("/api/v1/servers/", "mine", "none"),
         named("/api/v1/threads/", "mygraph", "nograph"),
         named("/api/v1/memory/", "ann", "eve"),
         named("/api/memory/", "ann", "eve"),
