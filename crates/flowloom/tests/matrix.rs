@@ -222,9 +222,12 @@ fn what_is_anothers_is_as_what_is_not_there() {
         found.unwrap_or_else(|| panic!("{} has no object here", operation.id))
     };
     // Storing under an id that another user has creates an own object; memory is addressed by user.
-    let is_owned = |scope: &str| scope != "admin";
+    // Keys belong to administrators, and MCP servers to the configuration.
+    let is_shared = |operation: &ApiOperation| {
+        operation.scope.as_deref() == Some("admin") || operation.path.starts_with("/api/v1/servers/")
+    };
     let names_one =
-        |operation: &&ApiOperation| operation.path.contains('{') && operation.scope.as_deref().is_some_and(is_owned);
+        |operation: &&ApiOperation| operation.path.contains('{') && operation.scope.is_some() && !is_shared(operation);
     let is_own = |operation: &ApiOperation| operation.method == "PUT" && !operation.path.contains("/memory/");
     for operation in operations.iter().filter(names_one).filter(|operation| !is_own(operation)) {
         let (_, id, none) = object(operation);
