@@ -34,6 +34,8 @@ const PLACES = () => [
   "inbox",
   "chat",
   "create",
+  "library?kind=blocks&item=filter",
+  "library?kind=functions&item=agent::chat",
   "settings",
   `runs/compare?left=${failed}&right=${waiting}`,
   "workflows/support-reply",
@@ -60,7 +62,7 @@ for (const colorScheme of ["light", "dark"]) {
 
 test("no place is wider than a screen of 390 px", async () => {
   const opened = await openPage(browser, studio.address, { viewport: { width: 390, height: 844 } });
-  for (const place of PLACES().slice(0, 5)) {
+  for (const place of PLACES().filter((place) => !/compare|workflows|runs\/|nowhere/.test(place))) {
     await opened.page.goto(`${studio.address}/${place}`);
     await opened.page.locator("h1, h2").first().waitFor();
     const width = await opened.page.evaluate(() => document.documentElement.scrollWidth);

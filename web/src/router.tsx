@@ -96,6 +96,14 @@ const chatRoute = createRoute({
   component: lazyRouteComponent(() => import("./places/chat/chat"), "Chat"),
 });
 
+const libraryRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/library",
+  validateSearch: (search: Record<string, unknown>) =>
+    compact({ kind: readText(search, "kind"), item: readText(search, "item") }),
+  component: lazyRouteComponent(() => import("./places/library/library"), "Library"),
+});
+
 const settingsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/settings",
@@ -112,6 +120,7 @@ export const router = createRouter({
     inboxRoute,
     createPlaceRoute,
     chatRoute,
+    libraryRoute,
     settingsRoute,
   ]),
   basepath: SERVER.pathname,

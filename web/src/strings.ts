@@ -3,6 +3,8 @@ import type { Phase } from "./run/fold";
 import type { RunStatus } from "./run/record";
 import { chat } from "./strings/chat";
 import { create } from "./strings/create";
+import { library } from "./strings/library";
+import { settings } from "./strings/settings";
 
 const STATUS_NAMES: Record<RunStatus, string> = {
   queued: "Queued",
@@ -34,6 +36,8 @@ export const t = {
   skip: "Skip to content",
   chat,
   create,
+  library,
+  settings,
   status: STATUS_NAMES,
   phase: PHASE_NAMES,
   places: {
@@ -42,6 +46,7 @@ export const t = {
     chat: "Chat",
     runs: "Runs",
     inbox: "Inbox",
+    library: "Library",
     settings: "Settings",
   },
   close: "Close",
@@ -87,7 +92,7 @@ export const t = {
     list: [
       ["Ctrl K", "Search for pages, workflows and runs"],
       ["?", "Show this list"],
-      ["g h · g n · g c · g r · g i", "Go to home, create, chat, runs, inbox"],
+      ["g h · g n · g c · g r · g i · g l", "Go to home, create, chat, runs, inbox, library"],
       ["← →", "Run: one event back or forward"],
       ["Shift ← →", "Run: ten events"],
       ["Home End", "Run: first and last event"],
@@ -163,6 +168,7 @@ export const t = {
       cost: "Cost",
       calls: "Calls",
       model: "Model",
+      unknown: "unknown",
       atLeast: (cost: string) => `${cost} or more`,
     },
   },
@@ -358,34 +364,5 @@ export const t = {
     editor: (file: string) => `Source of ${file}`,
     schedule: "Schedule",
     webhook: "Webhook",
-  },
-  settings: {
-    title: "Settings",
-    models: "Models",
-    usage: "Usage and quotas",
-    health: "Health",
-    audit: "Audit log",
-    ready: "The server runs, and the database accepts commits.",
-    notReady: "The database cannot be read or does not accept commits.",
-    quota: "Quota",
-    used: "Used",
-    limit: "Limit",
-    unlimited: "unlimited",
-    defaultModel: "Default model",
-    provider: "Provider",
-    keySet: "Key is set",
-    noKeyNeeded: "Ready",
-    key: "Key",
-    operator: "operator",
-    local: "Local models",
-    installed: "installed",
-    missing: "not installed",
-    when: "When",
-    who: "Who",
-    action: "Action",
-    object: "Object",
-    result: "Result",
-    noAudit: "Nothing was changed yet.",
-    noAccess: "The key of this tab may not see this.",
   },
 } as const;

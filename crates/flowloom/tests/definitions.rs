@@ -144,6 +144,7 @@ fn parts_are_shared_and_not_deleted_while_they_are_needed() {
     assert_eq!(send_put(&server, "/api/v1/blocks/shout", &block_json("?")).status, 200);
     let second = run_workflow(&server, "p");
     assert!(said(&second).contains("hey?"), "{second}");
+    assert_eq!(server.get("/api/v1/blocks/shout").json()["used_by"], serde_json::json!(["p"]));
     let used = send_delete(&server, "/api/v1/blocks/shout");
     assert_eq!((used.status, used.error_code()), (409, "FL1509".to_owned()));
     assert!(used.json()["detail"].as_str().is_some_and(|detail| detail.ends_with("used by p")), "{used:?}");

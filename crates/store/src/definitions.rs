@@ -283,6 +283,13 @@ impl Store {
         };
         self.read_with(|db| db.query_rows(sql, params![user, kind.name(), id], version))
     }
+
+    /// The ids of the stored workflows of a user, and of those that everyone has, that use a block, agent or tool.
+    pub fn list_uses(&self, user: &str, kind: DefinitionKind, id: &str) -> Result<Vec<String>, StoreError> {
+        let sql = "select distinct id from definition_use where used_kind = $1 and used_id = $2 \
+                   and (user_id = $3 or user_id = $4) order by id";
+        self.read_with(|db| db.query_rows(sql, params![kind.name(), id, user, SHARED_USER], |row| row.get(0)))
+    }
 }
 
 fn parse_definition_row(row: &DbRow<'_>) -> Result<DefinitionRow, StoreError> {

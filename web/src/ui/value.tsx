@@ -94,6 +94,16 @@ export function LongText({ text, isCode = false }: { text: string; isCode?: bool
   );
 }
 
+/** Source code in a box that scrolls. */
+export function CodeBox({ label, text }: { label: string; text: string }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and is then reached by the keyboard.
+    <section className="code-box" aria-label={label} tabIndex={0}>
+      <LongText text={text} isCode />
+    </section>
+  );
+}
+
 function Rows({ rows }: { rows: { [key: string]: Json }[] }) {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   return (

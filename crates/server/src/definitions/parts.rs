@@ -48,6 +48,9 @@ pub(crate) struct SharedDefinition {
     /// The definition as it was uploaded.
     #[schema(value_type = Object)]
     definition: Value,
+    /// The stored workflows that use it, of the user and of everyone; only of a single definition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_by: Option<Vec<String>>,
 }
 
 impl SharedDefinition {
@@ -58,6 +61,7 @@ impl SharedDefinition {
             is_built_in: false,
             updated_at: row.updated_at,
             definition: parse_value(&row.content).unwrap_or_default(),
+            used_by: None,
             id: row.key.id,
             hash: row.hash,
         }
@@ -80,6 +84,7 @@ impl SharedDefinition {
             is_built_in: true,
             updated_at: 0,
             definition: block.clone(),
+            used_by: None,
         }
     }
 
@@ -93,6 +98,7 @@ impl SharedDefinition {
             is_built_in: false,
             updated_at: row.at,
             definition: parse_value(&row.content).unwrap_or_default(),
+            used_by: None,
         }
     }
 }
@@ -133,12 +139,14 @@ async fn find_one(
             .map(|row| SharedDefinition::from_version(&id, is_shared, row))
             .ok_or_else(|| Problem::not_found(kind.name(), &id));
     }
-    match find_built_in(&id).filter(|_| kind == DefinitionKind::Block) {
-        Some(block) => Ok(find_row(store, user, kind, &id)
-            .await
-            .map_or_else(|_| SharedDefinition::from_built_in(block), SharedDefinition::from_row)),
-        None => find_row(store, user, kind, &id).await.map(SharedDefinition::from_row),
-    }
+    let row = find_row(store, user.clone(), kind, &id).await;
+    let found = match find_built_in(&id).filter(|_| kind == DefinitionKind::Block) {
+        Some(block) => row.map_or_else(|_| SharedDefinition::from_built_in(block), SharedDefinition::from_row),
+        None => SharedDefinition::from_row(row?),
+    };
+    let store = store.clone();
+    let uses = crate::blocking::run_blocking(move || store.list_uses(&user, kind, &id)).await??;
+    Ok(SharedDefinition { used_by: Some(uses), ..found })
 }
 
 /// Every version of a definition of the user, or else of everyone.

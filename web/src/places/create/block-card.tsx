@@ -4,7 +4,7 @@ import type { BlockState, PlannedBlock } from "../../run/planner";
 import { t } from "../../strings";
 import { Icon, type IconName } from "../../ui/icon";
 import { Problem } from "../../ui/problem";
-import { LongText } from "../../ui/value";
+import { CodeBox } from "../../ui/value";
 
 const LOOKS: Record<BlockState, [IconName, string]> = {
   wanted: ["clock", "queued"],
@@ -56,12 +56,7 @@ function Versions({ block }: { block: PlannedBlock }) {
           ))}
         </div>
       )}
-      {version?.source && (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and is then reached by the keyboard.
-        <section className="create-source" aria-label={`${t.create.source} ${block.id}`} tabIndex={0}>
-          <LongText text={version.source} isCode />
-        </section>
-      )}
+      {version?.source && <CodeBox label={`${t.create.source} ${block.id}`} text={version.source} />}
       {version?.problem && <Problem severity="warning">{version.problem}</Problem>}
       {!version?.problem && block.state === "passed" && <p className="faint">{t.create.trialPassed}</p>}
     </>

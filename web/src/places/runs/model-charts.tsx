@@ -114,7 +114,7 @@ function UsageTable({ title, sums }: { title: string; sums: Map<string, Sum> }) 
             <td className="cut">{name}</td>
             <td>{formatNumber(sum.calls)}</td>
             <td>{formatShortNumber(sum.tokens)}</td>
-            <td>{describeCost(sum)}</td>
+            <td>{sum.unpriced === sum.calls ? t.runs.chart.unknown : describeCost(sum)}</td>
           </tr>
         ))}
       </tbody>

@@ -12,6 +12,7 @@ import { formatAge, formatDuration, formatTime, shortenId } from "../../ui/forma
 import { Empty, ErrorBox } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
 import { Charts } from "./charts";
+import { ModelCharts } from "./model-charts";
 import "./runs.css";
 
 type RunItem = Schemas["RunItem"];
@@ -46,6 +47,7 @@ export function Runs() {
         <Filters />
       </header>
       <Charts days={search.days ?? 1} />
+      <ModelCharts days={search.days ?? 1} />
       <Selection items={items} selected={selected} onClear={() => setSelected(new Set())} />
       {runs.error && <ErrorBox error={runs.error} />}
       {runs.data && items.length === 0 ? (

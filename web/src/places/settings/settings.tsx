@@ -1,12 +1,15 @@
-// Settings: health, models, quotas and the audit log, as the server reports them.
+// Settings: health, models, quotas, keys, secrets, memory and the audit log.
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
-import { ApiError, api, read, SERVER } from "../../api/client";
+import { api, read, SERVER } from "../../api/client";
 import { keyHeaders } from "../../api/key";
 import { t } from "../../strings";
 import { formatNumber, formatTime } from "../../ui/format";
 import { Icon } from "../../ui/icon";
-import { ErrorBox } from "../../ui/problem";
+import { Keys } from "./keys";
+import { Memory } from "./memory";
+import { Part } from "./part";
+import { Secrets } from "./secrets";
+import "./settings.css";
 
 export function Settings() {
   return (
@@ -15,24 +18,11 @@ export function Settings() {
       <Health />
       <Models />
       <Usage />
+      <Keys />
+      <Secrets />
+      <Memory />
       <Audit />
     </div>
-  );
-}
-
-function Part({ title, error, children }: { title: string; error: unknown; children: ReactNode }) {
-  const isRefused = error instanceof ApiError && error.status === 403;
-  return (
-    <section className="panel" style={{ padding: 16, overflowX: "auto" }}>
-      <h2>{title}</h2>
-      {isRefused ? (
-        <p className="soft">{t.settings.noAccess}</p>
-      ) : error ? (
-        <ErrorBox error={error} />
-      ) : (
-        children
-      )}
-    </section>
   );
 }
 

@@ -1,0 +1,171 @@
+// The API keys of the server: list, create, revoke. A secret is shown once.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, read, type Schemas } from "../../api/client";
+import { t } from "../../strings";
+import { Button, CopyButton } from "../../ui/button";
+import { ConfirmDialog, Dialog } from "../../ui/dialog";
+import { formatAge, formatTime } from "../../ui/format";
+import { ErrorBox } from "../../ui/problem";
+import { Part } from "./part";
+
+type Key = Schemas["KeyInfo"];
+
+const SCOPES = ["read", "run", "write", "admin"] as const;
+
+export function Keys() {
+  const { data, error } = useQuery({
+    queryKey: ["keys"],
+    queryFn: () => read(api.GET("/api/v1/keys")),
+    retry: false,
+  });
+  const [isCreating, setIsCreating] = useState(false);
+  const [revoked, setRevoked] = useState<Key>();
+  const queries = useQueryClient();
+  const revoke = useMutation({
+    mutationFn: (id: string) => read(api.DELETE("/api/v1/keys/{id}", { params: { path: { id } } })),
+    onSuccess: () => void queries.invalidateQueries({ queryKey: ["keys"] }),
+  });
+  return (
+    <Part title={t.settings.keys} error={error}>
+      {data && (
+        <Button icon="plus" onClick={() => setIsCreating(true)}>
+          {t.settings.newKey}
+        </Button>
+      )}
+      {data?.items.length === 0 && <p className="soft">{t.settings.noKeys}</p>}
+      {data && data.items.length > 0 && (
+        <table className="table">
+          <thead>
+            <tr>
+              <th scope="col">{t.settings.keyName}</th>
+              <th scope="col">{t.settings.scopes}</th>
+              <th scope="col">{t.settings.user}</th>
+              <th scope="col">{t.settings.validity}</th>
+              <th scope="col">{t.settings.action}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {data.items.map((key) => (
+              <tr key={key.id}>
+                <td>{key.name}</td>
+                <td>{key.scopes.join(", ")}</td>
+                <td>{key.user ?? t.settings.anyUser}</td>
+                <td className="number">{describeValidity(key)}</td>
+                <td>
+                  {key.revoked_at == null && !key.is_own && (
+                    <Button look="danger" onClick={() => setRevoked(key)}>
+                      {t.settings.revoke}
+                    </Button>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {revoke.error && <ErrorBox error={revoke.error} />}
+      {isCreating && <NewKey onClose={() => setIsCreating(false)} />}
+      {revoked && (
+        <ConfirmDialog
+          title={t.settings.confirmRevoke(revoked.name)}
+          help={t.settings.confirmRevokeHelp}
+          confirm={t.settings.revoke}
+          onConfirm={() => revoke.mutate(revoked.id)}
+          onClose={() => setRevoked(undefined)}
+        />
+      )}
+    </Part>
+  );
+}
+
+function describeValidity(key: Key): string {
+  const parts = [
+    key.revoked_at != null && t.settings.revokedAt(formatTime(key.revoked_at)),
+    key.expires_at != null && t.settings.expiresAt(formatTime(key.expires_at)),
+    key.last_used_at == null ? t.settings.neverUsed : t.settings.lastUsed(formatAge(key.last_used_at)),
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+function NewKey({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const [name, setName] = useState("");
+  const [user, setUser] = useState("");
+  const [expires, setExpires] = useState("90d");
+  const [scopes, setScopes] = useState<string[]>(["read", "run"]);
+  const create = useMutation({
+    mutationFn: () => {
+      const body = { name, scopes, ...(user && { user }), ...(expires && { expires }) };
+      return read(api.POST("/api/v1/keys", { body }));
+    },
+    onSuccess: () => void queries.invalidateQueries({ queryKey: ["keys"] }),
+  });
+  const secret = create.data?.key;
+  const toggle = (scope: string) =>
+    setScopes(scopes.includes(scope) ? scopes.filter((one) => one !== scope) : [...scopes, scope]);
+  return (
+    <Dialog label={t.settings.newKey} onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          create.mutate();
+        }}
+      >
+        <h2>{t.settings.newKey}</h2>
+        {secret ? (
+          <>
+            <p>{t.settings.shownOnce}</p>
+            <code className="settings-secret">{secret}</code>
+            <CopyButton text={() => secret} />
+          </>
+        ) : (
+          <>
+            <label className="field">
+              <span>{t.settings.keyName}</span>
+              <input
+                className="input"
+                required
+                value={name}
+                onChange={(event) => setName(event.target.value)}
+              />
+            </label>
+            <fieldset className="settings-scopes">
+              <legend>{t.settings.scopes}</legend>
+              {SCOPES.map((scope) => (
+                <label key={scope}>
+                  <input type="checkbox" checked={scopes.includes(scope)} onChange={() => toggle(scope)} />
+                  {scope}
+                </label>
+              ))}
+            </fieldset>
+            <label className="field">
+              <span>{t.settings.user}</span>
+              <input className="input" value={user} onChange={(event) => setUser(event.target.value)} />
+              <small>{t.settings.userHelp}</small>
+            </label>
+            <label className="field">
+              <span>{t.settings.expires}</span>
+              <input className="input" value={expires} onChange={(event) => setExpires(event.target.value)} />
+              <small>{t.settings.expiresHelp}</small>
+            </label>
+          </>
+        )}
+        {create.error && <ErrorBox error={create.error} />}
+        <div className="dialog-actions">
+          <Button onClick={onClose}>{t.close}</Button>
+          {!secret && (
+            <button
+              type="submit"
+              className="button"
+              data-look="main"
+              disabled={create.isPending || scopes.length === 0}
+            >
+              {t.settings.create}
+            </button>
+          )}
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,127 @@
+// The memory of a user: what workflows remember, key by key. It can be changed and deleted here.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, read, readExactly } from "../../api/client";
+import { formatJson, type Json } from "../../api/json";
+import { t } from "../../strings";
+import { Button } from "../../ui/button";
+import { ErrorBox, Problem } from "../../ui/problem";
+import { Part } from "./part";
+
+/** The user of a server without users. */
+const LOCAL = "local";
+
+export function Memory() {
+  const [user, setUser] = useState(LOCAL);
+  const { data, error } = useQuery({
+    queryKey: ["memory", user],
+    queryFn: () => readExactly(`api/v1/memory/${encodeURIComponent(user)}`),
+    enabled: user !== "",
+    retry: false,
+  });
+  const [edited, setEdited] = useState<{ name: string; text: string }>();
+  const entries = Object.entries((data as { [key: string]: Json } | undefined) ?? {});
+  return (
+    <Part title={t.settings.memory} error={undefined}>
+      <label className="field settings-user">
+        <span>{t.settings.user}</span>
+        <input className="input" value={user} onChange={(event) => setUser(event.target.value)} />
+      </label>
+      {error && <ErrorBox error={error} />}
+      {data !== undefined && entries.length === 0 && <p className="soft">{t.settings.noMemory}</p>}
+      <ul className="settings-memory">
+        {entries.map(([key, value]) => (
+          <li key={key}>
+            <button
+              type="button"
+              className="text-button mono"
+              onClick={() => setEdited({ name: key, text: formatJson(value) })}
+            >
+              {key}
+            </button>
+            <span className="soft cut">{typeof value === "string" ? value : JSON.stringify(value)}</span>
+          </li>
+        ))}
+      </ul>
+      {edited ? (
+        <Entry key={edited.name} user={user} {...edited} onClose={() => setEdited(undefined)} />
+      ) : (
+        <Button icon="plus" onClick={() => setEdited({ name: "", text: '""' })}>
+          {t.settings.newEntry}
+        </Button>
+      )}
+    </Part>
+  );
+}
+
+type EntryProps = { user: string; name: string; text: string; onClose: () => void };
+
+function Entry({ user, name: known, text: before, onClose }: EntryProps) {
+  const queries = useQueryClient();
+  const [name, setName] = useState(known);
+  const [text, setText] = useState(before);
+  const [isInvalid, setIsInvalid] = useState(false);
+  const onSuccess = () => {
+    onClose();
+    void queries.invalidateQueries({ queryKey: ["memory", user] });
+  };
+  const params = { params: { path: { user, key: name } } };
+  const save = useMutation({
+    mutationFn: (value: Json) =>
+      read(api.PUT("/api/v1/memory/{user}/{key}", { ...params, body: value as never })),
+    onSuccess,
+  });
+  const remove = useMutation({
+    mutationFn: () => read(api.DELETE("/api/v1/memory/{user}/{key}", params)),
+    onSuccess,
+  });
+  const error = save.error ?? remove.error;
+  return (
+    <form
+      className="settings-entry"
+      onSubmit={(event) => {
+        event.preventDefault();
+        try {
+          save.mutate(JSON.parse(text) as Json);
+          setIsInvalid(false);
+        } catch {
+          setIsInvalid(true);
+        }
+      }}
+    >
+      <label className="field">
+        <span>{t.settings.entryKey}</span>
+        <input
+          className="input mono"
+          required
+          readOnly={known !== ""}
+          value={name}
+          onChange={(event) => setName(event.target.value)}
+        />
+      </label>
+      <label className="field">
+        <span>{t.settings.entryValue}</span>
+        <textarea
+          className="input mono"
+          rows={5}
+          spellCheck={false}
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+        />
+      </label>
+      {isInvalid && <Problem>{t.answer.invalid}</Problem>}
+      {error && <ErrorBox error={error} />}
+      <div className="dialog-actions">
+        {known !== "" && (
+          <Button look="danger" onClick={() => remove.mutate()}>
+            {t.settings.forgetEntry}
+          </Button>
+        )}
+        <Button onClick={onClose}>{t.cancel}</Button>
+        <button type="submit" className="button" data-look="main" disabled={save.isPending}>
+          {t.workflow.save}
+        </button>
+      </div>
+    </form>
+  );
+}
