@@ -36,6 +36,7 @@ const PLACES = () => [
   "create",
   "library?kind=blocks&item=filter",
   "library?kind=functions&item=agent::chat",
+  "tests",
   "settings",
   `runs/compare?left=${failed}&right=${waiting}`,
   "workflows/support-reply",

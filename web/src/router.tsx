@@ -104,6 +104,12 @@ const libraryRoute = createRoute({
   component: lazyRouteComponent(() => import("./places/library/library"), "Library"),
 });
 
+const testsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/tests",
+  component: lazyRouteComponent(() => import("./places/tests/tests"), "Tests"),
+});
+
 const settingsRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/settings",
@@ -121,6 +127,7 @@ export const router = createRouter({
     createPlaceRoute,
     chatRoute,
     libraryRoute,
+    testsRoute,
     settingsRoute,
   ]),
   basepath: SERVER.pathname,

@@ -5,6 +5,7 @@ import { chat } from "./strings/chat";
 import { create } from "./strings/create";
 import { library } from "./strings/library";
 import { settings } from "./strings/settings";
+import { tests } from "./strings/tests";
 
 const STATUS_NAMES: Record<RunStatus, string> = {
   queued: "Queued",
@@ -38,6 +39,7 @@ export const t = {
   create,
   library,
   settings,
+  tests,
   status: STATUS_NAMES,
   phase: PHASE_NAMES,
   places: {
@@ -47,6 +49,7 @@ export const t = {
     runs: "Runs",
     inbox: "Inbox",
     library: "Library",
+    tests: "Tests",
     settings: "Settings",
   },
   close: "Close",

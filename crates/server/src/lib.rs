@@ -39,6 +39,7 @@ mod state;
 mod studio;
 mod threads;
 mod usage;
+mod workflow_tests;
 pub use audit::AuditEntry;
 pub use error::ServeError;
 pub use hooks::HookInfo;

@@ -11,7 +11,7 @@ use crate::definitions::etag::{IfContent, Tagged};
 use crate::state::Server;
 use crate::{
     agents, audit, compat, definitions, docs, functions, health, hooks, keys, models, openai, problem, runs, schedules,
-    secrets, threads, usage,
+    secrets, threads, usage, workflow_tests,
 };
 
 /// The routes and their OpenAPI document.
@@ -38,6 +38,7 @@ pub(crate) fn build_routes() -> (Router<Server>, utoipa::openapi::OpenApi) {
         .merge(functions::routes())
         .merge(keys::routes())
         .merge(secrets::routes())
+        .merge(workflow_tests::routes())
         .merge(audit::routes())
         .merge(usage::routes())
         .merge(health::routes())

@@ -9,5 +9,6 @@ export const PLACES = [
   { to: "/runs", icon: "runs", title: t.places.runs, key: "r" },
   { to: "/inbox", icon: "inbox", title: t.places.inbox, key: "i" },
   { to: "/library", icon: "library", title: t.places.library, key: "l" },
+  { to: "/tests", icon: "tests", title: t.places.tests, key: "t" },
   { to: "/settings", icon: "settings", title: t.places.settings, key: "s" },
 ] as const satisfies { to: string; icon: IconName; title: string; key: string }[];

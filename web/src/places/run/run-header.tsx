@@ -10,6 +10,7 @@ import { ConfirmDialog } from "../../ui/dialog";
 import { formatCost, formatDuration, formatNumber, formatShortNumber, formatTime } from "../../ui/format";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
+import { SaveTest } from "./save-test";
 import type { RunView } from "./use-run";
 
 export function RunHeader({ view, now }: { view: RunView; now: number }) {
@@ -108,6 +109,7 @@ function RunActions({ view }: { view: RunView }) {
         </Link>
       )}
       <CopyButton text={() => window.location.href} label={t.run.actions.copyLink} />
+      {isLive && isEnded && <SaveTest run={id} name={state.created?.name ?? ""} />}
       {isLive && isEnded && (
         <Button look="quiet" onClick={() => replay.mutate()} disabled={replay.isPending}>
           {replay.data ? t.run.replayed(replay.data.events) : t.run.actions.replay}

@@ -1,0 +1,208 @@
+//! `/api/v1/tests`: the tests of the project, and a test from a run.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use flowloom_app::config::Config;
+use flowloom_app::engines::App;
+use flowloom_app::keys::Scope;
+use flowloom_app::workflow_tests::file::{TestFile, find_tests};
+use flowloom_app::workflow_tests::{TestOutcome, TestRunner, record_test};
+use flowloom_core::code::Code;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::blocking::run_blocking;
+use crate::body::JsonObject;
+use crate::caller::Caller;
+use crate::params::{PathParam, QueryParams};
+use crate::problem::{ApiResult, Problem, ProblemDocument};
+use crate::runs::answer::open_own_run;
+use crate::state::Server;
+
+/// The routes of tests.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new().routes(routes!(list_tests, run_tests)).routes(routes!(get_run_test))
+}
+
+/// The folder of tests in the project.
+fn test_folder(config: &Config) -> PathBuf {
+    config.project.root.join("tests")
+}
+
+/// The paths of the tests, relative to their folder, with their files.
+fn list_files(config: &Config) -> ApiResult<Vec<(String, PathBuf)>> {
+    let folder = test_folder(config);
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let failed =
+        |error: flowloom_app::workflow_tests::file::TestFileError| Problem::new(error.code(), error.to_string());
+    let name = |file: PathBuf| (file.strip_prefix(&folder).unwrap_or(&file).display().to_string(), file.clone());
+    Ok(find_tests(&folder).map_err(failed)?.into_iter().map(name).collect())
+}
+
+/// Fails for callers that act for one user: tests are files of the project.
+fn require_operator(caller: &Caller, scope: Scope) -> ApiResult<()> {
+    caller.require_scope(scope)?;
+    match &caller.user {
+        None => Ok(()),
+        Some(user) => {
+            let message = format!("this key acts for {user}; tests belong to the project");
+            Err(Problem::new(Code::ScopeMissing, message))
+        }
+    }
+}
+
+/// The tests of the project.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TestList {
+    items: Vec<TestInfo>,
+}
+
+/// A test.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TestInfo {
+    /// Path of its file in the folder `tests`.
+    file: String,
+    /// What is tested; null if the file does not say it, or cannot be read.
+    name: Option<String>,
+    /// Path of the definition, relative to the file.
+    definition: Option<String>,
+}
+
+/// Lists the tests in the folder `tests` of the project.
+#[utoipa::path(get, path = "/api/v1/tests", operation_id = "list_tests", tag = "tests", security(("key" = ["read"])),
+    responses((status = 200, description = "The tests", body = TestList), (status = 403, body = ProblemDocument)))]
+pub(crate) async fn list_tests(State(app): State<Arc<App>>, caller: Caller) -> ApiResult<Json<TestList>> {
+    require_operator(&caller, Scope::Read)?;
+    let info = |(file, path): (String, PathBuf)| {
+        let test = TestFile::read(&path).ok();
+        let definition = test.as_ref().map(|test| test.definition.clone());
+        TestInfo { file, name: test.and_then(|test| test.name), definition }
+    };
+    let items = run_blocking(move || Ok::<_, Problem>(list_files(&app.config)?.into_iter().map(info).collect()));
+    Ok(Json(TestList { items: items.await?? }))
+}
+
+/// Which tests are run.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunTestsRequest {
+    /// Paths in the folder `tests`; all tests if absent.
+    #[serde(default)]
+    files: Option<Vec<String>>,
+}
+
+/// What tests found.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TestReport {
+    items: Vec<TestResult>,
+}
+
+/// What a test found.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TestResult {
+    file: String,
+    name: String,
+    passed: bool,
+    duration_ms: u64,
+    /// Empty if it passed.
+    problems: Vec<TestProblemInfo>,
+}
+
+/// Something that is not as a test expects.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TestProblemInfo {
+    /// The step, or `output`, `status`, `inputs` or `file`.
+    place: String,
+    message: String,
+    expected: Option<String>,
+    found: Option<String>,
+}
+
+impl TestResult {
+    fn from_outcome(file: String, outcome: TestOutcome) -> TestResult {
+        let passed = outcome.has_passed();
+        let problem = |problem: flowloom_app::workflow_tests::TestProblem| TestProblemInfo {
+            place: problem.place,
+            message: problem.message,
+            expected: problem.expected,
+            found: problem.found,
+        };
+        TestResult {
+            file,
+            passed,
+            name: outcome.name,
+            duration_ms: outcome.duration_ms,
+            problems: outcome.problems.into_iter().map(problem).collect(),
+        }
+    }
+
+    /// The result of a file that is no test, or whose definition has errors.
+    fn from_error(file: String, message: String) -> TestResult {
+        let problem = TestProblemInfo { place: "file".to_owned(), message, expected: None, found: None };
+        TestResult { name: file.clone(), file, passed: false, duration_ms: 0, problems: vec![problem] }
+    }
+}
+
+/// Runs tests of the project with their recorded responses: without models and without the network.
+#[utoipa::path(post, path = "/api/v1/tests", operation_id = "run_tests", tag = "tests", security(("key" = ["run"])), request_body = RunTestsRequest,
+    responses((status = 200, description = "What the tests found", body = TestReport), (status = 403, body = ProblemDocument)))]
+pub(crate) async fn run_tests(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    JsonObject(wanted, _): JsonObject<RunTestsRequest>,
+) -> ApiResult<Json<TestReport>> {
+    require_operator(&caller, Scope::Run)?;
+    let config = app.clone();
+    let files = run_blocking(move || list_files(&config.config)).await??;
+    let is_wanted = |file: &String| wanted.files.as_ref().is_none_or(|names| names.contains(file));
+    let runner = TestRunner::new(&app.config);
+    let mut items = Vec::new();
+    for (name, file) in files.into_iter().filter(|(name, _)| is_wanted(name)) {
+        items.push(match runner.run_test(&file).await {
+            Ok(outcome) => TestResult::from_outcome(name, outcome),
+            Err(error) => TestResult::from_error(name, error.to_string()),
+        });
+    }
+    Ok(Json(TestReport { items }))
+}
+
+/// Where the test will find its definition.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RunTestQuery {
+    /// Path of the definition, relative to the file of the test. Default: the folder above it.
+    #[serde(default)]
+    definition: Option<String>,
+}
+
+/// Returns a test that expects what a run did: the content of a file in the folder `tests`.
+#[utoipa::path(get, path = "/api/v1/runs/{id}/test", operation_id = "get_run_test", tag = "tests", params(("id" = String, Path), RunTestQuery), security(("key" = ["read"])),
+    responses((status = 200, description = "The test", body = Object), (status = 404, description = "The run does not exist, or belongs to another user")))]
+pub(crate) async fn get_run_test(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    PathParam(id): PathParam<String>,
+    QueryParams(query): QueryParams<RunTestQuery>,
+) -> ApiResult<Json<TestFile>> {
+    caller.require_scope(Scope::Read)?;
+    let opened = open_own_run(&app, &caller, &id).await?;
+    let definition = query.definition.map_or_else(|| above(Path::new(opened.entry())), PathBuf::from);
+    Ok(Json(record_test(&app, &opened, &definition).await?))
+}
+
+/// A path as it is seen from the folder `tests`.
+fn above(file: &Path) -> PathBuf {
+    let parts = file.components().filter(|part| *part != Component::CurDir);
+    Path::new("..").join(parts.collect::<PathBuf>())
+}
