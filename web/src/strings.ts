@@ -116,8 +116,10 @@ export const t = {
     allRuns: "All runs",
     noRuns: "No run yet. Open a workflow and press Run.",
     firstTitle: "Start with a workflow",
-    firstHelp:
-      "Drop a definition anywhere on this page, in any of the six formats, or start an example in the terminal:",
+    firstHelp: "Drop a definition anywhere on this page, in any of the six formats, or begin here:",
+    firstMore: "Or start an example in the terminal:",
+    addExample: "Add an example",
+    describe: "Describe what you want",
     firstCommand: "flowloom init hello && flowloom studio hello",
     drop: "Drop a file to add a workflow",
     add: "Add a workflow",

@@ -1,11 +1,12 @@
 // Home: the workflows as cards, what waits for the viewer, and the latest runs.
-import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
 import { runsQuery, waitingQuery, workflowsQuery } from "../../api/queries";
 import type { RunStatus } from "../../run/record";
 import { t } from "../../strings";
+import { Button } from "../../ui/button";
 import { formatAge } from "../../ui/format";
 import { Icon } from "../../ui/icon";
 import { Empty, ErrorBox } from "../../ui/problem";
@@ -47,6 +48,10 @@ export function Home() {
                 onChange={(event) => setQuery(event.target.value)}
               />
             )}
+            <Link to="/create" className="button">
+              <Icon name="wand" />
+              {t.home.describe}
+            </Link>
             {addButton}
           </header>
           {workflows.error && <ErrorBox error={workflows.error} />}
@@ -126,11 +131,57 @@ function Card({
   );
 }
 
+/** A workflow that needs nothing but a model. */
+const EXAMPLE = {
+  id: "hello",
+  name: "Say hello",
+  description: "Greets whoever you name, and improves the greeting.",
+  steps: [
+    {
+      name: "greet",
+      functionId: "agent::chat",
+      mode: "sequential",
+      errorMode: "fail",
+      promptTemplate: "Write one friendly sentence that greets {{input}}.",
+      outputVar: "greeting",
+    },
+    {
+      name: "improve",
+      functionId: "agent::chat",
+      mode: "sequential",
+      errorMode: "fail",
+      promptTemplate: "Rewrite this greeting so that it is shorter: {{greeting}}",
+    },
+  ],
+};
+
 function FirstStart() {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const add = useMutation({
+    mutationFn: () => {
+      const { id } = EXAMPLE;
+      return read(api.PUT("/api/v1/workflows/{id}", { params: { path: { id } }, body: EXAMPLE as never }));
+    },
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: workflowsQuery.queryKey });
+      void navigate({ to: "/workflows/$workflow", params: { workflow: EXAMPLE.id } });
+    },
+  });
   return (
     <section className="panel">
       <Empty title={t.home.firstTitle}>
         <p>{t.home.firstHelp}</p>
+        <div className="home-starts">
+          <Button look="main" disabled={add.isPending} onClick={() => add.mutate()}>
+            {t.home.addExample}
+          </Button>
+          <Link to="/create" className="button">
+            {t.home.describe}
+          </Link>
+        </div>
+        {add.error && <ErrorBox error={add.error} />}
+        <p>{t.home.firstMore}</p>
         <pre>{t.home.firstCommand}</pre>
       </Empty>
     </section>
