@@ -72,6 +72,13 @@ impl Blob {
         Some(Blob::new(text("name")?, text("mime")?, text("base64")?))
     }
 
+    /// Whether the content is base64, with the standard or the URL-safe alphabet.
+    pub fn is_base64(&self) -> bool {
+        let is_digit =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'/' | b'_' | b'\n' | b'\r');
+        self.data.trim_end_matches('=').bytes().all(is_digit)
+    }
+
     /// The text that the file contains; `None` if it is not base64 of UTF-8 text.
     pub fn decode_text(&self) -> Option<String> {
         let mut bytes = Vec::with_capacity(self.data.len() / 4 * 3);

@@ -53,10 +53,14 @@ fn administrators_manage_keys_and_nobody_else() {
     assert_eq!(names(&audit, "action")[..2], ["key.revoke", "key.create"]);
     for wrong in [
         json!({"name": " ", "scopes": ["read"]}),
+        json!({"name": "a\u{0}", "scopes": ["read"]}),
         json!({"name": "x", "scopes": []}),
         json!({"name": "x", "scopes": ["all"]}),
+        json!({"name": "x", "scopes": ["read"], "user": ""}),
+        json!({"name": "x", "scopes": ["read"], "expires": "yesterday"}),
     ] {
-        assert_eq!(server.send_and_read("POST", "/api/v1/keys", &[&admin, JSON], &wrong.to_string()).status, 400);
+        let refused = server.send_and_read("POST", "/api/v1/keys", &[&admin, JSON], &wrong.to_string());
+        assert_eq!((refused.status, refused.error_code().as_str()), (400, "FL1505"), "{wrong}");
     }
 }
 

@@ -168,7 +168,7 @@ impl Caller {
 }
 
 /// The name of a user whom a request names. Fails with `RequestInvalid` if nobody can be called so.
-fn check_user_name(name: String) -> Result<String, Problem> {
+pub(crate) fn check_user_name(name: String) -> Result<String, Problem> {
     let is_odd = |c: char| c.is_control() || matches!(c, '/' | '\\');
     let is_valid = !name.is_empty() && name.trim() == name && !name.contains(is_odd);
     if is_valid && name.chars().count() <= MAX_USER_CHARS {

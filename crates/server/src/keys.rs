@@ -8,7 +8,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use flowloom_app::error::AppError;
 use flowloom_app::keys::{NewKey, Scope};
 use flowloom_app::times::parse_time_after;
 use flowloom_core::code::Code;
@@ -22,10 +21,13 @@ use utoipa_axum::routes;
 
 use crate::blocking::run_blocking;
 use crate::body::JsonObject;
-use crate::caller::Caller;
+use crate::caller::{Caller, check_user_name};
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::state::Server;
+
+/// Maximum length of the name of a key, in characters.
+const MAX_NAME_CHARS: usize = 256;
 
 /// The routes of keys.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
@@ -108,6 +110,21 @@ pub(crate) struct CreateKeyRequest {
     expires: Option<String>,
 }
 
+impl CreateKeyRequest {
+    /// Fails with `RequestInvalid` unless the key can be told apart by its name, and permits something.
+    fn check(&self) -> ApiResult<()> {
+        let is_name = |name: &str| {
+            !name.trim().is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.chars().any(char::is_control)
+        };
+        let problem = match () {
+            () if !is_name(&self.name) => "the name of a key has 1 to 256 characters and no control characters",
+            () if self.scopes.is_empty() => "a key needs at least one scope",
+            () => return Ok(()),
+        };
+        Err(Problem::new(Code::RequestInvalid, problem))
+    }
+}
+
 /// A new key with its secret, which no other response contains.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CreatedKey {
@@ -124,13 +141,13 @@ pub(crate) async fn create_key(
     JsonObject(new, _): JsonObject<CreateKeyRequest>,
 ) -> ApiResult<(StatusCode, Json<CreatedKey>)> {
     require_administrator(&caller)?;
-    if new.name.trim().is_empty() || new.scopes.is_empty() {
-        return Err(Problem::new(Code::RequestInvalid, "a key needs a name and at least one scope"));
-    }
+    new.check()?;
+    let user = new.user.map(check_user_name).transpose()?;
     let now = SystemClock.now_ms();
-    let parse = |time: &str| parse_time_after(time, now).map_err(AppError::from);
+    let invalid = |error: flowloom_app::times::InvalidTime| Problem::new(Code::RequestInvalid, error.to_string());
+    let parse = |time: &str| parse_time_after(time, now).map_err(invalid);
     let expires_at = new.expires.as_deref().map(parse).transpose()?;
-    let (key, row) = NewKey { name: new.name, scopes: new.scopes, user: new.user, expires_at }.create(now);
+    let (key, row) = NewKey { name: new.name, scopes: new.scopes, user, expires_at }.create(now);
     let id = row.id.clone();
     store.put_key(row, &caller.to_actor()).await?;
     Ok((StatusCode::CREATED, Json(CreatedKey { id, key })))

@@ -34,10 +34,15 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Server> for PathParam<T> {
 
 /// The number of items that a page contains. Fails with `RequestInvalid` if the requested number is 0 or above `max`.
 pub(crate) fn check_limit(limit: Option<u32>, default: u32, max: u32) -> Result<u32, Problem> {
-    match limit {
+    check_count("limit", limit, default, max)
+}
+
+/// The value of a parameter that is a number from 1 to `max`. Fails with `RequestInvalid`.
+pub(crate) fn check_count(name: &str, given: Option<u32>, default: u32, max: u32) -> Result<u32, Problem> {
+    match given {
         None => Ok(default),
-        Some(limit) if (1..=max).contains(&limit) => Ok(limit),
-        Some(limit) => Err(invalid_request(&format!("limit must be from 1 to {max}, not {limit}"))),
+        Some(count) if (1..=max).contains(&count) => Ok(count),
+        Some(count) => Err(invalid_request(&format!("{name} must be from 1 to {max}, not {count}"))),
     }
 }
 

@@ -34,6 +34,9 @@ fn read_part(item: &Value) -> Result<MessagePart, String> {
 
 fn read_file(file: &Blob) -> Result<MessagePart, String> {
     if file.mime.starts_with("image/") {
+        if !file.is_base64() {
+            return Err(format!("{} is not encoded in base64", file.name));
+        }
         return Ok(MessagePart::Image { mime: file.mime.clone(), data: file.data.clone() });
     }
     match file.decode_text() {
@@ -73,6 +76,8 @@ mod tests {
             refused(Value::list(vec![file("a.zip", "application/zip", "/w==")])),
             "a.zip is application/zip; expected an image or UTF-8 text"
         );
+        let wrong = refused(Value::list(vec![file("a.png", "image/png", "%%%")]));
+        assert_eq!(wrong, "a.png is not encoded in base64");
         assert!(refused(Value::from(5)).contains("not a number"));
         assert!(refused(Value::list(vec![Value::from(5)])).contains("a text or a file"));
     }

@@ -39,7 +39,7 @@ pub(crate) struct StatisticsQuery {
 impl StatisticsQuery {
     /// The start of the period, and the length of an interval, in milliseconds.
     fn resolve(&self) -> ApiResult<(u64, u64)> {
-        let days = crate::params::check_limit(self.days, 1, MAX_DAYS)?;
+        let days = crate::params::check_count("days", self.days, 1, MAX_DAYS)?;
         let length_ms = u64::from(days) * DAY_MS;
         let interval_ms = length_ms / INTERVALS;
         // Whole intervals, so that a bar does not change while time passes.
