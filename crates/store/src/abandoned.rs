@@ -69,7 +69,7 @@ impl Store {
             }
             let sql = format!(
                 "select {ABANDONED_COLUMNS} from run where {IN_SCOPE_SQL} and worker is null \
-                 and (status = 'running' or pending_commands > 0) and {IS_OUTERMOST_SQL} order by id limit $4"
+                 and (status in ('queued', 'running') or pending_commands > 0) and {IS_OUTERMOST_SQL} order by id limit $4"
             );
             let params = params![self.worker.name(), project, config, limit];
             found.extend(db.query_rows(&sql, params, parse_abandoned)?.into_iter().flatten());
