@@ -67,8 +67,9 @@ impl Journal for SessionJournal {
         self.inner.release_run(lease);
     }
 
+    /// Restate has the run driven again, by any worker.
     fn abandon_run(&self, lease: Lease) {
-        self.inner.abandon_run(lease);
+        self.inner.release_run(lease);
     }
 
     fn parks_runs(&self) -> bool {

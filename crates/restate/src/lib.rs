@@ -3,6 +3,7 @@
 //! The only crate that knows the SDK of Restate. What a worker needs of the program is in [`WorkerHost`].
 #![warn(missing_docs)]
 
+mod claim;
 mod client;
 mod entry;
 mod journal;

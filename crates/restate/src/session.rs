@@ -18,12 +18,10 @@ use restate_sdk::errors::HandlerError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::claim::{HeldLease, claim_run};
 use crate::entry::{BatchEntry, Entry, InFlight, MAX_INLINE_BYTES};
 use crate::journal::{AppendRequest, SessionJournal};
 use crate::service::SessionEnd;
-
-/// Interval at which a run is claimed whose last worker may still be alive.
-const CLAIM_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Delay before a batch is stored again that could not be stored.
 const STORE_DELAY: Duration = Duration::from_millis(200);
@@ -77,23 +75,18 @@ pub(crate) struct Session {
 
 /// A session that drives its run.
 struct LiveSession {
-    lease: Lease,
+    held: HeldLease,
     journal: Arc<SessionJournal>,
     inner: Arc<dyn Journal>,
     appends: mpsc::UnboundedReceiver<AppendRequest>,
     driven: JoinHandle<RunOutcome>,
     /// Where the run waits until its last batch is stored.
     reply: Option<oneshot::Sender<Result<LeaseState, JournalError>>>,
-    /// Whether this process has no more to do with the run.
-    is_over: bool,
 }
 
 impl Drop for LiveSession {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.driven.abort();
-            self.inner.abandon_run(self.lease);
-        }
+        self.driven.abort();
     }
 }
 
@@ -111,8 +104,8 @@ impl Session {
     /// The lease of a run that was put aside, which this process keeps.
     pub(crate) fn keep_lease(&mut self) -> Option<Lease> {
         let live = self.live.as_mut()?;
-        live.is_over = true;
-        Some(live.lease)
+        live.held.give_back();
+        Some(live.held.lease())
     }
 
     /// Drives the run until there is something to store. Only called if Restate does not have the entry.
@@ -127,7 +120,7 @@ impl Session {
             biased;
             Some(AppendRequest { batch, reply }) = live.appends.recv() => {
                 live.reply = Some(reply);
-                let entry = BatchEntry::new(live.lease, batch);
+                let entry = BatchEntry::new(live.held.lease(), batch);
                 self.shrink_entry(entry).await
             }
             outcome = &mut live.driven => {
@@ -158,7 +151,7 @@ impl Session {
                 if let (Some(live), SessionEnd::Finished | SessionEnd::Waiting { until: None, .. }) =
                     (&mut self.live, end)
                 {
-                    live.is_over = true;
+                    live.held.give_back();
                 }
                 return Ok(Some(end));
             }
@@ -181,7 +174,7 @@ impl Session {
             return Ok(None);
         }
         match &mut self.live {
-            Some(live) => live.is_over = true,
+            Some(live) => live.held.give_back(),
             None => self.store_replayed_end().await?,
         }
         Ok(Some(SessionEnd::Finished))
@@ -205,8 +198,8 @@ impl Session {
     /// Claims the run and has it resumed. Returns the end of the session if there is nothing to drive.
     async fn go_live(&mut self) -> Result<Option<SessionEnd>, HandlerError> {
         let OpenedRun { engine, plan } = self.host.open_run(self.run).await?;
-        let lease = self.claim_run().await?;
-        let inner = self.host.journal();
+        let mut held = self.claim_run().await?;
+        let (lease, inner) = (held.lease(), self.host.journal());
         let was_parked = self.replayed.is_empty() && self.parked.is_some_and(|epoch| epoch + 1 == lease.epoch);
         let (journal, appends) = SessionJournal::new(inner.clone(), lease, was_parked);
         let resumed = async {
@@ -216,35 +209,22 @@ impl Session {
         match resumed.await {
             Ok(run) => {
                 let driven = run.spawn();
-                self.live = Some(LiveSession { lease, journal, inner, appends, driven, reply: None, is_over: false });
+                self.live = Some(LiveSession { held, journal, inner, appends, driven, reply: None });
                 Ok(None)
             }
+            // The engine has released it.
             Err(RunError::Ended(_)) => {
-                inner.release_run(lease);
+                held.give_back();
                 Ok(Some(SessionEnd::Finished))
             }
-            Err(error) => {
-                inner.abandon_run(lease);
-                Err(error.into())
-            }
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// Claims the run. An earlier attempt at this session is given up by Restate, so its lease is taken over; another
-    /// worker's is waited for.
-    async fn claim_run(&self) -> Result<Lease, JournalError> {
+    /// Claims the run.
+    async fn claim_run(&self) -> Result<HeldLease, JournalError> {
         let known = self.replayed.last().map(|batch| batch.epoch).or(self.parked);
-        loop {
-            if let Some(epoch) = known
-                && let Some(lease) = self.host.take_over_run(self.run, epoch).await?
-            {
-                return Ok(lease);
-            }
-            match self.host.journal().claim_run(self.run).await {
-                Err(JournalError::RunOwned(_)) => tokio::time::sleep(CLAIM_INTERVAL).await,
-                claimed => return claimed,
-            }
-        }
+        claim_run(self.host.clone(), self.run, known).await
     }
 
     /// Stores the events of earlier attempts that are not stored yet.
@@ -265,12 +245,10 @@ impl Session {
         if !journal.read(self.run, last.saturating_sub(1)).await?.is_empty() {
             return Ok(());
         }
-        let lease = self.claim_run().await?;
-        let stored = self.store_replayed(lease).await;
-        if stored.is_err() {
-            journal.abandon_run(lease);
-        }
-        Ok(stored?)
+        let mut held = self.claim_run().await?;
+        self.store_replayed(held.lease()).await?;
+        held.give_back();
+        Ok(())
     }
 }
 
@@ -278,9 +256,9 @@ impl LiveSession {
     /// Stores a batch that Restate has as events, and lets the run continue. Fails if another worker has the run.
     async fn store_batch(&mut self, batch: &BatchEntry) -> Result<(), JournalError> {
         loop {
-            match self.inner.append_batch(self.lease, batch.to_batch()).wait().await {
+            match self.inner.append_batch(self.held.lease(), batch.to_batch()).wait().await {
                 Err(JournalError::Unavailable(failure)) => {
-                    tracing::warn!("cannot store events of the run {}: {}", self.lease.run, failure.message);
+                    tracing::warn!("cannot store events of the run {}: {}", self.held.lease().run, failure.message);
                     tokio::time::sleep(STORE_DELAY).await;
                 }
                 stored => {
@@ -298,7 +276,7 @@ impl LiveSession {
     fn end(&self, is_final: bool) -> SessionEnd {
         match is_final {
             true => SessionEnd::Finished,
-            false => SessionEnd::Waiting { epoch: self.lease.epoch, until: self.journal.parked_until() },
+            false => SessionEnd::Waiting { epoch: self.held.lease().epoch, until: self.journal.parked_until() },
         }
     }
 }

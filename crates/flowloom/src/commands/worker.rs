@@ -1,12 +1,14 @@
 //! `flowloom worker`: drives the runs of a Restate server.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flowloom_app::config::server::LogStyle;
 use flowloom_app::engines::App;
 use flowloom_app::restate::{RestateWorker, admin_address};
 use flowloom_core::code::Code;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::cli::{Global, WorkerArgs};
 use crate::failure::{CommandError, CommandResult};
@@ -26,7 +28,7 @@ pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> Comman
     log::start_logging(style);
     let refused =
         |error| CommandError::new(Code::BindRefused, format!("cannot listen on {}: {error}", arguments.listen));
-    let listener = TcpListener::bind(arguments.listen).await.map_err(refused)?;
+    let listener = listen_shared(arguments.listen).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let url = arguments.url.unwrap_or_else(|| format!("http://{address}"));
     let guard = stop::defer_stop();
@@ -43,4 +45,16 @@ pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> Comman
     }
     serving.await;
     Ok(0)
+}
+
+/// Number of connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// Listens on an address that other workers of this machine may share: the system distributes connections among them.
+fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
