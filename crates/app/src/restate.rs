@@ -130,7 +130,7 @@ impl RestateWorker {
 }
 
 impl WorkerHost for RestateWorker {
-    fn journal(&self) -> Arc<dyn Journal> {
+    fn journal(&self, _run: RunId) -> Arc<dyn Journal> {
         self.app.store.clone()
     }
 

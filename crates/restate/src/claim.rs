@@ -50,7 +50,7 @@ pub(crate) async fn claim_run(
     let (sender, receiver) = oneshot::channel();
     // A claim that is given up half way would be held by nobody.
     tokio::spawn(async move {
-        let journal = host.journal();
+        let journal = host.journal(run);
         while !sender.is_closed() {
             match try_claim(&*host, run, known).await {
                 Err(JournalError::RunOwned(_)) => tokio::time::sleep(CLAIM_INTERVAL).await,
@@ -72,5 +72,5 @@ async fn try_claim(host: &dyn WorkerHost, run: RunId, known: Option<u64>) -> Res
     {
         return Ok(lease);
     }
-    host.journal().claim_run(run).await
+    host.journal(run).claim_run(run).await
 }

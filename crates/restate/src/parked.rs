@@ -35,7 +35,7 @@ impl ParkedRuns {
         let watching = tokio::spawn(async move {
             let woken = tokio::time::timeout(duration.saturating_add(FORGET_DELAY), wake_on_command(&*host, lease.run));
             if woken.await.is_err() && parked.lock_runs().remove(&lease.run).is_some() {
-                host.journal().abandon_run(lease);
+                host.journal(lease.run).abandon_run(lease);
             }
         });
         self.lock_runs().insert(lease.run, ParkedRun { lease, watching });
@@ -45,14 +45,14 @@ impl ParkedRuns {
     pub(crate) fn unpark_run(&self, host: &dyn WorkerHost, run: RunId) {
         if let Some(ParkedRun { lease, watching }) = self.lock_runs().remove(&run) {
             watching.abort();
-            host.journal().abandon_run(lease);
+            host.journal(run).abandon_run(lease);
         }
     }
 }
 
 /// Wakes a run when a command to it arrives.
 async fn wake_on_command(host: &dyn WorkerHost, run: RunId) {
-    let journal = host.journal();
+    let journal = host.journal(run);
     loop {
         let arriving = journal.next_commands(run);
         if journal.pending_commands(run).await.is_ok_and(|commands| commands.is_empty()) {

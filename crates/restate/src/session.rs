@@ -36,8 +36,8 @@ pub struct OpenedRun {
 
 /// What a worker needs of the program.
 pub trait WorkerHost: Send + Sync + 'static {
-    /// The journal of all runs.
-    fn journal(&self) -> Arc<dyn Journal>;
+    /// The journal of a run.
+    fn journal(&self, run: RunId) -> Arc<dyn Journal>;
 
     /// Reads the bundle of a run. Fails if it is missing or cannot be used here.
     fn open_run(&self, run: RunId) -> BoxFuture<'_, Result<OpenedRun, RunError>>;
@@ -189,7 +189,7 @@ impl Session {
             return Ok(Some(serde_json::from_str(&text)?));
         }
         let seen = self.replayed.last().map_or(0, BatchEntry::last_seq);
-        let mut records = self.host.journal().read(self.run, seen).await?;
+        let mut records = self.host.journal(self.run).read(self.run, seen).await?;
         records.retain(|record| record.seq <= last_seq);
         let epoch = self.replayed.last().map_or(0, |batch| batch.epoch);
         Ok(Some(BatchEntry::of_stored(epoch, records)))
@@ -199,7 +199,7 @@ impl Session {
     async fn go_live(&mut self) -> Result<Option<SessionEnd>, HandlerError> {
         let OpenedRun { engine, plan } = self.host.open_run(self.run).await?;
         let mut held = self.claim_run().await?;
-        let (lease, inner) = (held.lease(), self.host.journal());
+        let (lease, inner) = (held.lease(), self.host.journal(self.run));
         let was_parked = self.replayed.is_empty() && self.parked.is_some_and(|epoch| epoch + 1 == lease.epoch);
         let (journal, appends) = SessionJournal::new(inner.clone(), lease, was_parked);
         let resumed = async {
@@ -229,7 +229,7 @@ impl Session {
 
     /// Stores the events of earlier attempts that are not stored yet.
     async fn store_replayed(&self, lease: Lease) -> Result<(), JournalError> {
-        let journal = self.host.journal();
+        let journal = self.host.journal(self.run);
         let Some(first) = self.replayed.iter().find_map(|batch| batch.records.first()) else { return Ok(()) };
         let stored = journal.read(self.run, first.seq - 1).await?.last().map_or(first.seq - 1, |last| last.seq);
         for batch in self.replayed.iter().filter(|batch| batch.last_seq() > stored) {
@@ -241,7 +241,7 @@ impl Session {
     /// Stores the end of a run whose last attempt may not have got to that.
     async fn store_replayed_end(&self) -> Result<(), HandlerError> {
         let last = self.replayed.last().map_or(0, BatchEntry::last_seq);
-        let journal = self.host.journal();
+        let journal = self.host.journal(self.run);
         if !journal.read(self.run, last.saturating_sub(1)).await?.is_empty() {
             return Ok(());
         }
