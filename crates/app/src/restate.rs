@@ -10,7 +10,8 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 use flowloom_restate::{OpenedRun, RestateClient, RestateError, RunLife, WorkerHost};
-use flowloom_runtime::effects::BoxFuture;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::{BoxFuture, Clock as _};
 use flowloom_runtime::journal::{Journal, Lease};
 use flowloom_runtime::remote::{LifeStart, RunDriver, find_life};
 use flowloom_runtime::{JournalError, RunError};
@@ -150,6 +151,14 @@ impl WorkerHost for RestateWorker {
 
     fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(self.wake_stored_run(run))
+    }
+
+    fn is_hopeless(&self, run: RunId) -> Result<bool, JournalError> {
+        Ok(self.app.store.is_hopeless(run)?)
+    }
+
+    fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(self.app.store.quarantine_claimed(lease, SystemClock.now_ms()))
     }
 
     fn store_text(&self, hash: Hash, text: String) -> BoxFuture<'_, Result<(), JournalError>> {

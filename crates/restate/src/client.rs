@@ -22,6 +22,12 @@ pub enum RestateError {
         /// The cause.
         cause: String,
     },
+    /// It does not know the workflow of runs.
+    #[error("Restate at {url} has no worker for this version; start one: flowloom worker --restate {url}")]
+    NoWorker {
+        /// The address.
+        url: String,
+    },
     /// It answered with an error.
     #[error("Restate at {url} answered {status}: {message}")]
     Refused {
@@ -103,6 +109,9 @@ impl RestateClient {
         // Another request has started the workflow.
         if status.is_success() || status == StatusCode::CONFLICT {
             return Ok(message);
+        }
+        if status == StatusCode::NOT_FOUND && url.starts_with(&self.ingress) {
+            return Err(RestateError::NoWorker { url: self.ingress.clone() });
         }
         Err(RestateError::Refused { url: url.to_owned(), status: status.as_u16(), message })
     }

@@ -49,6 +49,12 @@ pub trait WorkerHost: Send + Sync + 'static {
     /// Asks for another session of a run.
     fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>>;
 
+    /// Whether too many workers have died in a row while they drove the run.
+    fn is_hopeless(&self, run: RunId) -> Result<bool, JournalError>;
+
+    /// Quarantines a run that this process has claimed, until a person resumes it, and releases it.
+    fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>>;
+
     /// Stores a text by its hash.
     fn store_text(&self, hash: Hash, text: String) -> BoxFuture<'_, Result<(), JournalError>>;
 
@@ -126,11 +132,21 @@ impl Session {
             outcome = &mut live.driven => {
                 let outcome = outcome?;
                 match outcome.broken {
+                    Some(error) if is_lasting(&error) => self.quarantine_live(&error).await.map(Entry::Over),
                     Some(error) => Err(error.into()),
                     None => Ok(Entry::Over(live.end(outcome.state.status.is_final()))),
                 }
             }
         }
+    }
+
+    /// Quarantines a run that cannot be driven further. The engine has released it.
+    async fn quarantine_live(&mut self, error: &RunError) -> Result<SessionEnd, HandlerError> {
+        if let Some(mut live) = self.live.take() {
+            live.held.give_back();
+        }
+        let held = self.claim_run().await?;
+        self.quarantine_run(held, &error.to_string()).await
     }
 
     /// The entry of a batch. A large batch is stored elsewhere.
@@ -197,8 +213,19 @@ impl Session {
 
     /// Claims the run and has it resumed. Returns the end of the session if there is nothing to drive.
     async fn go_live(&mut self) -> Result<Option<SessionEnd>, HandlerError> {
-        let OpenedRun { engine, plan } = self.host.open_run(self.run).await?;
-        let mut held = self.claim_run().await?;
+        let opened = self.host.open_run(self.run).await;
+        let mut held = match self.claim_run().await {
+            // It was deleted.
+            Err(JournalError::RunNotFound(_)) => return Ok(Some(SessionEnd::Finished)),
+            claimed => claimed?,
+        };
+        if self.host.is_hopeless(self.run)? {
+            return self.quarantine_run(held, "the workers that drove it have died").await.map(Some);
+        }
+        let OpenedRun { engine, plan } = match opened {
+            Err(error) if is_lasting(&error) => return self.quarantine_run(held, &error.to_string()).await.map(Some),
+            opened => opened?,
+        };
         let (lease, inner) = (held.lease(), self.host.journal(self.run));
         let was_parked = self.replayed.is_empty() && self.parked.is_some_and(|epoch| epoch + 1 == lease.epoch);
         let (journal, appends) = SessionJournal::new(inner.clone(), lease, was_parked);
@@ -217,8 +244,17 @@ impl Session {
                 held.give_back();
                 Ok(Some(SessionEnd::Finished))
             }
+            Err(error) if is_lasting(&error) => self.quarantine_run(held, &error.to_string()).await.map(Some),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Quarantines a run that no worker could drive: another attempt would fail, too.
+    async fn quarantine_run(&self, mut held: HeldLease, why: &str) -> Result<SessionEnd, HandlerError> {
+        tracing::warn!("the run {} is quarantined: {why}; to try again: flowloom resume {}", self.run, self.run);
+        self.host.quarantine_run(held.lease()).await?;
+        held.give_back();
+        Ok(SessionEnd::Waiting { epoch: held.lease().epoch, until: None })
     }
 
     /// Claims the run.
@@ -249,6 +285,15 @@ impl Session {
         self.store_replayed(held.lease()).await?;
         held.give_back();
         Ok(())
+    }
+}
+
+/// Whether every attempt to drive a run would fail in this way.
+fn is_lasting(error: &RunError) -> bool {
+    match error {
+        RunError::Divergence(_) | RunError::Corrupt(_) | RunError::Rejected(_) => true,
+        RunError::Journal(JournalError::Failed(_)) => true,
+        _ => false,
     }
 }
 

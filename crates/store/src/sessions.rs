@@ -6,6 +6,7 @@ use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::Lease;
 
+use crate::abandoned::MAX_WORKER_DEATHS;
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
 use crate::store::Store;
@@ -37,6 +38,14 @@ impl Store {
             Err(JournalError::OwnershipLost) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether so many workers have died in a row while they drove a run that it is not driven again without a command.
+    pub fn is_hopeless(&self, run: RunId) -> Result<bool, StoreError> {
+        let sql = "select failed_claims >= $1 and pending_commands = 0 from run where id = $2";
+        let read =
+            |db: &DbConnection| db.query_first(sql, params![MAX_WORKER_DEATHS, &run.to_string()], |row| row.get(0));
+        Ok(self.read_with(read)?.unwrap_or(false))
     }
 
     /// Stores a text by its hash.
