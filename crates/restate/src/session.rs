@@ -290,11 +290,13 @@ impl Session {
 
 /// Whether every attempt to drive a run would fail in this way.
 fn is_lasting(error: &RunError) -> bool {
-    match error {
-        RunError::Divergence(_) | RunError::Corrupt(_) | RunError::Rejected(_) => true,
-        RunError::Journal(JournalError::Failed(_)) => true,
-        _ => false,
-    }
+    matches!(
+        error,
+        RunError::Divergence(_)
+            | RunError::Corrupt(_)
+            | RunError::Rejected(_)
+            | RunError::Journal(JournalError::Failed(_))
+    )
 }
 
 impl LiveSession {

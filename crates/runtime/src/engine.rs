@@ -197,7 +197,13 @@ impl Engine {
             fork,
         };
         if let Some(driver) = driver {
-            return Ok(Run::Remote(RemoteRun::new_created(self.clone(), driver, start.plan, lease.run, created)));
+            return Ok(Run::Remote(Box::new(RemoteRun::new_created(
+                self.clone(),
+                driver,
+                start.plan,
+                lease.run,
+                created,
+            ))));
         }
         let log = self.open_log(lease, Mode::Live, Vec::new());
         if let Some(reusable) = reusable {
@@ -214,7 +220,7 @@ impl Engine {
     /// [`RunError::Ended`] if the run has ended.
     pub async fn resume_run(&self, run: RunId, plan: Arc<Plan>) -> Result<Run, RunError> {
         match &self.driver {
-            Some(driver) => Ok(Run::Remote(RemoteRun::open(self.clone(), driver.clone(), plan, run).await?)),
+            Some(driver) => Ok(Run::Remote(Box::new(RemoteRun::open(self.clone(), driver.clone(), plan, run).await?))),
             None => Ok(Run::Local(Box::new(self.claim_and_resume(run, plan).await?))),
         }
     }

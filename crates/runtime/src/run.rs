@@ -19,7 +19,7 @@ pub enum Run {
     /// This process drives it.
     Local(Box<LocalRun>),
     /// Another engine drives it.
-    Remote(RemoteRun),
+    Remote(Box<RemoteRun>),
 }
 
 /// A run that this process drives.
