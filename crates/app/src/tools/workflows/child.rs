@@ -120,7 +120,7 @@ impl WorkflowHost {
                     parent.wait_for_child(child, seen).await;
                     continue;
                 }
-                EarlierRun::Ended(ended) => return Ok(ended),
+                EarlierRun::Ended(ended) => return Ok(*ended),
             };
             parent.record_child_resumed(id);
             flowloom_runtime::failpoint::hit("child_run_start_before");
@@ -160,7 +160,7 @@ impl WorkflowHost {
             let is_at_rest = self.store.is_at_rest(id).map_err(JournalError::from)?;
             if state.status.is_final() && is_at_rest {
                 let env = engine.final_env(records, plan.clone()).await;
-                return Ok(EarlierRun::Ended(ChildOutcome { plan: plan.clone(), state, env }));
+                return Ok(EarlierRun::Ended(Box::new(ChildOutcome { plan: plan.clone(), state, env })));
             }
             // A person who resumes the parent run resumes a child run that is quarantined, too.
             if let Some(child) = state.to_child_suspension().filter(|child| child.status != Status::Quarantined)
@@ -199,7 +199,7 @@ enum EarlierRun {
     /// It waits, and nobody has sent it a command.
     Suspended(ChildSuspension),
     Interrupted(Run),
-    Ended(ChildOutcome),
+    Ended(Box<ChildOutcome>),
 }
 
 /// A child run that has ended.
