@@ -136,13 +136,11 @@ impl RemoteRun {
         let mut pause_ms = MIN_PAUSE_MS;
         loop {
             let known = self.records.len();
-            match self.read_further().await {
-                Ok(()) => {}
-                Err(JournalError::Unavailable(_)) => {}
+            match self.read_further().await.and_then(|()| self.is_over(seen)) {
+                Ok(true) => return Ok(()),
+                // The engine drives the run on when the journal can be reached again.
+                Ok(false) | Err(JournalError::Unavailable(_)) => {}
                 Err(error) => return Err(error.into()),
-            }
-            if self.is_over(seen)? {
-                return Ok(());
             }
             pause_ms = if self.records.len() > known { MIN_PAUSE_MS } else { MAX_PAUSE_MS.min(pause_ms * 2) };
             self.engine.sleep_for(pause_ms).await;
@@ -178,7 +176,7 @@ impl RemoteRun {
     }
 
     /// Whether the run has ended or waits for people, after what happened since it was woken with `seen` events.
-    fn is_over(&self, seen: usize) -> Result<bool, RunError> {
+    fn is_over(&self, seen: usize) -> Result<bool, JournalError> {
         let is_new = self.records.len() > seen;
         let may_be_over = match self.records.last().map(|last| &last.event) {
             Some(Event::RunFinished { .. }) => true,

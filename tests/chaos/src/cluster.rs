@@ -1,5 +1,5 @@
-//! A campaign on Restate: runs on a server of the program, driven by three workers of a Restate server. Each of them is
-//! killed or paused at random times.
+//! A campaign on Restate: runs on a server of the program, driven by three workers of a Restate server. Each of them, and
+//! Postgres, is killed or paused at random times.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -10,7 +10,8 @@ use rustix::process::Signal;
 use test_restate::{RestateServer, free_addresses};
 
 use crate::campaign::{CampaignReport, Crowd, learn_expectations, start_listed};
-use crate::program::{DatabaseKind, Server, Site, signal_child};
+use crate::own_postgres::OwnPostgres;
+use crate::program::{Database, DatabaseKind, Server, Site, signal_child};
 use crate::random::Random;
 
 /// Number of workers, which share an address.
@@ -94,7 +95,7 @@ fn stop_child(child: &mut Child) {
 
 /// Disturbs a cluster `kills` times. What is expected of runs is learned on the built-in engine.
 pub fn kill_cluster(database: DatabaseKind, seed: u64, kills: usize) -> Result<CampaignReport, String> {
-    let Some(site) = Site::of_kind(database)? else { return Ok(CampaignReport::default()) };
+    let Some(site) = create_site(database)? else { return Ok(CampaignReport::default()) };
     let started = Instant::now();
     let expectations = learn_expectations(&site)?;
     let Some(mut cluster) = Cluster::start(&site)? else { return Ok(CampaignReport::default()) };
@@ -115,6 +116,7 @@ pub fn kill_cluster(database: DatabaseKind, seed: u64, kills: usize) -> Result<C
                     }
                     2 => cluster.pause_worker(random.below(WORKER_COUNT), random.duration(100, MAX_PAUSE_MS)),
                     3 => server = kill_everything(&mut cluster, server, &crowd)?,
+                    4 => kill_postgres(&site, random.duration(10, 1000))?,
                     _ => cluster.kill_worker(random.below(WORKER_COUNT))?,
                 }
             }
@@ -126,6 +128,26 @@ pub fn kill_cluster(database: DatabaseKind, seed: u64, kills: usize) -> Result<C
     report.kills = kills;
     report.duration = started.elapsed();
     Ok(report)
+}
+
+/// A site whose Postgres, if it has one, can be killed.
+fn create_site(database: DatabaseKind) -> Result<Option<Site>, String> {
+    match database {
+        DatabaseKind::Postgres => {
+            OwnPostgres::start()?.map(|server| Site::new(Database::OwnPostgres(server))).transpose()
+        }
+        database => Site::of_kind(database),
+    }
+}
+
+/// Stops Postgres at once for a time. SQLite has no server.
+fn kill_postgres(site: &Site, pause: Duration) -> Result<(), String> {
+    if let Database::OwnPostgres(server) = &site.database {
+        server.stop_at_once()?;
+        std::thread::sleep(pause);
+        server.start_again()?;
+    }
+    Ok(())
 }
 
 fn kill_everything(cluster: &mut Cluster<'_>, server: Server, crowd: &Crowd<'_>) -> Result<Server, String> {
