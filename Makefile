@@ -6,7 +6,7 @@ CARGO_DENY := 0.20.2
 MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo page program test chaos fuzz journals images page-states rivals lint deny docs man errors conversions bench model clients postgres neovim vscode release
+.PHONY: help demo page program test chaos fuzz journals images page-states rivals lint deny docs man errors conversions bench model clients postgres restate neovim vscode release
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ clients:  ## Install the clients that the server is tested with (once)
 postgres:  ## Fetch a Postgres for the tests into the cache (about 25 MB, once)
 	@scripts/fetch-postgres.sh
 
+restate:  ## Fetch a Restate server for the tests into the cache (about 80 MB, once)
+	@scripts/fetch-restate.sh
+
 lint:  ## Formatting, lints and links of the API documentation, as in CI
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
@@ -60,12 +63,13 @@ lint:  ## Formatting, lints and links of the API documentation, as in CI
 
 # Snapshots are compared, never written: a change of what people see is accepted by hand (CONTRIBUTING.md).
 test: export INSTA_UPDATE = no
-# A test of the sandbox, of Postgres or with clients of others that cannot run here fails, instead of saying SKIP.
+# A test of the sandbox, of Postgres, of Restate or with clients of others that cannot run here fails, instead of saying SKIP.
 test: export FLOWLOOM_REQUIRE_SANDBOX = 1
 test: export FLOWLOOM_REQUIRE_POSTGRES = 1
+test: export FLOWLOOM_REQUIRE_RESTATE = 1
 test: export FLOWLOOM_REQUIRE_CLIENTS = 1
 # The browser is tested last, with the program that was built for the other tests.
-test: model postgres clients neovim page vscode lint  ## Everything CI does
+test: model postgres restate clients neovim page vscode lint  ## Everything CI does
 	npm run lint --silent --prefix web
 	npm test --silent --prefix web
 	python3 -B -m unittest discover --start-directory tests/rivals

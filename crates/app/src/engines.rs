@@ -14,6 +14,7 @@ use flowloom_models_local::LocalEngine;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Clock as _, Effects, Model};
 use flowloom_runtime::journal::Journal;
+use flowloom_runtime::remote::RunDriver;
 use flowloom_runtime::{Engine, RunError};
 use flowloom_sandbox::Sandbox;
 use flowloom_store::{Corruption, Store, StoreError};
@@ -31,6 +32,7 @@ use crate::definitions::source::Loader;
 use crate::definitions::sources::ServerTools;
 use crate::error::AppError;
 use crate::quotas::{build_sandbox_meter, meter_model};
+use crate::restate::RestateDriver;
 use crate::runs::start::PreparedDefinition;
 use crate::secrets::{EnvironmentSecrets, build_redactor};
 use crate::tools::mcp::McpServers;
@@ -102,22 +104,29 @@ impl App {
         let (scraper, sandbox) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
         let (store, clock) = (self.store.clone(), Arc::new(SystemClock));
         let redactor = self.redactor.get_or_init(|| Arc::new(build_redactor(&self.config))).clone();
-        let project = self.run_project();
+        let (project, driver) = (self.run_project(), self.build_driver());
         let over = move |functions: Arc<FunctionRegistry>, bundle: &Bundle| {
             let code = scope_to_bundle(sandbox.clone(), bundle);
             let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
             let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
-            let redactor = redactor.clone();
+            let (redactor, driver) = (redactor.clone(), driver.clone());
             let engine = Engine::new(effects, store.clone())
                 .with_definition(bundle.definition_identity())
                 .with_project(project.clone());
-            if redactor.is_empty() { engine } else { engine.with_redactor(redactor) }
+            let engine = if redactor.is_empty() { engine } else { engine.with_redactor(redactor) };
+            driver.into_iter().fold(engine, Engine::with_driver)
         };
         let engine = over(registry.clone(), bundle);
         // Functions that run workflows need the engine, which needs the functions: a weak reference avoids the cycle.
         let functions = Arc::downgrade(&registry);
         host.set_engine(move |bundle| functions.upgrade().map(|functions| over(functions, bundle)));
         Ok(engine)
+    }
+
+    /// What drives the runs of this process, if it does not do so itself.
+    fn build_driver(&self) -> Option<Arc<dyn RunDriver>> {
+        let ingress = self.config.engine.restate.as_ref()?;
+        Some(Arc::new(RestateDriver::new(ingress, self.store.clone())))
     }
 
     /// Builds the models of a bundle, whose calls count for the quotas of users. All bundles share one engine for local

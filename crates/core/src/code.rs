@@ -191,6 +191,7 @@ codes! {
     StoreLocked = 1306 "the database is locked";
     StoreUnreachable = 1307 "the database cannot be reached";
     DataReadable = 1308 "others can read the data folder";
+    RestateUnreachable = 1309 "Restate cannot be reached";
     ConfigInvalid = 1401 "the configuration is not valid";
     UsageInvalid = 1402 "the command line is not valid";
     ModelFetchFailed = 1403 "the model could not be fetched";

@@ -74,9 +74,12 @@ impl CommandError {
 /// program was stopped, else 2 for wrong use.
 fn exit_code(code: Code) -> u8 {
     match code {
-        Code::StoreFailed | Code::StoreFull | Code::StoreUnreachable | Code::OwnershipLost | Code::ModelFetchFailed => {
-            1
-        }
+        Code::StoreFailed
+        | Code::StoreFull
+        | Code::StoreUnreachable
+        | Code::RestateUnreachable
+        | Code::OwnershipLost
+        | Code::ModelFetchFailed => 1,
         Code::ReplayDivergence => 3,
         Code::Interrupted => stop::EXIT_CODE,
         _ => 2,

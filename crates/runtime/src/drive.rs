@@ -22,6 +22,9 @@ use crate::interpret::{Interrupt, StepResult, ThreadStorage};
 use crate::journal::{AppendResult, Journal, LeaseState};
 use crate::log::{Mode, RunLog};
 
+/// Milliseconds for which a run must have nothing to do before it is put aside: waking it takes a while.
+const MIN_PARK_MS: u64 = 1000;
+
 /// The state in which driving a run ended.
 #[derive(Debug)]
 pub(crate) enum DriveResult {
@@ -29,6 +32,8 @@ pub(crate) enum DriveResult {
     Finished,
     /// The run waits for people or decisions.
     Suspended,
+    /// The run waits for timers, the first of which is due at this time, in milliseconds since the Unix epoch.
+    Parked(u64),
     /// The journal failed; the run can be resumed from its stored events.
     Broken(RunError),
 }
@@ -54,6 +59,8 @@ pub(crate) struct Drive {
     inbox: Option<Inbox>,
     deadline: Option<BoxFuture<'static, ()>>,
     time_ms: u64,
+    /// When the run is out of time, in milliseconds since the Unix epoch.
+    ends_at: Option<u64>,
     over: bool,
     suspended: bool,
     /// Whether the lease is being released, so that nothing may be appended.
@@ -76,6 +83,7 @@ impl Drive {
             inbox,
             deadline: None,
             time_ms: 0,
+            ends_at: None,
             over: false,
             suspended: false,
             releasing: false,
@@ -95,8 +103,14 @@ impl Drive {
             let elapsed = clock.now_ms().saturating_sub(start);
             self.deadline = Some(clock.sleep_for(time_ms.saturating_sub(elapsed)));
             self.time_ms = time_ms;
+            self.ends_at = Some(start.saturating_add(time_ms));
         }
         self
+    }
+
+    /// Sets whether the record says already that the run is suspended.
+    pub(crate) fn set_suspended(&mut self, is_suspended: bool) {
+        self.suspended = is_suspended;
     }
 
     /// Receives the commands that were pending when the run was claimed.
@@ -251,7 +265,7 @@ impl Drive {
                 return Ok(Poll::Ready(DriveResult::Suspended));
             }
             if !self.suspend_run() {
-                return Ok(Poll::Pending);
+                return Ok(self.park_run().map_or(Poll::Pending, |until| Poll::Ready(DriveResult::Parked(until))));
             }
         }
     }
@@ -272,6 +286,19 @@ impl Drive {
             self.log.request_release();
         }
         is_new || self.releasing
+    }
+}
+
+impl Drive {
+    /// When a run that only waits for timers is to be woken; `None` if it is not put aside, because one of them is due soon.
+    fn park_run(&self) -> Option<u64> {
+        let is_reading = self.inbox.as_ref().is_some_and(|inbox| inbox.reading.is_some());
+        if is_reading || !self.journal.parks_runs() {
+            return None;
+        }
+        let until = self.log.next_timer()?;
+        let until = self.ends_at.map_or(until, |ends_at| ends_at.min(until));
+        (until >= self.log.now_ms().saturating_add(MIN_PARK_MS)).then_some(until)
     }
 }
 

@@ -17,17 +17,18 @@ use flowloom_core::value::Value;
 use crate::ENGINE_SEMANTICS;
 use crate::command::{CommandAction, DecidedCommand, RunCommand};
 use crate::divergence::Divergence;
-use crate::drive::{Drive, DriveResult};
+use crate::drive::Drive;
 use crate::effects::{BoxFuture, DefinitionIdentity, Effects};
 use crate::error::{JournalError, RunError};
 use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
 use crate::journal::{Batch, Journal, Lease, LeaseState};
 use crate::log::{Mode, ReusableRecord, RunLog};
 use crate::outcome::RunOutcome;
-use crate::publish::{SubscribeHandle, Subscription};
 use crate::redact::Redactor;
+use crate::remote::{RemoteRun, RunDriver};
 use crate::reopen::{decide_retries, records_since_reopened};
 use crate::requests::{CollectedRequests, SentRequest};
+use crate::run::{LocalRun, Run, stop_driving};
 
 /// The parameters of a new run.
 pub struct StartOptions {
@@ -68,16 +69,8 @@ pub struct Engine {
     redactor: Option<Arc<dyn Redactor>>,
     /// Where the requests of new runs are collected, if they are.
     requests: Option<CollectedRequests>,
-}
-
-/// A run that is ready to be driven.
-pub struct Run {
-    id: RunId,
-    user: Arc<str>,
-    log: Arc<RunLog>,
-    drive: Drive,
-    journal: Arc<dyn Journal>,
-    final_env: FinalEnv,
+    /// What drives new and resumed runs, if this process does not.
+    driver: Option<Arc<dyn RunDriver>>,
 }
 
 /// The event that reopens a run, and the decisions about the commands that asked for it.
@@ -109,6 +102,7 @@ impl Engine {
             project: None,
             redactor: None,
             requests: None,
+            driver: None,
         }
     }
 
@@ -136,9 +130,16 @@ impl Engine {
         self
     }
 
-    /// Replaces the journal, for example by one that halts runs.
+    /// Replaces the journal, for example by one that halts runs. This process drives the runs of another journal itself.
     pub fn with_journal(mut self, journal: Arc<dyn Journal>) -> Engine {
         self.journal = journal;
+        self.driver = None;
+        self
+    }
+
+    /// Sets what drives the runs of this journal instead of this process. Forks are driven by this process still.
+    pub fn with_driver(mut self, driver: Arc<dyn RunDriver>) -> Engine {
+        self.driver = Some(driver);
         self
     }
 
@@ -146,6 +147,16 @@ impl Engine {
     pub(crate) fn with_requests(mut self, requests: CollectedRequests) -> Engine {
         self.requests = Some(requests);
         self
+    }
+
+    /// The current time, in milliseconds since the Unix epoch.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.effects.clock.now_ms()
+    }
+
+    /// Completes after `duration_ms` milliseconds.
+    pub(crate) fn sleep_for(&self, duration_ms: u64) -> BoxFuture<'static, ()> {
+        self.effects.clock.sleep_for(duration_ms)
     }
 
     /// The journal.
@@ -167,6 +178,7 @@ impl Engine {
     ) -> Result<Run, RunError> {
         self.check_start(&start)?;
         let lease = self.journal.begin_run(start.id.unwrap_or_else(|| (self.ids)()))?;
+        let driver = self.driver.clone().filter(|_| reusable.is_none());
         let created = RunCreated {
             engine_semantics: ENGINE_SEMANTICS,
             format: start.plan.format,
@@ -184,6 +196,15 @@ impl Engine {
             trace: start.trace,
             fork,
         };
+        if let Some(driver) = driver {
+            return Ok(Run::Remote(Box::new(RemoteRun::new_created(
+                self.clone(),
+                driver,
+                start.plan,
+                lease.run,
+                created,
+            ))));
+        }
         let log = self.open_log(lease, Mode::Live, Vec::new());
         if let Some(reusable) = reusable {
             log.reuse_record(reusable);
@@ -192,12 +213,19 @@ impl Engine {
         log.append_event(&Path::root(), 0, Event::RunCreated(Box::new(created)));
         crate::failpoint::hit("run_create_after");
         log.append_event(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });
-        Ok(run)
+        Ok(Run::Local(Box::new(run)))
     }
 
     /// Resumes a run from its journal. `plan` is compiled from the run's own bundle. Fails with
     /// [`RunError::Ended`] if the run has ended.
     pub async fn resume_run(&self, run: RunId, plan: Arc<Plan>) -> Result<Run, RunError> {
+        match &self.driver {
+            Some(driver) => Ok(Run::Remote(Box::new(RemoteRun::open(self.clone(), driver.clone(), plan, run).await?))),
+            None => Ok(Run::Local(Box::new(self.claim_and_resume(run, plan).await?))),
+        }
+    }
+
+    async fn claim_and_resume(&self, run: RunId, plan: Arc<Plan>) -> Result<LocalRun, RunError> {
         let mut claimed = self.claim_run(run).await?;
         let lease = claimed.lease;
         let reopened = self.reopen_ended(&mut claimed).await;
@@ -217,7 +245,7 @@ impl Engine {
         claimed: ClaimedRun,
         reopened: Option<ReopenedRun>,
         plan: Arc<Plan>,
-    ) -> Result<Run, RunError> {
+    ) -> Result<LocalRun, RunError> {
         let ClaimedRun { lease, records, commands, .. } = claimed;
         let created = read_created(&records, lease.run)?;
         if created.engine_semantics != ENGINE_SEMANTICS {
@@ -231,14 +259,20 @@ impl Engine {
             (None, Some(first)) => first.at,
             _ => self.effects.clock.now_ms(),
         };
+        let is_suspended = matches!(records.last().map(|last| &last.event), Some(Event::RunSuspended { .. }));
         let log = self.open_log(lease, Mode::Live, records);
         crate::failpoint::hit("run_resume_before");
         if let Some(ReopenedRun { event, decided }) = reopened {
             log.reopen_run(event, decided);
             crate::failpoint::hit("run_reopen_after");
         }
-        log.append_event(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });
+        // A run that only waited for a timer continues as if it had never been put aside.
+        let is_parked = is_suspended && self.journal.was_parked(lease);
+        if !is_parked {
+            log.append_event(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });
+        }
         let mut run = self.build_run(plan, log, &created, start);
+        run.drive.set_suspended(is_parked);
         run.drive.receive_pending(commands);
         if cancelled {
             run.drive.end_cancelled();
@@ -281,7 +315,7 @@ impl Engine {
         created: &RunCreated,
         plan: Arc<Plan>,
         commands: Vec<RunCommand>,
-    ) -> Result<Run, RunError> {
+    ) -> Result<LocalRun, RunError> {
         if !commands.iter().any(|command| matches!(command.action, CommandAction::Cancel {})) {
             return Err(RunError::OtherSemantics(created.engine_semantics));
         }
@@ -343,7 +377,7 @@ impl Engine {
             interpreter.requests = requests;
         }
         let root = start_interpreter(interpreter, plan, &created, left.clone());
-        let driving = Run {
+        let driving = LocalRun {
             id: run,
             user: created.user.as_str().into(),
             drive: Drive::new(root, log.clone(), self.journal.clone()).with_thread_storage(keeping),
@@ -383,7 +417,7 @@ impl Engine {
         interpreter
     }
 
-    fn build_run(&self, plan: Arc<Plan>, log: Arc<RunLog>, created: &RunCreated, start: u64) -> Run {
+    fn build_run(&self, plan: Arc<Plan>, log: Arc<RunLog>, created: &RunCreated, start: u64) -> LocalRun {
         let left = FinalEnv::default();
         let keeping = ThreadStorage::new(created, &plan, &left);
         let root = start_interpreter(self.build_interpreter(&log, created), plan, created, left.clone());
@@ -393,7 +427,7 @@ impl Engine {
             created.limits.time_ms,
         );
         let user = created.user.as_str().into();
-        Run { id: log.lease.run, user, log, drive, journal: self.journal.clone(), final_env: left }
+        LocalRun { id: log.lease.run, user, log, drive, journal: self.journal.clone(), final_env: left }
     }
 
     fn check_start(&self, start: &StartOptions) -> Result<(), StepFailure> {
@@ -420,14 +454,6 @@ fn start_interpreter(
     Box::pin(async move { interpreter.run(&plan, start, &left).await })
 }
 
-/// Gives a run up because of an error: for good, or until recovery finds it.
-fn stop_driving(journal: &dyn Journal, lease: Lease, error: &RunError) {
-    match error.is_outage() {
-        true => journal.abandon_run(lease),
-        false => journal.release_run(lease),
-    }
-}
-
 /// Whether the run was ended by something outside the plan: a person, a clock or another process, or a limit reached
 /// during an effect, which a replay does not perform.
 fn ended_externally(state: &RunState) -> bool {
@@ -441,50 +467,4 @@ fn read_created(records: &[Arc<Record>], run: RunId) -> Result<RunCreated, RunEr
         return Err(JournalError::RunNotFound(run).into());
     };
     Ok((**created).clone())
-}
-
-impl Run {
-    /// The run's id.
-    pub fn id(&self) -> RunId {
-        self.id
-    }
-
-    /// The user who owns the run.
-    pub fn user(&self) -> &Arc<str> {
-        &self.user
-    }
-
-    /// Subscribes to all further events.
-    pub fn subscribe(&self) -> Subscription {
-        self.log.publisher.subscribe()
-    }
-
-    /// A handle for subscribing later, while the run is driven.
-    pub fn subscribe_handle(&self) -> SubscribeHandle {
-        self.log.publisher.subscribe_handle()
-    }
-
-    /// Drives the run until it ends or waits for people.
-    pub async fn drive_to_end(self) -> RunOutcome {
-        let Run { id, log, drive, journal, final_env, .. } = self;
-        // The future has completed and is dropped, so the final variables are in `final_env`.
-        let driven = drive.await;
-        crate::failpoint::hit("run_release_before");
-        // Without the lease, the run may be driven elsewhere in this process. A replay never has it.
-        if log.mode == Mode::Live && !log.is_released() {
-            match &driven {
-                DriveResult::Broken(error) => stop_driving(&*journal, log.lease, error),
-                DriveResult::Finished | DriveResult::Suspended => journal.release_run(log.lease),
-            }
-        }
-        let records = log.stored_records();
-        let (state, illegal) = RunState::up_to_illegal(records.iter().map(|record| &**record));
-        let broken = if let DriveResult::Broken(error) = driven { Some(error) } else { illegal.map(RunError::from) };
-        RunOutcome { id, state, records, broken, env: final_env.take_env() }
-    }
-
-    /// Drives the run on a task of its own.
-    pub fn spawn(self) -> tokio::task::JoinHandle<RunOutcome> {
-        tokio::spawn(self.drive_to_end())
-    }
 }

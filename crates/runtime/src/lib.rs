@@ -25,20 +25,23 @@ pub mod metrics;
 mod outcome;
 pub mod publish;
 pub mod redact;
+pub mod remote;
 pub mod reopen;
 pub mod requests;
+mod run;
 pub mod schema;
 mod scope;
 pub mod sim;
 
 pub use command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
 pub use divergence::Divergence;
-pub use engine::{Engine, Run, StartOptions};
+pub use engine::{Engine, StartOptions};
 pub use error::{JournalError, RunError};
 pub use fork::{ForkedRun, list_responses};
 pub use log::{Response, ScriptValue};
 pub use outcome::RunOutcome;
 pub use publish::SubscribeHandle;
+pub use run::Run;
 
 /// Version of the interpreter's semantics. Runs created under another version are rejected.
 pub const ENGINE_SEMANTICS: u32 = 1;

@@ -187,7 +187,7 @@ fn http_status(code: Code) -> StatusCode {
         Code::StoreFailed | Code::StoreCorrupt | Code::StoreReadOnly | Code::OwnershipLost | Code::ConfigInvalid => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
-        Code::StoreLocked | Code::StoreUnreachable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::StoreLocked | Code::StoreUnreachable | Code::RestateUnreachable => StatusCode::SERVICE_UNAVAILABLE,
         Code::RequestInvalid => StatusCode::BAD_REQUEST,
         // A rejected definition or input.
         _ => StatusCode::UNPROCESSABLE_ENTITY,

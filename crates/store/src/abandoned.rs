@@ -18,7 +18,7 @@ use crate::settings::RecoveryScope;
 use crate::store::Store;
 
 /// Number of workers that may die in a row while they drive a run; then it is no longer reclaimed.
-const MAX_WORKER_DEATHS: u64 = 3;
+pub(crate) const MAX_WORKER_DEATHS: u64 = 3;
 
 /// Number of deaths from which a run is suspected to cause them.
 const SUSPECT_WORKER_DEATHS: u64 = 2;
@@ -69,7 +69,7 @@ impl Store {
             }
             let sql = format!(
                 "select {ABANDONED_COLUMNS} from run where {IN_SCOPE_SQL} and worker is null \
-                 and (status = 'running' or pending_commands > 0) and {IS_OUTERMOST_SQL} order by id limit $4"
+                 and (status in ('queued', 'running') or pending_commands > 0) and {IS_OUTERMOST_SQL} order by id limit $4"
             );
             let params = params![self.worker.name(), project, config, limit];
             found.extend(db.query_rows(&sql, params, parse_abandoned)?.into_iter().flatten());
@@ -99,12 +99,13 @@ impl Store {
     /// Suspends a run with the status `quarantined`, until a person resumes it.
     pub async fn quarantine_run(&self, run: RunId, at: u64) -> Result<(), JournalError> {
         let lease = self.claim_run(run).await?;
-        let suspended = self.suspend_run(lease, at).await;
+        let suspended = self.quarantine_claimed(lease, at).await;
         self.release_run(lease);
         suspended
     }
 
-    async fn suspend_run(&self, lease: Lease, at: u64) -> Result<(), JournalError> {
+    /// Suspends a run that this process has claimed with the status `quarantined`, and releases it.
+    pub async fn quarantine_claimed(&self, lease: Lease, at: u64) -> Result<(), JournalError> {
         let run = lease.run;
         let seq = self.read(run, 0).await?.last().map_or(1, |last| last.seq + 1);
         let event = Event::RunSuspended { status: Status::Quarantined };

@@ -191,11 +191,14 @@ impl BatchWrite {
     fn check_turn(&self, connection: &DbConnection, user: &str, thread_key: &str) -> Result<(), StoreError> {
         connection.serialize_changes("starts")?;
         let sql = "select id, worker from run where user_id = $1 and thread_key = $2 and finished_at is null \
-                   and status in ('queued', 'running') and worker is not null";
+                   and (status = 'queued' or (status = 'running' and worker is not null))";
         let others = connection.query_rows(sql, params![user, thread_key], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let living = self.worker.living_workers(connection)?;
-        let driven = |(id, worker): (String, String)| {
-            RunId::parse(&id).filter(|run| self.worker.is_driven_by(&worker, *run, &living))
+        // A run without a worker is one that another engine is about to drive.
+        let driven = |(id, worker): (String, Option<String>)| {
+            let is_driven =
+                |run: &RunId| worker.as_deref().is_none_or(|worker| self.worker.is_driven_by(worker, *run, &living));
+            RunId::parse(&id).filter(is_driven)
         };
         match others.into_iter().find_map(driven) {
             None => Ok(()),

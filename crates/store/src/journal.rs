@@ -157,7 +157,7 @@ impl Journal for Store {
 
 impl Store {
     /// Opens the mailbox of a run that was claimed, or forgets the run if it was not.
-    fn finish_claim(&self, run: RunId, claimed: Result<Lease, StoreError>) -> Result<Lease, StoreError> {
+    pub(crate) fn finish_claim(&self, run: RunId, claimed: Result<Lease, StoreError>) -> Result<Lease, StoreError> {
         match &claimed {
             Ok(lease) => self.mailboxes.open_mailbox(*lease),
             Err(_) => drop(self.unregister_run(run)),

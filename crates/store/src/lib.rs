@@ -35,6 +35,7 @@ mod run_row;
 mod run_statistics;
 mod schedules;
 mod search;
+mod sessions;
 mod settings;
 mod size_cache;
 mod store;

@@ -5,6 +5,7 @@
 mod board;
 mod campaign;
 mod child_runs;
+mod cluster;
 mod definitions;
 mod effects;
 mod failpoints;
@@ -19,6 +20,7 @@ mod run_client;
 mod terminal;
 
 pub use campaign::{CampaignReport, kill_servers, kill_servers_and_set_clocks};
+pub use cluster::kill_cluster;
 pub use failpoints::{FAILPOINTS, HITS, kill_at_failpoints};
 pub use faults::{SCENARIOS, Scenario};
 pub use program::DatabaseKind;

@@ -4,15 +4,17 @@
 use std::process::ExitCode;
 
 use chaos::{
-    CampaignReport, DatabaseKind, FAILPOINTS, HITS, SCENARIOS, kill_at_failpoints, kill_commands, kill_servers,
-    kill_servers_and_set_clocks,
+    CampaignReport, DatabaseKind, FAILPOINTS, HITS, SCENARIOS, kill_at_failpoints, kill_cluster, kill_commands,
+    kill_servers, kill_servers_and_set_clocks,
 };
 
 /// The parts of a campaign.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 11] = [
     "sqlite-normal",
     "sqlite-full",
     "postgres",
+    "restate-sqlite",
+    "restate-postgres",
     "clock-sqlite",
     "clock-postgres",
     "terminal-normal",
@@ -84,6 +86,8 @@ fn run_part(part: &str, options: &Options) -> Result<CampaignReport, String> {
         "sqlite-normal" => kill_servers(DatabaseKind::SqliteNormal, seed, share),
         "sqlite-full" => kill_servers(DatabaseKind::SqliteFull, seed, share),
         "postgres" => kill_servers(DatabaseKind::Postgres, seed, share),
+        "restate-sqlite" => kill_cluster(DatabaseKind::SqliteNormal, seed, share),
+        "restate-postgres" => kill_cluster(DatabaseKind::Postgres, seed, share),
         "clock-sqlite" => kill_servers_and_set_clocks(DatabaseKind::SqliteNormal, seed, share),
         "clock-postgres" => kill_servers_and_set_clocks(DatabaseKind::Postgres, seed, share),
         "terminal-normal" => kill_commands("normal", seed, share),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use test_postgres::TestDatabase;
 
@@ -133,6 +134,13 @@ impl Site {
     }
 }
 
+/// Sends a signal to a process.
+pub(crate) fn signal_child(child: &Child, signal: Signal) {
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    // A process that has ended needs no signal.
+    let _ = id.map(|id| kill_process(id, signal));
+}
+
 /// Whether a process was ended by a signal.
 pub(crate) fn is_killed(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
@@ -146,10 +154,8 @@ impl Server {
     }
 
     /// Sends a signal to the server.
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let id = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
-        // A server that has ended needs no signal.
-        let _ = id.map(|id| rustix::process::kill_process(id, signal));
+    pub(crate) fn signal(&self, signal: Signal) {
+        signal_child(&self.child, signal);
     }
 
     /// Whether the server has ended.

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use chaos::{
-    CampaignReport, DatabaseKind, FAILPOINTS, SCENARIOS, kill_at_failpoints, kill_commands, kill_servers,
+    CampaignReport, DatabaseKind, FAILPOINTS, SCENARIOS, kill_at_failpoints, kill_cluster, kill_commands, kill_servers,
     kill_servers_and_set_clocks,
 };
 
@@ -29,6 +29,13 @@ fn killed_servers_on_sqlite_keep_their_promises() {
 fn killed_servers_on_postgres_keep_their_promises() {
     let _turn = TURN.lock();
     check(kill_servers(DatabaseKind::Postgres, SEED, 15));
+}
+
+#[test]
+fn a_killed_cluster_keeps_its_promises() {
+    let _turn = TURN.lock();
+    check(kill_cluster(DatabaseKind::SqliteNormal, SEED, 10));
+    check(kill_cluster(DatabaseKind::Postgres, SEED, 10));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
 use crate::bound_check::check_bound;
+use crate::engines::{block_on_clock, connect_engine};
 use crate::expectation::CaseJudge;
 use crate::world::{CaseWorld, WorldTrace};
 
@@ -64,6 +65,7 @@ pub(crate) fn run_plan(
     agent: Option<String>,
 ) -> Option<Result<RunOutcome, flowloom_core::StepFailure>> {
     let engine = Engine::new(world.to_effects(), Arc::new(MemoryJournal::new()));
+    let engine = connect_engine(engine, &plan);
     let limits = plan.limits.clone();
     let start = StartOptions {
         plan: plan.clone(),
@@ -83,7 +85,7 @@ pub(crate) fn run_plan(
         Err(error) => Some(Err(error.into())),
         Ok(run) => {
             world.mark_running();
-            let outcome = world.clock.block_on(run.drive_to_end())?;
+            let outcome = block_on_clock(&world.clock, run.drive_to_end())?;
             check_bound(&plan, &outcome.state);
             Some(Ok(outcome))
         }

@@ -26,6 +26,7 @@ use flowloom_runtime::sim::SimClock;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
 use crate::bound_check::check_bound;
+use crate::engines::{block_on_clock, connect_engine};
 use crate::expectation::CaseJudge;
 use crate::world::CaseWorld;
 
@@ -112,7 +113,6 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
         clock: Arc::new(agents.clock.clone()),
     };
     let journal = Arc::new(MemoryJournal::new());
-    let engine = Engine::new(effects, journal.clone());
     let input = case.get("input").cloned().unwrap_or_default();
     let number = |key: &str| input.get(key).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
     let limits = Limits { time_ms: number("timeoutMs").or(plan.limits.time_ms), ..plan.limits.clone() };
@@ -121,6 +121,7 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
         machine.max_visits = most;
     }
     let plan = Arc::new(plan);
+    let engine = connect_engine(Engine::new(effects, journal.clone()), &plan);
     let said = input.get("turns").or_else(|| case.get("turns")).and_then(Value::as_list).map(<[Value]>::to_vec);
     let mut outcomes: Vec<RunOutcome> = Vec::new();
     for turn in said.unwrap_or_else(|| vec![input.clone()]) {
@@ -156,7 +157,7 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
             Ok(engine.start_run(start)?.drive_to_end().await)
         };
         let ended: Result<RunOutcome, StepFailure> =
-            agents.clock.block_on(work).ok_or_else(|| "the run never ends".to_owned())?;
+            block_on_clock(&agents.clock, work).ok_or_else(|| "the run never ends".to_owned())?;
         let outcome = ended.map_err(|error| format!("the run does not start: {error}"))?;
         check_bound(&plan, &outcome.state);
         outcomes.push(outcome);

@@ -5,6 +5,7 @@ mod author;
 mod bound_check;
 mod compare;
 mod definitions;
+mod engines;
 mod expectation;
 mod flow;
 mod graph;
@@ -28,6 +29,7 @@ use flowloom_sandbox::{Sandbox, SandboxConfig};
 
 pub use compare::changed_leaves;
 pub use definitions::{CaseDefinition, describe_plan};
+pub use engines::{CaseEngine, set_engine};
 use expectation::CaseJudge;
 pub use observe::{Observation, observe_run};
 

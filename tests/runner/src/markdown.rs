@@ -18,6 +18,7 @@ use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
 use crate::bound_check::check_bound;
+use crate::engines::connect_engine;
 use crate::expectation::CaseJudge;
 use crate::world::CaseWorld;
 
@@ -88,8 +89,8 @@ fn run_case(case: &Value, plan: Plan, model: &Arc<ScriptedModel>) -> Result<(Arc
         clock: Arc::new(SystemClock),
         ..world.to_effects()
     };
-    let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
     let plan = Arc::new(plan);
+    let engine = connect_engine(Engine::new(effects, Arc::new(MemoryJournal::new())), &plan);
     let start = StartOptions {
         plan: plan.clone(),
         bundle: Hash::of_bytes(b"case"),

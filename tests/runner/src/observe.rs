@@ -13,6 +13,7 @@ use flowloom_runtime::effects::Effects;
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
+use crate::engines::connect_engine;
 use crate::flow::run_plan;
 use crate::world::CaseWorld;
 
@@ -75,7 +76,7 @@ fn has_scripts(plan: &Plan) -> bool {
 /// Runs a plan whose expressions the sandbox evaluates, on a real clock.
 fn run_with_sandbox(world: &Arc<CaseWorld>, plan: Arc<Plan>, inputs: Value) -> Option<RunOutcome> {
     let effects = Effects { code: crate::shared_sandbox(), clock: Arc::new(SystemClock), ..world.to_effects() };
-    let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
+    let engine = connect_engine(Engine::new(effects, Arc::new(MemoryJournal::new())), &plan);
     let start = StartOptions {
         limits: plan.limits.clone(),
         plan,

@@ -22,6 +22,7 @@ use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
 
 use crate::bound_check::check_bound;
+use crate::engines::connect_engine;
 use crate::expectation::CaseJudge;
 use crate::world::CaseWorld;
 
@@ -170,7 +171,7 @@ fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
             code: crate::shared_sandbox(),
             clock: Arc::new(SystemClock),
         };
-        let engine = Engine::new(effects, journal.clone());
+        let engine = connect_engine(Engine::new(effects, journal.clone()), &plan);
         let limits = plan.limits.clone();
         let inputs = Value::map::<&str>([]);
         let start = StartOptions {

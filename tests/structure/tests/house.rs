@@ -23,6 +23,7 @@ fn allowed_directions() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("flowloom-models-local", &["flowloom-core", "flowloom-models", "flowloom-runtime"][..]),
         ("flowloom-tools", &["flowloom-core", "flowloom-runtime"][..]),
         ("flowloom-sandbox", &["flowloom-core", "flowloom-runtime"][..]),
+        ("flowloom-restate", &["flowloom-core", "flowloom-runtime"][..]),
         ("flowloom-store", &["flowloom-core", "flowloom-runtime"][..]),
         (
             "flowloom-app",
@@ -33,6 +34,7 @@ fn allowed_directions() -> BTreeMap<&'static str, &'static [&'static str]> {
                 "flowloom-formats",
                 "flowloom-models",
                 "flowloom-models-local",
+                "flowloom-restate",
                 "flowloom-runtime",
                 "flowloom-sandbox",
                 "flowloom-store",

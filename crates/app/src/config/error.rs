@@ -105,6 +105,12 @@ pub enum TableProblem {
     /// The provider of `[search]` has no default address.
     #[error("needs the url of your {0}: http://HOST/search")]
     NoSearchUrl(String),
+    /// `[engine]` has no address of a Restate server.
+    #[error("restate: {0:?} is no address; expected e.g. http://127.0.0.1:8080")]
+    NoRestateUrl(String),
+    /// `[engine]` names a Restate server, and runs are kept in memory.
+    #[error("restate needs a database that its workers share: durability must not be memory")]
+    RestateInMemory,
     /// A budget cannot be parsed.
     #[error("budget: {0}")]
     Budget(#[source] InvalidBudget),

@@ -3,6 +3,7 @@
 pub mod author;
 pub mod declarations;
 mod egress;
+pub mod engine;
 pub mod error;
 mod fingerprint;
 pub mod functions;
@@ -70,6 +71,7 @@ struct ConfigFile {
     limits: Option<Limits>,
     quotas: quotas::QuotaSettings,
     egress: EgressSettings,
+    engine: engine::EngineSettings,
     files: FilesSettings,
     tools: ToolSettings,
     agents: BTreeMap<String, AgentSettings>,
@@ -242,6 +244,8 @@ pub struct Config {
     pub quotas: Quotas,
     /// The egress policy.
     pub egress: EgressSettings,
+    /// What drives runs.
+    pub engine: engine::EngineSettings,
     /// The folder that file functions may use.
     pub files_root: Option<PathBuf>,
     /// The server that provides the HTTP tools of a graph's agents.
@@ -293,6 +297,7 @@ impl Config {
         )?;
         let base = path.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         mcp::validate(&file.mcp)?;
+        file.engine.validate(durability.value)?;
         Ok(Config {
             project_name: file.project.unwrap_or_default(),
             project,
@@ -315,6 +320,7 @@ impl Config {
             limits: file.limits.unwrap_or_default(),
             quotas: file.quotas.validate()?,
             egress: file.egress,
+            engine: file.engine,
             tools: file.tools,
             files_root: file.files.root.map(|root| base.join(root)),
             agents: file.agents,
@@ -328,6 +334,11 @@ impl Config {
             warnings,
             file: path,
         })
+    }
+
+    /// Checks what drives runs. Fails with `ConfigInvalid`.
+    pub fn validate_engine(&self) -> Result<(), ConfigError> {
+        self.engine.validate(self.durability.value)
     }
 
     /// The settings for opening the store.

@@ -34,7 +34,7 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
     },
     CommandGroup {
         title: "Serve workflows",
-        commands: &["serve", "studio", "mcp", "sync", "schedule", "hooks", "keys", "audit", "usage", "user"],
+        commands: &["serve", "studio", "worker", "mcp", "sync", "schedule", "hooks", "keys", "audit", "usage", "user"],
     },
     CommandGroup { title: "Maintain the installation", commands: &["models", "prune", "backup", "restore"] },
     CommandGroup { title: "Get help", commands: &["doctor", "explain", "completions", "man"] },
@@ -149,6 +149,13 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("replay", ["flowloom replay last", "flowloom replay 0199 --json"]),
     ("serve", ["flowloom serve workflows/", "flowloom serve workflows/ --bind 0.0.0.0:8700 --host flows.example"]),
     ("studio", ["flowloom studio", "flowloom studio examples --bind 127.0.0.1:8701 --no-open"]),
+    (
+        "worker",
+        [
+            "flowloom worker --restate http://127.0.0.1:8080",
+            "flowloom worker --restate http://restate:8080 --listen 0.0.0.0:9080 --url http://workers:9080",
+        ],
+    ),
     ("mcp", ["flowloom mcp workflows/", "flowloom mcp workflows/ --user ann --model openai:gpt-4o-mini"]),
     ("sync", ["flowloom sync workflows/ --dry-run", "flowloom sync workflows/ --prune --server https://flows.example"]),
     ("schedule", [r#"flowloom schedule add report.json --cron "0 6 * * 1-5""#, "flowloom schedule list"]),

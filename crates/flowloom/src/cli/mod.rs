@@ -19,6 +19,7 @@ mod serve;
 mod talk;
 mod target;
 mod test;
+mod worker;
 
 use std::path::PathBuf;
 
@@ -42,6 +43,7 @@ pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
 pub(crate) use serve::{HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 pub(crate) use test::{RecordTestArgs, TestArgs, TestCommand, TestReport};
+pub(crate) use worker::WorkerArgs;
 
 /// The model of the default configuration and of the examples.
 pub(crate) const SMALL_MODEL: &str = "local:smollm2-135m";
@@ -209,6 +211,8 @@ pub(crate) enum Command {
         #[arg(long)]
         no_open: bool,
     },
+    /// Drive the runs of a Restate server
+    Worker(WorkerArgs),
     /// Serve the definitions of a folder as MCP tools on stdio
     Mcp(McpArgs),
     /// Upload the workflows of a folder to the database, all or none

@@ -42,6 +42,7 @@ mod test;
 mod triggers;
 mod usage;
 mod user;
+mod worker;
 
 use flowloom_app::config::error::ConfigError;
 use flowloom_app::runs::summary;
@@ -132,6 +133,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
             let studio = if no_open { serve::StudioUse::Served } else { serve::StudioUse::Opened };
             serve::serve_folder(&global, arguments, studio).await
         }
+        Command::Worker(arguments) => worker::drive_runs(&global, arguments).await,
         Command::Mcp(arguments) => mcp::serve_mcp(&global, arguments).await,
         Command::Sync(arguments) => sync::sync_folder(&global, arguments).await,
         Command::Schedule { command } => triggers::manage_schedules(&global, command).await,

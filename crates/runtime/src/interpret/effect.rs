@@ -334,16 +334,16 @@ impl Interpreter {
         duration_ms: u64,
     ) -> Result<EffectOutcome, EffectFailure> {
         let recorded = self.log.take_record(&place.path, attempt, EventKind::TimerSet);
-        let remaining_ms = match recorded.as_deref() {
-            Some(Record { event: Event::TimerSet { until }, at, .. }) => self.log.remaining_ms(*until, *at),
+        let (until, remaining_ms) = match recorded.as_deref() {
+            Some(Record { event: Event::TimerSet { until }, at, .. }) => (*until, self.log.remaining_ms(*until, *at)),
             _ => {
                 let until = self.log.now_ms().saturating_add(duration_ms);
                 self.log.emit_event(&place.path, attempt, Event::TimerSet { until })?;
                 crate::failpoint::hit("timer_set_after");
-                duration_ms
+                (until, duration_ms)
             }
         };
-        let _timer = self.log.start_timer();
+        let _timer = self.log.start_timer(until);
         self.effects.clock.sleep_for(remaining_ms).await;
         Ok(plain_outcome(Value::Null))
     }

@@ -11,7 +11,8 @@ mod forgotten;
 mod reuse;
 mod suspension;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -76,7 +77,8 @@ struct LogState {
     active: usize,
     /// Paths of the blocks and functions in progress, which can have child effects.
     hosts: HashSet<Arc<str>>,
-    timers: usize,
+    /// How many branches wait for a timer, by the time at which it is due.
+    timers: BTreeMap<u64, usize>,
     suspended: HashMap<Path, SuspendedStep>,
     answers: HashMap<Path, Value>,
     resolutions: HashMap<(Path, u32), Resolution>,
@@ -381,14 +383,19 @@ impl RunLog {
     }
 
     /// Counts a waiting timer until the guard is dropped.
-    pub(crate) fn start_timer(self: &Arc<RunLog>) -> Timer {
-        self.lock_state().timers += 1;
-        Timer { log: self.clone() }
+    pub(crate) fn start_timer(self: &Arc<RunLog>, until: u64) -> Timer {
+        *self.lock_state().timers.entry(until).or_default() += 1;
+        Timer { log: self.clone(), until }
     }
 
     /// Whether a branch waits for a timer.
     pub(crate) fn has_timers(&self) -> bool {
-        self.lock_state().timers > 0
+        !self.lock_state().timers.is_empty()
+    }
+
+    /// When the first timer is due that a branch waits for, in milliseconds since the Unix epoch.
+    pub(crate) fn next_timer(&self) -> Option<u64> {
+        self.lock_state().timers.first_key_value().map(|(until, _)| *until)
     }
 
     /// Whether the run only waits for people, timers or decisions.
@@ -474,10 +481,17 @@ impl LogState {
 /// Marks a timer as waiting until it is dropped.
 pub(crate) struct Timer {
     log: Arc<RunLog>,
+    until: u64,
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        self.log.lock_state().timers -= 1;
+        let mut state = self.log.lock_state();
+        if let Entry::Occupied(mut waiting) = state.timers.entry(self.until) {
+            *waiting.get_mut() -= 1;
+            if *waiting.get() == 0 {
+                waiting.remove();
+            }
+        }
     }
 }

@@ -120,7 +120,7 @@ impl WorkflowHost {
                     parent.wait_for_child(child, seen).await;
                     continue;
                 }
-                EarlierRun::Ended(ended) => return Ok(ended),
+                EarlierRun::Ended(ended) => return Ok(*ended),
             };
             parent.record_child_resumed(id);
             flowloom_runtime::failpoint::hit("child_run_start_before");
@@ -133,6 +133,8 @@ impl WorkflowHost {
             match (outcome.broken, outcome.state.to_child_suspension()) {
                 // The worker that has claimed it drives it on.
                 (Some(error), _) if error.is_ownership_lost() => {}
+                // The run is as it was stored, and is driven on from there.
+                (Some(error), _) if error.is_outage() => tokio::time::sleep(POLL_INTERVAL).await,
                 (Some(error), _) => return Err(error.into()),
                 (None, Some(child)) => parent.wait_for_child(child, seen).await,
                 (None, None) => {
@@ -157,10 +159,16 @@ impl WorkflowHost {
             };
             let state = RunState::from_records(records.iter().map(|record| &**record))?;
             // A run that has ended and has a command is about to be retried.
-            let is_at_rest = self.store.is_at_rest(id).map_err(JournalError::from)?;
+            let is_at_rest = match self.store.is_at_rest(id).map_err(JournalError::from) {
+                Err(JournalError::Unavailable(_)) => {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                    continue;
+                }
+                is_at_rest => is_at_rest?,
+            };
             if state.status.is_final() && is_at_rest {
                 let env = engine.final_env(records, plan.clone()).await;
-                return Ok(EarlierRun::Ended(ChildOutcome { plan: plan.clone(), state, env }));
+                return Ok(EarlierRun::Ended(Box::new(ChildOutcome { plan: plan.clone(), state, env })));
             }
             // A person who resumes the parent run resumes a child run that is quarantined, too.
             if let Some(child) = state.to_child_suspension().filter(|child| child.status != Status::Quarantined)
@@ -169,7 +177,7 @@ impl WorkflowHost {
                 return Ok(EarlierRun::Suspended(child));
             }
             match engine.resume_run(id, plan.clone()).await {
-                Err(error) if error.is_owned() => tokio::time::sleep(POLL_INTERVAL).await,
+                Err(error) if error.is_owned() || error.is_outage() => tokio::time::sleep(POLL_INTERVAL).await,
                 // It has ended since its events were read.
                 Err(RunError::Ended(_)) => {}
                 run => return Ok(EarlierRun::Interrupted(run?)),
@@ -199,7 +207,7 @@ enum EarlierRun {
     /// It waits, and nobody has sent it a command.
     Suspended(ChildSuspension),
     Interrupted(Run),
-    Ended(ChildOutcome),
+    Ended(Box<ChildOutcome>),
 }
 
 /// A child run that has ended.

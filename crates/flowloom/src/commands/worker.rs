@@ -1,0 +1,60 @@
+//! `flowloom worker`: drives the runs of a Restate server.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use flowloom_app::config::server::LogStyle;
+use flowloom_app::engines::App;
+use flowloom_app::restate::{RestateWorker, admin_address};
+use flowloom_core::code::Code;
+use tokio::net::{TcpListener, TcpSocket};
+
+use crate::cli::{Global, WorkerArgs};
+use crate::failure::{CommandError, CommandResult};
+use crate::stop;
+use crate::terminal::log;
+
+pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> CommandResult {
+    let mut config = global.load_config()?;
+    let Some(ingress) = arguments.restate.or_else(|| config.engine.restate.clone()) else {
+        return Err(CommandError::usage("no Restate server is given; add --restate URL, or set it in flowloom.toml"));
+    };
+    config.engine.restate = Some(ingress.clone());
+    config.validate_engine()?;
+    let style = arguments.log.map_or(config.server.log, LogStyle::from);
+    let admin = arguments.admin.map_or_else(|| admin_address(&ingress), Ok)?;
+    let app = Arc::new(App::open(config)?);
+    log::start_logging(style);
+    let refused =
+        |error| CommandError::new(Code::BindRefused, format!("cannot listen on {}: {error}", arguments.listen));
+    let listener = listen_shared(arguments.listen).map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    let url = arguments.url.unwrap_or_else(|| format!("http://{address}"));
+    let guard = stop::defer_stop();
+    let worker = Arc::new(RestateWorker::new(app, &ingress));
+    let (serving, registered) =
+        (worker.clone().serve(listener, guard.wait_for_request()), worker.register(&admin, &url));
+    tokio::pin!(serving);
+    tokio::select! {
+        () = &mut serving => return Ok(0),
+        registered = registered => registered?,
+    }
+    if style == LogStyle::Text {
+        eprintln!("Driving the runs of {ingress} at {url}");
+    }
+    serving.await;
+    Ok(0)
+}
+
+/// Number of connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// Listens on an address that other workers of this machine may share: the system distributes connections among them.
+fn listen_shared(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}

@@ -1,0 +1,236 @@
+//! Runs on a real Restate server: nobody who starts, watches, answers or retries one sees a difference, and a killed worker
+//! loses nothing.
+
+mod support;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+use support::http::RunningServer;
+use support::{TestServer, Workspace, exit_code, stderr_text, two_calls_flow};
+use test_restate::{RestateServer, free_addresses};
+
+/// Settings under which abandoned runs are found quickly.
+const CONFIG: &str = "default_model = \"scripted:echo\"\nrecovery_interval_ms = 50\n";
+
+/// A workspace whose runs a Restate server drives, with the workers of that server.
+struct Cluster {
+    restate: RestateServer,
+    place: Workspace,
+    address: String,
+    workers: Vec<Child>,
+}
+
+impl Cluster {
+    /// A cluster without workers; `None` if there is no Restate.
+    fn create(settings: &str) -> Option<Cluster> {
+        let restate = RestateServer::start_server()?;
+        let place = Workspace::new(&format!("{CONFIG}{settings}\n[engine]\nrestate = \"{}\"\n", restate.ingress()));
+        let [address] = free_addresses();
+        Some(Cluster { restate, place, address: address.to_string(), workers: Vec::new() })
+    }
+
+    /// A cluster with one worker.
+    fn start(settings: &str) -> Option<Cluster> {
+        let mut cluster = Cluster::create(settings)?;
+        cluster.start_worker();
+        Some(cluster)
+    }
+
+    fn start_worker(&mut self) {
+        let admin = self.restate.admin();
+        let mut worker = self.place.build_command(&["worker", "--admin", &admin, "--listen", &self.address]);
+        let mut child = worker.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let registered = lines.by_ref().map_while(Result::ok).any(|line| line.starts_with("Driving the runs of"));
+        assert!(registered, "the worker does not register");
+        // A full pipe would stop it.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        self.workers.push(child);
+    }
+
+    fn kill_workers(&mut self) {
+        for mut worker in self.workers.drain(..) {
+            worker.kill().expect("killed");
+            worker.wait().expect("gone");
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.kill_workers();
+    }
+}
+
+/// The events of the last run, without times and ids.
+fn read_events(place: &Workspace) -> Vec<Value> {
+    let log = place.run(&["logs", "last", "--json"]);
+    let strip = |line: &str| {
+        let mut event: Value = serde_json::from_str(line).expect("JSON");
+        for key in ["run", "at"] {
+            event.as_object_mut().expect("an object").remove(key);
+        }
+        // The configuration differs by the engine only.
+        if let Some(data) = event.get_mut("data").and_then(Value::as_object_mut) {
+            data.remove("project");
+        }
+        event
+    };
+    String::from_utf8_lossy(&log.stdout).lines().map(strip).collect()
+}
+
+const ASK: &str = r#"{"id": "ask", "name": "ask", "description": "d", "steps": [
+  {"name": "subject", "functionId": "human::ask", "mode": "sequential", "errorMode": "fail",
+   "promptTemplate": "About what?", "outputVar": "subject"},
+  {"name": "poem", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail",
+   "promptTemplate": "A poem about {{subject}}", "outputVar": "poem"}]}"#;
+
+const HELLO: &str = r#"{"id": "hello", "name": "hello", "description": "d", "steps": [
+  {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say hello"}]}"#;
+
+#[test]
+fn a_run_in_the_terminal_looks_as_on_the_built_in_engine() {
+    let Some(cluster) = Cluster::start("") else { return };
+    let built_in = Workspace::new(CONFIG);
+    let mut seen = Vec::new();
+    for place in [&built_in, &cluster.place] {
+        place.write("hello.json", HELLO);
+        place.write("ask.json", ASK);
+        let output = place.run(&["run", "hello.json"]);
+        assert_eq!((exit_code(&output), String::from_utf8_lossy(&output.stdout).trim()), (0, "LLM(Say hello)"));
+        let hello = read_events(place);
+        let (exit, waiting) = place.run_json(&["run", "ask.json"]);
+        assert_eq!((exit, &waiting["status"]), (4, &json!("waiting")), "{waiting}");
+        let (exit, answered) = place.run_json(&["answer", "last", "rain"]);
+        assert_eq!((exit, &answered["output"]), (0, &json!("LLM(A poem about rain)")), "{answered}");
+        let replayed = place.run(&["replay", "last"]);
+        assert_eq!(exit_code(&replayed), 0, "{}", stderr_text(&replayed));
+        seen.push((hello, read_events(place)));
+    }
+    assert_eq!(seen[0], seen[1]);
+}
+
+#[test]
+fn a_waiting_run_is_cancelled_and_retried() {
+    let Some(cluster) = Cluster::start("") else { return };
+    let place = &cluster.place;
+    place.write("ask.json", ASK);
+    assert_eq!(exit_code(&place.run(&["run", "ask.json"])), 4);
+    let cancelled = place.run(&["cancel", "last"]);
+    assert_eq!(exit_code(&cancelled), 0, "{}", stderr_text(&cancelled));
+    let (_, shown) = place.run_json(&["show", "last"]);
+    assert_eq!(shown["status"], "cancelled", "{shown}");
+    // Twice, because each reopening is a workflow of its own.
+    for _ in 0..2 {
+        let (exit, retried) = place.run_json(&["retry", "last", "--from", "/subject"]);
+        assert_eq!((exit, &retried["status"]), (4, &json!("waiting")), "{retried}");
+        assert_eq!(exit_code(&place.run(&["cancel", "last"])), 0);
+    }
+    assert_eq!(place.run_json(&["retry", "last", "--from", "/subject"]).0, 4);
+    let (exit, answered) = place.run_json(&["answer", "last", "snow"]);
+    assert_eq!((exit, &answered["output"]), (0, &json!("LLM(A poem about snow)")), "{answered}");
+}
+
+#[test]
+fn a_server_starts_and_streams_runs_of_workers() {
+    let Some(cluster) = Cluster::start("") else { return };
+    cluster.place.write("hello.json", HELLO);
+    cluster.place.write("ask.json", ASK);
+    let server = RunningServer::start(&cluster.place, &[]);
+    let ended = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello"})).json();
+    assert_eq!((&ended["status"], &ended["output"]), (&json!("succeeded"), &json!("LLM(Say hello)")), "{ended}");
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "ask"})).json();
+    assert_eq!(run["status"], "waiting", "{run}");
+    let id = run["run_id"].as_str().expect("an id");
+    let answered =
+        server.post(&format!("/api/v1/runs/{id}/answer?wait=60"), &json!({"path": "/subject", "value": "fog"}));
+    assert!(answered.status < 300, "{answered:?}");
+    let lines: Vec<String> = server.stream(&format!("/api/v1/runs/{id}/events"), &[]).collect();
+    let names: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("event: ")).collect();
+    assert_eq!(names.last(), Some(&"done"), "{names:?}");
+    assert_eq!(names.iter().filter(|name| **name == "run_finished").count(), 1, "{names:?}");
+}
+
+#[test]
+fn a_killed_workers_run_is_continued_by_another_one() {
+    let world = TestServer::start();
+    let Some(mut cluster) = Cluster::start(&world.egress_config()) else { return };
+    cluster.place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
+    let started = cluster.place.start(&["run", "flow.json"]);
+    world.wait_for_requests("/slow", 1);
+    cluster.kill_workers();
+    cluster.start_worker();
+    world.wait_for_requests("/slow", 2);
+    world.release_slow();
+    let ended = started.wait_with_output().expect("it ends");
+    assert_eq!(exit_code(&ended), 0, "{}", stderr_text(&ended));
+    assert_eq!(world.request_count("/first"), 1, "a finished step is not repeated");
+}
+
+#[test]
+fn a_request_that_a_killed_worker_may_have_sent_is_uncertain() {
+    let world = TestServer::start();
+    let Some(mut cluster) = Cluster::start(&world.egress_config()) else { return };
+    cluster.place.write("flow.json", &two_calls_flow(&world, "POST", "/slow"));
+    let started = cluster.place.start(&["run", "flow.json"]);
+    world.wait_for_requests("/slow", 1);
+    cluster.kill_workers();
+    cluster.start_worker();
+    let ended = started.wait_with_output().expect("it waits");
+    assert_eq!((exit_code(&ended), world.request_count("/slow")), (6, 1), "{}", stderr_text(&ended));
+    world.release_slow();
+    let (exit, resolved) = cluster.place.run_json(&["resolve", "last", "/two", "--resend"]);
+    assert_eq!((exit, &resolved["status"]), (0, &json!("succeeded")), "{resolved}");
+    assert_eq!(world.request_count("/slow"), 2, "it is sent again because someone asked for it");
+}
+
+#[test]
+fn a_killed_restate_server_loses_no_run() {
+    let world = TestServer::start();
+    let Some(mut cluster) = Cluster::start(&world.egress_config()) else { return };
+    cluster.place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
+    let started = cluster.place.start(&["run", "flow.json"]);
+    world.wait_for_requests("/slow", 1);
+    cluster.restate.start_again();
+    world.release_slow();
+    let ended = started.wait_with_output().expect("it ends");
+    assert_eq!(exit_code(&ended), 0, "{}", stderr_text(&ended));
+    assert_eq!(world.request_count("/first"), 1, "a finished step is not repeated");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let [nobody] = free_addresses();
+    let place = Workspace::new(&format!("{CONFIG}[engine]\nrestate = \"http://{nobody}\"\n"));
+    place.write("hello.json", HELLO);
+    let output = place.run(&["run", "hello.json"]);
+    let said = stderr_text(&output);
+    assert_eq!(exit_code(&output), 1, "{said}");
+    assert!(said.contains("FL1309") && said.contains(&nobody.to_string()), "{said}");
+}
+
+#[test]
+fn a_server_without_workers_is_named() {
+    let Some(cluster) = Cluster::create("") else { return };
+    cluster.place.write("hello.json", HELLO);
+    let output = cluster.place.run(&["run", "hello.json"]);
+    let said = stderr_text(&output);
+    assert_eq!(exit_code(&output), 1, "{said}");
+    assert!(said.contains("FL1309") && said.contains("flowloom worker"), "{said}");
+}
+
+#[test]
+fn a_wrong_engine_is_refused() {
+    for (engine, problem) in [
+        ("[engine]\nrestate = \"nowhere\"\n", "is no address"),
+        ("durability = \"memory\"\n[engine]\nrestate = \"http://127.0.0.1:1\"\n", "durability must not be memory"),
+    ] {
+        let place = Workspace::new(engine);
+        place.write("hello.json", HELLO);
+        let output = place.run(&["run", "hello.json"]);
+        let said = stderr_text(&output);
+        assert!(exit_code(&output) == 2 && said.contains("FL1401") && said.contains(problem), "{said}");
+    }
+}

@@ -1,0 +1,154 @@
+//! What a session writes to Restate's journal: one entry for each batch of events, and one for its end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
+use flowloom_core::event::{Event, Record};
+use flowloom_core::hash::Hash;
+use flowloom_core::path::Path;
+use flowloom_runtime::journal::{Batch, Lease};
+use flowloom_runtime::{CommandOutcome, DecidedCommand};
+use serde::{Deserialize, Serialize};
+
+use crate::service::SessionEnd;
+
+/// Size in bytes above which a batch is stored elsewhere by its hash, and only its hash is in Restate's journal.
+pub(crate) const MAX_INLINE_BYTES: usize = 64 * 1024;
+
+/// An entry of a session in Restate's journal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Entry {
+    /// A batch of events.
+    Batch(BatchEntry),
+    /// A large batch.
+    StoredBatch {
+        /// Position of its last event.
+        last_seq: u64,
+        /// Hash of its JSON.
+        hash: Hash,
+    },
+    /// The end of the session.
+    Over(SessionEnd),
+}
+
+/// A batch, and the epoch of the lease under which it was made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct BatchEntry {
+    pub(crate) epoch: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) records: Vec<Arc<Record>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    decided: Vec<DecidedEntry>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    releases_lease: bool,
+}
+
+/// A decision about a command.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct DecidedEntry {
+    id: String,
+    /// Why it was rejected; `None` if it was applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rejected: Option<RejectedEntry>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct RejectedEntry {
+    code: String,
+    message: String,
+}
+
+impl BatchEntry {
+    pub(crate) fn new(lease: Lease, batch: Batch) -> BatchEntry {
+        let decided = |DecidedCommand { id, outcome }| {
+            let rejected = match outcome {
+                CommandOutcome::Applied => None,
+                CommandOutcome::Rejected(StepFailure { code, message, .. }) => {
+                    Some(RejectedEntry { code: code.to_string(), message })
+                }
+            };
+            DecidedEntry { id, rejected }
+        };
+        let Batch { records, decided: decisions, releases_lease } = batch;
+        let decided = decisions.into_iter().map(decided).collect();
+        BatchEntry { epoch: lease.epoch, records, decided, releases_lease }
+    }
+
+    /// A batch whose events are stored.
+    pub(crate) fn of_stored(epoch: u64, records: Vec<Arc<Record>>) -> BatchEntry {
+        BatchEntry { epoch, records, decided: Vec::new(), releases_lease: false }
+    }
+
+    /// The batch as it was made.
+    pub(crate) fn to_batch(&self) -> Batch {
+        let decided = |entry: &DecidedEntry| {
+            let outcome = match &entry.rejected {
+                None => CommandOutcome::Applied,
+                Some(RejectedEntry { code, message }) => {
+                    let code = Code::parse(code).unwrap_or(Code::NothingToDo);
+                    CommandOutcome::Rejected(StepFailure::new(code, message))
+                }
+            };
+            DecidedCommand { id: entry.id.clone(), outcome }
+        };
+        let decided = self.decided.iter().map(decided).collect();
+        Batch { records: self.records.clone(), decided, releases_lease: self.releases_lease }
+    }
+
+    /// The part of the batch after position `seq`, for a run that is to be driven further.
+    pub(crate) fn to_batch_after(&self, seq: u64) -> Batch {
+        let mut batch = Batch { releases_lease: false, ..self.to_batch() };
+        batch.records.retain(|record| record.seq > seq);
+        batch
+    }
+
+    /// Position of the last event; 0 if there is none.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.records.last().map_or(0, |last| last.seq)
+    }
+
+    /// Whether the run ends with the batch.
+    pub(crate) fn ends_run(&self) -> bool {
+        self.records.iter().any(|record| matches!(record.event, Event::RunFinished { .. }))
+    }
+}
+
+/// The effects in progress, by which entries are named.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    by_start: BTreeMap<u64, Path>,
+    starts: HashMap<(Path, u32), u64>,
+}
+
+impl InFlight {
+    /// Takes events into account.
+    pub(crate) fn note_records(&mut self, records: &[Arc<Record>]) {
+        for record in records {
+            let attempt = (record.path.clone(), record.attempt);
+            match &record.event {
+                Event::StepStarted { .. } => {
+                    self.by_start.insert(record.seq, record.path.clone());
+                    self.starts.insert(attempt, record.seq);
+                }
+                Event::StepFinished { .. } | Event::StepFailed { .. } | Event::StepAborted { .. } => {
+                    if let Some(start) = self.starts.remove(&attempt) {
+                        self.by_start.remove(&start);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The name of the next entry. It depends on earlier entries only, as Restate demands.
+    pub(crate) fn next_name(&self) -> String {
+        match (self.by_start.first_key_value(), self.by_start.len()) {
+            (None, _) => "/".to_owned(),
+            (Some((_, path)), 1) => path.to_string(),
+            (Some((_, path)), count) => format!("{path} and {} others", count - 1),
+        }
+    }
+}

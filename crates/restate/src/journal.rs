@@ -1,0 +1,118 @@
+//! The journal of a run in a session: batches are handed to the session, which has Restate store them before they are
+//! stored as events.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepFailure;
+use flowloom_core::event::Record;
+use flowloom_core::id::RunId;
+use flowloom_core::value::{Map, Value};
+use flowloom_runtime::effects::BoxFuture;
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
+use flowloom_runtime::{JournalError, RunCommand};
+use tokio::sync::{mpsc, oneshot};
+
+/// A batch that waits to be stored.
+pub(crate) struct AppendRequest {
+    pub(crate) batch: Batch,
+    pub(crate) reply: oneshot::Sender<Result<LeaseState, JournalError>>,
+}
+
+/// The journal of the run of one session.
+pub(crate) struct SessionJournal {
+    inner: Arc<dyn Journal>,
+    /// The lease that the session has claimed.
+    lease: Lease,
+    was_parked: bool,
+    sender: mpsc::UnboundedSender<AppendRequest>,
+    /// When the run is to be woken, if it was put aside.
+    parked_until: Mutex<Option<u64>>,
+}
+
+impl SessionJournal {
+    pub(crate) fn new(
+        inner: Arc<dyn Journal>,
+        lease: Lease,
+        was_parked: bool,
+    ) -> (Arc<SessionJournal>, mpsc::UnboundedReceiver<AppendRequest>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let parked_until = Mutex::default();
+        (Arc::new(SessionJournal { inner, lease, was_parked, sender, parked_until }), receiver)
+    }
+
+    /// When the run is to be woken, in milliseconds since the Unix epoch; `None` if it was not put aside.
+    pub(crate) fn parked_until(&self) -> Option<u64> {
+        *self.parked_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn session_ended() -> JournalError {
+    JournalError::Unavailable(StepFailure::new(Code::StoreFailed, "the session of the run has ended"))
+}
+
+impl Journal for SessionJournal {
+    fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
+        self.inner.begin_run(run)
+    }
+
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
+        match run == self.lease.run {
+            true => Box::pin(async { Ok(self.lease) }),
+            false => self.inner.claim_run(run),
+        }
+    }
+
+    fn release_run(&self, lease: Lease) {
+        self.inner.release_run(lease);
+    }
+
+    /// Restate has the run driven again, by any worker.
+    fn abandon_run(&self, lease: Lease) {
+        self.inner.release_run(lease);
+    }
+
+    fn parks_runs(&self) -> bool {
+        true
+    }
+
+    fn park_run(&self, _lease: Lease, until: u64) {
+        *self.parked_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+
+    fn was_parked(&self, _lease: Lease) -> bool {
+        self.was_parked
+    }
+
+    fn append_batch(&self, _lease: Lease, batch: Batch) -> AppendResult {
+        let (reply, replied) = oneshot::channel();
+        if self.sender.send(AppendRequest { batch, reply }).is_err() {
+            return AppendResult::Done(Err(session_ended()));
+        }
+        AppendResult::Later(Box::pin(async { replied.await.unwrap_or_else(|_| Err(session_ended())) }))
+    }
+
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {
+        self.inner.read(run, after)
+    }
+
+    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
+        self.inner.read_memories(namespace)
+    }
+
+    fn read_memory<'a>(
+        &'a self,
+        namespace: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Value>, JournalError>> {
+        self.inner.read_memory(namespace, key)
+    }
+
+    fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>> {
+        self.inner.pending_commands(run)
+    }
+
+    fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
+        self.inner.next_commands(run)
+    }
+}

@@ -1,0 +1,329 @@
+//! One session of a run: from the time at which a worker begins to drive it until it ends or waits.
+//!
+//! A session is a sequence of entries in Restate's journal, one for each batch of events. An attempt at a session first
+//! receives the entries of earlier attempts. The first entry that is missing makes it live: it claims the run, stores the
+//! events that may be missing, and has the run resumed from them. From then on, a batch is stored by Restate, then as events,
+//! and only then does the run continue: an effect is sent after Restate has its start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
+use flowloom_runtime::effects::BoxFuture;
+use flowloom_runtime::journal::{Journal, Lease, LeaseState};
+use flowloom_runtime::{Engine, JournalError, RunError, RunOutcome};
+use restate_sdk::errors::HandlerError;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::claim::{HeldLease, claim_run};
+use crate::entry::{BatchEntry, Entry, InFlight, MAX_INLINE_BYTES};
+use crate::journal::{AppendRequest, SessionJournal};
+use crate::service::SessionEnd;
+
+/// Delay before a batch is stored again that could not be stored.
+const STORE_DELAY: Duration = Duration::from_millis(200);
+
+/// A run with what drives it.
+pub struct OpenedRun {
+    /// The engine of its bundle.
+    pub engine: Engine,
+    /// The plan of its bundle.
+    pub plan: Arc<Plan>,
+}
+
+/// What a worker needs of the program.
+pub trait WorkerHost: Send + Sync + 'static {
+    /// The journal of a run.
+    fn journal(&self, run: RunId) -> Arc<dyn Journal>;
+
+    /// Reads the bundle of a run. Fails if it is missing or cannot be used here.
+    fn open_run(&self, run: RunId) -> BoxFuture<'_, Result<OpenedRun, RunError>>;
+
+    /// Takes over the lease of a run that has this epoch, whoever holds it: Restate has given the session to this worker.
+    /// `None` if the run has another epoch.
+    fn take_over_run(&self, run: RunId, epoch: u64) -> BoxFuture<'_, Result<Option<Lease>, JournalError>>;
+
+    /// Asks for another session of a run.
+    fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// Whether too many workers have died in a row while they drove the run.
+    fn is_hopeless(&self, run: RunId) -> Result<bool, JournalError>;
+
+    /// Quarantines a run that this process has claimed, until a person resumes it, and releases it.
+    fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// Stores a text by its hash.
+    fn store_text(&self, hash: Hash, text: String) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// The text with this hash; `None` if it was deleted.
+    fn read_text(&self, hash: Hash) -> BoxFuture<'_, Result<Option<String>, JournalError>>;
+
+    /// Deletes a text, unless a run uses it.
+    fn delete_text(&self, hash: Hash) -> BoxFuture<'_, Result<(), JournalError>>;
+}
+
+/// An attempt at a session.
+pub(crate) struct Session {
+    host: Arc<dyn WorkerHost>,
+    run: RunId,
+    /// The epoch of the session that has put the run aside, if one has.
+    parked: Option<u64>,
+    /// The batches of earlier attempts.
+    replayed: Vec<BatchEntry>,
+    in_flight: InFlight,
+    live: Option<LiveSession>,
+    /// A batch that was too large for Restate's journal and is not stored as events yet.
+    stored_elsewhere: Option<Hash>,
+}
+
+/// A session that drives its run.
+struct LiveSession {
+    held: HeldLease,
+    journal: Arc<SessionJournal>,
+    inner: Arc<dyn Journal>,
+    appends: mpsc::UnboundedReceiver<AppendRequest>,
+    driven: JoinHandle<RunOutcome>,
+    /// Where the run waits until its last batch is stored.
+    reply: Option<oneshot::Sender<Result<LeaseState, JournalError>>>,
+}
+
+impl Drop for LiveSession {
+    fn drop(&mut self) {
+        self.driven.abort();
+    }
+}
+
+impl Session {
+    pub(crate) fn new(host: Arc<dyn WorkerHost>, run: RunId, parked: Option<u64>) -> Session {
+        let (replayed, in_flight) = (Vec::new(), InFlight::default());
+        Session { host, run, parked, replayed, in_flight, live: None, stored_elsewhere: None }
+    }
+
+    /// The name of the next entry.
+    pub(crate) fn next_entry_name(&self) -> String {
+        self.in_flight.next_name()
+    }
+
+    /// The lease of a run that was put aside, which this process keeps.
+    pub(crate) fn keep_lease(&mut self) -> Option<Lease> {
+        let live = self.live.as_mut()?;
+        live.held.give_back();
+        Some(live.held.lease())
+    }
+
+    /// Drives the run until there is something to store. Only called if Restate does not have the entry.
+    pub(crate) async fn next_entry(&mut self) -> Result<Entry, HandlerError> {
+        if self.live.is_none()
+            && let Some(end) = self.go_live().await?
+        {
+            return Ok(Entry::Over(end));
+        }
+        let Some(live) = &mut self.live else { return Ok(Entry::Over(SessionEnd::Finished)) };
+        tokio::select! {
+            biased;
+            Some(AppendRequest { batch, reply }) = live.appends.recv() => {
+                live.reply = Some(reply);
+                let entry = BatchEntry::new(live.held.lease(), batch);
+                self.shrink_entry(entry).await
+            }
+            outcome = &mut live.driven => {
+                let outcome = outcome?;
+                match outcome.broken {
+                    Some(error) if is_lasting(&error) => self.quarantine_live(&error).await.map(Entry::Over),
+                    Some(error) => Err(error.into()),
+                    None => Ok(Entry::Over(live.end(outcome.state.status.is_final()))),
+                }
+            }
+        }
+    }
+
+    /// Quarantines a run that cannot be driven further. The engine has released it.
+    async fn quarantine_live(&mut self, error: &RunError) -> Result<SessionEnd, HandlerError> {
+        if let Some(mut live) = self.live.take() {
+            live.held.give_back();
+        }
+        let held = self.claim_run().await?;
+        self.quarantine_run(held, &error.to_string()).await
+    }
+
+    /// The entry of a batch. A large batch is stored elsewhere.
+    async fn shrink_entry(&self, batch: BatchEntry) -> Result<Entry, HandlerError> {
+        let text = serde_json::to_string(&batch)?;
+        if text.len() <= MAX_INLINE_BYTES {
+            return Ok(Entry::Batch(batch));
+        }
+        let (last_seq, hash) = (batch.last_seq(), Hash::of_bytes(text.as_bytes()));
+        self.host.store_text(hash, text).await?;
+        Ok(Entry::StoredBatch { last_seq, hash })
+    }
+
+    /// Takes an entry that Restate has. Returns the end of the session if it is that.
+    pub(crate) async fn accept_entry(&mut self, entry: Entry) -> Result<Option<SessionEnd>, HandlerError> {
+        let batch = match entry {
+            Entry::Over(end) => {
+                if let (Some(live), SessionEnd::Finished | SessionEnd::Waiting { until: None, .. }) =
+                    (&mut self.live, end)
+                {
+                    live.held.give_back();
+                }
+                return Ok(Some(end));
+            }
+            Entry::Batch(batch) => batch,
+            Entry::StoredBatch { last_seq, hash } => match self.load_batch(last_seq, hash).await? {
+                Some(batch) => batch,
+                None => return Ok(None),
+            },
+        };
+        self.in_flight.note_records(&batch.records);
+        let ends_run = batch.ends_run();
+        match &mut self.live {
+            Some(live) => live.store_batch(&batch).await?,
+            None => self.replayed.push(batch),
+        }
+        if let Some(hash) = self.stored_elsewhere.take() {
+            self.host.delete_text(hash).await?;
+        }
+        if !ends_run {
+            return Ok(None);
+        }
+        match &mut self.live {
+            Some(live) => live.held.give_back(),
+            None => self.store_replayed_end().await?,
+        }
+        Ok(Some(SessionEnd::Finished))
+    }
+
+    /// Reads a large batch. If its text was deleted, its events are stored, and are read instead.
+    async fn load_batch(&mut self, last_seq: u64, hash: Hash) -> Result<Option<BatchEntry>, HandlerError> {
+        if let Some(text) = self.host.read_text(hash).await? {
+            if self.live.is_some() {
+                self.stored_elsewhere = Some(hash);
+            }
+            return Ok(Some(serde_json::from_str(&text)?));
+        }
+        let seen = self.replayed.last().map_or(0, BatchEntry::last_seq);
+        let mut records = self.host.journal(self.run).read(self.run, seen).await?;
+        records.retain(|record| record.seq <= last_seq);
+        let epoch = self.replayed.last().map_or(0, |batch| batch.epoch);
+        Ok(Some(BatchEntry::of_stored(epoch, records)))
+    }
+
+    /// Claims the run and has it resumed. Returns the end of the session if there is nothing to drive.
+    async fn go_live(&mut self) -> Result<Option<SessionEnd>, HandlerError> {
+        let opened = self.host.open_run(self.run).await;
+        let mut held = match self.claim_run().await {
+            // It was deleted.
+            Err(JournalError::RunNotFound(_)) => return Ok(Some(SessionEnd::Finished)),
+            claimed => claimed?,
+        };
+        if self.host.is_hopeless(self.run)? {
+            return self.quarantine_run(held, "the workers that drove it have died").await.map(Some);
+        }
+        let OpenedRun { engine, plan } = match opened {
+            Err(error) if is_lasting(&error) => return self.quarantine_run(held, &error.to_string()).await.map(Some),
+            opened => opened?,
+        };
+        let (lease, inner) = (held.lease(), self.host.journal(self.run));
+        let was_parked = self.replayed.is_empty() && self.parked.is_some_and(|epoch| epoch + 1 == lease.epoch);
+        let (journal, appends) = SessionJournal::new(inner.clone(), lease, was_parked);
+        let resumed = async {
+            self.store_replayed(lease).await?;
+            engine.with_journal(journal.clone()).resume_run(self.run, plan).await
+        };
+        match resumed.await {
+            Ok(run) => {
+                let driven = run.spawn();
+                self.live = Some(LiveSession { held, journal, inner, appends, driven, reply: None });
+                Ok(None)
+            }
+            // The engine has released it.
+            Err(RunError::Ended(_)) => {
+                held.give_back();
+                Ok(Some(SessionEnd::Finished))
+            }
+            Err(error) if is_lasting(&error) => self.quarantine_run(held, &error.to_string()).await.map(Some),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Quarantines a run that no worker could drive: another attempt would fail, too.
+    async fn quarantine_run(&self, mut held: HeldLease, why: &str) -> Result<SessionEnd, HandlerError> {
+        tracing::warn!("the run {} is quarantined: {why}; to try again: flowloom resume {}", self.run, self.run);
+        self.host.quarantine_run(held.lease()).await?;
+        held.give_back();
+        Ok(SessionEnd::Waiting { epoch: held.lease().epoch, until: None })
+    }
+
+    /// Claims the run.
+    async fn claim_run(&self) -> Result<HeldLease, JournalError> {
+        let known = self.replayed.last().map(|batch| batch.epoch).or(self.parked);
+        claim_run(self.host.clone(), self.run, known).await
+    }
+
+    /// Stores the events of earlier attempts that are not stored yet.
+    async fn store_replayed(&self, lease: Lease) -> Result<(), JournalError> {
+        let journal = self.host.journal(self.run);
+        let Some(first) = self.replayed.iter().find_map(|batch| batch.records.first()) else { return Ok(()) };
+        let stored = journal.read(self.run, first.seq - 1).await?.last().map_or(first.seq - 1, |last| last.seq);
+        for batch in self.replayed.iter().filter(|batch| batch.last_seq() > stored) {
+            journal.append_batch(lease, batch.to_batch_after(stored)).wait().await?;
+        }
+        Ok(())
+    }
+
+    /// Stores the end of a run whose last attempt may not have got to that.
+    async fn store_replayed_end(&self) -> Result<(), HandlerError> {
+        let last = self.replayed.last().map_or(0, BatchEntry::last_seq);
+        let journal = self.host.journal(self.run);
+        if !journal.read(self.run, last.saturating_sub(1)).await?.is_empty() {
+            return Ok(());
+        }
+        let mut held = self.claim_run().await?;
+        self.store_replayed(held.lease()).await?;
+        held.give_back();
+        Ok(())
+    }
+}
+
+/// Whether every attempt to drive a run would fail in this way.
+fn is_lasting(error: &RunError) -> bool {
+    matches!(
+        error,
+        RunError::Divergence(_)
+            | RunError::Corrupt(_)
+            | RunError::Rejected(_)
+            | RunError::Journal(JournalError::Failed(_))
+    )
+}
+
+impl LiveSession {
+    /// Stores a batch that Restate has as events, and lets the run continue. Fails if another worker has the run.
+    async fn store_batch(&mut self, batch: &BatchEntry) -> Result<(), JournalError> {
+        loop {
+            match self.inner.append_batch(self.held.lease(), batch.to_batch()).wait().await {
+                Err(JournalError::Unavailable(failure)) => {
+                    tracing::warn!("cannot store events of the run {}: {}", self.held.lease().run, failure.message);
+                    tokio::time::sleep(STORE_DELAY).await;
+                }
+                stored => {
+                    if let Some(reply) = self.reply.take() {
+                        // The run may have been dropped.
+                        let _ = reply.send(stored.clone());
+                    }
+                    return stored.map(drop);
+                }
+            }
+        }
+    }
+
+    /// The end of a session whose run is no longer driven.
+    fn end(&self, is_final: bool) -> SessionEnd {
+        match is_final {
+            true => SessionEnd::Finished,
+            false => SessionEnd::Waiting { epoch: self.held.lease().epoch, until: self.journal.parked_until() },
+        }
+    }
+}

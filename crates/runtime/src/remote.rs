@@ -1,0 +1,192 @@
+//! Runs that another engine drives. This process stores the creation of a run, asks that engine to drive it, and follows
+//! the journal, so that its callers see the run as if it were driven here.
+
+use std::sync::Arc;
+
+use flowloom_core::event::{Event, Record, RunCreated};
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_core::plan::{Env, Plan};
+use flowloom_core::state::RunState;
+
+use crate::effects::BoxFuture;
+use crate::engine::Engine;
+use crate::error::{JournalError, RunError};
+use crate::journal::{Batch, Lease};
+use crate::outcome::RunOutcome;
+use crate::publish::Publisher;
+use crate::reopen::records_since_reopened;
+
+/// Milliseconds between two looks at the journal of a run: at least, while events arrive, and at most.
+const MIN_PAUSE_MS: u64 = 2;
+const MAX_PAUSE_MS: u64 = 100;
+
+/// An engine that drives runs in other processes. It writes their events to the journal.
+pub trait RunDriver: Send + Sync {
+    /// Asks the engine to drive a run whose creation is stored, unless it does already. Asking twice is asking once.
+    fn wake_run(&self, run: RunId, start: LifeStart) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// Whether the engine does not drive the run now, and no command to it is pending.
+    fn is_at_rest(&self, run: RunId) -> Result<bool, JournalError>;
+}
+
+/// How the present life of a run began. A life ends with the run; a run that is retried begins another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LifeStart {
+    /// With the run.
+    Created,
+    /// When the run was reopened after the session with this epoch.
+    Reopened(u64),
+    /// The run has ended. If a command reopens it, another life begins.
+    Ended,
+}
+
+/// How the present life of a run began, by its records.
+pub fn find_life(records: &[Arc<Record>]) -> LifeStart {
+    let recent = records_since_reopened(records);
+    let is_over = recent.iter().any(|record| matches!(record.event, Event::RunFinished { .. }));
+    let reopened = recent.first().filter(|first| matches!(first.event, Event::RunReopened { .. }));
+    let session = recent.iter().find_map(|record| match record.event {
+        Event::RunStarted { epoch } => Some(epoch),
+        _ => None,
+    });
+    match (is_over, reopened.and(session)) {
+        (true, _) => LifeStart::Ended,
+        (false, Some(epoch)) => LifeStart::Reopened(epoch.saturating_sub(1)),
+        (false, None) => LifeStart::Created,
+    }
+}
+
+/// A run that another engine drives.
+pub struct RemoteRun {
+    engine: Engine,
+    driver: Arc<dyn RunDriver>,
+    plan: Arc<Plan>,
+    id: RunId,
+    user: Arc<str>,
+    publisher: Publisher,
+    /// The creation of a new run, which is not stored yet.
+    creation: Option<Arc<Record>>,
+    records: Vec<Arc<Record>>,
+}
+
+impl RemoteRun {
+    /// A run that is to be created. This process has the right to write it.
+    pub(crate) fn new_created(
+        engine: Engine,
+        driver: Arc<dyn RunDriver>,
+        plan: Arc<Plan>,
+        id: RunId,
+        created: RunCreated,
+    ) -> RemoteRun {
+        let user = created.user.as_str().into();
+        let (at, event) = (engine.now_ms(), Event::RunCreated(Box::new(created)));
+        let creation = Record { run: id, seq: 1, at, path: Path::root(), attempt: 0, event };
+        let (publisher, creation) = (Publisher::starting_after(0), Some(Arc::new(creation)));
+        RemoteRun { engine, driver, plan, id, user, publisher, creation, records: Vec::new() }
+    }
+
+    /// A run that was created. Fails with [`RunError::Ended`] if it has ended and no command may reopen it.
+    pub(crate) async fn open(
+        engine: Engine,
+        driver: Arc<dyn RunDriver>,
+        plan: Arc<Plan>,
+        id: RunId,
+    ) -> Result<RemoteRun, RunError> {
+        let records = engine.journal().read(id, 0).await?;
+        let state = read_state(&records)?;
+        if state.status.is_final() && driver.is_at_rest(id)? {
+            return Err(RunError::Ended(state.status));
+        }
+        let user = state.created.as_ref().map_or("", |created| &created.user).into();
+        let publisher = Publisher::starting_after(records.len() as u64);
+        Ok(RemoteRun { engine, driver, plan, id, user, publisher, creation: None, records })
+    }
+
+    pub(crate) fn id(&self) -> RunId {
+        self.id
+    }
+
+    pub(crate) fn user(&self) -> &Arc<str> {
+        &self.user
+    }
+
+    pub(crate) fn publisher(&self) -> &Publisher {
+        &self.publisher
+    }
+
+    /// Has the run driven until it ends or waits for people.
+    pub(crate) async fn follow_to_end(mut self) -> RunOutcome {
+        let broken = self.drive_elsewhere().await.err();
+        let (state, illegal) = RunState::up_to_illegal(self.records.iter().map(|record| &**record));
+        let is_created = !self.records.is_empty();
+        let env = match is_created && broken.is_none() {
+            true => self.engine.final_env(self.records.clone(), self.plan.clone()).await,
+            false => Env::default(),
+        };
+        RunOutcome { id: self.id, state, records: self.records, broken: broken.or(illegal.map(RunError::from)), env }
+    }
+
+    async fn drive_elsewhere(&mut self) -> Result<(), RunError> {
+        if let Some(creation) = self.creation.take() {
+            self.store_creation(creation).await?;
+        }
+        let seen = self.records.len();
+        self.driver.wake_run(self.id, find_life(&self.records)).await?;
+        let mut pause_ms = MIN_PAUSE_MS;
+        loop {
+            let known = self.records.len();
+            match self.read_further().await.and_then(|()| self.is_over(seen)) {
+                Ok(true) => return Ok(()),
+                // The engine drives the run on when the journal can be reached again.
+                Ok(false) | Err(JournalError::Unavailable(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+            pause_ms = if self.records.len() > known { MIN_PAUSE_MS } else { MAX_PAUSE_MS.min(pause_ms * 2) };
+            self.engine.sleep_for(pause_ms).await;
+        }
+    }
+
+    /// Stores the creation, and gives up the right to write the run.
+    async fn store_creation(&mut self, creation: Arc<Record>) -> Result<(), RunError> {
+        let batch = Batch { releases_lease: true, ..Batch::with_records(vec![creation.clone()]) };
+        let lease = Lease { run: self.id, epoch: 0 };
+        let journal = self.engine.journal();
+        if let Err(error) = journal.append_batch(lease, batch).wait().await {
+            journal.release_run(lease);
+            return Err(error.into());
+        }
+        self.add_records(vec![creation]);
+        Ok(())
+    }
+
+    async fn read_further(&mut self) -> Result<(), JournalError> {
+        let seen = self.records.last().map_or(0, |last| last.seq);
+        let records = self.engine.journal().read(self.id, seen).await?;
+        self.add_records(records);
+        Ok(())
+    }
+
+    fn add_records(&mut self, records: Vec<Arc<Record>>) {
+        if !records.is_empty() {
+            self.publisher.publish_records(&records);
+            self.publisher.wake_subscribers();
+            self.records.extend(records);
+        }
+    }
+
+    /// Whether the run has ended or waits for people, after what happened since it was woken with `seen` events.
+    fn is_over(&self, seen: usize) -> Result<bool, JournalError> {
+        let is_new = self.records.len() > seen;
+        let may_be_over = match self.records.last().map(|last| &last.event) {
+            Some(Event::RunFinished { .. }) => true,
+            Some(Event::RunSuspended { .. }) => is_new,
+            _ => false,
+        };
+        Ok(may_be_over && self.driver.is_at_rest(self.id)?)
+    }
+}
+
+fn read_state(records: &[Arc<Record>]) -> Result<RunState, RunError> {
+    Ok(RunState::from_records(records.iter().map(|record| &**record))?)
+}

@@ -1,0 +1,110 @@
+//! A run that is ready to be driven: by this process, or by another engine that this process asks.
+
+use std::sync::Arc;
+
+use flowloom_core::id::RunId;
+use flowloom_core::state::RunState;
+
+use crate::drive::{Drive, DriveResult};
+use crate::error::RunError;
+use crate::interpret::FinalEnv;
+use crate::journal::{Journal, Lease};
+use crate::log::{Mode, RunLog};
+use crate::outcome::RunOutcome;
+use crate::publish::{Publisher, SubscribeHandle, Subscription};
+use crate::remote::RemoteRun;
+
+/// A run that is ready to be driven.
+pub enum Run {
+    /// This process drives it.
+    Local(Box<LocalRun>),
+    /// Another engine drives it.
+    Remote(Box<RemoteRun>),
+}
+
+/// A run that this process drives.
+pub struct LocalRun {
+    pub(crate) id: RunId,
+    pub(crate) user: Arc<str>,
+    pub(crate) log: Arc<RunLog>,
+    pub(crate) drive: Drive,
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) final_env: FinalEnv,
+}
+
+impl Run {
+    /// The run's id.
+    pub fn id(&self) -> RunId {
+        match self {
+            Run::Local(run) => run.id,
+            Run::Remote(run) => run.id(),
+        }
+    }
+
+    /// The user who owns the run.
+    pub fn user(&self) -> &Arc<str> {
+        match self {
+            Run::Local(run) => &run.user,
+            Run::Remote(run) => run.user(),
+        }
+    }
+
+    fn publisher(&self) -> &Publisher {
+        match self {
+            Run::Local(run) => &run.log.publisher,
+            Run::Remote(run) => run.publisher(),
+        }
+    }
+
+    /// Subscribes to all further events.
+    pub fn subscribe(&self) -> Subscription {
+        self.publisher().subscribe()
+    }
+
+    /// A handle for subscribing later, while the run is driven.
+    pub fn subscribe_handle(&self) -> SubscribeHandle {
+        self.publisher().subscribe_handle()
+    }
+
+    /// Drives the run until it ends or waits for people.
+    pub async fn drive_to_end(self) -> RunOutcome {
+        match self {
+            Run::Local(run) => run.drive_to_end().await,
+            Run::Remote(run) => run.follow_to_end().await,
+        }
+    }
+
+    /// Drives the run on a task of its own.
+    pub fn spawn(self) -> tokio::task::JoinHandle<RunOutcome> {
+        tokio::spawn(self.drive_to_end())
+    }
+}
+
+impl LocalRun {
+    pub(crate) async fn drive_to_end(self) -> RunOutcome {
+        let LocalRun { id, log, drive, journal, final_env, .. } = self;
+        // The future has completed and is dropped, so the final variables are in `final_env`.
+        let driven = drive.await;
+        crate::failpoint::hit("run_release_before");
+        // Without the lease, the run may be driven elsewhere in this process. A replay never has it.
+        if log.mode == Mode::Live && !log.is_released() {
+            match &driven {
+                DriveResult::Broken(error) => stop_driving(&*journal, log.lease, error),
+                DriveResult::Finished | DriveResult::Suspended => journal.release_run(log.lease),
+                DriveResult::Parked(until) => journal.park_run(log.lease, *until),
+            }
+        }
+        let records = log.stored_records();
+        let (state, illegal) = RunState::up_to_illegal(records.iter().map(|record| &**record));
+        let broken = if let DriveResult::Broken(error) = driven { Some(error) } else { illegal.map(RunError::from) };
+        RunOutcome { id, state, records, broken, env: final_env.take_env() }
+    }
+}
+
+/// Gives a run up because of an error: for good, or until recovery finds it.
+pub(crate) fn stop_driving(journal: &dyn Journal, lease: Lease, error: &RunError) {
+    match error.is_outage() {
+        true => journal.abandon_run(lease),
+        false => journal.release_run(lease),
+    }
+}

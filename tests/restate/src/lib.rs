@@ -1,0 +1,140 @@
+//! A real Restate server for tests, from the package that `scripts/fetch-restate.sh` fetches. Workers of different tests have
+//! the same services, so each test starts a server of its own. The server ends with the test, however that ends.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// How long a server may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Ends the server when the test does: then the other end of the pipe is closed.
+const WATCH_SCRIPT: &str = r#"
+"$@" </dev/null &
+server=$!
+read -r line
+kill -9 "$server"
+wait "$server"
+"#;
+
+/// A server and its data.
+pub struct RestateServer {
+    folder: TempDir,
+    program: PathBuf,
+    ingress: SocketAddr,
+    admin: SocketAddr,
+    fabric: SocketAddr,
+    /// `None` while the server is down.
+    watcher: Option<Child>,
+}
+
+impl RestateServer {
+    /// Starts a server without data. Without the package it prints the reason and returns `None`, or panics if
+    /// `FLOWLOOM_REQUIRE_RESTATE` is set.
+    #[allow(clippy::print_stderr)]
+    pub fn start_server() -> Option<RestateServer> {
+        let Some(program) = find_program() else {
+            let why = "Restate is not installed; download it with scripts/fetch-restate.sh";
+            assert!(std::env::var_os("FLOWLOOM_REQUIRE_RESTATE").is_none(), "{why}");
+            eprintln!("SKIP: {why}");
+            return None;
+        };
+        let folder = TempDir::with_prefix("restate-").expect("a folder");
+        let [ingress, admin, fabric] = free_addresses();
+        let mut server = RestateServer { folder, program, ingress, admin, fabric, watcher: None };
+        server.write_config();
+        server.start_again();
+        Some(server)
+    }
+
+    /// The address of its ingress.
+    pub fn ingress(&self) -> String {
+        format!("http://{}", self.ingress)
+    }
+
+    /// The address of its admin API.
+    pub fn admin(&self) -> String {
+        format!("http://{}", self.admin)
+    }
+
+    /// Ends the server with SIGKILL.
+    pub fn kill(&mut self) {
+        if let Some(mut watcher) = self.watcher.take() {
+            drop(watcher.stdin.take());
+            watcher.wait().expect("the watcher ends");
+        }
+    }
+
+    /// Starts the server on its data, and waits until it answers.
+    pub fn start_again(&mut self) {
+        self.kill();
+        let mut watcher = Command::new("sh");
+        watcher.args(["-c", WATCH_SCRIPT, "watch"]).arg(&self.program).args(["--no-logo", "--listen-mode", "tcp"]);
+        watcher.arg("--config-file").arg(self.folder.path().join("restate.toml"));
+        let log = std::fs::File::options().create(true).append(true).open(self.folder.path().join("log"));
+        let log = log.expect("a log");
+        watcher.env("RUST_LOG", "error").stdin(Stdio::piped());
+        watcher.stdout(log.try_clone().expect("the log")).stderr(log);
+        self.watcher = Some(watcher.spawn().expect("a shell"));
+        let started = Instant::now();
+        while !(answers(self.ingress, "/restate/health") && answers(self.admin, "/health")) {
+            assert!(started.elapsed() < START_TIMEOUT, "Restate does not start: {}", self.read_log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What the server has logged.
+    pub fn read_log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Small memories and few partitions: a test has few runs.
+    fn write_config(&self) {
+        let RestateServer { folder, ingress, admin, fabric, .. } = self;
+        let config = format!(
+            "disable-telemetry = true\ndefault-num-partitions = 2\nrocksdb-total-memory-size = \"64 MiB\"\n\
+             node-name = \"test\"\nbind-ip = \"127.0.0.1\"\nbind-port = {}\nbase-dir = {:?}\n\
+             [ingress]\nbind-address = \"{ingress}\"\n[admin]\nbind-address = \"{admin}\"\n",
+            fabric.port(),
+            folder.path().join("data"),
+        );
+        std::fs::write(folder.path().join("restate.toml"), config).expect("a file");
+    }
+}
+
+impl Drop for RestateServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Addresses of this machine with ports that nobody uses.
+pub fn free_addresses<const COUNT: usize>() -> [SocketAddr; COUNT] {
+    // All are taken before the first is given back, so that they differ.
+    let taken: [TcpListener; COUNT] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    taken.map(|listener| listener.local_addr().expect("an address"))
+}
+
+/// The program as it was fetched.
+fn find_program() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("FLOWLOOM_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("flowloom")))
+        .or_else(|| set("HOME").map(|home| home.join(".cache/flowloom")))?;
+    Some(cache.join("restate/1.7.12/bin/restate-server")).filter(|program| program.is_file())
+}
+
+/// Whether a GET request to a path is answered with 200.
+fn answers(address: SocketAddr, path: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let mut reply = [0; 15];
+    stream.set_read_timeout(Some(Duration::from_secs(5))).is_ok()
+        && stream.write_all(request.as_bytes()).is_ok()
+        && stream.read_exact(&mut reply).is_ok()
+        && reply.starts_with(b"HTTP/1.1 200")
+}

@@ -1,0 +1,303 @@
+//! A Restate server with this process as its worker, in place of the engine of cases.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use conformance::{CaseEngine, block_on};
+use flowloom_core::event::{AfterFailure, Event, Record};
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
+use flowloom_core::value::{Map, Value};
+use flowloom_restate::{OpenedRun, RestateClient, RunLife, WorkerHost, serve_worker};
+use flowloom_runtime::command::RunCommand;
+use flowloom_runtime::effects::BoxFuture;
+use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
+use flowloom_runtime::remote::{LifeStart, RunDriver};
+use flowloom_runtime::{Engine, JournalError, RunError};
+use test_restate::RestateServer;
+use tokio::net::TcpListener;
+
+/// The events of the runs of a case, each without times and ids.
+pub(crate) type CaseEvents = Vec<Vec<String>>;
+
+/// The journal of a case, which notes what happens to its runs.
+struct CaseJournal {
+    inner: Arc<dyn Journal>,
+    observed: Arc<ObservedRuns>,
+    /// How far the epochs in memory are ahead: a run that Restate drives is created under epoch 0.
+    ahead: u64,
+}
+
+/// What the engines did with the runs of a case.
+#[derive(Default)]
+pub(crate) struct ObservedRuns {
+    driven: Mutex<HashSet<RunId>>,
+    epochs: Mutex<HashMap<RunId, u64>>,
+    records: Mutex<BTreeMap<RunId, Vec<Arc<Record>>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ObservedRuns {
+    /// The events so far, which are forgotten.
+    pub(crate) fn take_events(&self) -> CaseEvents {
+        std::mem::take(&mut *lock(&self.records)).into_values().map(|records| describe_events(&records)).collect()
+    }
+}
+
+/// Whether two runs have the same events, if branches that ran at the same time may have ended in another order.
+pub(crate) fn have_same_steps(one: &CaseEvents, other: &CaseEvents) -> bool {
+    let by_step = |events: &CaseEvents| -> Vec<BTreeMap<String, Vec<String>>> {
+        let group = |run: &Vec<String>| {
+            let mut steps = BTreeMap::<String, Vec<String>>::new();
+            for event in run {
+                let (_, rest) = event.split_once(' ').expect("a number");
+                let (path, rest) = rest.split_once(' ').expect("a path");
+                steps.entry(path.to_owned()).or_default().push(rest.to_owned());
+            }
+            steps
+        };
+        events.iter().map(group).collect()
+    };
+    by_step(one) == by_step(other)
+}
+
+/// Events without what differs between two runs: times, and the run's id.
+fn describe_events(records: &[Arc<Record>]) -> Vec<String> {
+    let describe = |record: &Arc<Record>| {
+        let data = match &record.event {
+            Event::TimerSet { .. } | Event::StepFailed { then: AfterFailure::Retry(_), .. } => String::new(),
+            event => event.data_json().expect("JSON").unwrap_or_default(),
+        };
+        format!("{} {} {} {} {data}", record.seq, record.path, record.attempt, record.event.name())
+    };
+    records.iter().map(|record| describe(record).replace(&record.run.to_string(), "RUN")).collect()
+}
+
+impl CaseJournal {
+    fn note_claim(&self, inner: Lease) -> Lease {
+        let lease = Lease { run: inner.run, epoch: inner.epoch - self.ahead };
+        lock(&self.observed.epochs).insert(lease.run, lease.epoch);
+        lock(&self.observed.driven).insert(lease.run);
+        lease
+    }
+}
+
+impl Journal for CaseJournal {
+    fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
+        Ok(self.note_claim(self.inner.begin_run(run)?))
+    }
+
+    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
+        Box::pin(async move { Ok(self.note_claim(self.inner.claim_run(run).await?)) })
+    }
+
+    fn release_run(&self, lease: Lease) {
+        lock(&self.observed.driven).remove(&lease.run);
+    }
+
+    fn abandon_run(&self, lease: Lease) {
+        self.release_run(lease);
+    }
+
+    fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
+        let records = batch.records.clone();
+        let inner = Lease { run: lease.run, epoch: lease.epoch + self.ahead };
+        let appended = poll_at_once(self.inner.append_batch(inner, batch).wait());
+        if let Ok(state) = &appended {
+            lock(&self.observed.records).entry(lease.run).or_default().extend(records);
+            if *state == LeaseState::Released {
+                lock(&self.observed.driven).remove(&lease.run);
+            }
+        }
+        // Like a database, so that parallel steps start together.
+        AppendResult::Later(Box::pin(async { appended }))
+    }
+
+    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {
+        self.inner.read(run, after)
+    }
+
+    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
+        self.inner.read_memories(namespace)
+    }
+
+    fn read_memory<'a>(
+        &'a self,
+        namespace: &'a str,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Value>, JournalError>> {
+        self.inner.read_memory(namespace, key)
+    }
+
+    fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>> {
+        self.inner.pending_commands(run)
+    }
+
+    fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
+        self.inner.next_commands(run)
+    }
+}
+
+/// The result of a future of the memory journal, which never waits.
+fn poll_at_once<T>(future: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(output) => output,
+        std::task::Poll::Pending => panic!("the journal in memory waits"),
+    }
+}
+
+/// Has this process drive the runs, and observes them.
+pub(crate) struct BuiltIn(pub(crate) Arc<ObservedRuns>);
+
+impl CaseEngine for BuiltIn {
+    fn connect(&self, engine: Engine, _plan: &Arc<Plan>) -> Engine {
+        let inner = engine.journal().clone();
+        engine.with_journal(Arc::new(CaseJournal { inner, observed: self.0.clone(), ahead: 0 }))
+    }
+
+    fn is_here(&self) -> bool {
+        true
+    }
+}
+
+/// Has a Restate server drive the runs, with this process as its worker.
+pub(crate) struct OnRestate {
+    runs: Arc<CaseRuns>,
+    pub(crate) observed: Arc<ObservedRuns>,
+}
+
+impl OnRestate {
+    /// Registers this process as the worker of a server.
+    pub(crate) fn register(server: &RestateServer) -> OnRestate {
+        let client = RestateClient::new(&server.ingress());
+        let observed = Arc::new(ObservedRuns::default());
+        let (by_id, texts) = (Mutex::default(), Mutex::default());
+        let runs = Arc::new(CaseRuns { client, by_id, texts, observed: observed.clone() });
+        block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let worker = format!("http://{}", listener.local_addr().expect("an address"));
+            tokio::spawn(serve_worker(listener, runs.clone(), std::future::pending()));
+            runs.client.register_worker(&server.admin(), &worker).await.expect("registered");
+        });
+        OnRestate { runs, observed }
+    }
+
+    /// Number of sessions that a run has had.
+    pub(crate) fn count_sessions(&self, run: RunId) -> u64 {
+        lock(&self.observed.epochs).get(&run).copied().unwrap_or_default()
+    }
+
+    /// Number of large texts that were stored, and of those that are left.
+    pub(crate) fn count_texts(&self) -> (usize, usize) {
+        let texts = lock(&self.runs.texts);
+        (texts.len(), texts.values().flatten().count())
+    }
+}
+
+/// The runs of all cases, with what drives them.
+struct CaseRuns {
+    client: RestateClient,
+    by_id: Mutex<HashMap<RunId, (Engine, Arc<Plan>)>>,
+    /// Large texts by their hashes; `None` if they were deleted.
+    texts: Mutex<HashMap<Hash, Option<String>>>,
+    observed: Arc<ObservedRuns>,
+}
+
+impl CaseEngine for OnRestate {
+    fn connect(&self, engine: Engine, plan: &Arc<Plan>) -> Engine {
+        let inner = engine.journal().clone();
+        let engine = engine.with_journal(Arc::new(CaseJournal { inner, observed: self.observed.clone(), ahead: 1 }));
+        let driver = CaseDriver { engine: engine.clone(), plan: plan.clone(), runs: self.runs.clone() };
+        engine.with_driver(Arc::new(driver))
+    }
+
+    fn is_here(&self) -> bool {
+        false
+    }
+}
+
+struct CaseDriver {
+    engine: Engine,
+    plan: Arc<Plan>,
+    runs: Arc<CaseRuns>,
+}
+
+impl RunDriver for CaseDriver {
+    fn wake_run(&self, run: RunId, _start: LifeStart) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(async move {
+            lock(&self.runs.by_id).insert(run, (self.engine.clone(), self.plan.clone()));
+            self.runs.wake(run).await;
+            Ok(())
+        })
+    }
+
+    fn is_at_rest(&self, run: RunId) -> Result<bool, JournalError> {
+        let has_commands = !poll_at_once(self.engine.journal().pending_commands(run))?.is_empty();
+        Ok(!has_commands && !lock(&self.runs.observed.driven).contains(&run))
+    }
+}
+
+impl CaseRuns {
+    async fn wake(&self, run: RunId) {
+        let life = RunLife { run, reopened_at: None };
+        self.client.start_workflow(life).await.expect("it is started");
+        let epoch = lock(&self.observed.epochs).get(&run).copied();
+        if let Some(epoch) = epoch {
+            self.client.wake_workflow(life, epoch).await.expect("it is woken");
+        }
+    }
+
+    fn find(&self, run: RunId) -> (Engine, Arc<Plan>) {
+        lock(&self.by_id).get(&run).cloned().expect("a run of a case")
+    }
+}
+
+impl WorkerHost for CaseRuns {
+    fn journal(&self, run: RunId) -> Arc<dyn Journal> {
+        self.find(run).0.journal().clone()
+    }
+
+    fn open_run(&self, run: RunId) -> BoxFuture<'_, Result<OpenedRun, RunError>> {
+        let (engine, plan) = self.find(run);
+        Box::pin(async { Ok(OpenedRun { engine, plan }) })
+    }
+
+    fn take_over_run(&self, _run: RunId, _epoch: u64) -> BoxFuture<'_, Result<Option<Lease>, JournalError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(async move {
+            self.wake(run).await;
+            Ok(())
+        })
+    }
+
+    fn is_hopeless(&self, _run: RunId) -> Result<bool, JournalError> {
+        Ok(false)
+    }
+
+    fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>> {
+        panic!("the run {} cannot be driven", lease.run);
+    }
+
+    fn store_text(&self, hash: Hash, text: String) -> BoxFuture<'_, Result<(), JournalError>> {
+        lock(&self.texts).insert(hash, Some(text));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn read_text(&self, hash: Hash) -> BoxFuture<'_, Result<Option<String>, JournalError>> {
+        let text = lock(&self.texts).get(&hash).cloned().flatten();
+        Box::pin(async { Ok(text) })
+    }
+
+    fn delete_text(&self, hash: Hash) -> BoxFuture<'_, Result<(), JournalError>> {
+        lock(&self.texts).insert(hash, None);
+        Box::pin(async { Ok(()) })
+    }
+}
