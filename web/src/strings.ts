@@ -1,6 +1,7 @@
 // Every text of the page, in one place for translation.
 import type { Phase } from "./run/fold";
 import type { RunStatus } from "./run/record";
+import { builderStrings } from "./strings/builder";
 
 const STATUS_NAMES: Record<RunStatus, string> = {
   queued: "Queued",
@@ -28,6 +29,7 @@ const PHASE_NAMES: Record<Phase, string> = {
 };
 
 export const t = {
+  build: builderStrings,
   product: "Flowloom",
   skip: "Skip to content",
   status: STATUS_NAMES,
