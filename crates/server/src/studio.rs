@@ -21,7 +21,7 @@ const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 const REVALIDATED: &str = "no-cache";
 
 /// The first segments of addresses that are places of the page.
-const PLACES: [&str; 5] = ["", "runs", "workflows", "inbox", "settings"];
+const PLACES: [&str; 6] = ["", "runs", "workflows", "new", "inbox", "settings"];
 
 /// Answers a request that no route answers.
 pub(crate) async fn answer_other(

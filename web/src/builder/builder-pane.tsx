@@ -1,5 +1,5 @@
 // The builder: the parts of a definition, the graph of its nodes, and the form of the selected part.
-import { lazy, Suspense, useEffect, useMemo, useState } from "react";
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import type { Json } from "../api/json";
 import { ByteMap } from "../places/workflow/bytes";
 import type { Graph } from "../run/graph";
@@ -46,23 +46,30 @@ export default function BuilderPane(props: BuilderPaneProps) {
   const [column, setColumn] = useState<Column>("parts");
   const part = inspection?.parts.find((one) => keyOf(one.path as Path) === selected);
   const scope = useScope({ source, format, workflow, inspection, part });
-  const select = (key: string) => {
+  const show = (key: string, address: string | undefined) => {
     setSelected(key);
+    followed.current = address;
+    onStep(address);
+  };
+  const select = (key: string) => {
     setNotice(undefined);
-    onStep(inspection?.parts.find((one) => keyOf(one.path as Path) === key)?.step ?? undefined);
+    show(key, inspection?.parts.find((one) => keyOf(one.path as Path) === key)?.step ?? undefined);
   };
   // A step of the address is selected when the page opens, and when the cursor of the source moves to it.
+  const followed = useRef<string | undefined>(undefined);
   useEffect(() => {
-    const found = step && inspection?.parts.find((one) => one.step === step);
+    if (!inspection || step === followed.current) return;
+    followed.current = step;
+    const found = inspection.parts.find((one) => step !== undefined && one.step === step);
     if (found) setSelected(keyOf(found.path as Path));
   }, [step, inspection]);
   const change = async (edits: Edit[]) => {
     setNotice(undefined);
     const changed = await edit(edits);
-    if (changed) setSelected(keyOf(changed));
+    if (changed) show(keyOf(changed), undefined);
     return changed;
   };
-  const actions = usePartActions({ inspection, source, format, change, setSelected, setAdding, setNotice });
+  const actions = usePartActions({ inspection, source, format, change, show, setAdding, setNotice });
   const paste = (text: string) => {
     const copied = readCopied(text);
     if (!copied) {
@@ -181,7 +188,7 @@ type ActionInput = {
   source: Source;
   format: string;
   change: (edits: Edit[]) => Promise<Path | undefined>;
-  setSelected: (key: string) => void;
+  show: (key: string, address: string | undefined) => void;
   setAdding: (list: string) => void;
   setNotice: (text: string) => void;
 };
@@ -191,7 +198,7 @@ function usePartActions({
   source,
   format,
   change,
-  setSelected,
+  show,
   setAdding,
   setNotice,
 }: ActionInput): PartActions {
@@ -200,7 +207,7 @@ function usePartActions({
     inspection?.parts.filter((one) => one.list === part.list && one.parent === part.parent) ?? [];
   const move = (part: Part, to: number) => {
     if (to < 0 || to >= siblings(part).length) return;
-    void change([{ do: "move", path: pathOf(part), to }]);
+    void change([{ do: "move", path: pathOf(part), at: to }]);
   };
   return {
     add: setAdding,
@@ -208,7 +215,7 @@ function usePartActions({
     moveTo: (part, target) => move(part, positionOf(inspection, target)),
     duplicate: (part) => void change([{ do: "duplicate", path: pathOf(part) }]),
     remove: (part) => {
-      setSelected(WHOLE);
+      show(WHOLE, undefined);
       void change([{ do: "remove", path: pathOf(part) }]);
     },
     copy: (part) => {
@@ -346,7 +353,7 @@ function ConnectForm({ inspection, part, canEnd, change }: ConnectFormProps) {
   const nodes = inspection.parts.filter((one) => one.list === "nodes" && one !== part);
   const connect = async () => {
     const to = nodes.find((one) => keyOf(one.path as Path) === target);
-    await change([{ do: "connect", from: part.path as Path, to: to ? (to.path as Path) : null }]);
+    await change([{ do: "connect", path: part.path as Path, target: to ? (to.path as Path) : null }]);
     setTarget("");
   };
   return (
@@ -415,7 +422,9 @@ function PartGraph({ inspection, graph, selected, isReadOnly, format, onSelect, 
           !isReadOnly && {
             hasEnd: format === "graph",
             onConnect: (from: number, to: number | undefined) =>
-              void change([{ do: "connect", from: pathAt(from), to: to === undefined ? null : pathAt(to) }]),
+              void change([
+                { do: "connect", path: pathAt(from), target: to === undefined ? null : pathAt(to) },
+              ]),
           })}
       />
     </Suspense>

@@ -56,5 +56,5 @@ export function labelOf(key: string): string {
     .toLowerCase()
     .trim();
   const label = words.charAt(0).toUpperCase() + words.slice(1);
-  return label.replace(/\b(id|url|json)\b/gi, (word) => word.toUpperCase());
+  return label.replace(/\b(id|url|json|llm)\b/gi, (word) => word.toUpperCase());
 }

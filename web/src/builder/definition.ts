@@ -15,13 +15,13 @@ export type NameLists = Schemas["NameLists"];
 export type Edit =
   | { do: "set"; path: Path; value: Json }
   | { do: "remove"; path: Path }
-  | { do: "rename_key"; path: Path; to: string }
-  | { do: "rename"; path: Path; to: string }
-  | { do: "move"; path: Path; to: number }
+  | { do: "rename_key"; path: Path; name: string }
+  | { do: "rename"; path: Path; name: string }
+  | { do: "move"; path: Path; at: number }
   | { do: "add"; list: Path; at: number; kind: string }
   | { do: "duplicate"; path: Path }
   | { do: "paste"; list: Path; at: number; text: string }
-  | { do: "connect"; from: Path; to: Path | null };
+  | { do: "connect"; path: Path; target: Path | null };
 
 export type Question = "completions" | "meaning" | "fixes" | "variables" | "names";
 

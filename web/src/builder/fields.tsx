@@ -152,7 +152,7 @@ function TextField(props: FieldProps) {
     }
     // A declared name is changed at all of its places.
     if (schema["x-widget"] === "name" && shown !== "" && text !== "")
-      return edit([{ do: "rename", path, to: text }]);
+      return edit([{ do: "rename", path, name: text }]);
     if (text === "" && schema.nullable) return store(null);
     return store(text === "" && !props.isRequired ? undefined : text);
   });
@@ -227,7 +227,9 @@ function BooleanField(props: FieldProps) {
   const { isReadOnly } = useForm();
   const id = useId();
   const store = useStore(props);
-  const isChecked = typeof value === "boolean" ? value : schema.default === true;
+  const stored = typeof value === "boolean" ? value : schema.default === true;
+  const [isChecked, setIsChecked] = useState(stored);
+  useEffect(() => setIsChecked(stored), [stored]);
   return (
     <div className="field field-check">
       <input
@@ -235,7 +237,10 @@ function BooleanField(props: FieldProps) {
         type="checkbox"
         checked={isChecked}
         disabled={isReadOnly}
-        onChange={(event) => void store(event.target.checked)}
+        onChange={(event) => {
+          setIsChecked(event.target.checked);
+          void store(event.target.checked);
+        }}
       />
       <label htmlFor={id}>
         <b>{label}</b>
@@ -253,7 +258,9 @@ function ChoiceField(props: FieldProps) {
   const options = (schema.enum ?? []).filter(
     (option) => typeof option === "string" || typeof option === "number",
   );
-  const shown = value === undefined || value === null ? "" : String(value);
+  const stored = value === undefined || value === null ? "" : String(value);
+  const [shown, setShown] = useState(stored);
+  useEffect(() => setShown(stored), [stored]);
   const isOther = shown !== "" && !options.some((option) => String(option) === shown);
   const byDefault = schema.default === undefined ? t.build.unset : t.build.byDefault(String(schema.default));
   return (
@@ -264,6 +271,7 @@ function ChoiceField(props: FieldProps) {
         value={shown}
         disabled={isReadOnly}
         onChange={(event) => {
+          setShown(event.target.value);
           const chosen = options.find((option) => String(option) === event.target.value);
           void store(chosen ?? (event.target.value === "" ? undefined : event.target.value));
         }}
@@ -336,10 +344,13 @@ export function Properties({ schema, value, path }: PropertiesProps) {
   const known = Object.entries(schema.properties ?? {}).filter(([, one]) => one.const === undefined);
   const constant = Object.entries(schema.properties ?? {}).filter(([, one]) => one.const !== undefined);
   const required = schema.required ?? [];
-  const isShown = (name: string) => required.includes(name) || entries[name] !== undefined;
   const few = known.length <= FEW_FIELDS;
-  const first = known.filter(([name]) => few || isShown(name));
-  const more = known.filter(([name]) => !few && !isShown(name));
+  // A field without an explanation is one that the original system has for itself.
+  const isShown = ([name, one]: [string, FormSchema]) =>
+    required.includes(name) || entries[name] !== undefined || (few && (!!one.description || isSmall));
+  const isSmall = known.length <= 3;
+  const first = known.filter(isShown);
+  const more = known.filter((field) => !isShown(field));
   const names = new Set([...known, ...constant].map(([name]) => name));
   const other = Object.entries(entries).filter(([name]) => !names.has(name));
   const field = ([name, one]: [string, FormSchema]) => {
@@ -380,7 +391,7 @@ export function Properties({ schema, value, path }: PropertiesProps) {
   );
 }
 
-/** An object with at most this many fields shows all of them. */
+/** An object with at most this many fields shows all that are explained. */
 const FEW_FIELDS = 6;
 
 /** The items of a list, one below the other. */
@@ -489,7 +500,7 @@ function KeyField({ name, path }: { name: string; path: Path }) {
   const { isReadOnly, edit } = useForm();
   const id = useId();
   const entry = useEntry(name, (text) =>
-    text === "" || text === name ? undefined : edit([{ do: "rename_key", path, to: text }]),
+    text === "" || text === name ? undefined : edit([{ do: "rename_key", path, name: text }]),
   );
   return (
     <div className="field">

@@ -22,7 +22,7 @@ const ICONS: Record<string, IconName> = {
   TOOL_EXECUTOR: "tool",
   python: "code",
   llm: "model",
-  agents: "agent",
+  agent: "agent",
 };
 
 export type PartActions = {

@@ -145,45 +145,28 @@ fn edit_markdown(workshop: Workshop<'_>, text: String, edit: &Edit) -> Result<Ed
         Edit::Remove { path } => document.remove(path)?,
         Edit::RenameKey { path, to } => document.rename_key(path, to)?,
         Edit::Rename { path, to } => document.text = rename_declared(workshop, &document.text, path, to)?,
-        Edit::Move { path, to } => {
-            document.move_action(path, *to)?;
-        }
+        Edit::Move { path, to } => part = document.move_action(path, *to)?,
         Edit::Add { list, at, kind } => {
             let index = Index::new(Arc::from(document.text.as_str()), workshop.format);
             let context = EditContext { index, tree: None, blocks: workshop.blocks, model: workshop.model };
             let block = new_action(kind, &context).ok_or_else(|| BuildError::UnknownKind(kind.clone()))?;
-            part = insert_action(&mut document, list, *at, &block)?;
+            part = document.insert_action(list, *at, &block)?;
         }
         Edit::Duplicate { path } => {
             let block = free_result(workshop, &document.text, document.copy_action(path)?);
             let (list, at) = document.find_position(path)?;
-            part = insert_action(&mut document, &list, at + 1, &block)?;
+            part = document.insert_action(&list, at + 1, &block)?;
         }
         Edit::Paste { list, at, text } => {
             if super::markdown_parts::Actions::read(text).actions.is_empty() {
                 return Err(BuildError::Paste("it has no action".to_owned()));
             }
             let block = free_result(workshop, &document.text, text.clone());
-            part = insert_action(&mut document, list, *at, &block)?;
+            part = document.insert_action(list, *at, &block)?;
         }
         Edit::Connect { .. } => return Err(BuildError::Connection("actions run in their order".to_owned())),
     }
     Ok(Edited { text: document.text, part })
-}
-
-/// Inserts an action and finds where it is.
-fn insert_action(
-    document: &mut MarkdownText,
-    list: &[PathStep],
-    at: usize,
-    block: &str,
-) -> Result<Option<JsonPath>, BuildError> {
-    document.insert_text(list, at, block)?;
-    let actions = super::markdown_parts::Actions::read(&document.text);
-    let parent = list.iter().find_map(|step| if let PathStep::Index(index) = step { Some(*index) } else { None });
-    let siblings = actions.children(parent);
-    let found = siblings.get(at.min(siblings.len().saturating_sub(1)));
-    Ok(found.map(|action| join(&super::key_path(&[ELEMENTS]), PathStep::Index(*action))))
 }
 
 /// An action whose results have names that no other result has.
@@ -216,9 +199,10 @@ fn edit_json(workshop: Workshop<'_>, text: String, edit: &Edit) -> Result<Edited
             return Ok(Edited { text, part: None });
         }
         Edit::Move { path, to } => {
-            document.move_item(path, *to)?;
             let (_, parent) = path.split_last().ok_or_else(|| BuildError::Nothing(path.clone()))?;
-            part = Some(join(parent, PathStep::Index(*to)));
+            let to = (*to).min(count_items(&document, parent).saturating_sub(1));
+            document.move_item(path, to)?;
+            part = Some(join(parent, PathStep::Index(to)));
         }
         Edit::Add { list, at, kind } => {
             let path = resolve_list(workshop.format, &document, list);

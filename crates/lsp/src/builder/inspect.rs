@@ -240,7 +240,7 @@ impl JsonInspector<'_> {
             (graph::FORMAT, NODES) => (text(&["nodeType", "node_type"]), list.to_owned()),
             (graph::FORMAT, EDGES) => (text(&["conditionType", "condition_type"]), list.to_owned()),
             (flowloom_formats::steps::FORMAT, _) => (text(&["mode"]), list.to_owned()),
-            _ => (list.to_owned(), list.to_owned()),
+            _ => (list.strip_suffix('s').unwrap_or(list).to_owned(), list.to_owned()),
         }
     }
 

@@ -95,7 +95,7 @@ impl MarkdownText {
     }
 
     /// Adds the text of an action to those of the document, or of an action.
-    pub(super) fn insert_text(&mut self, list: &[PathStep], at: usize, block: &str) -> Result<(), BuildError> {
+    fn insert_text(&mut self, list: &[PathStep], at: usize, block: &str) -> Result<(), BuildError> {
         let parent = match find_place(list)? {
             Place::Document => None,
             Place::Action(action) => Some(action),
@@ -130,12 +130,26 @@ impl MarkdownText {
     }
 
     /// Moves an action, with the text in front of it, among its siblings.
-    pub(super) fn move_action(&mut self, path: &[PathStep], to: usize) -> Result<(), BuildError> {
+    pub(super) fn move_action(&mut self, path: &[PathStep], to: usize) -> Result<Option<JsonPath>, BuildError> {
         let Place::Action(action) = find_place(path)? else { return Err(BuildError::Nothing(path.to_vec())) };
         let parent = self.actions().actions.get(action).and_then(|action| action.parent);
         let block = self.take_action(action)?;
         let list = parent.map_or_else(list_path, |parent| super::join(&list_path(), PathStep::Index(parent)));
-        self.insert_text(&list, to, &block)
+        self.insert_action(&list, to, &block)
+    }
+
+    /// Inserts an action and finds where it is.
+    pub(super) fn insert_action(
+        &mut self,
+        list: &[PathStep],
+        at: usize,
+        block: &str,
+    ) -> Result<Option<JsonPath>, BuildError> {
+        self.insert_text(list, at, block)?;
+        let parent = list.iter().find_map(|step| if let PathStep::Index(index) = step { Some(*index) } else { None });
+        let siblings = self.actions().children(parent);
+        let found = siblings.get(at.min(siblings.len().saturating_sub(1)));
+        Ok(found.map(|action| super::join(&list_path(), PathStep::Index(*action))))
     }
 
     /// The text of an action, with the text in front of it.

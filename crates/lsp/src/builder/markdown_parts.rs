@@ -183,6 +183,6 @@ fn write_attribute_form(name: &str, meaning: &str) -> Json {
             "stop": {"type": "array", "items": {"type": "string"}, "description": "Texts that end the answer"}}}),
         _ => json!({"x-widget": "code", "x-language": "javascript"}),
     };
-    form["description"] = meaning.replace('`', "").into();
+    form["description"] = meaning.trim_start_matches("Required. ").replace('`', "").into();
     form
 }

@@ -154,48 +154,79 @@ pub(crate) struct InspectRequest {
     source: OpenSource,
 }
 
-/// A change of a definition.
-#[derive(Deserialize, ToSchema)]
-#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-#[schema(as = DefinitionEdit)]
-pub(crate) enum EditRequest {
-    /// Gives a value another content; what is missing on the way is added
-    Set {
-        path: Vec<PathPart>,
-        #[schema(value_type = serde_json::Value)]
-        value: Value,
-    },
-    /// Removes a value, or a part with its connections
-    Remove { path: Vec<PathPart> },
-    /// Gives the key of an entry another name
-    RenameKey { path: Vec<PathPart>, to: String },
-    /// Gives the name that a value declares another text, at all of its places
-    Rename { path: Vec<PathPart>, to: String },
-    /// Moves a part to another position of its list
-    Move { path: Vec<PathPart>, to: usize },
-    /// Adds a new part to a list, which is named or given by its path
-    Add { list: Vec<PathPart>, at: usize, kind: String },
-    /// Adds a copy of a part after it
-    Duplicate { path: Vec<PathPart> },
-    /// Adds a part that was copied as text
-    Paste { list: Vec<PathPart>, at: usize, text: String },
-    /// Connects two nodes; null ends the graph
-    Connect { from: Vec<PathPart>, to: Option<Vec<PathPart>> },
+/// What a change does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EditAction {
+    /// Gives the value at `path` the content `value`; what is missing on the way is added
+    Set,
+    /// Removes the value at `path`, or a part with its connections
+    Remove,
+    /// Gives the key at the end of `path` the name `name`
+    RenameKey,
+    /// Gives the name that the value at `path` declares the text `name`, at all of its places
+    Rename,
+    /// Moves the part at `path` to the position `at` of its list
+    Move,
+    /// Adds a new part of the kind `kind` to `list`, at the position `at`
+    Add,
+    /// Adds a copy of the part at `path` after it
+    Duplicate,
+    /// Adds a part that was copied as `text` to `list`, at the position `at`
+    Paste,
+    /// Connects the node at `path` with the one at `target`; without a target, with the end
+    Connect,
 }
 
-impl From<EditRequest> for Edit {
-    fn from(request: EditRequest) -> Edit {
-        match request {
-            EditRequest::Set { path, value } => Edit::Set { path: read_path(path), value },
-            EditRequest::Remove { path } => Edit::Remove { path: read_path(path) },
-            EditRequest::RenameKey { path, to } => Edit::RenameKey { path: read_path(path), to },
-            EditRequest::Rename { path, to } => Edit::Rename { path: read_path(path), to },
-            EditRequest::Move { path, to } => Edit::Move { path: read_path(path), to },
-            EditRequest::Add { list, at, kind } => Edit::Add { list: read_path(list), at, kind },
-            EditRequest::Duplicate { path } => Edit::Duplicate { path: read_path(path) },
-            EditRequest::Paste { list, at, text } => Edit::Paste { list: read_path(list), at, text },
-            EditRequest::Connect { from, to } => Edit::Connect { from: read_path(from), to: to.map(read_path) },
+/// A change of a definition. Which fields it needs depends on what it does.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = DefinitionEdit)]
+pub(crate) struct EditRequest {
+    #[serde(rename = "do")]
+    action: EditAction,
+    #[serde(default)]
+    path: Option<Vec<PathPart>>,
+    /// The new content; null if it is left out.
+    #[serde(default)]
+    #[schema(value_type = Option<serde_json::Value>)]
+    value: Option<Value>,
+    #[serde(default)]
+    name: Option<String>,
+    /// The name of a list, or the way to it.
+    #[serde(default)]
+    list: Option<Vec<PathPart>>,
+    /// The position; the end by default.
+    #[serde(default)]
+    at: Option<usize>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    target: Option<Vec<PathPart>>,
+}
+
+impl EditRequest {
+    /// The change. Fails with `RequestInvalid` if a field is missing.
+    fn read(self) -> ApiResult<Edit> {
+        fn require<T>(field: Option<T>, name: &str) -> ApiResult<T> {
+            field.ok_or_else(|| Problem::new(Code::RequestInvalid, format!("this change needs the field {name:?}")))
         }
+        let path = || require(self.path.map(read_path), "path");
+        let list = || require(self.list.map(read_path), "list");
+        let at = self.at.unwrap_or(usize::MAX);
+        Ok(match self.action {
+            EditAction::Set => Edit::Set { path: path()?, value: self.value.unwrap_or_default() },
+            EditAction::Remove => Edit::Remove { path: path()? },
+            EditAction::RenameKey => Edit::RenameKey { path: path()?, to: require(self.name, "name")? },
+            EditAction::Rename => Edit::Rename { path: path()?, to: require(self.name, "name")? },
+            EditAction::Move => Edit::Move { path: path()?, to: at },
+            EditAction::Add => Edit::Add { list: list()?, at, kind: require(self.kind, "kind")? },
+            EditAction::Duplicate => Edit::Duplicate { path: path()? },
+            EditAction::Paste => Edit::Paste { list: list()?, at, text: require(self.text, "text")? },
+            EditAction::Connect => Edit::Connect { from: path()?, to: self.target.map(read_path) },
+        })
     }
 }
 
@@ -259,7 +290,7 @@ pub(crate) async fn edit_open_definition(
         return Err(Problem::new(Code::RequestInvalid, format!("there are more than {MAX_EDITS} changes")));
     }
     let mut opened = asked.source.open()?;
-    let edits: Vec<Edit> = asked.edits.into_iter().map(Edit::from).collect();
+    let edits: Vec<Edit> = asked.edits.into_iter().map(EditRequest::read).collect::<ApiResult<_>>()?;
     let edited = crate::blocking::compile_blocking(move |stop| {
         let blocks = list_blocks(opened.compile(&server, &user, stop)?.source.files());
         let edited =
