@@ -325,6 +325,34 @@ test("the editor completes, explains and fixes", async () => {
   await close(opened);
 });
 
+test("a workflow is exported, and started by a schedule and a webhook", async () => {
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await create(page, "steps", "build-export");
+  await page.getByRole("button", { name: "Export" }).click();
+  await page.getByLabel("Format").selectOption("markdown");
+  await page.getByText(/kept, .* lost/).waitFor();
+  const saved = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Save file" }).click();
+  assert.equal((await saved).suggestedFilename(), "build-export.mdx");
+  await page.getByRole("button", { name: "Close" }).click();
+  await page.getByRole("button", { name: "Triggers" }).click();
+  await page.getByLabel(/^Cron expression/).fill("0 6 * * 1-5");
+  await page.getByRole("button", { name: "Add schedule" }).click();
+  await page.getByText(/next at/).waitFor();
+  await page.getByRole("button", { name: "Add webhook" }).click();
+  await page.getByText(/POST .*hooks\/build-export/).waitFor();
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  assert.deepEqual(
+    violations.map(({ id }) => id),
+    [],
+  );
+  await page.getByRole("button", { name: "Delete build-export" }).first().click();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByText("It runs at no fixed time.").waitFor();
+  await close(opened);
+});
+
 for (const colorScheme of ["light", "dark"]) {
   test(`axe finds nothing in the builder (${colorScheme})`, async () => {
     const opened = await openPage(browser, studio.address, { colorScheme });

@@ -223,7 +223,7 @@ fn an_action_is_moved_and_moved_back() {
         let moved = case.edit(&case.text, &Edit::Move { path: parts[own[0]].path.clone(), to: own.len() - 1 });
         let after = case.inspect(&moved).parts;
         assert_eq!(after.len(), parts.len(), "{}:\n{moved}", case.name);
-        let last = after.iter().filter(|part| part.parent.is_none()).next_back().expect("an action");
+        let last = after.iter().rfind(|part| part.parent.is_none()).expect("an action");
         assert_eq!(last.value, parts[own[0]].value, "{}:\n{moved}", case.name);
         let back = case.edit(&moved, &Edit::Move { path: last.path.clone(), to: 0 });
         assert_eq!(case.meaning(&back), before, "{}:\n{back}", case.name);

@@ -12,15 +12,17 @@ import { useKeys } from "../../ui/keyboard";
 import { Empty, ErrorBox, Problem } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
 import { CopyDialog } from "./copy-dialog";
+import { ExportDialog } from "./export-dialog";
 import { Panes } from "./panes";
 import { RunDialog } from "./run-dialog";
 import { SnippetsDialog } from "./snippets";
+import { TriggersDialog } from "./triggers-dialog";
 import { isConflict, type Source, saveSource, useJudgement, useStoredSource } from "./use-draft";
 import { VersionsDialog } from "./versions";
 import "./workflow.css";
 
 type Workflow = Schemas["WorkflowInfo"];
-type Overlay = "run" | "versions" | "snippets" | "copy" | undefined;
+type Overlay = "run" | "versions" | "snippets" | "copy" | "export" | "triggers" | undefined;
 
 export function WorkflowPage() {
   const { workflow: id } = useParams({ from: "/workflows/$workflow" });
@@ -105,6 +107,12 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
         </div>
         <LastRuns workflow={workflow.id} />
         <div className="workflow-actions">
+          <Button look="quiet" onClick={() => setOverlay("triggers")}>
+            {t.build.triggers}
+          </Button>
+          <Button look="quiet" onClick={() => setOverlay("export")}>
+            {t.build.exportTitle}
+          </Button>
           <Button look="quiet" onClick={() => setOverlay("snippets")}>
             {t.workflow.use}
           </Button>
@@ -148,6 +156,17 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
         />
       )}
       {overlay === "snippets" && <SnippetsDialog workflow={workflow} onClose={() => setOverlay(undefined)} />}
+      {overlay === "export" && (
+        <ExportDialog
+          workflow={workflow.id}
+          format={workflow.format}
+          source={source}
+          onClose={() => setOverlay(undefined)}
+        />
+      )}
+      {overlay === "triggers" && (
+        <TriggersDialog workflow={workflow.id} onClose={() => setOverlay(undefined)} />
+      )}
       {overlay === "copy" && (
         <CopyDialog workflow={workflow.id} source={source} onClose={() => setOverlay(undefined)} />
       )}
