@@ -21,8 +21,8 @@ export function NewWorkflow() {
   const [id, setId] = useState("");
   const create = useMutation({
     mutationFn: async () => {
-      const params = { path: { id: format }, query: { name: id } };
-      const skeleton = await read(api.GET("/api/v1/formats/{id}/skeleton", { params }));
+      const params = { query: { format, name: id } };
+      const skeleton = await read(api.GET("/api/v1/definitions/skeleton", { params }));
       await saveSource(
         id,
         { entry: skeleton.entry, files: { [skeleton.entry]: skeleton.text } },
