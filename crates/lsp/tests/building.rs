@@ -270,3 +270,67 @@ fn every_kind_of_part_can_be_added_to_every_definition() {
         }
     }
 }
+
+/// A path that is written with dots.
+fn path(written: &str) -> JsonPath {
+    let step = |word: &str| word.parse().map_or_else(|_| key(word), PathStep::Index);
+    written.split('.').map(step).collect()
+}
+
+#[test]
+fn the_frontmatter_keeps_its_comments_and_its_order() {
+    let text = "---\n# why\ntitle: A # short\ninput:\n  topic: {type: text, default: cats}\n  more:\n    type: text # kind\ndata:\n  - 1\n---\n\nHi.\n";
+    let case = Case { name: "frontmatter".to_owned(), format: markdown::FORMAT, text: text.to_owned() };
+    let set = |written: &str, value: Value| case.edit(text, &Edit::Set { path: path(written), value });
+    let changed = |old: &str, new: &str| text.replace(old, new);
+    assert_eq!(set("title", "B: c".into()), changed("title: A # short", "title: \"B: c\" # short"));
+    assert_eq!(set("input.more.type", "file".into()), changed("type: text # kind", "type: file # kind"));
+    assert_eq!(set("input.topic.default", "dogs".into()), changed("default: cats", "default: dogs"));
+    assert_eq!(
+        set("input.name", Value::map([("type", Value::from("text"))])),
+        changed("# kind\n", "# kind\n  name: {type: text}\n")
+    );
+    assert_eq!(set("system", "Be brief.".into()), changed("---\n\nHi", "system: Be brief.\n---\n\nHi"));
+    let rename = Edit::RenameKey { path: path("input.topic"), to: "animal".to_owned() };
+    assert_eq!(case.edit(text, &rename), changed("topic:", "animal:"));
+    let remove = |written: &str| case.edit(text, &Edit::Remove { path: path(written) });
+    assert_eq!(remove("input.more"), changed("  more:\n    type: text # kind\n", ""));
+    assert_eq!(remove("data"), changed("data:\n  - 1\n", ""));
+    let plain = Case { text: "Hi.\n".to_owned(), ..case };
+    let titled = plain.edit(&plain.text, &Edit::Set { path: path("title"), value: "T".into() });
+    assert_eq!(titled, "---\ntitle: T\n---\n\nHi.\n");
+}
+
+#[test]
+fn comments_stay_where_they_are() {
+    let text = "{\n  // steps\n  \"steps\": [\n    // first\n    {\"name\": \"a\", \"functionId\": \"agent::chat\", \"mode\": \"sequential\"}, // one\n    {\"name\": \"b\", \"functionId\": \"agent::chat\", \"mode\": \"sequential\"} // two\n  ]\n}\n";
+    let format = find_format("steps").expect("a format");
+    let case = Case { name: "comments".to_owned(), format, text: text.to_owned() };
+    let moved = case.edit(text, &Edit::Move { path: path("steps.0"), to: 1 });
+    let names = |text: &str| -> Vec<usize> {
+        ["\"a\"", "// first", "// one", "\"b\"", "// two"].iter().map(|part| text.find(part).expect(part)).collect()
+    };
+    let [a, first, one, b, two] = names(&moved)[..] else { panic!("five places") };
+    assert!(b < two && two < first && first < a && a < one, "{moved}");
+    let removed = case.edit(text, &Edit::Remove { path: path("steps.1") });
+    assert!(removed.contains("// one") && !removed.contains("// two") && !removed.contains("},"), "{removed}");
+    let renamed = case.edit(text, &Edit::RenameKey { path: path("steps.0.mode"), to: "how".to_owned() });
+    assert_eq!(renamed, text.replacen("\"mode\"", "\"how\"", 1));
+}
+
+#[test]
+fn a_renamed_node_keeps_its_references_and_a_removed_one_loses_its_connections() {
+    let text = "{\n  \"nodes\": [\n    {\"id\": \"n1\", \"block_id\": \"a\"},\n    {\"id\": \"n2\", \"block_id\": \"b\", \"inputs\": {\"x\": \"{{n1.y}}\"}}\n  ],\n  \"edges\": [{\"from\": \"n1\", \"to\": \"n2\"}]\n}\n";
+    let format = find_format("pipeline").expect("a format");
+    let case = Case { name: "nodes".to_owned(), format, text: text.to_owned() };
+    let renamed = case.edit(text, &Edit::Rename { path: path("nodes.0.id"), to: "first".to_owned() });
+    assert_eq!(renamed, text.replace("n1", "first"));
+    let taken = Edit::Rename { path: path("nodes.0.id"), to: "n2".to_owned() };
+    let refused = apply_edits(case.workshop(), text, &[taken]).expect_err("the name is taken");
+    assert_eq!(refused.to_string(), "there is a node n2 already");
+    let removed = case.edit(text, &Edit::Remove { path: path("nodes.0") });
+    assert!(removed.contains("\"edges\": []"), "{removed}");
+    let again = Edit::Connect { from: path("nodes.0"), to: Some(path("nodes.1")) };
+    let refused = apply_edits(case.workshop(), text, &[again]).expect_err("they are connected");
+    assert_eq!(refused.to_string(), "these parts cannot be connected: they are connected already");
+}
