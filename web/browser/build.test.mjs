@@ -180,7 +180,7 @@ test("an agent graph", async () => {
   await selectPart(page, "Assistant");
   await form(page).getByLabel("Connect to").selectOption({ label: "End of the graph" });
   await form(page).getByRole("button", { name: "Connect", exact: true }).click();
-  await page.getByText("node-agent → end").click();
+  await page.getByText("Assistant → end").click();
   await change(page, () => fieldOf(page, "Condition type").selectOption("ALWAYS"));
   await page.getByRole("button", { name: "Assistant Agent" }).last().click();
   await fill(page, "System prompt", "You answer letters.");

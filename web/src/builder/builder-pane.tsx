@@ -308,7 +308,7 @@ function PartForm({ inspection, part, onSelect }: PartFormProps) {
   return (
     <>
       <header className="form-head">
-        <h2 className="cut">{part ? titleOf(part) : t.build.whole}</h2>
+        <h2 className="cut">{part ? titleOf(part, inspection) : t.build.whole}</h2>
         {part && <span className="badge">{labelOf(part.kind)}</span>}
       </header>
       <div className="form-fields">

@@ -125,8 +125,8 @@ export function PartList({ inspection, selected, marked, isReadOnly, actions, on
                     >
                       <Icon name={ICONS[part.kind] ?? "step"} />
                       <span className="part-text">
-                        <span className="part-title cut">{titleOf(part)}</span>
-                        <span className="part-kind cut">{labelOf(part.kind)}</span>
+                        <span className="part-title cut">{titleOf(part, inspection)}</span>
+                        <span className="part-kind cut">{subtitleOf(part)}</span>
                       </span>
                     </button>
                     {isSelected && !isReadOnly && <PartTools part={part} actions={actions} />}
@@ -154,20 +154,35 @@ function PartTools({ part, actions }: { part: Part; actions: PartActions }) {
 }
 
 /** The name of a part for people. A connection is known by its ends, and a block of a flow by what it does. */
-export function titleOf(part: Part): string {
-  const value = part.value as Record<string, unknown>;
+export function titleOf(part: Part, inspection?: Inspection): string {
+  const value = fieldsOf(part);
   const text = (...keys: string[]) => {
     const found = keys.map((key) => value[key]).find((one) => typeof one === "string" && one !== "");
     return found as string | undefined;
   };
   if (part.list === "edges") {
-    const from = text("from", "sourceNodeId", "source_node_id") ?? "?";
-    return `${from} → ${text("to", "targetNodeId", "target_node_id") ?? t.graphEnd}`;
+    const name = (id: string | undefined) => {
+      const node = inspection?.parts.find((one) => one.list === "nodes" && fieldsOf(one).id === id);
+      return node?.title ?? id;
+    };
+    const from = name(text("from", "sourceNodeId", "source_node_id")) ?? "?";
+    return `${from} → ${name(text("to", "targetNodeId", "target_node_id")) ?? t.graphEnd}`;
   }
   if (part.title && part.title !== part.kind) return part.title;
   const config = (value.config ?? {}) as Record<string, unknown>;
   const shown = config.instruction ?? config.url;
   return typeof shown === "string" && shown !== "" ? shown : labelOf(part.kind);
+}
+
+/** What a part shows below its name: the condition of a connection, and the kind of anything else. */
+function subtitleOf(part: Part): string {
+  const { conditionValue, condition_value } = fieldsOf(part);
+  const condition = conditionValue ?? condition_value;
+  return part.list === "edges" && typeof condition === "string" ? condition : labelOf(part.kind);
+}
+
+function fieldsOf(part: Part): Record<string, unknown> {
+  return part.value as Record<string, unknown>;
 }
 
 /** The number of parts around a part. */

@@ -276,8 +276,9 @@ pub(crate) async fn inspect_open_definition(
 /// Changes the text of a definition as forms do: comments, order and layout stay. Nothing is stored.
 #[utoipa::path(post, path = "/api/v1/definitions/edit", tag = "workflows", operation_id = "edit_definition", security(("key" = ["read"])), params(OwnerQuery),
     request_body = EditsRequest,
-    responses((status = 200, body = EditedDefinition), (status = 400, body = ProblemDocument),
-        (status = 422, description = "The changes cannot be made", body = ProblemDocument)))]
+    responses((status = 200, body = EditedDefinition),
+        (status = 400, description = "The changes cannot be made", body = ProblemDocument),
+        (status = 422, description = "The format is not known", body = ProblemDocument)))]
 pub(crate) async fn edit_open_definition(
     State(server): State<Server>,
     caller: Caller,
