@@ -6,6 +6,9 @@ use flowloom_core::value::Value;
 /// The key of an object that stands for code.
 pub(crate) const CODE_KEY: &str = "$code";
 
+/// Length of the longest expression that is looked at as data, in bytes: the search for keys reads it once for each word.
+const MAX_LITERAL_BYTES: usize = 4096;
+
 /// The value of an attribute.
 pub(super) fn read_attribute(written: &str, is_expression: bool) -> Value {
     if !is_expression {
@@ -23,7 +26,11 @@ fn read_literal(code: &str) -> Option<Value> {
         return Some(value);
     }
     let is_plain = |c: char| c.is_alphanumeric() || " \t\n\r{}[]:,._-+\"'".contains(c);
-    if !code.starts_with(['{', '[']) || !code.chars().all(is_plain) || code.contains("...") {
+    if code.len() > MAX_LITERAL_BYTES
+        || !code.starts_with(['{', '['])
+        || !code.chars().all(is_plain)
+        || code.contains("...")
+    {
         return None;
     }
     // A name without quotation marks is a value only if it is a key: anything else would be read as a text.

@@ -294,17 +294,23 @@ pub(crate) async fn edit_open_definition(
     let edits: Vec<Edit> = asked.edits.into_iter().map(EditRequest::read).collect::<ApiResult<_>>()?;
     let edited = crate::blocking::compile_blocking(move |stop| {
         let blocks = list_blocks(opened.compile(&server, &user, stop)?.source.files());
-        let edited =
-            match with_workshop(&server, &opened, &blocks, |workshop| apply_edits(workshop, opened.text(), &edits)) {
-                Some(Ok(edited)) => edited,
-                Some(Err(error)) => return Err(Problem::new(Code::RequestInvalid, error.to_string())),
-                None => return Err(Problem::new(Code::UnknownFormat, "the format of this text is not known")),
-            };
-        opened.content.files.insert(opened.content.entry.clone(), edited.text.clone());
+        let mut part = None;
+        for edit in edits {
+            if stop.is_stopped() {
+                return Err(Problem::new(Code::CompileStopped, "changing this definition took too long"));
+            }
+            let edit = std::slice::from_ref(&edit);
+            let edited = with_workshop(&server, &opened, &blocks, |shop| apply_edits(shop, opened.text(), edit));
+            let edited = edited
+                .ok_or_else(|| Problem::new(Code::UnknownFormat, "the format of this text is not known"))?
+                .map_err(|error| Problem::new(Code::RequestInvalid, error.to_string()))?;
+            part = edited.part.or(part);
+            opened.content.files.insert(opened.content.entry.clone(), edited.text);
+        }
         let plan = opened.compile(&server, &user, stop)?.source.compiled.plan;
         let inspection = inspect_text(&server, &opened, &blocks, plan.as_ref());
-        let part = edited.part.as_deref().map(write_path);
-        Ok(EditedDefinition { text: edited.text, part, inspection })
+        let text = opened.text().to_owned();
+        Ok(EditedDefinition { text, part: part.as_deref().map(write_path), inspection })
     });
     Ok(Json(edited.await??))
 }
