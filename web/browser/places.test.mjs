@@ -109,7 +109,7 @@ test("a file is dropped, mended, saved, and restored", async () => {
     .locator("input[type=file]")
     .setInputFiles({ name: "greet.json", mimeType: "application/json", buffer: Buffer.from(text) });
   await page.waitForURL(/workflows\/greet/);
-  await page.getByRole("button", { name: /sequentia/ }).waitFor();
+  await page.getByRole("button", { name: /no mode "sequentia"/ }).waitFor();
   await replaceSource(page, text.replace("sequentia", "sequential"));
   await page.getByText("No problems").waitFor();
   await page.keyboard.press("Control+s");

@@ -74,6 +74,13 @@ const workflowRoute = createRoute({
   component: lazyRouteComponent(() => import("./places/workflow/workflow-page"), "WorkflowPage"),
 });
 
+const newRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/new",
+  validateSearch: (search: Record<string, unknown>) => compact({ format: readText(search, "format") }),
+  component: lazyRouteComponent(() => import("./builder/new-workflow"), "NewWorkflow"),
+});
+
 const inboxRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/inbox",
@@ -123,6 +130,7 @@ export const router = createRouter({
     compareRoute,
     runRoute,
     workflowRoute,
+    newRoute,
     inboxRoute,
     createPlaceRoute,
     chatRoute,

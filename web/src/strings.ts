@@ -1,6 +1,7 @@
 // Every text of the page, in one place for translation.
 import type { Phase } from "./run/fold";
 import type { RunStatus } from "./run/record";
+import { builderStrings } from "./strings/builder";
 import { chat } from "./strings/chat";
 import { create } from "./strings/create";
 import { library } from "./strings/library";
@@ -33,6 +34,7 @@ const PHASE_NAMES: Record<Phase, string> = {
 };
 
 export const t = {
+  build: builderStrings,
   product: "Flowloom",
   skip: "Skip to content",
   chat,

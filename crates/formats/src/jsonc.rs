@@ -9,7 +9,7 @@ pub(crate) fn to_plain_json<'t>(file: &str, text: &'t str) -> Cow<'t, str> {
 }
 
 /// The text with blanks in the place of comments and of commas after a last item.
-pub(crate) fn blank_comments(text: &str) -> Cow<'_, str> {
+pub fn blank_comments(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut out: Option<Vec<u8>> = None;
     let mut blank = |from: usize, to: usize| {

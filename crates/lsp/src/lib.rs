@@ -5,6 +5,7 @@
 //! the debugger of recorded runs.
 
 pub mod analysis;
+pub mod builder;
 mod debug;
 mod server;
 

@@ -49,6 +49,7 @@ fn allowed_directions() -> BTreeMap<&'static str, &'static [&'static str]> {
                 "flowloom-convert",
                 "flowloom-core",
                 "flowloom-formats",
+                "flowloom-lsp",
                 "flowloom-runtime",
                 "flowloom-store",
                 "flowloom-studio",

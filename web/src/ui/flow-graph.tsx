@@ -35,9 +35,10 @@ type StepData = {
   state: NodeState | undefined;
   now: number;
   isMarked: boolean;
+  canConnect: boolean;
 };
 type StepNode = Node<StepData, "step">;
-type EndNode = Node<Record<string, never>, "end">;
+type EndNode = Node<{ canConnect: boolean }, "end">;
 
 type FlowGraphProps = {
   graph: Graph;
@@ -46,6 +47,13 @@ type FlowGraphProps = {
   /** Nodes with a problem. */
   marked?: ReadonlySet<number> | undefined;
   onSelect: (node: number | undefined) => void;
+  /** The position of the selected edge. */
+  selectedEdge?: number | undefined;
+  onSelectEdge?: (edge: number) => void;
+  /** Connects two nodes; without a target, a node with the end. */
+  onConnect?: (from: number, to: number | undefined) => void;
+  /** Whether the end is drawn even if nothing leads to it. */
+  hasEnd?: boolean;
   now?: number;
   children?: ReactNode;
 };
@@ -58,8 +66,11 @@ export function FlowGraph(props: FlowGraphProps) {
   );
 }
 
-function Drawing({ graph, states, selected, marked, onSelect, now = 0, children }: FlowGraphProps) {
-  const places = useMemo(() => placeNodes(graph), [graph]);
+function Drawing(props: FlowGraphProps) {
+  const { graph, states, selected, marked, onSelect, selectedEdge, onSelectEdge, onConnect } = props;
+  const { hasEnd = false, now = 0, children } = props;
+  const places = useMemo(() => placeNodes(graph, hasEnd), [graph, hasEnd]);
+  const canConnect = onConnect !== undefined;
   const nodes = useMemo(() => {
     const steps = graph.nodes.map((node, at): StepNode => {
       const state = states?.get(at);
@@ -70,6 +81,7 @@ function Drawing({ graph, states, selected, marked, onSelect, now = 0, children 
         state,
         now: isMoving ? now : 0,
         isMarked: !!marked?.has(at),
+        canConnect,
       };
       const position = places.get(`${at}`) ?? { x: 0, y: 0 };
       return {
@@ -83,9 +95,9 @@ function Drawing({ graph, states, selected, marked, onSelect, now = 0, children 
       };
     });
     const end = places.get(END_ID);
-    return end ? [...steps, endNode(end)] : steps;
-  }, [graph, states, places, selected, marked, now]);
-  const edges = useMemo(() => drawEdges(graph, states), [graph, states]);
+    return end ? [...steps, endNode(end, canConnect)] : steps;
+  }, [graph, states, places, selected, marked, now, canConnect]);
+  const edges = useMemo(() => drawEdges(graph, states, selectedEdge), [graph, states, selectedEdge]);
   return (
     <ReactFlow
       nodes={nodes}
@@ -100,7 +112,11 @@ function Drawing({ graph, states, selected, marked, onSelect, now = 0, children 
       }}
       onlyRenderVisibleElements={graph.nodes.length > MANY_NODES}
       nodesDraggable={false}
-      nodesConnectable={false}
+      nodesConnectable={canConnect}
+      onConnect={({ source, target }) =>
+        onConnect?.(Number(source), target === END_ID ? undefined : Number(target))
+      }
+      onEdgeClick={(_, edge) => onSelectEdge?.(Number(edge.id))}
       edgesFocusable={false}
       elementsSelectable
       minZoom={0.05}
@@ -130,12 +146,12 @@ function FitOnChange() {
 const SIZE = { width: NODE_WIDTH_PX, height: NODE_HEIGHT_PX };
 const END_SIZE = { width: 56, height: 28 };
 
-function endNode(position: { x: number; y: number }): EndNode {
+function endNode(position: { x: number; y: number }, canConnect: boolean): EndNode {
   return {
     id: END_ID,
     type: "end",
     position,
-    data: {},
+    data: { canConnect },
     focusable: false,
     selectable: false,
     width: 56,
@@ -144,14 +160,14 @@ function endNode(position: { x: number; y: number }): EndNode {
 }
 
 /** Positions by node id, from top to bottom. */
-function placeNodes(graph: Graph): Map<string, { x: number; y: number }> {
+function placeNodes(graph: Graph, hasEnd: boolean): Map<string, { x: number; y: number }> {
   const drawing = new graphlib.Graph({ multigraph: true });
   drawing.setGraph({ rankdir: "TB", nodesep: 20, ranksep: 36 });
   drawing.setDefaultEdgeLabel(() => ({}));
   graph.nodes.forEach((_, at) => {
     drawing.setNode(`${at}`, { ...SIZE });
   });
-  if (graph.edges.some((edge) => edge.to == null)) drawing.setNode(END_ID, { ...END_SIZE });
+  if (hasEnd || graph.edges.some((edge) => edge.to == null)) drawing.setNode(END_ID, { ...END_SIZE });
   graph.edges.forEach((edge, at) => {
     const label = { width: Math.min(160, edge.label.length * 6), height: edge.label ? 16 : 0 };
     drawing.setEdge(`${edge.from}`, edge.to == null ? END_ID : `${edge.to}`, label, `${at}`);
@@ -170,7 +186,11 @@ function placeNodes(graph: Graph): Map<string, { x: number; y: number }> {
   return places;
 }
 
-function drawEdges(graph: Graph, states: Map<number, NodeState> | undefined): Edge[] {
+function drawEdges(
+  graph: Graph,
+  states: Map<number, NodeState> | undefined,
+  selected: number | undefined,
+): Edge[] {
   return graph.edges.map((edge, at) => {
     const isTaken = !!states?.has(edge.from) && (edge.to == null || states.has(edge.to));
     return {
@@ -179,7 +199,7 @@ function drawEdges(graph: Graph, states: Map<number, NodeState> | undefined): Ed
       target: edge.to == null ? END_ID : `${edge.to}`,
       label: edge.label.length > 28 ? `${edge.label.slice(0, 27)}…` : edge.label,
       type: "default",
-      className: isTaken ? "edge-taken" : "edge-open",
+      className: at === selected ? "edge-selected" : isTaken ? "edge-taken" : "edge-open",
       markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--line-strong)" },
       focusable: false,
     };
@@ -187,7 +207,7 @@ function drawEdges(graph: Graph, states: Map<number, NodeState> | undefined): Ed
 }
 
 const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
-  const { title, kind, state, now, isMarked } = data;
+  const { title, kind, state, now, isMarked, canConnect } = data;
   return (
     <div
       className="node"
@@ -195,7 +215,7 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
       data-selected={selected || undefined}
       data-marked={isMarked || undefined}
     >
-      <Handle type="target" position={Position.Top} isConnectable={false} />
+      <Handle type="target" position={Position.Top} isConnectable={canConnect} />
       <Icon name={kindIcon(kind)} />
       <span className="node-text">
         <span className="node-title cut">{title}</span>
@@ -205,7 +225,7 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
         </span>
       </span>
       {state && <PhaseMark phase={state.phase} isIconOnly />}
-      <Handle type="source" position={Position.Bottom} isConnectable={false} />
+      <Handle type="source" position={Position.Bottom} isConnectable={canConnect} />
     </div>
   );
 });
@@ -216,10 +236,10 @@ function describeTime(state: NodeState | undefined, now: number): string | undef
   return formatDuration((state.endedAt ?? Math.max(now, state.startedAt)) - state.startedAt);
 }
 
-function EndBox() {
+function EndBox({ data }: NodeProps<EndNode>) {
   return (
     <div className="node-end">
-      <Handle type="target" position={Position.Top} isConnectable={false} />
+      <Handle type="target" position={Position.Top} isConnectable={data.canConnect} />
       {t.graphEnd}
     </div>
   );

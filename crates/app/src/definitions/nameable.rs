@@ -4,9 +4,13 @@ use std::path::Path;
 
 use flowloom_core::value::Value;
 use flowloom_formats::{list_built_in_functions, pipeline};
+use flowloom_store::{DefinitionKind, DefinitionRow};
 
 use super::folder::{id_from_path, list_files};
+use super::stored::list_definitions;
 use crate::config::Config;
+use crate::engines::App;
+use crate::error::AppError;
 use crate::wiring::build_default_models;
 
 /// A thing that a definition can name.
@@ -53,6 +57,41 @@ impl NameableThings {
     }
 }
 
+impl NameableThings {
+    /// What a definition of `user` can name on a server: what is configured, and what is stored for the user or for
+    /// everyone. `workflows` are the ids of the catalog.
+    pub fn of_user(app: &App, user: &str, workflows: Vec<String>) -> Result<NameableThings, AppError> {
+        let stored = |kind| list_definitions(&app.store, user, kind);
+        let mut blocks: Vec<Nameable> = stored(DefinitionKind::Block)?.iter().map(describe_stored).collect();
+        for block in pipeline::built_in_blocks().iter().map(describe_block) {
+            if !blocks.iter().any(|known| known.name == block.name) {
+                blocks.push(block);
+            }
+        }
+        let configured = app.config.agents.keys().map(|name| Nameable::new(name, "configured"));
+        let agents = stored(DefinitionKind::Agent)?;
+        Ok(NameableThings {
+            functions: list_functions(&app.config),
+            models: list_models(&app.config),
+            blocks,
+            agents: configured.chain(agents.iter().map(describe_stored)).collect(),
+            workflows: workflows.into_iter().map(|id| Nameable::new(id, "")).collect(),
+        })
+    }
+}
+
+/// A stored block or agent, by its id.
+fn describe_stored(row: &DefinitionRow) -> Nameable {
+    let value = flowloom_core::json::parse_value(&row.content).unwrap_or_default();
+    let description = value.get("description").and_then(Value::as_str).unwrap_or_default();
+    Nameable::new(&row.key.id, description)
+}
+
+fn describe_block(block: &Value) -> Nameable {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Nameable::new(text("id"), text("description"))
+}
+
 fn list_functions(config: &Config) -> Vec<Nameable> {
     let own = config.functions.iter().map(|(name, function)| {
         let place = function.url.as_ref().or(function.workflow.as_ref());
@@ -79,17 +118,13 @@ fn list_models(config: &Config) -> Vec<Nameable> {
 }
 
 fn list_blocks(folder: &Path) -> Vec<Nameable> {
-    let describe = |block: &Value| {
-        let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        Nameable::new(text("id"), text("description"))
-    };
     let files = list_entries(&folder.join("blocks")).into_iter().filter(|name| name.ends_with(".json"));
     let read = |name: String| {
         let text = std::fs::read_to_string(folder.join("blocks").join(name)).ok()?;
         flowloom_core::json::parse_value(&text).ok()
     };
-    let mut all: Vec<Nameable> = files.filter_map(read).map(|block| describe(&block)).collect();
-    all.extend(pipeline::built_in_blocks().iter().map(describe));
+    let mut all: Vec<Nameable> = files.filter_map(read).map(|block| describe_block(&block)).collect();
+    all.extend(pipeline::built_in_blocks().iter().map(describe_block));
     all.retain(|block| !block.name.is_empty());
     all
 }

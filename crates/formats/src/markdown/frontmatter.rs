@@ -45,6 +45,11 @@ pub(super) fn parse_yaml(yaml: &str) -> Result<Value, serde_saphyr::Error> {
     Ok(read.map_or(Value::Null, |read| read.into_value(yaml)))
 }
 
+/// The value of the text of a frontmatter. Fails with the message of the parser.
+pub fn read_yaml(yaml: &str) -> Result<Value, String> {
+    parse_yaml(yaml).map_err(|error| describe_error(error.without_snippet()))
+}
+
 /// Parses the YAML that starts at `start` of a text, and reports errors.
 pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mut Problems) -> Frontmatter {
     let reader = YamlReader { yaml, start, text };

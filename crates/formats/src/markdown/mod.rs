@@ -49,6 +49,7 @@ use parse::TextPiece;
 use scope::{Meaning, ScopeNames};
 
 pub(crate) use front_end::FRONT_END;
+pub use frontmatter::read_yaml;
 pub use inspect::{ExpressionNames, NameRead, ObjectKey, inspect_expression};
 pub use lex::find_expression_end;
 

@@ -1,5 +1,7 @@
 //! What exists outside of a definition and can be named in it.
 
+use flowloom_app::definitions::nameable::{Nameable, NameableThings};
+
 /// What a definition can name besides its own names.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
@@ -22,6 +24,21 @@ pub struct Offer {
     pub name: String,
     /// What it is, in a few words.
     pub detail: String,
+}
+
+impl From<NameableThings> for Known {
+    fn from(things: NameableThings) -> Known {
+        let offer = |things: Vec<Nameable>| {
+            things.into_iter().map(|thing| Offer::new(thing.name, thing.description)).collect::<Vec<_>>()
+        };
+        Known {
+            functions: offer(things.functions),
+            models: offer(things.models),
+            blocks: offer(things.blocks),
+            agents: offer(things.agents),
+            workflows: offer(things.workflows),
+        }
+    }
 }
 
 impl Offer {

@@ -79,6 +79,7 @@ fn find_graph_role(path: &[&str]) -> TextRole {
         ["edges", "*", "conditionValue" | "condition_value"] => TextRole::Name(NameKind::Destination, Role::Read),
         ["agents", "*", "id" | "agentId"] => TextRole::Name(NameKind::Agent, Role::Declared),
         ["agents", "*", "model"] => TextRole::Name(NameKind::Model, Role::Read),
+        ["agents", "*", "tools", "*", "functionId" | "function_id"] => TextRole::Name(NameKind::Function, Role::Read),
         _ => TextRole::Plain,
     }
 }

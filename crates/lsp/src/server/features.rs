@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flowloom_app::definitions::nameable::{Nameable, NameableThings};
+use flowloom_app::definitions::nameable::NameableThings;
 use flowloom_formats::{markdown, recognise};
 use lsp_types::{
     CompletionItem, CompletionItemKind, CompletionParams, CompletionResponse, CompletionTextEdit, DocumentHighlight,
@@ -20,7 +20,7 @@ use crate::analysis::completion::{Proposal, ProposalKind, list_proposals};
 use crate::analysis::definition::{Definition, FilePlace, IndexedFile};
 use crate::analysis::hover::find_meaning;
 use crate::analysis::json_tree::parse_tolerant;
-use crate::analysis::known::{Known, Offer};
+use crate::analysis::known::Known;
 use crate::analysis::lines::Lines;
 use crate::analysis::names::{Name, NameKind};
 use crate::analysis::rename::find_renamable;
@@ -96,17 +96,7 @@ impl<'s> Opened<'s> {
     fn list_known(&self) -> Known {
         let config = self.checked.as_ref().and_then(|checked| checked.config.clone());
         let Some(config) = config else { return Known::default() };
-        let things = NameableThings::collect(&config, Path::new(&self.definition.main().path));
-        let offer = |things: Vec<Nameable>| {
-            things.into_iter().map(|thing| Offer::new(thing.name, thing.description)).collect::<Vec<_>>()
-        };
-        Known {
-            functions: offer(things.functions),
-            models: offer(things.models),
-            blocks: offer(things.blocks),
-            agents: offer(things.agents),
-            workflows: offer(things.workflows),
-        }
+        NameableThings::collect(&config, Path::new(&self.definition.main().path)).into()
     }
 
     /// The location of a place in a file of the definition.

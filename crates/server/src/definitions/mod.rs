@@ -1,12 +1,16 @@
 //! HTTP routes of definitions: create, change and delete workflows and the blocks, agents and tools that they share.
 
+pub(crate) mod analyze;
 pub(crate) mod change;
 pub(crate) mod check;
 pub(crate) mod convert;
 pub(crate) mod etag;
 pub(crate) mod graph;
+pub(crate) mod inspect;
+pub(crate) mod opened;
 pub(crate) mod parts;
 pub(crate) mod put;
+pub(crate) mod skeleton;
 pub(crate) mod sync;
 pub(crate) mod upload;
 pub(crate) mod workflows;
@@ -27,5 +31,9 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(convert::convert_definition))
         .routes(routes!(graph::get_workflow_graph))
         .routes(routes!(graph::draw_definition))
+        .routes(routes!(analyze::analyze_definition))
+        .routes(routes!(inspect::inspect_open_definition))
+        .routes(routes!(inspect::edit_open_definition))
+        .routes(routes!(skeleton::get_skeleton))
         .merge(parts::routes())
 }

@@ -4,6 +4,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
 import { runsQuery, waitingQuery, workflowsQuery } from "../../api/queries";
+import { NewWorkflowLink } from "../../builder/new-workflow-link";
 import type { RunStatus } from "../../run/record";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
@@ -52,6 +53,7 @@ export function Home() {
               <Icon name="wand" />
               {t.home.describe}
             </Link>
+            <NewWorkflowLink />
             {addButton}
           </header>
           {workflows.error && <ErrorBox error={workflows.error} />}
@@ -179,6 +181,7 @@ function FirstStart() {
           <Link to="/create" className="button">
             {t.home.describe}
           </Link>
+          <NewWorkflowLink />
         </div>
         {add.error && <ErrorBox error={add.error} />}
         <p>{t.home.firstMore}</p>

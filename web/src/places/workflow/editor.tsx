@@ -1,17 +1,24 @@
 // The editor of a source. It lives in a shadow root: its styles are then style sheets of the script, which the content
 // security policy of the page permits without inline styles.
-import { autocompletion, closeBrackets } from "@codemirror/autocomplete";
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  completionKeymap,
+} from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { json } from "@codemirror/lang-json";
 import { markdown } from "@codemirror/lang-markdown";
 import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, foldGutter, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
-import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
+import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
+import { completeFrom, explainFrom, type Shown } from "../../builder/assist";
+import { type Depths, depthsOf, type History, historyOf, replaceText } from "../../builder/history";
 import { t } from "../../strings";
 
 /** A part of the text, in UTF-16 units. */
@@ -24,14 +31,19 @@ type EditorProps = {
   diagnostics: Diagnostic[];
   /** The part that is scrolled to and selected. */
   shown: Range | undefined;
+  /** The definition that the file belongs to. */
+  definition: Shown;
   onChange: (text: string) => void;
   onMove: (unit: number) => void;
+  onReady: (history: History | undefined) => void;
+  onHistory: (depths: Depths) => void;
 };
 
 export default function Editor(props: EditorProps) {
   const { file, text, isReadOnly, diagnostics, shown } = props;
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | undefined>(undefined);
+  const states = useRef(new Map<string, EditorState>());
   const latest = useRef(props);
   latest.current = props;
   // biome-ignore lint/correctness/useExhaustiveDependencies: later changes of the text are applied below.
@@ -40,25 +52,33 @@ export default function Editor(props: EditorProps) {
     if (!element) return;
     const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
     const listener = EditorView.updateListener.of((update) => {
-      if (update.docChanged) latest.current.onChange(update.state.doc.toString());
+      if (update.docChanged) {
+        latest.current.onChange(update.state.doc.toString());
+        latest.current.onHistory(depthsOf(update.state));
+      }
       if (update.selectionSet && update.view.hasFocus)
         latest.current.onMove(update.state.selection.main.head);
     });
-    const state = EditorState.create({
-      doc: text,
-      extensions: [...extensionsFor(file, isReadOnly), listener],
-    });
+    const readShown = () => latest.current.definition;
+    const assistance = isReadOnly ? [] : [autocompletion({ override: [completeFrom(readShown)] })];
+    const own = [...extensionsFor(file, isReadOnly), ...assistance, explainFrom(readShown), listener];
+    // Each file keeps its history while another one is shown.
+    const kept = states.current.get(`${file} ${isReadOnly}`);
+    const state = kept ?? EditorState.create({ doc: text, extensions: own });
     const editor = new EditorView({ state, parent: root, root });
     view.current = editor;
+    latest.current.onReady(historyOf(editor));
+    latest.current.onHistory(depthsOf(editor.state));
     return () => {
+      states.current.set(`${file} ${isReadOnly}`, editor.state);
       editor.destroy();
       view.current = undefined;
+      latest.current.onReady(undefined);
     };
   }, [file, isReadOnly]);
   useEffect(() => {
     const editor = view.current;
-    if (!editor || editor.state.doc.toString() === text) return;
-    editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: text } });
+    if (editor) replaceText(editor, text);
   }, [text]);
   useEffect(() => {
     const editor = view.current;
@@ -85,7 +105,6 @@ function extensionsFor(file: string, isReadOnly: boolean) {
     history(),
     bracketMatching(),
     closeBrackets(),
-    autocompletion(),
     highlightActiveLine(),
     highlightSelectionMatches(),
     language,
@@ -95,7 +114,15 @@ function extensionsFor(file: string, isReadOnly: boolean) {
     EditorView.lineWrapping,
     EditorView.contentAttributes.of({ "aria-label": t.workflow.editor(file), tabindex: "0" }),
     // Escape leaves the editor for the keyboard, as Tab indents.
-    keymap.of([...searchKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
+    keymap.of([
+      ...closeBracketsKeymap,
+      ...searchKeymap,
+      ...historyKeymap,
+      ...completionKeymap,
+      ...lintKeymap,
+      ...defaultKeymap,
+      indentWithTab,
+    ]),
   ];
 }
 
@@ -126,6 +153,15 @@ const THEME = EditorView.theme({
     border: "1px solid var(--line-strong)",
     borderRadius: "6px",
   },
+  ".cm-tooltip-autocomplete > ul > li[aria-selected]": {
+    backgroundColor: "var(--accent-fill)",
+    color: "var(--on-accent)",
+  },
+  ".cm-tooltip.cm-completionInfo": { padding: "6px 10px", maxWidth: "360px" },
+  ".cm-completionDetail": { color: "inherit", opacity: "0.8", fontStyle: "normal" },
+  ".meaning": { maxWidth: "420px", padding: "6px 10px", fontFamily: "var(--font)" },
+  ".meaning p": { margin: "0 0 4px" },
+  ".meaning code": { fontFamily: "var(--mono)" },
   ".cm-panels": { backgroundColor: "var(--raised)", color: "var(--text)" },
   ".cm-diagnosticAction": { backgroundColor: "var(--accent-fill)", color: "var(--on-accent)" },
 });

@@ -1,18 +1,31 @@
 // The problems of a definition: place, code, message and what to do.
+import type { Fixes } from "../../builder/use-fixes";
 import { t } from "../../strings";
+import { Button } from "../../ui/button";
 import { Icon } from "../../ui/icon";
 import { CodeLink } from "../../ui/problem";
 import type { Judgement, ServerProblem } from "./use-draft";
 
-type ProblemListProps = { judgement: Judgement; onOpen: (problem: ServerProblem) => void };
+type ProblemListProps = {
+  judgement: Judgement;
+  /** What can be fixed; absent if the text cannot be changed. */
+  fixes: Fixes | undefined;
+  onFix: (text: string) => void;
+  onOpen: (problem: ServerProblem) => void;
+};
 
-export function ProblemList({ judgement, onOpen }: ProblemListProps) {
+export function ProblemList({ judgement, fixes, onFix, onOpen }: ProblemListProps) {
   const { problems, isChecking } = judgement;
   return (
     <section className="problems" aria-label={t.workflow.problems} aria-busy={isChecking}>
-      <h2>
-        {t.workflow.problems} <span className="faint number">{problems.length}</span>
-      </h2>
+      <div className="problems-head">
+        <h2>
+          {t.workflow.problems} <span className="faint number">{problems.length}</span>
+        </h2>
+        {fixes?.all !== undefined && (
+          <Button onClick={() => onFix(fixes.all ?? "")}>{t.build.fixAll(fixes.count)}</Button>
+        )}
+      </div>
       {problems.length === 0 && (
         <p className="state" data-state={isChecking ? "queued" : "succeeded"}>
           <Icon name={isChecking ? "clock" : "check"} />
@@ -33,12 +46,26 @@ export function ProblemList({ judgement, onOpen }: ProblemListProps) {
               </button>
               {problem.help && <span className="soft"> {problem.help}</span>}
               {typeof problem.fix === "string" && (
-                <span className="soft">{` ${t.workflow.fix}: ${problem.fix}`}</span>
+                <FixButton title={problem.fix} fixed={fixes?.fixOf(problem)} onFix={onFix} />
               )}
             </span>
           </li>
         ))}
       </ul>
     </section>
+  );
+}
+
+type FixButtonProps = { title: string; fixed: string | undefined; onFix: (text: string) => void };
+
+function FixButton({ title, fixed, onFix }: FixButtonProps) {
+  if (fixed === undefined) return <span className="soft">{` ${t.workflow.fix}: ${title}`}</span>;
+  return (
+    <>
+      {" "}
+      <button type="button" className="text-button" onClick={() => onFix(fixed)}>
+        {`${t.build.fix}: ${title}`}
+      </button>
+    </>
   );
 }

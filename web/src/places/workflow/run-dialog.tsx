@@ -16,7 +16,8 @@ type RunDialogProps = { workflow: Workflow; isUnsaved: boolean; onClose: () => v
 
 export function RunDialog({ workflow, isUnsaved, onClose }: RunDialogProps) {
   const navigate = useNavigate();
-  const fields = workflow.inputs.map((input) => toField(input, workflow.format));
+  const inputs = workflow.inputs.length === 0 && isConversation(workflow) ? [MESSAGE] : workflow.inputs;
+  const fields = inputs.map((input) => toField(input, workflow.format));
   const [entries, setEntries] = useState(() => startEntries(fields));
   const [isInvalid, setIsInvalid] = useState(false);
   const start = useMutation({
@@ -68,6 +69,13 @@ export function RunDialog({ workflow, isUnsaved, onClose }: RunDialogProps) {
       </form>
     </Dialog>
   );
+}
+
+/** Graphs and agents declare no inputs: a run begins with a message. */
+const MESSAGE: Input = { name: "message", kind: "text", required: true };
+
+function isConversation(workflow: Workflow): boolean {
+  return workflow.format === "graph" || workflow.format === "agent";
 }
 
 const KINDS: Record<string, Field["kind"]> = {

@@ -1,10 +1,9 @@
 // The workflow page: source and graph side by side, linked in both directions, with what the server says about them.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback, useMemo, useState } from "react";
+import { Link, useParams } from "@tanstack/react-router";
+import { useCallback, useState } from "react";
 import { ApiError, type Schemas } from "../../api/client";
 import { runsQuery, workflowQuery } from "../../api/queries";
-import type { Graph } from "../../run/graph";
 import type { RunStatus } from "../../run/record";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
@@ -12,30 +11,18 @@ import { formatAge } from "../../ui/format";
 import { useKeys } from "../../ui/keyboard";
 import { Empty, ErrorBox, Problem } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
-import { Tabs } from "../../ui/tabs";
-import { ByteMap } from "./bytes";
 import { CopyDialog } from "./copy-dialog";
-import type { Range } from "./editor";
-import { ProblemList } from "./problem-list";
+import { ExportDialog } from "./export-dialog";
+import { Panes } from "./panes";
 import { RunDialog } from "./run-dialog";
 import { SnippetsDialog } from "./snippets";
-import {
-  isConflict,
-  type Judgement,
-  type Source,
-  saveSource,
-  useJudgement,
-  useStoredSource,
-} from "./use-draft";
+import { TriggersDialog } from "./triggers-dialog";
+import { isConflict, type Source, saveSource, useJudgement, useStoredSource } from "./use-draft";
 import { VersionsDialog } from "./versions";
 import "./workflow.css";
 
-const Editor = lazy(() => import("./editor"));
-const FlowGraph = lazy(() => import("../../ui/flow-graph").then((part) => ({ default: part.FlowGraph })));
-
 type Workflow = Schemas["WorkflowInfo"];
-type Overlay = "run" | "versions" | "snippets" | "copy" | undefined;
-type Pane = "source" | "graph";
+type Overlay = "run" | "versions" | "snippets" | "copy" | "export" | "triggers" | undefined;
 
 export function WorkflowPage() {
   const { workflow: id } = useParams({ from: "/workflows/$workflow" });
@@ -120,6 +107,12 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
         </div>
         <LastRuns workflow={workflow.id} />
         <div className="workflow-actions">
+          <Button look="quiet" onClick={() => setOverlay("triggers")}>
+            {t.build.triggers}
+          </Button>
+          <Button look="quiet" onClick={() => setOverlay("export")}>
+            {t.build.exportTitle}
+          </Button>
           <Button look="quiet" onClick={() => setOverlay("snippets")}>
             {t.workflow.use}
           </Button>
@@ -150,7 +143,7 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
           save.error && <ErrorBox error={save.error} />
         )}
       </header>
-      <Panes source={source} isReadOnly={isFile} judgement={judgement} onEdit={edit} />
+      <Panes workflow={workflow} source={source} isReadOnly={isFile} judgement={judgement} onEdit={edit} />
       {overlay === "run" && (
         <RunDialog workflow={workflow} isUnsaved={isChanged} onClose={() => setOverlay(undefined)} />
       )}
@@ -163,6 +156,17 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
         />
       )}
       {overlay === "snippets" && <SnippetsDialog workflow={workflow} onClose={() => setOverlay(undefined)} />}
+      {overlay === "export" && (
+        <ExportDialog
+          workflow={workflow.id}
+          format={workflow.format}
+          source={source}
+          onClose={() => setOverlay(undefined)}
+        />
+      )}
+      {overlay === "triggers" && (
+        <TriggersDialog workflow={workflow.id} onClose={() => setOverlay(undefined)} />
+      )}
       {overlay === "copy" && (
         <CopyDialog workflow={workflow.id} source={source} onClose={() => setOverlay(undefined)} />
       )}
@@ -184,130 +188,4 @@ function LastRuns({ workflow }: { workflow: string }) {
       ))}
     </ul>
   );
-}
-
-type PanesProps = {
-  source: Source;
-  isReadOnly: boolean;
-  judgement: Judgement;
-  onEdit: (file: string, text: string) => void;
-};
-
-function Panes({ source, isReadOnly, judgement, onEdit }: PanesProps) {
-  const search = useSearch({ from: "/workflows/$workflow" });
-  const navigate = useNavigate({ from: "/workflows/$workflow" });
-  const [file, setFile] = useState(source.entry);
-  const [pane, setPane] = useState<Pane>("source");
-  const [shown, setShown] = useState<Range>();
-  const files = Object.keys(source.files).sort();
-  const text = source.files[file] ?? "";
-  const map = useMemo(() => new ByteMap(text), [text]);
-  const { graph, problems } = judgement;
-  const isEntry = file === source.entry;
-  const diagnostics = useMemo(() => toDiagnostics(problems, isEntry, map), [problems, isEntry, map]);
-  const marked = useMemo(() => nodesWithProblem(graph, problems), [graph, problems]);
-  const selected = graph?.nodes.findIndex((node) => node.path === search.step);
-  const select = (node: number | undefined) => {
-    const chosen = node === undefined ? undefined : graph?.nodes[node];
-    void navigate({ search: chosen ? { step: chosen.path } : {}, replace: true });
-    if (chosen?.start == null || !isEntry) return;
-    setShown({ from: map.toUnit(chosen.start), to: map.toUnit(chosen.start + (chosen.length ?? 0)) });
-  };
-  const followCursor = (unit: number) => {
-    if (!graph || !isEntry) return;
-    const byte = map.toByte(unit);
-    const path = graph.nodes[smallestAround(graph, byte)]?.path;
-    if (path !== search.step) void navigate({ search: path ? { step: path } : {}, replace: true });
-  };
-  return (
-    <>
-      <div className="run-panes-tabs">
-        <Tabs
-          label={t.palette.workflow}
-          selected={pane}
-          onSelect={setPane}
-          tabs={[
-            { name: "source", title: t.workflow.source },
-            { name: "graph", title: t.workflow.graph },
-          ]}
-        />
-      </div>
-      <div className="workflow-panes" data-pane={pane}>
-        <section className="source-pane" aria-label={t.workflow.source}>
-          {files.length > 1 && (
-            <Tabs
-              label={t.workflow.files}
-              selected={file}
-              onSelect={setFile}
-              tabs={files.map((name) => ({ name, title: name }))}
-            />
-          )}
-          <Suspense fallback={<p className="empty">{t.loading}</p>}>
-            <Editor
-              file={file}
-              text={text}
-              isReadOnly={isReadOnly}
-              diagnostics={diagnostics}
-              shown={shown}
-              onChange={(changed) => changed !== text && onEdit(file, changed)}
-              onMove={followCursor}
-            />
-          </Suspense>
-          <ProblemList
-            judgement={judgement}
-            onOpen={(problem) => {
-              if (problem.start == null) return;
-              const from = map.toUnit(problem.start);
-              setShown({ from, to: map.toUnit(problem.start + (problem.length ?? 0)) });
-            }}
-          />
-        </section>
-        <section className="graph-pane" aria-label={t.workflow.graph}>
-          {graph ? (
-            <Suspense fallback={<p className="empty">{t.loading}</p>}>
-              <FlowGraph
-                graph={graph}
-                selected={selected === -1 ? undefined : selected}
-                marked={marked}
-                onSelect={select}
-              />
-            </Suspense>
-          ) : (
-            <p className="empty">{judgement.isChecking ? t.loading : t.workflow.notDrawable}</p>
-          )}
-        </section>
-      </div>
-    </>
-  );
-}
-
-type ServerProblem = Judgement["problems"][number];
-
-function toDiagnostics(problems: ServerProblem[], isEntry: boolean, map: ByteMap) {
-  if (!isEntry) return [];
-  return problems
-    .filter((problem) => problem.start != null)
-    .map((problem) => ({
-      from: map.toUnit(problem.start ?? 0),
-      to: map.toUnit((problem.start ?? 0) + (problem.length ?? 0)),
-      severity: problem.severity === "warning" ? ("warning" as const) : ("error" as const),
-      message: [`${problem.code ?? ""} ${problem.message}`, problem.help].filter(Boolean).join("\n"),
-    }));
-}
-
-function nodesWithProblem(graph: Graph | undefined, problems: ServerProblem[]): ReadonlySet<number> {
-  const errors = problems.filter((problem) => problem.severity !== "warning" && problem.start != null);
-  return new Set(errors.map((problem) => (graph ? smallestAround(graph, problem.start ?? 0) : -1)));
-}
-
-/** The smallest node around a byte of the entry file; -1 if there is none. */
-function smallestAround(graph: Graph, byte: number): number {
-  let found = -1;
-  graph.nodes.forEach((node, at) => {
-    if (node.start == null || node.length == null) return;
-    const isAround = node.start <= byte && byte <= node.start + node.length;
-    const best = graph.nodes[found]?.length ?? Number.POSITIVE_INFINITY;
-    if (isAround && node.length < best) found = at;
-  });
-  return found;
 }

@@ -1,0 +1,84 @@
+// Code in an editor with line numbers.
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { bracketMatching, indentUnit } from "@codemirror/language";
+import { EditorState } from "@codemirror/state";
+import { EditorView, keymap, lineNumbers } from "@codemirror/view";
+import { useEffect, useId, useRef } from "react";
+import type { Json } from "../api/json";
+import { useForm } from "./context";
+import { type FieldProps, Frame, useEntry, useStore } from "./fields";
+import { replaceText } from "./history";
+
+export function CodeField(props: FieldProps) {
+  const { schema, value, label } = props;
+  const { isReadOnly } = useForm();
+  const id = useId();
+  const store = useStore(props);
+  const isExpression = schema["x-language"] === "javascript" || !schema["x-language"];
+  const shown = readCode(value);
+  const entry = useEntry(shown, (text) => {
+    if (text.trim() === "" && !props.isRequired) return store(undefined);
+    return store(isExpression ? { $code: text } : text);
+  });
+  const host = useRef<HTMLDivElement>(null);
+  const view = useRef<EditorView | undefined>(undefined);
+  const latest = useRef(entry);
+  latest.current = entry;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: later changes of the text are applied below.
+  useEffect(() => {
+    const element = host.current;
+    if (!element) return;
+    const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
+    const listener = EditorView.updateListener.of((update) => {
+      const text = update.state.doc.toString();
+      if (update.docChanged && text !== latest.current.text) latest.current.change(text);
+      if (update.focusChanged && !update.view.hasFocus) latest.current.flush();
+    });
+    const extensions = [
+      ...(isExpression ? [] : [lineNumbers()]),
+      history(),
+      bracketMatching(),
+      indentUnit.of(isExpression ? "  " : "    "),
+      EditorState.readOnly.of(isReadOnly),
+      EditorView.lineWrapping,
+      EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
+      keymap.of([...historyKeymap, ...defaultKeymap, ...(isExpression ? [] : [indentWithTab])]),
+      THEME,
+      listener,
+    ];
+    const editor = new EditorView({
+      state: EditorState.create({ doc: shown, extensions }),
+      parent: root,
+      root,
+    });
+    view.current = editor;
+    return () => {
+      editor.destroy();
+      view.current = undefined;
+    };
+  }, [isReadOnly, isExpression, label]);
+  useEffect(() => {
+    if (view.current) replaceText(view.current, entry.text);
+  }, [entry.text]);
+  return (
+    <Frame id={id} props={props}>
+      <div id={id} className="code-field" ref={host} />
+    </Frame>
+  );
+}
+
+function readCode(value: Json | undefined): string {
+  if (value === undefined || value === null) return "";
+  if (typeof value === "string") return value;
+  if (typeof value === "object" && "$code" in value) return String(value.$code);
+  return JSON.stringify(value);
+}
+
+const THEME = EditorView.theme({
+  "&": { backgroundColor: "var(--surface)", color: "var(--text)", fontSize: "12px", maxHeight: "320px" },
+  "&.cm-focused": { outline: "none" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "20px", overflow: "auto" },
+  ".cm-content": { caretColor: "var(--text)", minHeight: "28px" },
+  ".cm-gutters": { backgroundColor: "var(--surface)", color: "var(--text-faint)", border: "0" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+});

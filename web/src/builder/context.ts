@@ -1,0 +1,60 @@
+// What the fields of a form share.
+import { createContext, useContext } from "react";
+import type { Json } from "../api/json";
+import type { Edit, NameLists, Path, Variable } from "./definition";
+
+export type FormContext = {
+  isReadOnly: boolean;
+  edit: (edits: Edit[]) => Promise<Path | undefined>;
+  /** What exists outside of the definition. */
+  names: NameLists | undefined;
+  /** Names of the definition's own things, by what they are. */
+  own: Record<string, string[]>;
+  variables: Variable[];
+  /** Values of the newest run, by the name of the variable. */
+  last: ReadonlyMap<string, Json>;
+};
+
+const EMPTY: FormContext = {
+  isReadOnly: true,
+  edit: async () => undefined,
+  names: undefined,
+  own: {},
+  variables: [],
+  last: new Map(),
+};
+
+export const FormScope = createContext<FormContext>(EMPTY);
+export const useForm = () => useContext(FormScope);
+
+/** A form: a JSON Schema without references, in which `x-widget` says how a value is entered. */
+export type FormSchema = {
+  type?: string;
+  description?: string;
+  enum?: Json[];
+  const?: Json;
+  examples?: Json[];
+  default?: Json;
+  required?: string[];
+  properties?: Record<string, FormSchema>;
+  additionalProperties?: FormSchema;
+  items?: FormSchema;
+  nullable?: boolean;
+  anyOf?: FormSchema[];
+  "x-widget"?: "template" | "name" | "reference" | "model" | "long" | "code" | "json";
+  "x-names"?: string;
+  "x-references"?: string;
+  "x-language"?: string;
+  "x-long"?: boolean;
+};
+
+/** The name of a key for people: `resultVariable` is "Result variable". */
+export function labelOf(key: string): string {
+  const words = key
+    .replaceAll(/[_-]+/g, " ")
+    .replaceAll(/([a-z\d])([A-Z])/g, "$1 $2")
+    .toLowerCase()
+    .trim();
+  const label = words.charAt(0).toUpperCase() + words.slice(1);
+  return label.replace(/\b(id|url|json|llm)\b/gi, (word) => word.toUpperCase());
+}

@@ -1,0 +1,520 @@
+// The fields of a form, by the schema of their values. A value that no field fits is shown as its source.
+import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { formatJson, type Json, parseJson } from "../api/json";
+import { t } from "../strings";
+import { Button, IconButton } from "../ui/button";
+import { CodeField } from "./code-field";
+import { type FormSchema, labelOf, useForm } from "./context";
+import type { Path } from "./definition";
+import { TemplateField } from "./template-field";
+
+export type FieldProps = {
+  schema: FormSchema;
+  value: Json | undefined;
+  path: Path;
+  /** The name of the value for people. */
+  label: string;
+  isRequired?: boolean;
+};
+
+const CODE_KEY = "$code";
+
+/** The field of a value. */
+export function ValueField(props: FieldProps) {
+  switch (fieldKind(props.schema, props.value)) {
+    case "object":
+      return <ObjectFields {...props} />;
+    case "rows":
+      return <RowFields {...props} />;
+    case "entries":
+      return <EntryFields {...props} />;
+    case "boolean":
+      return <BooleanField {...props} />;
+    case "choice":
+      return <ChoiceField {...props} />;
+    case "template":
+      return <TemplateField {...props} />;
+    case "code":
+      return <CodeField {...props} />;
+    case "json":
+      return <JsonField {...props} />;
+    default:
+      return <TextField {...props} />;
+  }
+}
+
+type Kind = "object" | "rows" | "entries" | "boolean" | "choice" | "template" | "code" | "json" | "text";
+
+/** The field that fits both the schema and the value that is there. */
+export function fieldKind(schema: FormSchema, value: Json | undefined): Kind {
+  const widget = schema["x-widget"];
+  const isText = value === undefined || value === null || typeof value === "string";
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (isObject && CODE_KEY in value) return "code";
+  if (widget === "code") return isText || typeof value !== "object" ? "code" : "json";
+  if (widget === "json") return "json";
+  if (schema.type === "array" || (Array.isArray(value) && schema.items)) {
+    return value === undefined || value === null || Array.isArray(value) ? "rows" : "json";
+  }
+  if (schema.type === "object") {
+    if (value !== undefined && value !== null && !isObject) return "json";
+    return schema.properties ? "object" : "entries";
+  }
+  if (schema.type === "boolean") return isText && typeof value === "string" ? "text" : "boolean";
+  if (typeof value === "object" && value !== null) return "json";
+  if (schema.enum) return "choice";
+  if (widget === "template") return "template";
+  return "text";
+}
+
+type FrameProps = { id: string; props: FieldProps; error?: string | undefined; children: ReactNode };
+
+/** A label with a field, its explanation, and what is wrong with the entry. */
+export function Frame({ id, props, error, children }: FrameProps) {
+  const { schema, label, isRequired } = props;
+  return (
+    <div className="field">
+      <label htmlFor={id}>
+        <b>{label}</b>
+        {isRequired && <small className="faint"> ({t.build.required})</small>}
+      </label>
+      {children}
+      {schema.description && <small id={`${id}-help`}>{schema.description}</small>}
+      {error && (
+        <small className="field-error" role="alert">
+          {error}
+        </small>
+      )}
+    </div>
+  );
+}
+
+/** A text that is stored a moment after the last key, or when the field is left. */
+export function useEntry(value: string, store: (text: string) => Promise<unknown> | undefined) {
+  const [text, setText] = useState(value);
+  const isDirty = useRef(false);
+  const latest = useRef({ text, store });
+  latest.current = { text, store };
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => {
+    if (!isDirty.current) setText(value);
+  }, [value]);
+  const flush = () => {
+    clearTimeout(timer.current);
+    if (!isDirty.current) return;
+    const stored = latest.current.text;
+    void Promise.resolve(latest.current.store(stored)).then(() => {
+      if (latest.current.text === stored) isDirty.current = false;
+    });
+  };
+  const flushLast = useRef(flush);
+  flushLast.current = flush;
+  // A field that disappears stores what was typed.
+  useEffect(() => () => flushLast.current(), []);
+  const change = (next: string) => {
+    isDirty.current = true;
+    setText(next);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => flushLast.current(), STORE_DELAY_MS);
+  };
+  return { text, change, flush };
+}
+
+const STORE_DELAY_MS = 400;
+
+/** Stores a value at a path; an optional value without content is removed. */
+export function useStore({ path, value, isRequired }: FieldProps) {
+  const { edit } = useForm();
+  return (next: Json | undefined) => {
+    if (next === undefined) return value === undefined ? undefined : edit([{ do: "remove", path }]);
+    if (next === "" && value === undefined && !isRequired) return undefined;
+    return edit([{ do: "set", path, value: next }]);
+  };
+}
+
+function TextField(props: FieldProps) {
+  const { schema, value, path, label } = props;
+  const { isReadOnly, edit, names, own } = useForm();
+  const id = useId();
+  const store = useStore(props);
+  const [error, setError] = useState<string>();
+  const isNumber = schema.type === "number" || schema.type === "integer";
+  const shown =
+    value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value);
+  const entry = useEntry(shown, (text) => {
+    setError(undefined);
+    if (isNumber) {
+      if (text.trim() === "") return store(undefined);
+      const number = Number(text);
+      if (Number.isFinite(number)) return store(number);
+      setError(t.answer.invalid);
+      return undefined;
+    }
+    // A declared name is changed at all of its places.
+    if (schema["x-widget"] === "name" && shown !== "" && text !== "")
+      return edit([{ do: "rename", path, name: text }]);
+    if (text === "" && schema.nullable) return store(null);
+    return store(text === "" && !props.isRequired ? undefined : text);
+  });
+  const options = listOptions(schema, names, own);
+  const common = {
+    id,
+    value: entry.text,
+    readOnly: isReadOnly,
+    placeholder: schema.default === undefined ? "" : t.build.byDefault(String(schema.default)),
+    "aria-describedby": schema.description ? `${id}-help` : undefined,
+    onBlur: entry.flush,
+  };
+  const isLong = schema["x-long"] || shown.includes("\n");
+  return (
+    <Frame id={id} props={{ ...props, label }} error={error}>
+      {isLong ? (
+        <textarea
+          {...common}
+          className="input"
+          rows={Math.min(12, Math.max(3, shown.split("\n").length))}
+          onChange={(event) => entry.change(event.target.value)}
+        />
+      ) : (
+        <input
+          {...common}
+          className="input"
+          type="text"
+          inputMode={isNumber ? "decimal" : undefined}
+          list={options.length > 0 ? `${id}-options` : undefined}
+          autoComplete="off"
+          onChange={(event) => entry.change(event.target.value)}
+        />
+      )}
+      {options.length > 0 && (
+        <datalist id={`${id}-options`}>
+          {options.map((option) => (
+            <option key={option.name} value={option.name}>
+              {option.detail}
+            </option>
+          ))}
+        </datalist>
+      )}
+    </Frame>
+  );
+}
+
+type Option = { name: string; detail?: string | undefined };
+
+/** What can be named in a field. */
+function listOptions(
+  schema: FormSchema,
+  names: ReturnType<typeof useForm>["names"],
+  own: Record<string, string[]>,
+): Option[] {
+  if (schema["x-widget"] === "model") return names?.models ?? [];
+  const examples = (schema.examples ?? []).filter((one) => typeof one === "string");
+  if (schema["x-widget"] !== "reference") return examples.map((name) => ({ name }));
+  const kind = schema["x-names"] ?? "";
+  const mine = (own[kind] ?? []).map((name) => ({ name }));
+  const others: Record<string, Option[] | undefined> = {
+    function: names?.functions,
+    block: names?.blocks,
+    agent: names?.agents,
+    tool: [...(names?.workflows ?? []), ...(names?.functions ?? [])],
+  };
+  const all = [...mine, ...(others[kind] ?? [])];
+  return all.filter((option, at) => all.findIndex((one) => one.name === option.name) === at);
+}
+
+function BooleanField(props: FieldProps) {
+  const { schema, value, label } = props;
+  const { isReadOnly } = useForm();
+  const id = useId();
+  const store = useStore(props);
+  const stored = typeof value === "boolean" ? value : schema.default === true;
+  const [isChecked, setIsChecked] = useState(stored);
+  useEffect(() => setIsChecked(stored), [stored]);
+  return (
+    <div className="field field-check">
+      <input
+        id={id}
+        type="checkbox"
+        checked={isChecked}
+        disabled={isReadOnly}
+        onChange={(event) => {
+          setIsChecked(event.target.checked);
+          void store(event.target.checked);
+        }}
+      />
+      <label htmlFor={id}>
+        <b>{label}</b>
+        {schema.description && <small className="faint"> {schema.description}</small>}
+      </label>
+    </div>
+  );
+}
+
+function ChoiceField(props: FieldProps) {
+  const { schema, value, isRequired } = props;
+  const { isReadOnly } = useForm();
+  const id = useId();
+  const store = useStore(props);
+  const options = (schema.enum ?? []).filter(
+    (option) => typeof option === "string" || typeof option === "number",
+  );
+  const stored = value === undefined || value === null ? "" : String(value);
+  const [shown, setShown] = useState(stored);
+  useEffect(() => setShown(stored), [stored]);
+  const isOther = shown !== "" && !options.some((option) => String(option) === shown);
+  const byDefault = schema.default === undefined ? t.build.unset : t.build.byDefault(String(schema.default));
+  return (
+    <Frame id={id} props={props}>
+      <select
+        id={id}
+        className="input"
+        value={shown}
+        disabled={isReadOnly}
+        onChange={(event) => {
+          setShown(event.target.value);
+          const chosen = options.find((option) => String(option) === event.target.value);
+          void store(chosen ?? (event.target.value === "" ? undefined : event.target.value));
+        }}
+      >
+        {(!isRequired || shown === "") && <option value="">{byDefault}</option>}
+        {isOther && <option value={shown}>{shown}</option>}
+        {options.map((option) => (
+          <option key={String(option)} value={String(option)}>
+            {String(option)}
+          </option>
+        ))}
+      </select>
+    </Frame>
+  );
+}
+
+/** A value as its source. */
+export function JsonField(props: FieldProps) {
+  const { value } = props;
+  const { isReadOnly } = useForm();
+  const id = useId();
+  const store = useStore(props);
+  const [error, setError] = useState<string>();
+  const shown = formatJson(value);
+  const entry = useEntry(shown, (text) => {
+    if (text.trim() === "") {
+      setError(undefined);
+      return store(undefined);
+    }
+    try {
+      const parsed = parseJson(text);
+      setError(undefined);
+      return store(parsed);
+    } catch {
+      setError(t.build.notJson);
+      return undefined;
+    }
+  });
+  return (
+    <Frame id={id} props={props} error={error}>
+      <textarea
+        id={id}
+        className="input mono"
+        rows={Math.min(16, Math.max(3, entry.text.split("\n").length))}
+        spellCheck={false}
+        value={entry.text}
+        readOnly={isReadOnly}
+        onChange={(event) => entry.change(event.target.value)}
+        onBlur={entry.flush}
+      />
+    </Frame>
+  );
+}
+
+/** The fields of an object. What the schema does not know is shown as source. */
+export function ObjectFields({ schema, value, path, label }: FieldProps) {
+  return (
+    <fieldset className="form-group">
+      <legend>{label}</legend>
+      <Properties schema={schema} value={value} path={path} />
+    </fieldset>
+  );
+}
+
+type PropertiesProps = { schema: FormSchema; value: Json | undefined; path: Path };
+
+export function Properties({ schema, value, path }: PropertiesProps) {
+  const held = typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
+  const entries = held as Record<string, Json>;
+  const known = Object.entries(schema.properties ?? {}).filter(([, one]) => one.const === undefined);
+  const constant = Object.entries(schema.properties ?? {}).filter(([, one]) => one.const !== undefined);
+  const required = schema.required ?? [];
+  const few = known.length <= FEW_FIELDS;
+  // A field without an explanation is one that the original system has for itself.
+  const isShown = ([name, one]: [string, FormSchema]) =>
+    required.includes(name) || entries[name] !== undefined || (few && (!!one.description || isSmall));
+  const isSmall = known.length <= 3;
+  const first = known.filter(isShown);
+  const more = known.filter((field) => !isShown(field));
+  const names = new Set([...known, ...constant].map(([name]) => name));
+  const other = Object.entries(entries).filter(([name]) => !names.has(name));
+  const field = ([name, one]: [string, FormSchema]) => {
+    const isFlat = name === "config" && constant.length > 0;
+    if (isFlat) return <Properties key={name} schema={one} value={entries[name]} path={[...path, name]} />;
+    return (
+      <ValueField
+        key={name}
+        schema={one}
+        value={entries[name]}
+        path={[...path, name]}
+        label={labelOf(name)}
+        isRequired={required.includes(name)}
+      />
+    );
+  };
+  return (
+    <>
+      {first.map(field)}
+      {more.length > 0 && (
+        <details className="form-more">
+          <summary>{t.build.more}</summary>
+          <div className="form-fields">{more.map(field)}</div>
+        </details>
+      )}
+      {other.length > 0 && (
+        <details className="form-more">
+          <summary>{t.build.other}</summary>
+          <div className="form-fields">
+            <p className="soft">{t.build.otherHelp}</p>
+            {other.map(([name, one]) => (
+              <JsonField key={name} schema={{}} value={one} path={[...path, name]} label={name} />
+            ))}
+          </div>
+        </details>
+      )}
+    </>
+  );
+}
+
+/** An object with at most this many fields shows all that are explained. */
+const FEW_FIELDS = 6;
+
+/** The items of a list, one below the other. */
+function RowFields({ schema, value, path, label }: FieldProps) {
+  const { isReadOnly, edit } = useForm();
+  const rows = Array.isArray(value) ? value : [];
+  const item = schema.items ?? {};
+  const hasFields = item.type === "object" || item.properties !== undefined;
+  const add = () => {
+    const names = Object.keys(item.properties ?? {});
+    const needed = names.filter(
+      (name) => (item.required ?? names.slice(0, 2)).includes(name) || name === "value",
+    );
+    const empty: Json = hasFields
+      ? Object.fromEntries(needed.map((name) => [name, ""]))
+      : (item.enum?.[0] ?? "");
+    void edit([{ do: "set", path: [...path, rows.length], value: empty }]);
+  };
+  return (
+    <fieldset className="form-group">
+      <legend>{label}</legend>
+      {schema.description && <small className="faint">{schema.description}</small>}
+      {rows.map((row, at) => {
+        const own = [...path, at];
+        return (
+          // biome-ignore lint/suspicious/noArrayIndexKey: a row is known by its position.
+          <div key={at} className="form-row">
+            <div className="form-fields">
+              {hasFields && typeof row === "object" && row !== null ? (
+                <Properties schema={item} value={row} path={own} />
+              ) : (
+                <ValueField schema={item} value={row} path={own} label={`${at + 1}`} isRequired />
+              )}
+            </div>
+            {!isReadOnly && (
+              <IconButton
+                icon="close"
+                label={t.build.removeRow(at + 1)}
+                onClick={() => void edit([{ do: "remove", path: own }])}
+              />
+            )}
+          </div>
+        );
+      })}
+      {!isReadOnly && (
+        <Button icon="plus" onClick={add}>
+          {hasFields ? t.build.addRow : t.build.addItem}
+        </Button>
+      )}
+    </fieldset>
+  );
+}
+
+/** The entries of an object whose keys are free. */
+function EntryFields({ schema, value, path, label }: FieldProps) {
+  const { isReadOnly, edit } = useForm();
+  const entries = Object.entries((value ?? {}) as Record<string, Json>);
+  const below = schema.additionalProperties ?? {};
+  const add = () => {
+    const taken = new Set(entries.map(([name]) => name));
+    let number = 1;
+    while (taken.has(`name${number}`)) number += 1;
+    const empty: Json = below.properties?.type?.enum ? { type: below.properties.type.enum[0] ?? "" } : "";
+    void edit([{ do: "set", path: [...path, `name${number}`], value: empty }]);
+  };
+  return (
+    <fieldset className="form-group">
+      <legend>{label}</legend>
+      {schema.description && <small className="faint">{schema.description}</small>}
+      {entries.map(([name, one], at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the key of an entry changes while it is typed.
+        <div key={at} className="form-row">
+          <div className="form-fields">
+            <KeyField name={name} path={[...path, name]} />
+            {below.properties && typeof one === "object" && one !== null ? (
+              <Properties schema={below} value={one} path={[...path, name]} />
+            ) : (
+              <ValueField
+                schema={below}
+                value={one}
+                path={[...path, name]}
+                label={t.build.value}
+                isRequired
+              />
+            )}
+          </div>
+          {!isReadOnly && (
+            <IconButton
+              icon="close"
+              label={t.build.removeRow(at + 1)}
+              onClick={() => void edit([{ do: "remove", path: [...path, name] }])}
+            />
+          )}
+        </div>
+      ))}
+      {!isReadOnly && (
+        <Button icon="plus" onClick={add}>
+          {t.build.addRow}
+        </Button>
+      )}
+    </fieldset>
+  );
+}
+
+function KeyField({ name, path }: { name: string; path: Path }) {
+  const { isReadOnly, edit } = useForm();
+  const id = useId();
+  const entry = useEntry(name, (text) =>
+    text === "" || text === name ? undefined : edit([{ do: "rename_key", path, name: text }]),
+  );
+  return (
+    <div className="field">
+      <label htmlFor={id}>
+        <b>{t.build.key}</b>
+      </label>
+      <input
+        id={id}
+        className="input mono"
+        value={entry.text}
+        readOnly={isReadOnly}
+        onChange={(event) => entry.change(event.target.value)}
+        onBlur={entry.flush}
+      />
+    </div>
+  );
+}

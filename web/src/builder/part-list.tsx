@@ -1,0 +1,202 @@
+// The parts of a definition as lists. A part is moved by dragging, with buttons, or with Alt and the arrow keys.
+import { type DragEvent, Fragment, type KeyboardEvent, useState } from "react";
+import { t } from "../strings";
+import { Button, IconButton } from "../ui/button";
+import { Icon, type IconName } from "../ui/icon";
+import { labelOf } from "./context";
+import { type Inspection, keyOf, type Part } from "./definition";
+
+/** The part that is the definition itself. */
+export const WHOLE = "";
+
+const ICONS: Record<string, IconName> = {
+  llmInstruction: "model",
+  apiCall: "http",
+  webScraping: "http",
+  GenText: "model",
+  GenObject: "model",
+  Loop: "undo",
+  Cond: "branch",
+  AGENT: "agent",
+  HUMAN_HANDOFF: "person",
+  TOOL_EXECUTOR: "tool",
+  python: "code",
+  llm: "model",
+  agent: "agent",
+};
+
+export type PartActions = {
+  add: (list: string) => void;
+  move: (part: Part, by: number) => void;
+  moveTo: (part: Part, target: Part) => void;
+  duplicate: (part: Part) => void;
+  remove: (part: Part) => void;
+  copy: (part: Part) => void;
+};
+
+type PartListProps = {
+  inspection: Inspection;
+  selected: string | undefined;
+  marked: ReadonlySet<string>;
+  isReadOnly: boolean;
+  actions: PartActions;
+  onSelect: (key: string) => void;
+};
+
+export function PartList({ inspection, selected, marked, isReadOnly, actions, onSelect }: PartListProps) {
+  const [dragged, setDragged] = useState<Part>();
+  const lists = inspection.lists.map((list) => ({
+    name: list.name,
+    parts: inspection.parts.filter((part) => part.list === list.name),
+    canAdd: inspection.kinds.some((kind) => kind.list === list.name),
+  }));
+  const order = [WHOLE, ...lists.flatMap((list) => list.parts.map((part) => keyOf(part.path as never)))];
+  const onKeyDown = (event: KeyboardEvent<HTMLElement>) => {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (step !== undefined && !event.altKey) {
+      event.preventDefault();
+      event.stopPropagation();
+      const next = order[Math.min(order.length - 1, Math.max(0, order.indexOf(selected ?? WHOLE) + step))];
+      if (next === undefined) return;
+      onSelect(next);
+      event.currentTarget.querySelector<HTMLElement>(`[data-part="${CSS.escape(next)}"]`)?.focus();
+    }
+  };
+  const drop = (target: Part) => (event: DragEvent) => {
+    event.preventDefault();
+    if (dragged && dragged !== target) actions.moveTo(dragged, target);
+    setDragged(undefined);
+  };
+  return (
+    <nav className="part-list" aria-label={t.build.parts} onKeyDown={onKeyDown}>
+      <button
+        type="button"
+        className="part"
+        data-part={WHOLE}
+        aria-current={selected === WHOLE || undefined}
+        onClick={() => onSelect(WHOLE)}
+      >
+        <Icon name="settings" />
+        <span className="part-text">
+          <span className="part-title cut">{t.build.whole}</span>
+          <span className="part-kind cut">{t.build.wholeHelp}</span>
+        </span>
+      </button>
+      {lists.map((list) => (
+        <Fragment key={list.name}>
+          <div className="part-head">
+            <h2>
+              {t.build.list(list.name)} <span className="faint number">{list.parts.length}</span>
+            </h2>
+            {list.canAdd && !isReadOnly && (
+              <Button icon="plus" look="quiet" onClick={() => actions.add(list.name)}>
+                <span>
+                  {t.build.add}
+                  <span className="only-read"> {t.build.one(list.name)}</span>
+                </span>
+              </Button>
+            )}
+          </div>
+          {list.parts.length > 0 && (
+            <ol>
+              {list.parts.map((part) => {
+                const key = keyOf(part.path as never);
+                const isSelected = key === selected;
+                const depth = depthOf(inspection, part);
+                return (
+                  <li
+                    key={key}
+                    className="part-item"
+                    data-depth={Math.min(depth, 4)}
+                    data-dragged={dragged === part || undefined}
+                    draggable={!isReadOnly}
+                    onDragStart={() => setDragged(part)}
+                    onDragEnd={() => setDragged(undefined)}
+                    onDragOver={(event) => canDrop(dragged, part) && event.preventDefault()}
+                    onDrop={drop(part)}
+                  >
+                    <button
+                      type="button"
+                      className="part"
+                      data-part={key}
+                      data-marked={marked.has(key) || undefined}
+                      aria-current={isSelected || undefined}
+                      onClick={() => onSelect(key)}
+                    >
+                      <Icon name={ICONS[part.kind] ?? "step"} />
+                      <span className="part-text">
+                        <span className="part-title cut">{titleOf(part, inspection)}</span>
+                        <span className="part-kind cut">{subtitleOf(part)}</span>
+                      </span>
+                    </button>
+                    {isSelected && !isReadOnly && <PartTools part={part} actions={actions} />}
+                  </li>
+                );
+              })}
+            </ol>
+          )}
+        </Fragment>
+      ))}
+    </nav>
+  );
+}
+
+function PartTools({ part, actions }: { part: Part; actions: PartActions }) {
+  return (
+    <div className="part-tools">
+      <IconButton icon="up" label={t.build.moveUp} onClick={() => actions.move(part, -1)} />
+      <IconButton icon="down" label={t.build.moveDown} onClick={() => actions.move(part, 1)} />
+      <IconButton icon="plus" label={t.build.duplicate} onClick={() => actions.duplicate(part)} />
+      <IconButton icon="copy" label={t.build.copyPart} onClick={() => actions.copy(part)} />
+      <IconButton icon="close" label={t.build.remove} onClick={() => actions.remove(part)} />
+    </div>
+  );
+}
+
+/** The name of a part for people. A connection is known by its ends, and a block of a flow by what it does. */
+export function titleOf(part: Part, inspection?: Inspection): string {
+  const value = fieldsOf(part);
+  const text = (...keys: string[]) => {
+    const found = keys.map((key) => value[key]).find((one) => typeof one === "string" && one !== "");
+    return found as string | undefined;
+  };
+  if (part.list === "edges") {
+    const name = (id: string | undefined) => {
+      const node = inspection?.parts.find((one) => one.list === "nodes" && fieldsOf(one).id === id);
+      return node?.title ?? id;
+    };
+    const from = name(text("from", "sourceNodeId", "source_node_id")) ?? "?";
+    return `${from} → ${name(text("to", "targetNodeId", "target_node_id")) ?? t.graphEnd}`;
+  }
+  if (part.title && part.title !== part.kind) return part.title;
+  const config = (value.config ?? {}) as Record<string, unknown>;
+  const shown = config.instruction ?? config.url;
+  return typeof shown === "string" && shown !== "" ? shown : labelOf(part.kind);
+}
+
+/** What a part shows below its name: the condition of a connection, and the kind of anything else. */
+function subtitleOf(part: Part): string {
+  const { conditionValue, condition_value } = fieldsOf(part);
+  const condition = conditionValue ?? condition_value;
+  return part.list === "edges" && typeof condition === "string" ? condition : labelOf(part.kind);
+}
+
+function fieldsOf(part: Part): Record<string, unknown> {
+  return part.value as Record<string, unknown>;
+}
+
+/** The number of parts around a part. */
+function depthOf(inspection: Inspection, part: Part): number {
+  let depth = 0;
+  let parent = part.parent;
+  while (parent != null && depth < 8) {
+    depth += 1;
+    parent = inspection.parts[parent]?.parent;
+  }
+  return depth;
+}
+
+/** Whether a part can take the place of another one: both have the same list, and the same part around them. */
+export function canDrop(dragged: Part | undefined, target: Part): boolean {
+  return dragged !== undefined && dragged.list === target.list && dragged.parent === target.parent;
+}

@@ -1,0 +1,49 @@
+// References in texts, as each format writes them.
+import type { Json } from "../api/json";
+
+/** A part of a text: written as it is, or a reference with its value. */
+export type Piece = { text: string; isReference: boolean; isKnown: boolean; reference: string };
+
+const PATTERNS: Record<string, RegExp> = {
+  "${}": /\$\{([^{}]+)\}/g,
+  "{{}}": /\{\{([^{}]+)\}\}/g,
+  "{}": /\{([^{}\n]+)\}/g,
+};
+
+export function referenceTo(name: string, style: string): string {
+  if (style === "{{}}") return `{{${name}}}`;
+  return style === "${}" ? `\${${name}}` : `{${name}}`;
+}
+
+/** A text in which references are their last values. */
+export function previewOf(text: string, style: string, last: ReadonlyMap<string, Json>): Piece[] {
+  const pieces: Piece[] = [];
+  let from = 0;
+  for (const found of text.matchAll(PATTERNS[style] ?? /$^/g)) {
+    if (found.index > from) pieces.push(plain(text.slice(from, found.index)));
+    const value = lookUp((found[1] ?? "").trim(), last);
+    pieces.push({
+      text: value === undefined ? found[0] : typeof value === "string" ? value : JSON.stringify(value),
+      isReference: true,
+      isKnown: value !== undefined,
+      reference: found[0],
+    });
+    from = found.index + found[0].length;
+  }
+  if (from < text.length) pieces.push(plain(text.slice(from)));
+  return pieces;
+}
+
+function plain(text: string): Piece {
+  return { text, isReference: false, isKnown: true, reference: "" };
+}
+
+function lookUp(path: string, last: ReadonlyMap<string, Json>): Json | undefined {
+  const [root = "", ...rest] = path.split(/[.[\]]+/).filter(Boolean);
+  let value = last.get(root);
+  for (const step of rest) {
+    if (typeof value !== "object" || value === null) return undefined;
+    value = (value as Record<string, Json>)[step];
+  }
+  return value;
+}

@@ -1,0 +1,135 @@
+// A text with references: variables are inserted from a list, and the preview shows it with the values of the newest run.
+import { useId, useRef, useState } from "react";
+import type { Json } from "../api/json";
+import { t } from "../strings";
+import { Button } from "../ui/button";
+import { type FormSchema, useForm } from "./context";
+import type { Variable } from "./definition";
+import { type FieldProps, Frame, useEntry, useStore } from "./fields";
+import { previewOf, referenceTo } from "./references";
+
+export function TemplateField(props: FieldProps) {
+  const { schema, value, isRequired } = props;
+  const { isReadOnly, last, variables } = useForm();
+  const id = useId();
+  const store = useStore(props);
+  const input = useRef<HTMLTextAreaElement>(null);
+  const [isOpen, setIsOpen] = useState(false);
+  const shown =
+    value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value);
+  const entry = useEntry(shown, (text) =>
+    store(text === "" && !isRequired ? undefined : toValue(text, value, schema)),
+  );
+  const style = schema["x-references"] ?? "{{}}";
+  const insert = (reference: string) => {
+    const element = input.current;
+    const at = element?.selectionStart ?? entry.text.length;
+    const end = element?.selectionEnd ?? at;
+    entry.change(entry.text.slice(0, at) + reference + entry.text.slice(end));
+    setIsOpen(false);
+    element?.focus();
+  };
+  const pieces = previewOf(entry.text, style, last);
+  const isLong = schema["x-long"] || shown.includes("\n");
+  return (
+    <Frame id={id} props={props}>
+      <textarea
+        id={id}
+        ref={input}
+        className="input template-input"
+        rows={isLong ? Math.min(14, Math.max(4, entry.text.split("\n").length + 1)) : 1}
+        value={entry.text}
+        readOnly={isReadOnly}
+        aria-describedby={schema.description ? `${id}-help` : undefined}
+        onChange={(event) => entry.change(event.target.value)}
+        onBlur={entry.flush}
+      />
+      {!isReadOnly && (
+        <div className="template-tools">
+          <Button
+            look="quiet"
+            icon="plus"
+            aria-expanded={isOpen}
+            aria-label={`${t.build.variable}: ${props.label}`}
+            onClick={() => setIsOpen(!isOpen)}
+          >
+            {t.build.variable}
+          </Button>
+        </div>
+      )}
+      {isOpen && <VariableList variables={variables} last={last} style={style} onChoose={insert} />}
+      {pieces.some((piece) => piece.isReference) && (
+        <details className="template-preview">
+          <summary>{t.build.preview}</summary>
+          <p className="faint">{t.build.previewHelp}</p>
+          <p className="preview-text">
+            {pieces.map((piece, at) =>
+              piece.isReference ? (
+                // biome-ignore lint/suspicious/noArrayIndexKey: the pieces are in the order of the text.
+                <mark key={at} data-known={piece.isKnown} title={piece.reference}>
+                  {piece.text}
+                </mark>
+              ) : (
+                // biome-ignore lint/suspicious/noArrayIndexKey: the pieces are in the order of the text.
+                <span key={at}>{piece.text}</span>
+              ),
+            )}
+          </p>
+        </details>
+      )}
+    </Frame>
+  );
+}
+
+/** A number or a truth value stays what it is if its text is one again. */
+function toValue(text: string, before: Json | undefined, schema: FormSchema): Json {
+  const isData = (typeof before === "number" || typeof before === "boolean") && schema.type !== "string";
+  const isTyped = schema.type === "integer" || schema.type === "number" || schema.type === "boolean";
+  if (!isData && !isTyped) return text;
+  try {
+    const parsed = JSON.parse(text) as Json;
+    return typeof parsed === "object" ? text : parsed;
+  } catch {
+    return text;
+  }
+}
+
+type ListProps = {
+  variables: Variable[];
+  last: ReadonlyMap<string, Json>;
+  style: string;
+  onChoose: (reference: string) => void;
+};
+
+function VariableList({ variables, last, style, onChoose }: ListProps) {
+  if (variables.length === 0) return <p className="soft">{t.build.noVariables}</p>;
+  return (
+    <ul className="variable-list" aria-label={t.build.variables}>
+      {variables.flatMap((variable) => {
+        const fields = variable.fields.map((field) => `${variable.name}.${field}`);
+        // A node of a pipeline is referred to by one of its fields.
+        const names = style === "{{}}" && fields.length > 0 ? fields : [variable.name, ...fields];
+        return names.map((name) => (
+          <li key={name}>
+            <button type="button" className="variable" onClick={() => onChoose(referenceTo(name, style))}>
+              <b className="mono">{name}</b>
+              <span className="faint">
+                {[name === variable.name && variable.type_name, variable.origin].filter(Boolean).join(", ")}
+              </span>
+              <span className="variable-last cut">{describeLast(last, name)}</span>
+            </button>
+          </li>
+        ));
+      })}
+    </ul>
+  );
+}
+
+function describeLast(last: ReadonlyMap<string, Json>, name: string): string {
+  const [root = "", ...path] = name.split(".");
+  let value: Json | undefined = last.get(root);
+  for (const step of path) {
+    value = typeof value === "object" && value !== null ? (value as Record<string, Json>)[step] : undefined;
+  }
+  return value === undefined ? t.build.noLast : typeof value === "string" ? value : JSON.stringify(value);
+}
