@@ -15,6 +15,17 @@ try {
   await page.locator(".node").first().waitFor();
   await page.waitForTimeout(500);
   await page.screenshot({ path: `${FOLDER}run.png` });
+  await page.goto(`${studio.address}/workflows/support-reply?step=/draft`);
+  await page.getByRole("tab", { name: "Build" }).click();
+  await page.getByLabel("Prompt template").waitFor();
+  await page.waitForTimeout(500);
+  await page.screenshot({ path: `${FOLDER}build.png` });
+  await page.goto(`${studio.address}/chat`);
+  await page.getByRole("button", { name: "New conversation: Help desk" }).click();
+  await page.getByRole("textbox", { name: "Message" }).fill("Where is order 4711?");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Try again" }).waitFor();
+  await page.screenshot({ path: `${FOLDER}chat.png` });
 } finally {
   await browser.close();
   await studio.close();

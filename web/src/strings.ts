@@ -124,7 +124,7 @@ export const t = {
     describe: "Describe what you want",
     firstCommand: "flowloom init hello && flowloom studio hello",
     drop: "Drop a file to add a workflow",
-    add: "Add a workflow",
+    add: "Add a file",
     problems: (count: number) => (count === 1 ? "1 problem" : `${count} problems`),
     refused: "Cannot run",
     noMatch: "No workflow matches.",

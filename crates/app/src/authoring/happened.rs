@@ -17,7 +17,8 @@ impl AgentFlowEvent {
     /// An event at a time in milliseconds since the Unix epoch.
     pub fn new(name: impl Into<Cow<'static, str>>, at: u64, fields: Map) -> AgentFlowEvent {
         let name = name.into();
-        let seconds = Number::from_f64(at as f64 / 1000.0).map_or(Value::Null, Value::Number);
+        // With a fraction, as Python writes every `float`: clients may tell whole numbers from others.
+        let seconds = Number::parse(&format!("{:?}", at as f64 / 1000.0)).map_or(Value::Null, Value::Number);
         let mut data = Map::from_iter([("type".into(), Value::from(&*name)), ("ts".into(), seconds)]);
         data.extend(fields);
         AgentFlowEvent { name, data: data.into() }
@@ -34,4 +35,16 @@ impl AgentFlowEvent {
 /// Builds the fields of an event, in order.
 pub fn build_fields(fields: impl IntoIterator<Item = (&'static str, Value)>) -> Map {
     fields.into_iter().map(|(key, value)| (key.into(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_fraction_also_at_a_whole_second() {
+        let written = |at| flowloom_core::json::write_json(&AgentFlowEvent::new("start", at, Map::new()).data);
+        assert_eq!(written(1_795_458_393_000), r#"{"type":"start","ts":1795458393.0}"#);
+        assert_eq!(written(1_795_458_393_805), r#"{"type":"start","ts":1795458393.805}"#);
+    }
 }
