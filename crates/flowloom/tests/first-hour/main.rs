@@ -177,6 +177,8 @@ fn ctrl_c_leaves_a_clean_screen_and_a_run_that_continues() {
         let run = ["run", "slow.json"];
         let session = user.start("", &run);
         server.wait_for_requests("/slow", 1);
+        // The terminal drops what it has not shown yet when Ctrl-C is typed.
+        session.wait_for("/two");
         session.send_keys("\x03");
         user.check_screen("stopped", &run, &session.finish());
         server.release_slow();
