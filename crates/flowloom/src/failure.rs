@@ -64,6 +64,15 @@ impl CommandError {
         CommandError { interrupted: Some(run), ..CommandError::new(Code::Interrupted, message) }
     }
 
+    /// The program was stopped while a worker drove a run, which continues.
+    pub(crate) fn stopped_following(run: RunId) -> CommandError {
+        let (show, cancel) =
+            (hint::command_line(&format!("show {run} --follow")), hint::command_line(&format!("cancel {run}")));
+        let message =
+            format!("stopped following; a worker continues the run; follow it with {show}, or cancel with {cancel}");
+        CommandError { interrupted: Some(run), ..CommandError::new(Code::Interrupted, message) }
+    }
+
     /// A usage error, with exit code 2.
     pub(crate) fn usage(message: impl Into<String>) -> CommandError {
         CommandError::new(Code::UsageInvalid, message)

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 use support::http::RunningServer;
-use support::{TestServer, Workspace, exit_code, stderr_text, two_calls_flow};
+use support::{TestServer, Workspace, exit_code, send_signal, stderr_text, two_calls_flow};
 use test_restate::{RestateServer, free_addresses};
 
 /// Settings under which abandoned runs are found quickly.
@@ -167,6 +167,24 @@ fn a_killed_workers_run_is_continued_by_another_one() {
     let ended = started.wait_with_output().expect("it ends");
     assert_eq!(exit_code(&ended), 0, "{}", stderr_text(&ended));
     assert_eq!(world.request_count("/first"), 1, "a finished step is not repeated");
+}
+
+#[test]
+fn ctrl_c_stops_following_and_the_worker_continues() {
+    let world = TestServer::start();
+    let Some(cluster) = Cluster::start(&world.egress_config()) else { return };
+    cluster.place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
+    let started = cluster.place.start(&["run", "flow.json"]);
+    world.wait_for_requests("/slow", 1);
+    send_signal(&started, "-INT");
+    let stopped = started.wait_with_output().expect("it ends");
+    let said = stderr_text(&stopped);
+    assert!(exit_code(&stopped) == 130 && said.contains("a worker continues the run"), "{said}");
+    world.release_slow();
+    let shown = cluster.place.run(&["show", "last", "--follow"]);
+    assert_eq!(exit_code(&shown), 0, "{}", stderr_text(&shown));
+    assert_eq!(cluster.place.run_json(&["show", "last"]).1["status"], "succeeded");
+    assert_eq!(world.request_count("/slow"), 1, "nothing was sent again");
 }
 
 #[test]

@@ -38,9 +38,7 @@ impl Store {
         interval_ms: u64,
     ) -> Result<Vec<ModelUsage>, StoreError> {
         let user = user.map(str::to_owned);
-        self.read_with(|db| {
-            db.query_rows(&usage_sql(db), params![&user, since, interval_ms, MAX_ROWS], |row| read_usage(&row))
-        })
+        self.read_with(|db| db.query_rows(&usage_sql(db), params![&user, since, interval_ms, MAX_ROWS], read_usage))
     }
 }
 

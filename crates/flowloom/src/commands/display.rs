@@ -122,7 +122,8 @@ pub(super) async fn drive_watched(
     run: Run,
     watcher: Box<dyn watch::Watcher>,
 ) -> Result<RunOutcome, CommandError> {
-    let id = run.id();
+    let (id, is_remote) = (run.id(), matches!(run, Run::Remote(_)));
+    let stopped = || if is_remote { CommandError::stopped_following(id) } else { CommandError::interrupted(id) };
     let stop = stop::defer_stop();
     let forwarding = tokio::spawn(watch::forward_events(run.subscribe(), app.store.clone(), id, watcher));
     let mut driving = run.spawn();
@@ -133,7 +134,7 @@ pub(super) async fn drive_watched(
             let _ = app.store.announce_shutdown().await;
             driving.abort();
             // The run may have ended meanwhile.
-            driving.await.map_err(|_| CommandError::interrupted(id))
+            driving.await.map_err(|_| stopped())
         }
     };
     // Waits for the last lines; an error would only mean that they could not be displayed.
