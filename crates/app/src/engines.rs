@@ -290,8 +290,15 @@ impl App {
             return Err(StoreError::Corrupt(Corruption::NotCreated(id)).into());
         };
         let mut state = RunState::from_records(records.iter().map(|record| &**record)).map_err(RunError::from)?;
-        if state.status == Status::Running && self.store.get_run(id)?.is_some_and(|run| !run.is_driven) {
-            state.status = Status::Interrupted;
+        if state.status == Status::Running
+            && let Some(row) = self.store.get_run(id)?.filter(|row| !row.is_driven)
+        {
+            if row.current_status() == Status::Interrupted.name() {
+                state.status = Status::Interrupted;
+            } else if !self.store.read(id, records.len() as u64).await?.is_empty() {
+                // The run ended, or began to wait, after its events were read.
+                return Box::pin(self.open_run_by_id(id)).await;
+            }
         }
         let ready = self.load_bundle(created.bundle)?;
         Ok(LoadedRun { id, records, plan: ready.plan.clone(), ready, state })

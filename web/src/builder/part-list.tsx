@@ -161,10 +161,7 @@ export function titleOf(part: Part, inspection?: Inspection): string {
     return found as string | undefined;
   };
   if (part.list === "edges") {
-    const name = (id: string | undefined) => {
-      const node = inspection?.parts.find((one) => one.list === "nodes" && fieldsOf(one).id === id);
-      return node?.title ?? id;
-    };
+    const name = (id: string | undefined) => (inspection && nodeTitles(inspection).get(id)) ?? id;
     const from = name(text("from", "sourceNodeId", "source_node_id")) ?? "?";
     return `${from} → ${name(text("to", "targetNodeId", "target_node_id")) ?? t.graphEnd}`;
   }
@@ -173,6 +170,18 @@ export function titleOf(part: Part, inspection?: Inspection): string {
   const shown = config.instruction ?? config.url;
   return typeof shown === "string" && shown !== "" ? shown : labelOf(part.kind);
 }
+
+/** The titles of the nodes by id, found once for each inspection. */
+function nodeTitles(inspection: Inspection): Map<unknown, string | undefined> {
+  const known = titles.get(inspection);
+  if (known) return known;
+  const nodes = inspection.parts.filter((part) => part.list === "nodes");
+  const found = new Map(nodes.map((part) => [fieldsOf(part).id, part.title]));
+  titles.set(inspection, found);
+  return found;
+}
+
+const titles = new WeakMap<Inspection, Map<unknown, string | undefined>>();
 
 /** What a part shows below its name: the condition of a connection, and the kind of anything else. */
 function subtitleOf(part: Part): string {
