@@ -17,7 +17,7 @@ test("events arrive in pieces", () => {
   const parser = new EventParser();
   expect(parser.push("id: 1\nevent: asked\ndata: {")).toEqual([]);
   expect(parser.push("}\n\n: beat\n\nevent: done\ndata: 1\n\nid")).toEqual([
-    { name: "asked", data: "{}" },
+    { name: "asked", data: "{}", id: "1" },
     { name: "done", data: "1" },
   ]);
 });
