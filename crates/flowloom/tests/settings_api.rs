@@ -15,7 +15,7 @@ fn create_key(place: &Workspace, name: &str, arguments: &[&str]) -> String {
     format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim())
 }
 
-fn names(list: &Value, field: &str) -> Vec<String> {
+fn list_field(list: &Value, field: &str) -> Vec<String> {
     let items = list["items"].as_array().unwrap_or_else(|| panic!("{list}"));
     items.iter().filter_map(|item| Some(item[field].as_str()?.to_owned())).collect()
 }
@@ -41,7 +41,7 @@ fn administrators_manage_keys_and_nobody_else() {
     let bearer = format!("Authorization: Bearer {secret}");
     assert_eq!(server.send_and_read("GET", "/api/v1/workflows", &[&bearer], "").status, 200);
     let listed = list(&admin);
-    assert_eq!(names(&listed.json(), "name"), ["admin", "reader", "tenant", "ci"]);
+    assert_eq!(list_field(&listed.json(), "name"), ["admin", "reader", "tenant", "ci"]);
     assert!(!listed.body.contains(&secret), "the secret is part of one response only");
 
     let url = format!("/api/v1/keys/{}", id.as_str().expect("an id"));
@@ -50,7 +50,7 @@ fn administrators_manage_keys_and_nobody_else() {
     assert_eq!(server.send_and_read("DELETE", &url, &[&admin], "").status, 404);
     assert_eq!(server.send_and_read("GET", "/api/v1/workflows", &[&bearer], "").status, 401);
     let audit = server.send_and_read("GET", "/api/v1/audit", &[&admin], "").json();
-    let actions = names(&audit, "action");
+    let actions = list_field(&audit, "action");
     assert!(["key.revoke", "key.create"].iter().all(|action| actions.contains(&(*action).to_owned())), "{audit}");
     for wrong in [
         json!({"name": " ", "scopes": ["read"]}),
@@ -78,7 +78,7 @@ fn secrets_are_listed_without_values_to_those_who_may_use_them() {
     assert_eq!(list(&reader).status, 403);
     let all = list(&admin);
     assert!(!all.body.contains("hunter2"), "{}", all.body);
-    assert_eq!(names(&all.json(), "name"), ["OWN", "SHARED"]);
+    assert_eq!(list_field(&all.json(), "name"), ["OWN", "SHARED"]);
     let own = list(&ann).json();
     let expected = json!([{"name": "SHARED", "is_set": true, "hosts": ["api.example"], "users": ["ann"], "workflows": [], "webhooks": false}]);
     assert_eq!(own["items"], expected);
@@ -96,11 +96,11 @@ fn functions_and_servers_are_listed() {
     let listed = get("/api/v1/functions", &admin).json();
     assert_eq!(listed["items"][0]["target"], "http://mail.internal/send");
     assert_eq!(listed["items"][0]["needs_approval"], true);
-    assert!(names(&listed, "id").contains(&"agent::chat".to_owned()), "{listed}");
+    assert!(list_field(&listed, "id").contains(&"agent::chat".to_owned()), "{listed}");
     let seen = get("/api/v1/functions", &ann);
     assert!(!seen.body.contains("mail.internal"), "a tenant does not see addresses: {}", seen.body);
     assert!(!get("/api/v1/servers", &ann).body.contains("no-such-program"));
-    assert_eq!(names(&get("/api/v1/servers", &ann).json(), "name"), ["files"]);
+    assert_eq!(list_field(&get("/api/v1/servers", &ann).json(), "name"), ["files"]);
     assert_eq!(get("/api/v1/servers/files/tools", &admin).status, 502);
     assert_eq!(get("/api/v1/servers/other/tools", &admin).status, 404);
 }

@@ -197,12 +197,12 @@ pub(crate) async fn get_run_test(
 ) -> ApiResult<Json<TestFile>> {
     caller.require_scope(Scope::Read)?;
     let opened = open_own_run(&app, &caller, &id).await?;
-    let definition = query.definition.map_or_else(|| above(Path::new(opened.entry())), PathBuf::from);
+    let definition = query.definition.map_or_else(|| path_from_tests(Path::new(opened.entry())), PathBuf::from);
     Ok(Json(record_test(&app, &opened, &definition).await?))
 }
 
 /// A path as it is seen from the folder `tests`.
-fn above(file: &Path) -> PathBuf {
+fn path_from_tests(file: &Path) -> PathBuf {
     let parts = file.components().filter(|part| *part != Component::CurDir);
     Path::new("..").join(parts.collect::<PathBuf>())
 }

@@ -38,7 +38,7 @@ pub(crate) struct StatisticsQuery {
 
 impl StatisticsQuery {
     /// The start of the period, and the length of an interval, in milliseconds.
-    fn resolve(&self) -> ApiResult<(u64, u64)> {
+    fn find_interval(&self) -> ApiResult<(u64, u64)> {
         let days = crate::params::check_count("days", self.days, 1, MAX_DAYS)?;
         let length_ms = u64::from(days) * DAY_MS;
         let interval_ms = length_ms / INTERVALS;
@@ -93,7 +93,7 @@ pub(crate) async fn get_run_statistics(
     QueryParams(period): QueryParams<StatisticsQuery>,
 ) -> ApiResult<Json<RunStatisticsSchema>> {
     caller.require_scope(Scope::Read)?;
-    let (since, interval_ms) = period.resolve()?;
+    let (since, interval_ms) = period.find_interval()?;
     let user = caller.user.clone();
     let read = move || store.summarize_runs(user.as_deref(), since, interval_ms);
     let statistics = crate::blocking::run_blocking(read).await??;
@@ -151,7 +151,7 @@ pub(crate) async fn get_model_statistics(
     QueryParams(period): QueryParams<StatisticsQuery>,
 ) -> ApiResult<Json<ModelStatisticsSchema>> {
     caller.require_scope(Scope::Read)?;
-    let (since, interval_ms) = period.resolve()?;
+    let (since, interval_ms) = period.find_interval()?;
     let user = caller.user.clone();
     let read = move || store.summarize_model_usage(user.as_deref(), since, interval_ms);
     let items = crate::blocking::run_blocking(read).await??.into_iter().map(|one| ModelUsageSchema {
