@@ -19,6 +19,7 @@ mod report;
 mod sandbox;
 mod search;
 mod serving;
+mod shared_database;
 mod slow_model;
 mod streaming_model;
 mod workloads;
@@ -32,9 +33,9 @@ use measure::ReportRow;
 /// Error of a measurement.
 pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOAD_NAMES: [&str; 19] = [
-    "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "crowds", "chats", "hostile",
-    "sandbox", "fairness", "search", "local",
+const WORKLOAD_NAMES: [&str; 20] = [
+    "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "postgres", "crowds", "chats",
+    "hostile", "sandbox", "fairness", "search", "local",
 ];
 
 /// Flag of a child process, which prints its rows as JSON.
@@ -121,6 +122,7 @@ fn run_child(workload: &str) -> Result<ExitCode, BenchError> {
             "F1000" => workloads::measure_f1000().await,
             "M1000" => workloads::measure_m1000().await,
             "HTTP" => serving::measure_http().await,
+            "postgres" => shared_database::measure_shared_database().await,
             "crowds" => serving::measure_crowds().await,
             "chats" => chats::measure_chats().await,
             "hostile" => Ok(hostile::measure_hostile()),

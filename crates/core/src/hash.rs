@@ -20,6 +20,17 @@ use crate::value::Value;
 pub struct Hash([u8; 16]);
 
 impl Hash {
+    /// The hash of no bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_core::hash::Hash;
+    ///
+    /// assert_eq!(Hash::EMPTY, Hash::of_bytes(b""));
+    /// ```
+    pub const EMPTY: Hash = Hash(0xaf13_49b9_f5f9_a1a6_a040_4dea_36dc_c949_u128.to_be_bytes());
+
     /// The hash of some bytes.
     pub fn of_bytes(bytes: &[u8]) -> Hash {
         Hash::from_blake(blake3::hash(bytes))

@@ -24,20 +24,22 @@ use crate::{cors, openai};
 /// each request.
 #[derive(Clone)]
 pub(crate) struct GuardedRouter {
-    server: Server,
-    router: Router,
+    pub(crate) server: Server,
+    /// For clients that accept no encoding. The layer that compresses costs as much as a small route, even if it has
+    /// nothing to do.
+    pub(crate) plain: Router,
+    /// For clients that accept an encoding.
+    pub(crate) compressing: Router,
 }
 
 impl GuardedRouter {
-    pub(crate) fn new(server: Server, router: Router) -> GuardedRouter {
-        GuardedRouter { server, router }
-    }
-
     /// Responds to a request, and logs it.
     pub(crate) async fn handle_request(self, request: Request) -> Response {
         let (started, method) = (Instant::now(), request.method().clone());
         let logged = tracing::enabled!(tracing::Level::INFO).then(|| LoggedRequest::new(&request));
-        let answer = guard_request(&self.server, request, self.router).await;
+        let accepts_encoding = request.headers().contains_key(header::ACCEPT_ENCODING);
+        let router = if accepts_encoding { self.compressing } else { self.plain };
+        let answer = guard_request(&self.server, request, router).await;
         let elapsed = started.elapsed();
         let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         self.server.requests.record_request(&method, &answer, duration_ms);

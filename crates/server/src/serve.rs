@@ -88,7 +88,7 @@ impl RunningServer {
         let settings = server.app.config.server.clone();
         let (live, store) = (server.supervisor.clone(), server.app.store.clone());
         let is_open = server.is_open;
-        let router = GuardedRouter::new(server.clone(), complete_document(router, server));
+        let router = guard_routes(router, server);
         let serving = listen::serve_connections(listener, router, &settings, is_open, shutdown.clone());
         let mut serving = std::pin::pin!(serving);
         let mut stopping = std::pin::pin!(wait_for_shutdown(&live, signals, shutdown));
@@ -155,23 +155,26 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
 }
 
 /// The routes with what stands around all of them.
-fn complete_document(router: Router<Server>, server: Server) -> Router {
+fn guard_routes(router: Router<Server>, server: Server) -> GuardedRouter {
     let origins = cors::layer(&server.cors);
-    let router = router
+    let routes = router
         .route(mcp::http::MCP_PATH, mcp::http::mcp_route(&server))
         .fallback(studio::answer_other)
         .method_not_allowed_fallback(async || {
             let message = "this route does not support the method; for its methods: GET /openapi.json";
             Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED)
         })
-        .layer(middleware::from_fn_with_state(server.clone(), guard::authorize))
-        .layer(CompressionLayer::new().compress_when(compressible()));
-    // Outside of what asks for a key: a page may read why it was refused, and a preflight has no key.
-    let router = match origins {
-        Some(origins) => router.layer(origins),
-        None => router,
-    };
-    router.with_state(server)
+        .layer(middleware::from_fn_with_state(server.clone(), guard::authorize));
+    let compressing = routes.clone().layer(CompressionLayer::new().compress_when(compressible()));
+    let [plain, compressing] = [routes, compressing].map(|routes| {
+        // Outside of what asks for a key: a page may read why it was refused, and a preflight has no key.
+        let routes = match &origins {
+            Some(origins) => routes.layer(origins.clone()),
+            None => routes,
+        };
+        routes.with_state(server.clone())
+    });
+    GuardedRouter { server, plain, compressing }
 }
 
 /// Which responses are compressed, if the client accepts that: those that are large enough, except streams of events and

@@ -17,12 +17,13 @@ use flowloom_runtime::journal::{Batch, Lease, thread_namespace};
 use crate::abandoned::is_progress;
 use crate::checksum::{RunColumns, StatusColumns, memory_checksum};
 use crate::commands::{self, CausedCommand};
+use crate::db::postgres::AssumedRun;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
 use crate::rows::{EventRow, insert_events};
-use crate::worker::LocalWorker;
+use crate::worker::{LocalWorker, StoredRun};
 
 /// One batch, ready to be written.
 pub(crate) struct BatchWrite {
@@ -41,12 +42,18 @@ pub(crate) struct BatchEffects {
     /// Whether the batch released the lease.
     pub(crate) is_released: AtomicBool,
     caused: Mutex<Vec<CausedCommand>>,
+    run: Mutex<Option<StoredRun>>,
 }
 
 impl BatchEffects {
     /// Commands to child runs that the batch stored.
     pub(crate) fn lock_caused(&self) -> MutexGuard<'_, Vec<CausedCommand>> {
         self.caused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What never changes of the run's row.
+    pub(crate) fn lock_run(&self) -> MutexGuard<'_, Option<StoredRun>> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -59,7 +66,10 @@ impl BatchWrite {
         let records = &self.batch.records;
         let locked = match records.first().map(|record| &record.event) {
             Some(Event::RunCreated(created)) => self.insert_run(connection, &records[0], created)?,
-            _ => self.lock_run(connection)?,
+            _ => match self.assume_run(connection) {
+                Some(assumed) => assumed,
+                None => self.lock_run(connection)?,
+            },
         };
         if locked.has_failed_claims && records.iter().any(|record| is_progress(record)) {
             // Progress of a child run is progress of the runs around it.
@@ -74,16 +84,13 @@ impl BatchWrite {
             write_memories(connection, &locked.user, record)?;
             caused.extend(commands::cancel_children(connection, record)?);
         }
-        if !locked.is_new
-            && let Some(columns) = find_last_status(records)
-        {
-            set_status(connection, &locked, self.lease.run, &columns)?;
-        }
         let is_released = self.write_decisions(connection, &locked)?;
+        self.write_status(connection, &locked, is_released)?;
         flowloom_runtime::failpoint::hit("batch_written");
         self.effects.is_released.store(is_released, Ordering::Relaxed);
         // A transaction that is rolled back runs again.
         *self.effects.lock_caused() = caused;
+        *self.effects.lock_run() = Some(StoredRun { number: locked.number, user: locked.user });
         Ok(())
     }
 
@@ -109,7 +116,7 @@ impl BatchWrite {
             connection.notify_workers(run)?;
         }
         let is_released = *releases_lease && left == 0;
-        if is_released && ended.is_none() {
+        if is_released && ended.is_none() && locked.origin != RowOrigin::Assumed {
             let sql = "update run set worker = null, failed_claims = 0 where number = $1";
             connection.execute_unchecked(sql, params![locked.number])?;
         }
@@ -131,11 +138,11 @@ impl BatchWrite {
         if parent.is_none() {
             check_start(&self.quotas, connection, user, record.at)?;
         }
-        let sql = "insert into run (id, epoch, worker, created_at, format, name, user_id, bundle, workflow, thread_key, \
-                   parent, parent_path, checksum, status, finished_at, status_seq, status_checksum, project, config, \
-                   forked_from) \
+        let sql = "insert into run (number, id, epoch, worker, created_at, format, name, user_id, bundle, workflow, \
+                   thread_key, parent, parent_path, checksum, status, finished_at, status_seq, status_checksum, \
+                   project, config, forked_from) \
                    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
-                   $20) returning number";
+                   $20, $21) returning number";
         let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
         let (epoch, worker, format) = (self.lease.epoch, self.worker.name(), created.format.name());
         let columns = RunColumns {
@@ -158,7 +165,9 @@ impl BatchWrite {
         let parent_run = parent.as_ref().map(|parent| parent.run.to_string());
         let forked_from = fork.as_ref().map(|fork| fork.run.to_string());
         let parent_path = parent.as_ref().map(|parent| parent.path.as_str().to_owned());
+        let reserved = connection.reserve_run_number()?;
         let params = params![
+            reserved,
             &id,
             epoch,
             worker,
@@ -180,10 +189,13 @@ impl BatchWrite {
             project.as_ref().map(|project| project.config.as_str()),
             &forked_from,
         ];
-        let number = connection.query_first(sql, params, |row| row.get(0))?;
-        // A statement that inserts one row returns one row.
-        let number = number.ok_or(JournalError::OwnershipLost)?;
-        Ok(LockedRun { number, user: user.clone(), is_new: true, has_failed_claims: false, pending_commands: 0 })
+        let number = match reserved {
+            Some(number) => connection.execute_unchecked(sql, params).map(|()| number)?,
+            // A statement that inserts one row returns one row.
+            None => connection.query_first(sql, params, |row| row.get(0))?.ok_or(JournalError::OwnershipLost)?,
+        };
+        let user = user.as_str().into();
+        Ok(LockedRun { number, user, origin: RowOrigin::Inserted, has_failed_claims: false, pending_commands: 0 })
     }
 
     /// Rejects a second turn of a conversation while a living process drives one. A suspended turn does not block
@@ -206,6 +218,35 @@ impl BatchWrite {
         }
     }
 
+    /// What is almost always so of the row of a run that this process has written before: the lease is valid, no command
+    /// is pending, and the run has made progress since it was claimed. The commit verifies it.
+    fn assume_run(&self, connection: &DbConnection) -> Option<LockedRun> {
+        let may_assume = connection.may_assume() && self.batch.decided.is_empty();
+        let StoredRun { number, user } = may_assume.then(|| self.worker.find_stored_run(self.lease.run)).flatten()?;
+        Some(LockedRun { number, user, origin: RowOrigin::Assumed, has_failed_claims: false, pending_commands: 0 })
+    }
+
+    /// Writes the status that the run has after the batch, and, if the row was not read, verifies it and gives up the lease.
+    fn write_status(&self, connection: &DbConnection, locked: &LockedRun, is_released: bool) -> Result<(), StoreError> {
+        let status = find_last_status(&self.batch.records);
+        match (locked.origin, connection) {
+            (RowOrigin::Assumed, DbConnection::Postgres(postgres)) => {
+                let status = status.map(|columns| {
+                    let checksum = columns.checksum(self.lease.run);
+                    (columns, checksum)
+                });
+                let (number, epoch) = (locked.number, self.lease.epoch);
+                postgres.queue_run(AssumedRun { number, epoch, status, is_released });
+                Ok(())
+            }
+            (RowOrigin::Inserted, _) => Ok(()),
+            (RowOrigin::Read | RowOrigin::Assumed, _) => match status {
+                Some(columns) => set_status(connection, locked, self.lease.run, &columns),
+                None => Ok(()),
+            },
+        }
+    }
+
     /// Reads and locks the run's row. Fails with `OwnershipLost` if the lease is no longer valid.
     fn lock_run(&self, connection: &DbConnection) -> Result<LockedRun, StoreError> {
         let sql = "select number, user_id, failed_claims, pending_commands from run \
@@ -214,8 +255,8 @@ impl BatchWrite {
         let read = |row: &DbRow<'_>| {
             Ok(LockedRun {
                 number: row.get(0)?,
-                user: row.get(1)?,
-                is_new: false,
+                user: row.get::<String>(1)?.into(),
+                origin: RowOrigin::Read,
                 has_failed_claims: row.get_count(2)? > 0,
                 pending_commands: row.get_count(3)?,
             })
@@ -226,12 +267,22 @@ impl BatchWrite {
     }
 }
 
+/// How an append knows the row of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowOrigin {
+    /// It inserted the row.
+    Inserted,
+    /// It read and locked the row.
+    Read,
+    /// It assumes what the row says; the commit verifies it.
+    Assumed,
+}
+
 /// Columns of a run that an append needs.
 struct LockedRun {
     number: i64,
-    user: String,
-    /// Whether the batch inserted the row.
-    is_new: bool,
+    user: Arc<str>,
+    origin: RowOrigin,
     /// Whether the run made no progress since it was claimed.
     has_failed_claims: bool,
     /// Number of commands without a decision.

@@ -240,6 +240,9 @@ impl AppendFinish {
         if self.is_decision || lease_state == LeaseState::Released {
             self.mailboxes.wake_waiting(run);
         }
+        if let Some(stored) = self.effects.lock_run().take() {
+            self.worker.remember_stored_run(run, stored);
+        }
         let caused = std::mem::take(&mut *self.effects.lock_caused());
         caused.into_iter().for_each(|caused| self.mailboxes.deliver_command(caused));
     }

@@ -30,14 +30,14 @@ pub(crate) const MAX_EVENTS_PER_RUN: i64 = 1 << 32;
 
 /// An event in its stored form.
 pub(crate) struct EventRow {
-    seq: u64,
+    pub(crate) seq: u64,
     at: u64,
     path: Path,
     attempt: u32,
-    kind: &'static str,
+    pub(crate) kind: &'static str,
     data: Option<String>,
     blob: Option<(String, String)>,
-    checksum: i64,
+    pub(crate) checksum: i64,
 }
 
 impl EventRow {
@@ -73,7 +73,8 @@ impl EventRow {
         Ok(stored)
     }
 
-    fn columns(&self) -> EventColumns<'_> {
+    /// The columns that its checksum covers.
+    pub(crate) fn columns(&self) -> EventColumns<'_> {
         EventColumns {
             at: self.at,
             path: self.path.as_str(),
@@ -85,11 +86,15 @@ impl EventRow {
     }
 }
 
-/// Inserts events of a run, several with each statement.
+/// Inserts events of a run: on SQLite several with each statement, on Postgres when the transaction commits.
 pub(crate) fn insert_events(connection: &DbConnection, run: i64, rows: &[EventRow]) -> Result<(), StoreError> {
     for (hash, content) in rows.iter().filter_map(|row| row.blob.as_ref()) {
         let sql = "insert into blob values ($1, $2) on conflict do nothing";
         connection.execute_unchecked(sql, params![hash, content])?;
+    }
+    if let DbConnection::Postgres(postgres) = connection {
+        postgres.queue_events(run, rows);
+        return Ok(());
     }
     for rows in rows.chunks(MAX_ROWS_PER_INSERT) {
         let mut all = Vec::with_capacity(rows.len() * EVENT_COLUMN_COUNT);

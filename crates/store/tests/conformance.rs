@@ -27,6 +27,7 @@ on_both!(
     a_run_of_a_dead_process_goes_to_one_other,
     a_command_reaches_the_worker_and_the_decision_its_sender,
     a_run_with_a_pending_command_is_not_released,
+    a_command_to_one_run_leaves_the_others_alone,
     one_of_a_hundred_answers_is_applied,
     a_key_starts_one_run,
     keys_are_found_until_they_are_revoked,
@@ -232,6 +233,32 @@ async fn a_run_with_a_pending_command_is_not_released(place: &TestDatabase) {
     assert_eq!(code(left.outcome), Some(Code::NothingToDo));
     let late = worker.post_command(run_id(1), answer("m", "late"), 9).await.expect("decided");
     assert_eq!(code(late.record.outcome), Some(Code::NothingToDo));
+}
+
+/// Batches of many runs share a commit. A command to one of them, of which this process has not heard, changes nothing
+/// for the others.
+async fn a_command_to_one_run_leaves_the_others_alone(place: &TestDatabase) {
+    const RUN_COUNT: u8 = 20;
+    let (worker, sender) = (place.open(), place.open());
+    let mut leases = Vec::new();
+    for run in (1..=RUN_COUNT).map(run_id) {
+        let lease = worker.begin_run(run).expect("new");
+        append_records(&*worker, lease, vec![new_record(run, 1, created_event(&worker))]).await.expect("stored");
+        leases.push(lease);
+    }
+    sender.post_command(run_id(1), answer("k", "yes"), 7).await.expect("stored");
+    let suspended = |lease: &Lease| {
+        let record = new_record(lease.run, 2, Event::RunSuspended { status: Status::Waiting });
+        append_batch(&*worker, *lease, Batch { releases_lease: true, ..Batch::with_records(vec![record]) })
+    };
+    for (lease, appended) in leases.iter().zip(futures_util::future::join_all(leases.iter().map(suspended)).await) {
+        let has_command = lease.run == run_id(1);
+        let expected = if has_command { LeaseState::Held } else { LeaseState::Released };
+        assert_eq!(appended.expect("stored"), expected, "{}", lease.run);
+        let row = sender.get_run(lease.run).expect("readable").expect("there");
+        assert_eq!((row.status.as_str(), row.is_driven), (Status::Waiting.name(), has_command), "{}", lease.run);
+        assert_eq!(sender.read(lease.run, 0).await.expect("readable").len(), 2);
+    }
 }
 
 async fn one_of_a_hundred_answers_is_applied(place: &TestDatabase) {

@@ -5,10 +5,13 @@ mod server;
 
 use std::sync::OnceLock;
 
-use server::PostgresServer;
+use server::{Durability, PostgresServer};
 
 /// The server that this process uses, held until the process ends.
 static SHARED_SERVER: OnceLock<Option<PostgresServer>> = OnceLock::new();
+
+/// The same for the server that waits for the disk.
+static DURABLE_SERVER: OnceLock<Option<PostgresServer>> = OnceLock::new();
 
 /// The database of one test.
 pub struct TestDatabase {
@@ -21,7 +24,16 @@ impl TestDatabase {
     /// Creates an empty database. Without a Postgres installation it prints the reason and returns `None`, or panics if
     /// `FLOWLOOM_REQUIRE_POSTGRES` is set.
     pub fn create_database() -> Option<TestDatabase> {
-        let server = SHARED_SERVER.get_or_init(|| match PostgresServer::shared_server() {
+        TestDatabase::create_on(&SHARED_SERVER, Durability::None)
+    }
+
+    /// Creates an empty database on a server that waits for the disk, for measurements.
+    pub fn create_durable_database() -> Option<TestDatabase> {
+        TestDatabase::create_on(&DURABLE_SERVER, Durability::Full)
+    }
+
+    fn create_on(server: &OnceLock<Option<PostgresServer>>, durability: Durability) -> Option<TestDatabase> {
+        let server = server.get_or_init(|| match PostgresServer::shared_server(durability) {
             Ok(server) => Some(server),
             Err(why) if std::env::var_os("FLOWLOOM_REQUIRE_POSTGRES").is_some() => panic!("{why}"),
             Err(why) => {

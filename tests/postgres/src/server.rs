@@ -26,6 +26,32 @@ while :; do
 done
 "#;
 
+/// Whether a server waits for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// As fast as possible; for tests.
+    None,
+    /// As an operator would run it; for measurements.
+    Full,
+}
+
+impl Durability {
+    /// What distinguishes the folders of the servers.
+    fn folder_suffix(self) -> &'static str {
+        match self {
+            Durability::None => "",
+            Durability::Full => "-full",
+        }
+    }
+
+    fn settings(self) -> &'static str {
+        match self {
+            Durability::None => "-c fsync=off -c full_page_writes=off -c shared_buffers=16MB",
+            Durability::Full => "-c shared_buffers=128MB",
+        }
+    }
+}
+
 /// The server, in use by this process.
 pub(crate) struct PostgresServer {
     folder: PathBuf,
@@ -35,16 +61,17 @@ pub(crate) struct PostgresServer {
 
 impl PostgresServer {
     /// The server of all test processes of this build folder, started if necessary.
-    pub(crate) fn shared_server() -> Result<PostgresServer, String> {
+    pub(crate) fn shared_server(durability: Durability) -> Result<PostgresServer, String> {
         let programs = find_programs()?;
-        let folder = server_folder().map_err(|error| format!("cannot create the folder for Postgres: {error}"))?;
+        let folder =
+            server_folder(durability).map_err(|error| format!("cannot create the folder for Postgres: {error}"))?;
         let starting = File::create(folder.join("starting")).map_err(|error| error.to_string())?;
         starting.lock().map_err(|error| error.to_string())?;
         // Waits for a watcher that is stopping the server.
         let users = File::create(folder.join("users")).map_err(|error| error.to_string())?;
         users.lock_shared().map_err(|error| error.to_string())?;
         if UnixStream::connect(folder.join(".s.PGSQL.5432")).is_err() {
-            start_server(&programs, &folder)?;
+            start_server(&programs, &folder, durability)?;
         }
         Ok(PostgresServer { folder, _users: users })
     }
@@ -71,13 +98,14 @@ fn find_programs() -> Result<PathBuf, String> {
     found.ok_or_else(|| "Postgres is not installed; download it with scripts/fetch-postgres.sh".to_owned())
 }
 
-/// The server's folder, one per build folder. Its path is short enough for a socket and accessible to an ordinary user.
-fn server_folder() -> io::Result<PathBuf> {
+/// The server's folder, one per build folder and durability. Its path is short enough for a socket and accessible to an ordinary user.
+fn server_folder(durability: Durability) -> io::Result<PathBuf> {
     let build = std::env::current_exe()?;
     let build = build.ancestors().nth(3).unwrap_or(&build);
     let build = fs::metadata(build)?;
-    let folder =
-        std::env::temp_dir().join(format!("flowloom-postgres-{}-{:x}-{:x}", test_user_id()?, build.dev(), build.ino()));
+    let (user, suffix) = (test_user_id()?, durability.folder_suffix());
+    let name = format!("flowloom-postgres-{user}-{:x}-{:x}{suffix}", build.dev(), build.ino());
+    let folder = std::env::temp_dir().join(name);
     match fs::create_dir(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
@@ -103,7 +131,7 @@ fn server_user_id() -> io::Result<Option<u32>> {
     Ok((test_user_id()? == 0).then_some(NOBODY_ID))
 }
 
-fn start_server(programs: &Path, folder: &Path) -> Result<(), String> {
+fn start_server(programs: &Path, folder: &Path, durability: Durability) -> Result<(), String> {
     let failed = |error: io::Error| format!("cannot start Postgres: {error}");
     let data = folder.join("data");
     let _ = fs::remove_dir_all(&data);
@@ -123,10 +151,8 @@ fn start_server(programs: &Path, folder: &Path) -> Result<(), String> {
         return Err(format!("initdb: {}", String::from_utf8_lossy(&made.stderr)));
     }
     let mut pg_ctl = program("pg_ctl").map_err(failed)?;
-    let options = format!(
-        "-k {} -c listen_addresses='' -c fsync=off -c full_page_writes=off -c shared_buffers=16MB -c max_connections=300",
-        folder.display()
-    );
+    let options =
+        format!("-k {} -c listen_addresses='' -c max_connections=300 {}", folder.display(), durability.settings());
     // The server must not hold the streams that the test runner waits for.
     pg_ctl.args(["start", "--wait", "--silent", "--log"]).arg(data.join("log")).arg("--pgdata").arg(&data);
     pg_ctl.args(["--options", &options]).stdout(Stdio::null()).stderr(Stdio::null());

@@ -73,7 +73,8 @@ impl McpServers {
     pub async fn query_available(&self, config: &Config, names: &[String]) -> Result<AvailableTools, AppError> {
         let mut servers = ServerTools::new();
         for (name, mcp) in config.mcp.iter().filter(|(name, _)| names.contains(name)) {
-            servers.insert(name.clone(), self.query_tools(name, mcp).await?);
+            // Boxed: the future of a connection is large, and most runs that could query a server query none.
+            servers.insert(name.clone(), Box::pin(self.query_tools(name, mcp)).await?);
         }
         Ok(AvailableTools { servers, flows: None })
     }

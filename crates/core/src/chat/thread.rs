@@ -15,7 +15,7 @@ pub struct Thread {
 
 impl Default for Thread {
     fn default() -> Thread {
-        Thread { messages: Arc::default(), digest: Hash::of_bytes(b"") }
+        Thread { messages: Arc::default(), digest: Hash::EMPTY }
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Vars {
 
 impl Default for Vars {
     fn default() -> Vars {
-        Vars { map: Arc::default(), digest: Hash::of_bytes(b"") }
+        Vars { map: Arc::default(), digest: Hash::EMPTY }
     }
 }
 

@@ -70,7 +70,8 @@ pub(crate) async fn respond_with_run(
         }
         None => {
             server.runs.wait_until_stored(id, completion).await?;
-            summarize_stored(&server.app, &server.app.open_run_by_id(id).await?).await?
+            let opened = server.app.open_run_by_id(id).await?;
+            Box::pin(summarize_stored(&server.app, &opened)).await?
         }
     };
     let status = StatusCode::from_u16(status.table_row().http_status).unwrap_or(StatusCode::OK);

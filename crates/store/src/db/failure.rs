@@ -126,8 +126,9 @@ pub(crate) fn is_connection_lost(error: &tokio_postgres::Error) -> bool {
     }
 }
 
-/// Whether the server rolled back the transaction because of another one.
+/// Whether the server rolled back the transaction because of another one, or because it assumed something that another
+/// one had changed (which divides by zero).
 pub(crate) fn is_transient(error: &tokio_postgres::Error) -> bool {
-    let passing = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
+    let passing = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::DIVISION_BY_ZERO];
     error.code().is_some_and(|code| passing.contains(code))
 }

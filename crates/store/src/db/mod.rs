@@ -212,6 +212,22 @@ impl DbConnection {
         }
     }
 
+    /// A number for a new run; `None` if the database assigns it when the run is inserted.
+    pub(crate) fn reserve_run_number(&self) -> Result<Option<i64>, StoreError> {
+        match self {
+            DbConnection::Sqlite(_) => Ok(None),
+            DbConnection::Postgres(postgres) => postgres.reserve_run_number().map(Some),
+        }
+    }
+
+    /// Whether the transaction may assume what [`AssumedRun`] says of a run instead of reading its row.
+    pub(crate) fn may_assume(&self) -> bool {
+        match self {
+            DbConnection::Sqlite(_) => false,
+            DbConnection::Postgres(postgres) => postgres.may_assume(),
+        }
+    }
+
     /// Serialises changes of one sort across processes until the transaction commits. SQLite transactions are exclusive
     /// already.
     pub(crate) fn serialize_changes(&self, sort: &str) -> Result<(), StoreError> {

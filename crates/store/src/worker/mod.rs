@@ -3,9 +3,10 @@
 mod leases;
 pub(crate) mod locks;
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
@@ -21,7 +22,15 @@ pub use locks::ServerLock;
 pub(crate) struct LocalWorker {
     name: String,
     proof: LivenessProof,
-    runs: Mutex<HashSet<RunId>>,
+    /// The runs that this process drives, with what it knows of their rows.
+    runs: Mutex<HashMap<RunId, Option<StoredRun>>>,
+}
+
+/// What never changes of a run's row.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredRun {
+    pub(crate) number: i64,
+    pub(crate) user: Arc<str>,
 }
 
 /// How processes detect that others are alive.
@@ -63,7 +72,7 @@ impl LocalWorker {
         &self.name
     }
 
-    fn lock_runs(&self) -> MutexGuard<'_, HashSet<RunId>> {
+    fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, Option<StoredRun>>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,12 +83,30 @@ impl LocalWorker {
             LivenessProof::Locks(locks) => locks.acquire_lock()?,
             LivenessProof::Leases(leases) => leases.start_renewal()?,
         }
-        if self.lock_runs().insert(run) { Ok(()) } else { Err(JournalError::RunOwned(run).into()) }
+        match self.lock_runs().entry(run) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(None);
+                Ok(())
+            }
+            Entry::Occupied(_) => Err(JournalError::RunOwned(run).into()),
+        }
     }
 
     /// Unregisters a run; `false` if it was not registered.
     pub(crate) fn unregister_run(&self, run: RunId) -> bool {
-        self.lock_runs().remove(&run)
+        self.lock_runs().remove(&run).is_some()
+    }
+
+    /// Remembers the row of a run that this process drives.
+    pub(crate) fn remember_stored_run(&self, run: RunId, stored: StoredRun) {
+        if let Some(known) = self.lock_runs().get_mut(&run) {
+            *known = Some(stored);
+        }
+    }
+
+    /// The row of a run that this process drives, if it has written it before.
+    pub(crate) fn find_stored_run(&self, run: RunId) -> Option<StoredRun> {
+        self.lock_runs().get(&run).cloned().flatten()
     }
 
     /// Forgets every run, because this process drives none any more.
@@ -100,7 +127,7 @@ impl LocalWorker {
 
     /// Whether this process drives a run.
     pub(crate) fn is_driving(&self, run: RunId) -> bool {
-        self.lock_runs().contains(&run)
+        self.lock_runs().contains_key(&run)
     }
 
     /// Reads which processes are alive.

@@ -7,6 +7,7 @@
 mod address;
 mod listener;
 mod migrate;
+mod queued_writes;
 mod session;
 mod tls;
 
@@ -18,16 +19,22 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 pub use address::Database;
 pub(crate) use listener::{CommandListener, NOTIFY_SQL};
 pub(crate) use migrate::migrate_schema;
+pub(crate) use queued_writes::AssumedRun;
+use queued_writes::QueuedWrites;
 use session::PgSession;
 
 use super::{DbRow, MigratedDatabase, Param, params};
 use crate::error::StoreError;
+use crate::rows::EventRow;
 
 /// Silence within a transaction after which the server regards a process as stopped.
 const STOPPED_PROCESS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How often a commit is attempted when the server rolls it back because of another transaction, or never receives it.
 const MAX_COMMIT_ATTEMPTS: u32 = 4;
+
+/// Number of runs whose numbers are reserved together.
+const RESERVED_NUMBER_COUNT: i64 = 1000;
 
 /// Sent with every commit: renews the lease and records the commit's number. It waits for an older transaction of the
 /// same process that has not ended.
@@ -61,6 +68,12 @@ pub(crate) struct Postgres {
     process: Option<WorkerIdentity>,
     /// Number of the last commit.
     number: Cell<i64>,
+    /// Numbers for new runs that no other process uses.
+    run_numbers: RefCell<Vec<i64>>,
+    /// Whether the transaction may write without reading first what is most likely so. See [`Postgres::may_assume`].
+    may_assume: Cell<bool>,
+    /// What is sent when the transaction commits.
+    queued: RefCell<QueuedWrites>,
 }
 
 impl Postgres {
@@ -73,7 +86,15 @@ impl Postgres {
 
     /// A connection that commits for a process. It connects on first use.
     pub(crate) fn for_worker(database: &Database, process: Option<WorkerIdentity>) -> Postgres {
-        Postgres { database: database.clone(), session: RefCell::default(), process, number: Cell::new(0) }
+        Postgres {
+            database: database.clone(),
+            session: RefCell::default(),
+            process,
+            number: Cell::new(0),
+            run_numbers: RefCell::default(),
+            may_assume: Cell::new(false),
+            queued: RefCell::default(),
+        }
     }
 
     fn connect(&self) -> Result<(), StoreError> {
@@ -160,13 +181,50 @@ impl Postgres {
         Ok(number?.unwrap_or_default())
     }
 
+    /// Inserts events of a run when the transaction commits.
+    pub(crate) fn queue_events(&self, run: i64, rows: &[EventRow]) {
+        self.queued.borrow_mut().push_events(run, rows);
+    }
+
+    /// Changes the row of a run when the transaction commits, which fails if the row is not as assumed. The next attempt of
+    /// the transaction assumes nothing.
+    pub(crate) fn queue_run(&self, run: AssumedRun) {
+        self.queued.borrow_mut().push_run(run);
+    }
+
+    fn send_queued(&self) -> Result<(), StoreError> {
+        let worker = self.process.as_ref().map_or("", |process| &process.name);
+        let mut statements = self.queued.take().into_statements(worker);
+        self.with_session(|session| statements.try_for_each(|(sql, params)| session.send_owned(sql, params)))
+    }
+
+    /// A number for a new run. Numbers are reserved in advance, so that an insertion need not be awaited to learn its
+    /// number.
+    pub(crate) fn reserve_run_number(&self) -> Result<i64, StoreError> {
+        let mut numbers = self.run_numbers.borrow_mut();
+        if numbers.is_empty() {
+            let sql =
+                "select nextval(pg_get_serial_sequence('run', 'number')) from generate_series(1, $1) order by 1 desc";
+            *numbers = self.query_rows(sql, params![RESERVED_NUMBER_COUNT], |row| row.get(0))?;
+        }
+        // The query returns as many rows as it is asked for.
+        numbers.pop().ok_or(StoreError::ConnectionLost)
+    }
+
+    /// Whether the transaction may write without reading first what is most likely so, and let the server verify it
+    /// ([`AssumedRun`]): such a transaction needs one round trip, however many runs it writes.
+    pub(crate) fn may_assume(&self) -> bool {
+        self.may_assume.get()
+    }
+
     /// Runs `work` in a transaction, and retries it when the server rolled it back because of another transaction or
-    /// the connection was lost.
+    /// a wrong assumption, or the connection was lost.
     pub(crate) fn run_transaction(&self, mut work: impl FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let mut attempt = 1;
         loop {
             // An unreachable server is reported; the caller decides whether to retry.
             self.connect()?;
+            self.may_assume.set(attempt == 1);
             match self.attempt_transaction(&mut work) {
                 Err(error) if attempt < MAX_COMMIT_ATTEMPTS && (error.is_connection_lost() || error.is_transient()) => {
                     attempt += 1
@@ -179,7 +237,8 @@ impl Postgres {
     fn attempt_transaction(&self, work: &mut impl FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let number = self.number.get() + 1;
         self.number.set(number);
-        let result = self.begin_transaction(number).and_then(|()| work());
+        self.queued.take();
+        let result = self.begin_transaction(number).and_then(|()| work()).and_then(|()| self.send_queued());
         result.inspect_err(|error| self.roll_back(error))?;
         let committed =
             self.with_session(|session| session.send_plain("COMMIT").and_then(|()| session.flush_pending()));

@@ -13,6 +13,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
 use super::address::Database;
+use super::queued_writes::OwnedParams;
 use super::tls::TlsConnection;
 use crate::db::Param;
 use crate::error::StoreError;
@@ -52,12 +53,15 @@ impl PgSession {
     }
 
     fn prepare_statement(&self, sql: &str, params: &[Param<'_>]) -> Result<Statement, StoreError> {
+        self.prepare_typed(sql, || params.iter().map(param_type).collect())
+    }
+
+    fn prepare_typed(&self, sql: &str, types: impl FnOnce() -> Vec<Type>) -> Result<Statement, StoreError> {
         if let Some(statement) = self.statements.borrow().get(sql) {
             return Ok(statement.clone());
         }
-        let types: Vec<Type> = params.iter().map(param_type).collect();
-        let statement =
-            self.block_on(self.client.prepare_typed(sql, &types)).or_else(|error| self.find_cause(error))?;
+        let prepared = self.block_on(self.client.prepare_typed(sql, &types()));
+        let statement = prepared.or_else(|error| self.find_cause(error))?;
         self.statements.borrow_mut().insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
@@ -69,6 +73,16 @@ impl PgSession {
         let client = self.client.clone();
         self.start_sending(Box::pin(async move {
             let params: Vec<_> = params.iter().map(OwnedParam::bind_param).collect();
+            client.execute(&statement, &params).await
+        }))
+    }
+
+    /// Sends a statement whose SQL names the types of its parameters, like [`PgSession::send_statement`].
+    pub(crate) fn send_owned(&self, sql: &'static str, params: OwnedParams) -> Result<(), StoreError> {
+        let statement = self.prepare_typed(sql, Vec::new)?;
+        let client = self.client.clone();
+        self.start_sending(Box::pin(async move {
+            let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| &**param as _).collect();
             client.execute(&statement, &params).await
         }))
     }
