@@ -16,6 +16,7 @@ import { type Edit, END, type Inspection, keyOf, type Part, type Path, type Sour
 import { Properties } from "./fields";
 import { type PartActions, PartList, titleOf, WHOLE } from "./part-list";
 import type { Builder } from "./use-builder";
+import { RunAlone } from "./run-alone";
 import { useScope } from "./use-scope";
 import "./builder.css";
 
@@ -26,6 +27,7 @@ type BuilderPaneProps = {
   format: string;
   workflow: string | undefined;
   isReadOnly: boolean;
+  isUnsaved: boolean;
   builder: Builder;
   /** The graph of the plan, for formats whose steps run in their order. */
   graph: Graph | undefined;
@@ -139,6 +141,7 @@ export default function BuilderPane(props: BuilderPaneProps) {
           )}
           {notice && <Problem severity="warning">{notice}</Problem>}
           <PartForm key={selected} inspection={inspection} part={part} onSelect={select} />
+          {part && workflow && <RunAlone part={part} workflow={workflow} isUnsaved={props.isUnsaved} />}
           {part?.list === "nodes" && !isReadOnly && format !== "steps" && (
             <ConnectForm inspection={inspection} part={part} change={change} canEnd={format === "graph"} />
           )}
