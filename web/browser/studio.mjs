@@ -36,6 +36,8 @@ export async function startStudio({ pauseMs, serveArguments = [], prepare } = {}
     folder,
     prepared,
     address: server.address,
+    /** The process id of the program. */
+    pid: () => server.pid,
     /** Ends the program as a crash does, and starts it at the same address. */
     async restart() {
       await server.kill("SIGKILL");
@@ -77,7 +79,7 @@ async function startServer(folder, serveArguments) {
     program.kill(signal);
     await ended;
   };
-  return { address, kill };
+  return { address, pid: program.pid, kill };
 }
 
 /** A proxy that removes a prefix from addresses, as those in front of servers do. */

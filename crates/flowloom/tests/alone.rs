@@ -19,7 +19,10 @@ const EXAMPLES: [(&str, &str, &str); 8] = [
 ];
 
 fn place_with_examples(server: &TestServer, model: &str) -> Workspace {
-    let place = Workspace::new(&format!("default_model = \"{model}\"\n{}", server.egress_config()));
+    let place = Workspace::new(&format!(
+        "default_model = \"{model}\"\n{}\n[models.alias]\n\"local:smollm2-135m\" = \"{model}\"\n",
+        server.egress_config()
+    ));
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     for folder in ["flow", "steps", "markdown", "pipeline", "pipeline/blocks", "graph", "graph/agents"] {
         copy_files(&format!("{examples}/{folder}"), &place.path(folder), &server.address);
@@ -101,7 +104,7 @@ fn every_step_of_the_examples_runs_alone_or_says_why_not() {
         for node in graph["nodes"].as_array().expect("nodes") {
             let path = node["path"].as_str().expect("a path");
             // The newest run is the whole one again.
-            server.post(&format!("/api/v1/runs?wait=60"), &json!({"workflow": workflow, "inputs": inputs}));
+            server.post("/api/v1/runs?wait=60", &json!({"workflow": workflow, "inputs": inputs}));
             report += &format!("  {path}: {}\n", run_alone(&server, &workflow, &run, path));
         }
     }

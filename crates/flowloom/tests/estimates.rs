@@ -102,7 +102,7 @@ fn the_worst_case_is_read_over_http() {
         let estimate = estimate(json!({"workflow": "hello", "inputs": inputs})).json();
         estimate["models"][0]["input_tokens"].as_u64().expect("a number")
     };
-    assert_eq!(hello(json!({"input": "lamps"})), 31, "as flowloom plan says");
+    assert_eq!(hello(json!("lamps")), 31, "as flowloom plan says");
     assert!(estimate(json!({"workflow": "hello"})).json()["typical"].is_null());
     let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "lamps"})).json();
     assert_eq!(run["status"], "succeeded", "{run}");

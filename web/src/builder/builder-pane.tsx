@@ -15,8 +15,8 @@ import { type FormSchema, FormScope, labelOf } from "./context";
 import { type Edit, END, type Inspection, keyOf, type Part, type Path, type Source } from "./definition";
 import { Properties } from "./fields";
 import { type PartActions, PartList, titleOf, WHOLE } from "./part-list";
-import type { Builder } from "./use-builder";
 import { RunAlone } from "./run-alone";
+import type { Builder } from "./use-builder";
 import { useScope } from "./use-scope";
 import "./builder.css";
 

@@ -19,7 +19,7 @@ const MAX_GENERATIONS: usize = 200;
 /// The runs of a family.
 #[derive(Debug, Serialize)]
 pub struct FamilyTree {
-    /// The runs: each stands after the run that it was forked from, and forks of one run stand in their order in time.
+    /// The runs: each comes after the run that it was forked from, and forks of one run come in their order in time.
     pub members: Vec<FamilyMember>,
     /// Whether there are further runs.
     pub has_more: bool,

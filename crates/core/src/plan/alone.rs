@@ -1,7 +1,10 @@
 //! A step of a plan alone: the plan of a run in which nothing else happens.
 
+use std::sync::Arc;
+
 use super::env::Env;
 use super::input::{Input, Inputs};
+use super::leaf::Leaf;
 use super::reads::{list_called_functions, list_read_names};
 use super::step::{Composite, Dag, DagNode, Edge, Exhausted, Loop, LoopTest, Machine, Plan, Step, StepKind};
 use crate::chat::Role;
@@ -41,17 +44,31 @@ pub fn isolate_step(plan: &Plan, wanted: &Path) -> Result<Plan, NotAlone> {
     let root = keep_step(&plan.root, &Path::root(), wanted)?;
     let called = list_called_functions(&root);
     let functions = plan.functions.iter().filter(|(function, _)| called.contains(function)).cloned().collect();
-    Ok(Plan {
-        name: format!("{}, only {wanted}", plan.name),
-        inputs: list_inputs(plan, &root),
-        functions,
-        root,
-        ..plan.clone()
-    })
+    let thread = plan.thread.clone().or_else(|| find_thread(&root));
+    let alone = Plan { name: format!("{}, only {wanted}", plan.name), functions, thread, root, ..plan.clone() };
+    Ok(Plan { inputs: list_inputs(plan, &alone), ..alone })
+}
+
+/// The conversation that the only model call of a step continues; `None` if there are several.
+fn find_thread(root: &Step) -> Option<Arc<str>> {
+    let mut threads = Vec::new();
+    root.visit(&mut |step| {
+        let generate = match &step.kind {
+            StepKind::Leaf(Leaf::Generate(generate)) => generate,
+            StepKind::Composite(Composite::Agent(agent)) => &agent.generate,
+            StepKind::Composite(Composite::Turn(turn)) => &turn.generate,
+            _ => return,
+        };
+        threads.push(generate.thread.clone());
+    });
+    match threads.as_slice() {
+        [thread] => thread.clone(),
+        _ => None,
+    }
 }
 
 /// The names that the step reads as inputs, none of which is required.
-fn list_inputs(plan: &Plan, root: &Step) -> Inputs {
+fn list_inputs(plan: &Plan, alone: &Plan) -> Inputs {
     let (declared, defaults) = match &plan.inputs {
         Inputs::Named { declared, defaults, .. } => (declared.as_slice(), defaults.clone()),
         Inputs::Whole(_) => ([].as_slice(), Map::new()),
@@ -60,8 +77,8 @@ fn list_inputs(plan: &Plan, root: &Step) -> Inputs {
         let known = declared.iter().find(|input| input.name == name).cloned();
         Input { required: false, ..known.unwrap_or_else(|| Input { name: name.to_owned(), ..Input::default() }) }
     };
-    let mut inputs: Vec<Input> = list_read_names(root).iter().map(|name| input(name)).collect();
-    if plan.thread.is_some() {
+    let mut inputs: Vec<Input> = list_read_names(&alone.root).iter().map(|name| input(name)).collect();
+    if alone.thread.is_some() {
         inputs.retain(|input| CONVERSATION_INPUTS.iter().all(|(name, _)| input.name != *name));
         inputs.extend(
             CONVERSATION_INPUTS
@@ -87,7 +104,7 @@ fn keep_step(step: &Step, place: &Path, wanted: &Path) -> Result<Step, NotAlone>
 /// Whether a step of this kind can run alone.
 fn check_kind(kind: &StepKind) -> Result<(), NotAlone> {
     match kind {
-        StepKind::Leaf(super::Leaf::Fail { .. }) => Err(NotAlone::Empty),
+        StepKind::Leaf(Leaf::Fail { .. }) => Err(NotAlone::Empty),
         StepKind::Composite(Composite::Tools(_)) => Err(NotAlone::NeedsAnswer),
         StepKind::Composite(Composite::Assign(_) | Composite::Say(_)) => Err(NotAlone::SetsVariables),
         _ => Ok(()),
@@ -156,6 +173,17 @@ fn keep_in_sequence(steps: &[Step], place: &Path, wanted: &Path) -> Result<Vec<S
     Ok(kept)
 }
 
+fn says(step: &Step, who: Role) -> bool {
+    matches!(&step.kind, StepKind::Composite(Composite::Say(said)) if said.role == who)
+}
+
+/// Whether a step says texts to a model before it is called.
+fn repeats_text(root: &Step) -> bool {
+    let mut found = false;
+    root.visit(&mut |step| found |= says(step, Role::User));
+    found
+}
+
 /// The inputs of a step alone that stand for an environment: its variables, and the conversation before the step.
 pub fn inputs_from_env(plan: &Plan, env: &Env) -> Map {
     let Inputs::Named { declared, .. } = &plan.inputs else { return Map::new() };
@@ -166,7 +194,14 @@ pub fn inputs_from_env(plan: &Plan, env: &Env) -> Map {
         }
     }
     if let Some(thread) = &plan.thread {
-        let messages = serde_json::to_string(&env.find_thread(thread).messages()).unwrap_or_default();
+        let thread = env.find_thread(thread);
+        let mut messages = thread.messages();
+        // What is said to the step is said again.
+        if repeats_text(&plan.root) {
+            let said = messages.iter().rev().take_while(|message| message.role == Role::User).count();
+            messages = &messages[..messages.len() - said];
+        }
+        let messages = serde_json::to_string(messages).unwrap_or_default();
         inputs.shift_remove("message");
         if let Ok(messages) = crate::json::parse_value(&messages) {
             inputs.insert("messages".into(), messages);

@@ -46,9 +46,9 @@ pub(crate) struct StepAlone {
     problem: Option<String>,
     /// The variables that it reads. None is required.
     inputs: Vec<InputInfo>,
-    /// The run whose values these are; null if no run has begun the step.
+    /// The run whose values these are; null if no run has started the step.
     run: Option<String>,
-    /// Their values when the run first began the step, by name.
+    /// Their values when the run first started the step, by name.
     #[schema(value_type = serde_json::Value)]
     values: Value,
 }

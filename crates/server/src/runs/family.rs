@@ -23,8 +23,7 @@ use crate::runs::answer::find_own_run;
 #[derive(Serialize, ToSchema)]
 #[schema(as = RunFamily)]
 pub(crate) struct FamilyInfo {
-    /// Each run stands after the one that it was forked from, and forks of one run stand in their order in time; at most
-    /// 200.
+    /// Each run comes after the one that it was forked from, and forks of one run come in their order in time; at most 200.
     members: Vec<MemberInfo>,
     /// Whether there are further runs.
     has_more: bool,

@@ -112,8 +112,7 @@ function Figures({ estimate }: { estimate: Estimate }) {
     },
     {
       name: names.time,
-      worst:
-        estimate.longest_chain_ms == null ? t.cost.noBound : formatDuration(estimate.longest_chain_ms),
+      worst: estimate.longest_chain_ms == null ? t.cost.noBound : formatDuration(estimate.longest_chain_ms),
       typical: usual((one) => formatDuration(one.duration_ms)),
     },
   ];

@@ -1,6 +1,6 @@
 // The cost of a run in one line, which unfolds to the whole plan.
 import { t } from "../../strings";
-import { type CostRequest, CostPlan, describeCost, useEstimate } from "./cost-plan";
+import { CostPlan, type CostRequest, describeCost, useEstimate } from "./cost-plan";
 
 type RunCostProps = { request: CostRequest; onStep: (path: string) => void };
 

@@ -12,13 +12,13 @@ import { t } from "../../strings";
 import { IconButton } from "../../ui/button";
 import { isTyping, useKeys } from "../../ui/keyboard";
 import { Tabs } from "../../ui/tabs";
+import { CostPlan } from "../cost/cost-plan";
 import { ByteMap } from "./bytes";
 import type { Range } from "./editor";
 import { ProblemList } from "./problem-list";
 import type { Judgement, Source } from "./use-draft";
 
 const Editor = lazy(() => import("./editor"));
-const CostPlan = lazy(() => import("../cost/cost-plan").then((part) => ({ default: part.CostPlan })));
 const BuilderPane = lazy(() => import("../../builder/builder-pane"));
 const FlowGraph = lazy(() => import("../../ui/flow-graph").then((part) => ({ default: part.FlowGraph })));
 
@@ -154,9 +154,7 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
       )}
       {view === "cost" && (
         <section className="cost-view" aria-label={t.cost.title}>
-          <Suspense fallback={<p className="empty">{t.loading}</p>}>
-            <CostPlan request={{ source }} onStep={showStep} />
-          </Suspense>
+          <CostPlan request={{ source }} onStep={showStep} />
         </section>
       )}
       <div className="run-panes-tabs" hidden={view !== "source"}>
