@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { openBrowser, openPage, startStudio } from "./studio.mjs";
 
-const FILES = ["many", "open-end", "support-reply", "echo", "broken", "hostile", "clerk", "helpdesk"];
+const FILES = ["many", "support-reply", "echo", "broken", "hostile", "clerk", "helpdesk"];
 
 let studio;
 let browser;

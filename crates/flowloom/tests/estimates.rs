@@ -90,11 +90,8 @@ fn nested_loops_are_bounded_at_once() {
 fn the_worst_case_is_read_over_http() {
     let place = Workspace::with_hello("");
     place.write(
-        "forever.json",
-        &json!({"id": "forever", "name": "n", "description": "d", "steps": [{"name": "again", "functionId": "agent::chat",
-            "mode": "loop", "until": "done", "maxIterations": 3, "promptTemplate": "{{input}}", "errorMode": "fail"},
-            {"name": "unknown", "functionId": "tool::anything", "mode": "sequential", "promptTemplate": "x", "errorMode": "fail"}]})
-        .to_string(),
+        "forever.mdx",
+        "<Loop as=\"again\" max={100000} until={$.last.text === \"done\"}>\nGo on.\n\n<GenText as=\"text\" model=\"scripted:echo\" />\n</Loop>\n",
     );
     let server = RunningServer::start(&place, &[]);
     let estimate = |body: serde_json::Value| server.post("/api/v1/estimate", &body);

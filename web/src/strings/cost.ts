@@ -19,6 +19,8 @@ export const cost = {
     questions: "Questions to people",
     time: "Longest chain, without people",
   },
+  whole: "the whole workflow",
+  atMost: (amount: string) => `at most ${amount}`,
   noBound: "no bound",
   unknownPrice: "price unknown",
   models: "Models",

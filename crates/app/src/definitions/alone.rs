@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flowloom_core::event::Event;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{NotAlone, Plan, inputs_from_env, isolate_step};
+use flowloom_core::plan::{NotAlone, Plan, has_own_scope, inputs_from_env, isolate_step};
 use flowloom_core::value::Map;
 
 use super::edit::drop_repetitions;
@@ -12,6 +12,9 @@ use super::error::DefinitionError;
 use crate::engines::{App, LoadedRun};
 use crate::error::AppError;
 use crate::runs::start::PreparedDefinition;
+
+/// The input with the conversation before the step.
+const CONVERSATION: &str = "messages";
 
 /// The plan of a run of one step. Fails with `NotThere` if there is none, and with `StepRefused` if it cannot run alone.
 pub fn plan_step(plan: &Plan, step: &Path) -> Result<Plan, DefinitionError> {
@@ -38,7 +41,7 @@ impl App {
     }
 
     /// The values of the inputs of a step alone, as a recorded run had them when it first began the step; empty if it did
-    /// not. `alone` is the plan of the step. Nothing is performed.
+    /// not. Names that exist only in an iteration have none. `alone` is the plan of the step. Nothing is performed.
     pub async fn find_step_inputs(&self, opened: &LoadedRun, step: &Path, alone: &Plan) -> Result<Map, AppError> {
         let begins = |event: &Event| matches!(event, Event::StepStarted { .. } | Event::Asked(_));
         let is_within = |path: &Path| Path::parse(&drop_repetitions(path)).is_some_and(|plain| plain.is_within(step));
@@ -46,6 +49,11 @@ impl App {
         let Some(position) = found else { return Ok(Map::new()) };
         let records = opened.records[..position].to_vec();
         let env = self.engine_for_run(opened)?.final_env(records, opened.plan.clone()).await;
-        Ok(inputs_from_env(alone, &env))
+        let mut inputs = inputs_from_env(alone, &env);
+        // The environment is that of the run, whose conversation is another one.
+        if has_own_scope(&opened.plan, step) {
+            inputs.shift_remove(CONVERSATION);
+        }
+        Ok(inputs)
     }
 }

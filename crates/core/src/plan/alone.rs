@@ -184,6 +184,25 @@ fn repeats_text(root: &Step) -> bool {
     found
 }
 
+/// Whether a step has variables and conversations that the run does not have, such as those of an iteration.
+pub fn has_own_scope(plan: &Plan, wanted: &Path) -> bool {
+    is_in_scope(&plan.root, &Path::root(), wanted)
+}
+
+fn is_in_scope(step: &Step, place: &Path, wanted: &Path) -> bool {
+    let StepKind::Composite(composite) = &step.kind else { return false };
+    match composite {
+        _ if place == wanted && !matches!(composite, Composite::Loop(_) | Composite::Return(_)) => false,
+        Composite::Scoped(_) | Composite::Subflow(_) => true,
+        Composite::Loop(looped) => is_in_scope(&looped.body, place, wanted),
+        Composite::Return(inner) => is_in_scope(inner, place, wanted),
+        _ => composite.children().into_iter().any(|child| {
+            let inner = place.child_path(&child.key);
+            wanted.is_within(&inner) && is_in_scope(child, &inner, wanted)
+        }),
+    }
+}
+
 /// The inputs of a step alone that stand for an environment: its variables, and the conversation before the step.
 pub fn inputs_from_env(plan: &Plan, env: &Env) -> Map {
     let Inputs::Named { declared, .. } = &plan.inputs else { return Map::new() };

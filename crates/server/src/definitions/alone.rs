@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use flowloom_app::definitions::alone::plan_step;
 use flowloom_app::keys::Scope;
+use flowloom_core::path::Path;
 use flowloom_core::value::{Map, Value};
 use flowloom_store::RunFilter;
 use serde::{Deserialize, Serialize};
@@ -24,12 +25,17 @@ use crate::state::Server;
 /// The run that stands for the newest one.
 const LAST_RUN: &str = "last";
 
+fn root_path() -> String {
+    Path::root().to_string()
+}
+
 /// Selects a step, and the run whose values are wanted.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StepAloneQuery {
-    /// Path of the step.
+    /// Path of the step [default: `/`, everything].
+    #[serde(default = "root_path")]
     path: String,
     /// Id of a run whose values are wanted, or `last` for the newest run of the workflow.
     #[serde(default)]

@@ -33,7 +33,7 @@ export function CompareVersions() {
       <div className="version-sides">
         <SideFields label={t.versionDiff.first} side={sides.a} onChange={(side) => choose("a", side)} />
         <IconButton
-          icon="undo"
+          icon="swap"
           label={t.versionDiff.swap}
           onClick={() => void navigate({ search: { a: b, b: a }, replace: true })}
         />

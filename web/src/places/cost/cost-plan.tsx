@@ -58,7 +58,12 @@ export function CostPlan({ request, onStep }: CostPlanProps) {
 }
 
 /** The costs in one line, for a summary. */
-export function describeCost(estimate: Estimate): string {
+export function summarizeCost(estimate: Estimate): string {
+  const text = describeCost(estimate);
+  return estimate.usd == null ? text : t.cost.atMost(text);
+}
+
+function describeCost(estimate: Estimate): string {
   if (estimate.usd != null) return formatCost(estimate.usd * 1e6);
   return estimate.prices_known ? t.cost.noBound : t.cost.unknownPrice;
 }
@@ -165,10 +170,10 @@ function OpenEnds({ estimate, onStep }: OpenEndsProps) {
           <li key={`${end.path} ${end.reason}`}>
             {onStep ? (
               <button type="button" className="text-button mono" onClick={() => onStep(end.path)}>
-                {end.path}
+                {nameOf(end.path)}
               </button>
             ) : (
-              <span className="mono">{end.path}</span>
+              <span className="mono">{nameOf(end.path)}</span>
             )}
             <span className="soft">{end.reason}</span>
           </li>
@@ -176,6 +181,11 @@ function OpenEnds({ estimate, onStep }: OpenEndsProps) {
       </ul>
     </section>
   );
+}
+
+/** The path of a step; that of the whole workflow says nothing to people. */
+function nameOf(path: string): string {
+  return path === "/" ? t.cost.whole : path;
 }
 
 function Models({ estimate }: { estimate: Estimate }) {

@@ -1,6 +1,6 @@
 // The cost of a run in one line, which unfolds to the whole plan.
 import { t } from "../../strings";
-import { CostPlan, type CostRequest, describeCost, useEstimate } from "./cost-plan";
+import { CostPlan, type CostRequest, summarizeCost, useEstimate } from "./cost-plan";
 
 type RunCostProps = { request: CostRequest; onStep: (path: string) => void };
 
@@ -10,7 +10,7 @@ export function RunCost({ request, onStep }: RunCostProps) {
   return (
     <details className="cost-summary">
       <summary>
-        {t.cost.runTitle}: {t.cost.worst.toLowerCase()} <b className="number">{describeCost(data)}</b>
+        {t.cost.runTitle}: <b className="number">{summarizeCost(data)}</b>
       </summary>
       <CostPlan request={request} onStep={onStep} />
     </details>

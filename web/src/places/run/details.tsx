@@ -47,6 +47,9 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
       <header className="details-head">
         <div className="details-title">
           <h2 className="cut mono">{path}</h2>
+          <IconButton icon="close" label={t.close} onClick={onClose} />
+        </div>
+        <div className="details-actions">
           <Button
             look="quiet"
             icon="play"
@@ -61,7 +64,6 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
               {t.fork.open}
             </Button>
           )}
-          <IconButton icon="close" label={t.close} onClick={onClose} />
         </div>
         {isAlone && workflow && (
           <StepAloneDialog

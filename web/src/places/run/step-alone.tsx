@@ -102,6 +102,7 @@ function AloneForm({ workflow, path, step, onClose }: AloneFormProps) {
         fields.length > 0 && <p className="soft">{t.alone.noValues}</p>
       )}
       {fields.length === 0 && <p className="soft">{t.alone.noInputs}</p>}
+      {fields.some((field) => field.kind === "long") && <p className="faint">{t.alone.textOrJson}</p>}
       <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused />
       {isInvalid && <Problem>{t.answer.invalid}</Problem>}
       {start.error && <ErrorBox error={start.error} />}
@@ -119,11 +120,10 @@ const KINDS: Record<string, Field["kind"]> = { number: "number", boolean: "boole
 
 function toField(input: Schemas["InputInfo"]): Field {
   const kind = KINDS[input.kind] ?? "long";
-  const help = kind === "long" ? t.alone.textOrJson : undefined;
   return {
     name: input.name,
     label: input.name,
-    help: input.description ?? help,
+    help: input.description ?? undefined,
     kind,
     options: kind === "boolean" ? [true, false] : (input.options ?? []),
     isRequired: false,
