@@ -1,8 +1,12 @@
 // Costs before a run, steps that run alone, families of forks, and versions compared by what they mean.
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { AxeBuilder } from "@axe-core/playwright";
 import { openBrowser, openPage, startRun, startStudio } from "./studio.mjs";
+
+/** A pipeline of the examples. */
+const EXAMPLE = new URL("../../examples/pipeline/", import.meta.url);
 
 let studio;
 let browser;
@@ -165,5 +169,52 @@ test("two versions of a workflow are compared by what they mean", async () => {
   await page.getByRole("tab", { name: "Meaning" }).click();
   await page.getByRole("combobox", { name: "Version" }).first().selectOption("2");
   await page.getByText("Both mean the same.").waitFor();
+  await close(opened);
+});
+
+test("files beside the entry have forms, and undo takes a change back", async () => {
+  const files = {};
+  for (const name of ["topic", "report", "sentiment", "count_words"]) {
+    files[`blocks/${name}.json`] = await readFile(new URL(`blocks/${name}.json`, EXAMPLE), "utf8");
+  }
+  files["analyse-review.json"] = await readFile(new URL("analyse-review.json", EXAMPLE), "utf8");
+  files["notes.md"] = "How the review is read\n";
+  const stored = await fetch(`${studio.address}/api/v1/workflows/analyse_review`, {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ entry: "analyse-review.json", files }),
+  });
+  assert.ok(stored.ok, await stored.text());
+  const opened = await open("workflows/analyse_review");
+  const { page } = opened;
+  await page.getByRole("tab", { name: "Build" }).click();
+  const form = page.getByRole("region", { name: "Form" });
+  const list = page.getByRole("navigation", { name: "Files" });
+  await list.getByRole("button", { name: /topic\.json/ }).click();
+  const description = form.getByLabel(/^Description/).first();
+  await description.fill("Says what a text is about");
+  await description.blur();
+  await page.getByText("Unsaved changes").waitFor();
+  await list.getByRole("button", { name: /notes\.md/ }).click();
+  await form.getByLabel("Text").fill("Another note\n");
+  await form.getByLabel("Text").blur();
+  await page.keyboard.press("Control+s");
+  await page.getByText("Saved").first().waitFor();
+  const source = await (await fetch(`${studio.address}/api/v1/workflows/analyse_review/source`)).json();
+  assert.match(source.files["blocks/topic.json"], /"description": "Says what a text is about"/);
+  assert.equal(
+    source.files["blocks/topic.json"].replace(
+      "Says what a text is about",
+      JSON.parse(files["blocks/topic.json"]).description,
+    ),
+    files["blocks/topic.json"],
+    "nothing else was changed",
+  );
+  assert.equal(source.files["notes.md"], "Another note\n");
+  await page.getByRole("button", { name: "Undo" }).click();
+  await page.getByText("Unsaved changes").waitFor();
+  await page.waitForFunction(() =>
+    document.querySelector(".builder-form textarea")?.value.startsWith("How the review"),
+  );
   await close(opened);
 });

@@ -140,6 +140,8 @@ export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEd
               isUnsaved={isUnsaved}
               step={search.step}
               onStep={(step) => void navigate({ search: step ? { step } : {}, replace: true })}
+              onEdit={onEdit}
+              onFile={setFile}
             />
           </Suspense>
           {problems.length > 0 && (
