@@ -60,8 +60,8 @@ test("a step list is built, saved and run with the keyboard only", async () => {
   const { keyboard } = page;
   await page.goto(studio.address);
   await page.getByRole("heading", { name: "Echo a topic" }).waitFor();
-  await keyboard.press("g");
-  await keyboard.press("n");
+  await tabTo(page, "New workflow");
+  await keyboard.press("Enter");
   await page.waitForURL(/\/new/);
   await page.getByLabel("Id of the new workflow").waitFor();
   await tabTo(page, /^Step list/);

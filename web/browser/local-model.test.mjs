@@ -20,7 +20,7 @@ test("a run on the local model streams its answer", { timeout: 180_000 }, async 
   const { page } = opened;
   await page.goto(`${studio.address}/workflows/echo`);
   await page.getByRole("button", { name: "Run", exact: true }).click();
-  await page.getByLabel("topic").fill("the moon");
+  await page.getByRole("textbox", { name: "topic" }).fill("the moon");
   await page.getByRole("button", { name: "Start" }).click();
   await page.waitForURL(/\/runs\//);
   await page.getByRole("treeitem", { name: /^sentence/ }).click();

@@ -11,13 +11,13 @@ const WRAPPERS: { format: string; pattern: RegExp; list: string; before: string 
     format: "pipeline",
     pattern: /(^|\/)blocks\/[^/]+\.json$/,
     list: "blocks",
-    before: '{"name":"file","nodes":[],"edges":[],"blocks":[',
+    before: '{"pipeline":{"name":"file","nodes":[],"edges":[]},"blocks":[',
   },
   {
     format: "graph",
     pattern: /(^|\/)agents\/[^/]+\/jsonSchema\.json$/,
     list: "agents",
-    before: '{"id":"file","name":"file","nodes":[],"edges":[],"agents":[',
+    before: '{"id":"file","name":"file","entrypointNodeId":"","nodes":[],"edges":[],"agents":[',
   },
 ];
 const AFTER = "]}";
