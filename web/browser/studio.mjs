@@ -13,6 +13,8 @@ const FIXTURE = fileURLToPath(new URL("fixture/", import.meta.url));
 /** The program that is tested. */
 export const PROGRAM =
   process.env.FLOWLOOM_PROGRAM ?? fileURLToPath(new URL("../../target/debug/flowloom", import.meta.url));
+/** A folder with a newer page than that in the program, so that a change of the page needs no new program. */
+const PAGE_FOLDER = process.env.FLOWLOOM_PAGE;
 /** The help desk among the examples. */
 const HELPDESK = fileURLToPath(new URL("../../examples/graph/", import.meta.url));
 /** The answers of a planner. */
@@ -36,6 +38,8 @@ export async function startStudio({ pauseMs, serveArguments = [], prepare } = {}
     folder,
     prepared,
     address: server.address,
+    /** The process id of the program. */
+    pid: () => server.pid,
     /** Ends the program as a crash does, and starts it at the same address. */
     async restart() {
       await server.kill("SIGKILL");
@@ -77,7 +81,7 @@ async function startServer(folder, serveArguments) {
     program.kill(signal);
     await ended;
   };
-  return { address, kill };
+  return { address, pid: program.pid, kill };
 }
 
 /** A proxy that removes a prefix from addresses, as those in front of servers do. */
@@ -120,6 +124,19 @@ export async function openBrowser() {
   return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
 }
 
+/** Answers with a file of the page that was built last; everything else comes from the program. */
+async function sendBuiltFile(route) {
+  const { pathname } = new URL(route.request().url());
+  const asset = /\/assets\/[^/]+\.(js|css)$/.exec(pathname);
+  if (asset) {
+    const contentType = asset[1] === "js" ? "text/javascript" : "text/css";
+    return route.fulfill({ path: join(PAGE_FOLDER, pathname), contentType });
+  }
+  if (route.request().resourceType() !== "document") return route.continue();
+  const response = await route.fetch();
+  return route.fulfill({ response, path: join(PAGE_FOLDER, "index.html") });
+}
+
 /** A page that notes every request to another host, every error and every refusal of the security policy. */
 export async function openPage(browser, address, options = {}) {
   const context = await browser.newContext({
@@ -131,7 +148,7 @@ export async function openPage(browser, address, options = {}) {
   const faults = [];
   await context.route("**/*", (route) => {
     const url = route.request().url();
-    if (url.startsWith(`${address}/`)) return route.continue();
+    if (url.startsWith(`${address}/`)) return PAGE_FOLDER ? sendBuiltFile(route) : route.continue();
     faults.push(`request to ${url}`);
     return route.abort();
   });

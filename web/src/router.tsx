@@ -59,6 +59,14 @@ const compareRoute = createRoute({
   component: lazyRouteComponent(() => import("./places/compare/compare"), "Compare"),
 });
 
+const compareVersionsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/compare",
+  validateSearch: (search: Record<string, unknown>) =>
+    compact({ a: readText(search, "a"), b: readText(search, "b") }),
+  component: lazyRouteComponent(() => import("./places/compare/compare-versions"), "CompareVersions"),
+});
+
 const runRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/runs/$run",
@@ -128,6 +136,7 @@ export const router = createRouter({
     homeRoute,
     runsRoute,
     compareRoute,
+    compareVersionsRoute,
     runRoute,
     workflowRoute,
     newRoute,

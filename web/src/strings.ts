@@ -3,6 +3,7 @@ import type { Phase } from "./run/fold";
 import type { RunStatus } from "./run/record";
 import { builderStrings } from "./strings/builder";
 import { chat } from "./strings/chat";
+import { alone, cost, family, versionDiff } from "./strings/cost";
 import { create } from "./strings/create";
 import { library } from "./strings/library";
 import { settings } from "./strings/settings";
@@ -37,11 +38,15 @@ export const t = {
   build: builderStrings,
   product: "Flowloom",
   skip: "Skip to content",
+  alone,
   chat,
+  cost,
   create,
+  family,
   library,
   settings,
   tests,
+  versionDiff,
   status: STATUS_NAMES,
   phase: PHASE_NAMES,
   places: {

@@ -256,6 +256,7 @@ impl App {
             agent_folders: AgentSettings::resolve_folders(&self.config.agents, &self.config.base_folder()),
             tools: self.config.tools.clone(),
             tenant: None,
+            step: None,
         })
     }
 

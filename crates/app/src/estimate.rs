@@ -1,6 +1,7 @@
 //! What a workflow can cost before it runs, and what its runs have cost.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use flowloom_core::bound::{Bound, CallBound, Count, Latencies, ModelFigures, WorstCase, bound_plan};
 use flowloom_core::limits::Limits;
@@ -19,6 +20,9 @@ use crate::error::AppError;
 
 /// Number of runs that the typical case is taken from.
 const TYPICAL_RUNS: u32 = 20;
+
+/// No further run is read after this time: the records of some workflows are long.
+const MAX_READING: Duration = Duration::from_secs(2);
 
 /// The figures of the configured models.
 pub struct ConfiguredFigures<'a>(pub &'a Models);
@@ -156,9 +160,11 @@ pub struct TypicalCase {
     pub duration_ms: u64,
 }
 
-/// The typical case of a workflow, from its newest runs that succeeded; `None` if there are none.
-pub async fn find_typical_case(app: &App, plan: &Plan) -> Result<Option<TypicalCase>, AppError> {
+/// The typical case of a workflow, from its newest runs that succeeded; `None` if there are none. `user` restricts it to the
+/// runs of that user.
+pub async fn find_typical_case(app: &App, plan: &Plan, user: Option<&str>) -> Result<Option<TypicalCase>, AppError> {
     let filter = RunFilter {
+        user: user.map(str::to_owned),
         name: Some(plan.name.clone()),
         format: Some(plan.format.name().to_owned()),
         status: Some(Status::Succeeded.name().to_owned()),
@@ -166,10 +172,11 @@ pub async fn find_typical_case(app: &App, plan: &Plan) -> Result<Option<TypicalC
         limit: TYPICAL_RUNS,
         ..RunFilter::default()
     };
+    let began = Instant::now();
     let mut states = Vec::new();
     for row in app.store.list_runs_matching(&filter)? {
         // What a fork reused was not used.
-        if row.forked_from.is_none() {
+        if row.forked_from.is_none() && began.elapsed() < MAX_READING {
             states.push(app.open_run_by_id(row.id).await?.state());
         }
     }

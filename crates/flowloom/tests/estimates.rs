@@ -5,6 +5,7 @@ mod support;
 use std::path::Path;
 
 use serde_json::json;
+use support::http::RunningServer;
 use support::{Workspace, exit_code, stderr_text};
 
 fn example(name: &str) -> String {
@@ -83,4 +84,38 @@ fn nested_loops_are_bounded_at_once() {
     place.write("deep.mdx", &text);
     let (exit, estimate) = place.run_json(&["plan", "deep.mdx"]);
     assert_eq!((exit, &estimate["models"][0]["calls"]), (0, &json!(1_u64 << DEPTH)), "{estimate}");
+}
+
+#[test]
+fn the_worst_case_is_read_over_http() {
+    let place = Workspace::with_hello("");
+    place.write(
+        "forever.mdx",
+        "<Loop as=\"again\" max={100000} until={$.last.text === \"done\"}>\nGo on.\n\n<GenText as=\"text\" model=\"scripted:echo\" />\n</Loop>\n",
+    );
+    let server = RunningServer::start(&place, &[]);
+    let estimate = |body: serde_json::Value| server.post("/api/v1/estimate", &body);
+    let hello = |inputs: serde_json::Value| {
+        let estimate = estimate(json!({"workflow": "hello", "inputs": inputs})).json();
+        estimate["models"][0]["input_tokens"].as_u64().expect("a number")
+    };
+    assert_eq!(hello(json!("lamps")), 31, "as flowloom plan says");
+    assert!(estimate(json!({"workflow": "hello"})).json()["typical"].is_null());
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "lamps"})).json();
+    assert_eq!(run["status"], "succeeded", "{run}");
+    let typical = estimate(json!({"workflow": "hello"})).json()["typical"].clone();
+    assert_eq!((&typical["runs"], &typical["model_calls"]), (&json!(1), &json!(1)), "{typical}");
+
+    let text = std::fs::read_to_string(place.path("hello.json")).expect("there");
+    let source = |text: &str| json!({"source": {"entry": "hello.json", "files": {"hello.json": text}}});
+    let written = estimate(source(&text)).json();
+    assert_eq!((&written["is_compiled"], &written["models"][0]["calls"]), (&json!(true), &json!(1)), "{written}");
+    let broken = estimate(source("{\"steps\": 1}")).json();
+    assert_eq!((&broken["is_compiled"], &broken["models"]), (&json!(false), &json!([])), "{broken}");
+    let open = estimate(json!({"workflow": "forever"})).json();
+    let end = &open["unbounded"][0];
+    assert_eq!((&end["path"], &end["start"]), (&json!("/phase~1/again"), &json!(0)), "{open}");
+    assert_eq!(estimate(json!({"workflow": "none"})).status, 404);
+    assert_eq!(estimate(json!({})).status, 400);
+    assert_eq!(estimate(json!({"workflow": "hello", "source": {"entry": "a", "files": {}}})).status, 400);
 }

@@ -238,6 +238,17 @@ fn forks_are_started_over_http() {
     assert_eq!(fork(json!({"unknown": 1})).status, 400);
     let run = server.get(&format!("/api/v1/runs/{id}")).json();
     assert_eq!(run["forks"].as_array().map(Vec::len), Some(3), "{run}");
+    let fork = run["forks"][0].as_str().expect("an id").to_owned();
+    let second = server.post(&format!("/api/v1/runs/{fork}/fork?wait=30"), &json!({"at": "/title"})).json();
+    assert_eq!(second["forked_from"]["run_id"], json!(fork), "{second}");
+    let family = |run: &str| server.get(&format!("/api/v1/runs/{run}/family")).json();
+    let members = family(&id);
+    assert_eq!(members, family(second["run_id"].as_str().expect("an id")), "every member has the same family");
+    let list = members["members"].as_array().expect("members");
+    assert_eq!((list.len(), &list[0]["run_id"], &list[0]["forked_from"]), (5, &json!(id), &Value::Null), "{members}");
+    let last = list.last().expect("a member");
+    assert_eq!((&last["forked_from"], &last["at"]), (&json!(fork), &json!("/title")), "{members}");
+    assert_eq!(server.get("/api/v1/runs/01a1fe67-b4e7-7263-b0a5-000000000000/family").status, 404);
 }
 
 #[test]
@@ -377,4 +388,72 @@ fn without_times(text: &str) -> String {
         }
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The family of a run as a tree, with letters for ids.
+#[test]
+fn show_draws_the_family_of_a_run() {
+    let (place, id) = place_with_run();
+    assert!(!stdout_of(&place, 0, &["show", &id]).contains("family"), "a run without forks has none");
+    let fork = |run: &str| {
+        let (_, fork) = place.run_json(&["fork", run, "--at", "/title"]);
+        fork["run_id"].as_str().expect("an id").to_owned()
+    };
+    let first = fork(&id);
+    let second = fork(&first);
+    let third = fork(&id);
+    let shown = stdout_of(&place, 0, &["show", &second]);
+    let tree = shown.split("\nfamily\n").nth(1).expect("a tree").to_owned();
+    let named = [(&id, "A"), (&first, "B"), (&second, "C"), (&third, "D")];
+    let tree = named.iter().fold(tree, |tree, (run, letter)| tree.replace(run.as_str(), letter));
+    assert_eq!(
+        tree,
+        "  A succeeded\n  ├─ B succeeded at /title\n  │  └─ C succeeded at /title ←\n  └─ D succeeded at /title\n"
+    );
+    let (_, shown) = place.run_json(&["show", &id]);
+    assert_eq!(shown["family"].as_array().map(Vec::len), Some(4), "{shown}");
+}
+
+#[test]
+fn versions_are_compared_by_meaning() {
+    let (place, _) = place_with_run();
+    let text = std::fs::read_to_string(place.path("story.json")).expect("there");
+    std::fs::remove_file(place.path("story.json")).expect("removed");
+    let server = RunningServer::start(&place, &[]);
+    let put = |text: &str| {
+        let headers = ["Content-Type: application/json"];
+        let stored = server.send_and_read("PUT", "/api/v1/workflows/story", &headers, text);
+        assert!((200..300).contains(&stored.status), "{}", stored.body);
+    };
+    put(&text);
+    put(&text.replace("Improve:", "Better:"));
+    let diff = |a: Value, b: Value| server.post("/api/v1/diff", &json!({"a": a, "b": b}));
+    let version = |number: u32| json!({"workflow": "story", "version": number});
+    let found = diff(version(1), version(2)).json();
+    assert_eq!((found["same"].as_bool(), found["steps"].as_array().map(Vec::len)), (Some(false), Some(1)), "{found}");
+    assert_eq!((&found["steps"][0]["b"], &found["steps"][0]["changes"]), (&json!("/improve"), &json!(["changed"])));
+    assert_eq!(diff(version(2), json!({"workflow": "story"})).json()["same"], true, "the newest is the current one");
+    let source = json!({"source": {"entry": "story.json", "files": {"story.json": text}}});
+    assert_eq!(diff(source.clone(), version(1)).json()["same"], true);
+    let missing = diff(version(9), version(1));
+    assert_eq!(missing.status, 404);
+    assert!(
+        missing.body.contains("there is no version 9 of the workflow story; it has the versions 1, 2"),
+        "{}",
+        missing.body
+    );
+    assert_eq!(diff(json!({"workflow": "none"}), version(1)).status, 404);
+    assert_eq!(diff(json!({}), version(1)).status, 400);
+    let broken = json!({"source": {"entry": "story.json", "files": {"story.json": "{\"steps\": 1}"}}});
+    assert_eq!(diff(broken, version(1)).status, 422);
+    drop(server);
+
+    let shown = stdout_of(&place, 1, &["diff", "story@1", "story@2"]);
+    assert!(shown.contains("Better:") && shown.contains("/improve"), "{shown}");
+    stdout_of(&place, 0, &["diff", "story@2", "story@2"]);
+    place.write("other.json", &text);
+    stdout_of(&place, 0, &["diff", "story@1", "other.json"]);
+    let missing = place.run(&["diff", "story@1", "story@7"]);
+    assert_eq!(exit_code(&missing), 2, "{}", stderr_text(&missing));
+    assert!(stderr_text(&missing).contains("it has the versions 1, 2"), "{}", stderr_text(&missing));
 }

@@ -35,7 +35,14 @@ fn administrators_manage_keys_and_nobody_else() {
     }
 
     let body = json!({"name": "ci", "scopes": ["read"], "user": "bob", "expires": "90d"}).to_string();
-    let created = server.send_and_read("POST", "/api/v1/keys", &[&admin, JSON], &body);
+    let once = ["Idempotency-Key: once", &admin, JSON];
+    let created = server.send_and_read("POST", "/api/v1/keys", &once, &body);
+    let repeated = server.send_and_read("POST", "/api/v1/keys", &once, &body);
+    assert_eq!(
+        (repeated.status, repeated.error_code()),
+        (409, "FL1506".to_owned()),
+        "a repetition makes no second key"
+    );
     assert_eq!(created.status, 201, "{created:?}");
     let (id, secret) = (created.json()["id"].clone(), created.json()["key"].as_str().expect("a key").to_owned());
     let bearer = format!("Authorization: Bearer {secret}");

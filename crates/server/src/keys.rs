@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use flowloom_app::keys::{NewKey, Scope};
 use flowloom_app::times::parse_time_after;
+use flowloom_core::Hash;
 use flowloom_core::code::Code;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
@@ -24,6 +25,7 @@ use crate::body::JsonObject;
 use crate::caller::{Caller, check_user_name};
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
+use crate::runs::start::idempotency_key;
 use crate::state::Server;
 
 /// Maximum length of the name of a key, in characters.
@@ -134,10 +136,13 @@ pub(crate) struct CreatedKey {
 
 /// Creates a key. The first key takes effect when the server is restarted.
 #[utoipa::path(post, path = "/api/v1/keys", operation_id = "create_key", tag = "keys", security(("key" = ["admin"])), request_body = CreateKeyRequest,
-    responses((status = 201, description = "The key and its secret", body = CreatedKey), (status = 400, body = ProblemDocument), (status = 403, body = ProblemDocument)))]
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key create a single one; its secret is in the first response only")),
+    responses((status = 201, description = "The key and its secret", body = CreatedKey), (status = 400, body = ProblemDocument), (status = 403, body = ProblemDocument),
+        (status = 409, description = "A request with this Idempotency-Key has created a key already", body = ProblemDocument)))]
 pub(crate) async fn create_key(
     State(store): State<Arc<Store>>,
     caller: Caller,
+    headers: HeaderMap,
     JsonObject(new, _): JsonObject<CreateKeyRequest>,
 ) -> ApiResult<(StatusCode, Json<CreatedKey>)> {
     require_administrator(&caller)?;
@@ -147,10 +152,36 @@ pub(crate) async fn create_key(
     let invalid = |error: flowloom_app::times::InvalidTime| Problem::new(Code::RequestInvalid, error.to_string());
     let parse = |time: &str| parse_time_after(time, now).map_err(invalid);
     let expires_at = new.expires.as_deref().map(parse).transpose()?;
-    let (key, row) = NewKey { name: new.name, scopes: new.scopes, user, expires_at }.create(now);
+    let (key, mut row) = NewKey { name: new.name, scopes: new.scopes, user, expires_at }.create(now);
+    if let Some(repeated) = idempotency_key(&headers) {
+        row.id = derive_key_id(&caller, &repeated);
+        refuse_repetition(store.clone(), row.id.clone()).await?;
+    }
     let id = row.id.clone();
     store.put_key(row, &caller.to_actor()).await?;
     Ok((StatusCode::CREATED, Json(CreatedKey { id, key })))
+}
+
+/// The id of the key that a caller creates under an idempotency key: the same for each repetition.
+fn derive_key_id(caller: &Caller, idempotency_key: &str) -> String {
+    let creator = caller.key.as_ref().map(|key| key.id().to_owned()).unwrap_or_default();
+    Hash::of_bytes(format!("api key {creator} {idempotency_key}").as_bytes()).to_string()
+}
+
+/// Fails with `KeyReused` if there is a key with this id, also a revoked one.
+async fn refuse_repetition(store: Arc<Store>, id: String) -> ApiResult<()> {
+    let wanted = id.clone();
+    let is_there = run_blocking(move || Ok::<_, StoreError>(store.list_keys()?.iter().any(|row| row.id == wanted)));
+    match is_there.await?? {
+        false => Ok(()),
+        true => {
+            let message = format!(
+                "a request with this Idempotency-Key has created the key {id} already, and only its response had the \
+                 secret; revoke that key and create another"
+            );
+            Err(Problem::new(Code::KeyReused, message))
+        }
+    }
 }
 
 /// Revokes a key at once. Streams that it opened end.

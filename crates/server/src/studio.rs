@@ -21,7 +21,8 @@ const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 const REVALIDATED: &str = "no-cache";
 
 /// The first segments of addresses that are places of the page.
-const PLACES: [&str; 10] = ["", "chat", "create", "inbox", "library", "new", "runs", "settings", "tests", "workflows"];
+const PLACES: [&str; 11] =
+    ["", "chat", "compare", "create", "inbox", "library", "new", "runs", "settings", "tests", "workflows"];
 
 /// Answers a request that no route answers.
 pub(crate) async fn answer_other(

@@ -14,7 +14,10 @@ import { readCopied, writeCopied } from "./clipboard";
 import { type FormSchema, FormScope, labelOf } from "./context";
 import { type Edit, END, type Inspection, keyOf, type Part, type Path, type Source } from "./definition";
 import { Properties } from "./fields";
+import { FileForm } from "./file-form";
+import { FileList } from "./file-list";
 import { type PartActions, PartList, titleOf, WHOLE } from "./part-list";
+import { RunAlone } from "./run-alone";
 import type { Builder } from "./use-builder";
 import { useScope } from "./use-scope";
 import "./builder.css";
@@ -26,6 +29,7 @@ type BuilderPaneProps = {
   format: string;
   workflow: string | undefined;
   isReadOnly: boolean;
+  isUnsaved: boolean;
   builder: Builder;
   /** The graph of the plan, for formats whose steps run in their order. */
   graph: Graph | undefined;
@@ -33,6 +37,9 @@ type BuilderPaneProps = {
   problems: number[];
   step: string | undefined;
   onStep: (step: string | undefined) => void;
+  onEdit: (file: string, text: string) => void;
+  /** Called with the file whose form is shown: its editor keeps the history. */
+  onFile: (file: string) => void;
 };
 
 type Column = "parts" | "graph" | "form";
@@ -44,9 +51,17 @@ export default function BuilderPane(props: BuilderPaneProps) {
   const [adding, setAdding] = useState<string>();
   const [notice, setNotice] = useState<string>();
   const [column, setColumn] = useState<Column>("parts");
-  const part = inspection?.parts.find((one) => keyOf(one.path as Path) === selected);
+  // A file beside the entry, whose form is shown instead of that of a part.
+  const [file, setFile] = useState<string>();
+  const shown = inspection?.parts.find((one) => keyOf(one.path as Path) === selected);
+  const part = file === undefined ? shown : undefined;
   const scope = useScope({ source, format, workflow, inspection, part });
+  const showFile = (chosen: string | undefined) => {
+    setFile(chosen);
+    props.onFile(chosen ?? source.entry);
+  };
   const show = (key: string, address: string | undefined) => {
+    showFile(undefined);
     setSelected(key);
     followed.current = address;
     onStep(address);
@@ -114,12 +129,13 @@ export default function BuilderPane(props: BuilderPaneProps) {
           {isReadOnly && <p className="soft builder-note">{t.build.readOnly}</p>}
           <PartList
             inspection={inspection}
-            selected={selected}
+            selected={file === undefined ? selected : undefined}
             marked={marked}
             isReadOnly={isReadOnly}
             actions={actions}
             onSelect={select}
           />
+          <FileList files={otherFiles(source)} selected={file} onSelect={showFile} />
           {!isReadOnly && inspection.lists.length > 0 && <PasteButton onPaste={paste} onNotice={setNotice} />}
         </div>
         <section className="builder-graph" aria-label={t.workflow.graph}>
@@ -138,7 +154,20 @@ export default function BuilderPane(props: BuilderPaneProps) {
             </Problem>
           )}
           {notice && <Problem severity="warning">{notice}</Problem>}
-          <PartForm key={selected} inspection={inspection} part={part} onSelect={select} />
+          {file === undefined ? (
+            <PartForm key={selected} inspection={inspection} part={part} onSelect={select} />
+          ) : (
+            <FileForm
+              key={file}
+              file={file}
+              text={source.files[file] ?? ""}
+              format={format}
+              isReadOnly={isReadOnly}
+              names={scope.names}
+              onEdit={props.onEdit}
+            />
+          )}
+          {part && workflow && <RunAlone part={part} workflow={workflow} isUnsaved={props.isUnsaved} />}
           {part?.list === "nodes" && !isReadOnly && format !== "steps" && (
             <ConnectForm inspection={inspection} part={part} change={change} canEnd={format === "graph"} />
           )}
@@ -160,6 +189,13 @@ export default function BuilderPane(props: BuilderPaneProps) {
       )}
     </FormScope>
   );
+}
+
+/** The files beside the entry. */
+function otherFiles(source: Source): string[] {
+  return Object.keys(source.files)
+    .filter((file) => file !== source.entry)
+    .sort();
 }
 
 /** Actions of Markdown with actions inside. */

@@ -1,10 +1,11 @@
 // Code in an editor with line numbers.
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { bracketMatching, indentUnit } from "@codemirror/language";
-import { EditorState } from "@codemirror/state";
+import { Compartment, EditorState } from "@codemirror/state";
 import { EditorView, keymap, lineNumbers } from "@codemirror/view";
 import { useEffect, useId, useRef } from "react";
 import type { Json } from "../api/json";
+import { loadLanguage } from "./code-language";
 import { useForm } from "./context";
 import { type FieldProps, Frame, useEntry, useStore } from "./fields";
 import { replaceText } from "./history";
@@ -14,7 +15,8 @@ export function CodeField(props: FieldProps) {
   const { isReadOnly } = useForm();
   const id = useId();
   const store = useStore(props);
-  const isExpression = schema["x-language"] === "javascript" || !schema["x-language"];
+  const language = schema["x-language"] ?? "javascript";
+  const isExpression = language === "javascript";
   const shown = readCode(value);
   const entry = useEntry(shown, (text) => {
     if (text.trim() === "" && !props.isRequired) return store(undefined);
@@ -28,6 +30,7 @@ export function CodeField(props: FieldProps) {
   useEffect(() => {
     const element = host.current;
     if (!element) return;
+    const colours = new Compartment();
     const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
     const listener = EditorView.updateListener.of((update) => {
       const text = update.state.doc.toString();
@@ -44,6 +47,7 @@ export function CodeField(props: FieldProps) {
       EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
       keymap.of([...historyKeymap, ...defaultKeymap, ...(isExpression ? [] : [indentWithTab])]),
       THEME,
+      colours.of([]),
       listener,
     ];
     const editor = new EditorView({
@@ -52,11 +56,14 @@ export function CodeField(props: FieldProps) {
       root,
     });
     view.current = editor;
+    void loadLanguage(language).then((syntax) => {
+      if (view.current === editor) editor.dispatch({ effects: colours.reconfigure(syntax) });
+    });
     return () => {
       editor.destroy();
       view.current = undefined;
     };
-  }, [isReadOnly, isExpression, label]);
+  }, [isReadOnly, language, label]);
   useEffect(() => {
     if (view.current) replaceText(view.current, entry.text);
   }, [entry.text]);

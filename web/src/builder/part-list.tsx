@@ -25,6 +25,20 @@ const ICONS: Record<string, IconName> = {
   agent: "agent",
 };
 
+/** Functions that a step calls, by the start of their ids. */
+const FUNCTION_ICONS: [string, IconName][] = [
+  ["agent::", "model"],
+  ["human::", "person"],
+  ["memory::", "memory"],
+  ["tool::", "tool"],
+];
+
+function iconOf(part: Part): IconName {
+  const called = (part.value as { functionId?: unknown } | null)?.functionId;
+  const found = FUNCTION_ICONS.find(([start]) => typeof called === "string" && called.startsWith(start));
+  return ICONS[part.kind] ?? found?.[1] ?? "step";
+}
+
 export type PartActions = {
   add: (list: string) => void;
   move: (part: Part, by: number) => void;
@@ -123,7 +137,7 @@ export function PartList({ inspection, selected, marked, isReadOnly, actions, on
                       aria-current={isSelected || undefined}
                       onClick={() => onSelect(key)}
                     >
-                      <Icon name={ICONS[part.kind] ?? "step"} />
+                      <Icon name={iconOf(part)} />
                       <span className="part-text">
                         <span className="part-title cut">{titleOf(part, inspection)}</span>
                         <span className="part-kind cut">{subtitleOf(part)}</span>

@@ -13,6 +13,8 @@ import {
   type Variable,
 } from "./definition";
 
+import { inputsOf } from "./file-form";
+
 /** Names outside of a definition change rarely. */
 const NAMES_FRESH_MS = 30_000;
 
@@ -39,20 +41,8 @@ export function useScope({ source, format, workflow, inspection, part }: ScopeIn
   });
   const last = useLastValues(workflow, inspection);
   const own = useMemo(() => listOwn(inspection), [inspection]);
-  const shown = part?.list === "blocks" ? inputsOf(part) : (variables.data ?? []);
+  const shown = part?.list === "blocks" ? inputsOf(part.value) : (variables.data ?? []);
   return { names: names.data as NameLists | undefined, variables: withoutOwn(shown, part), last, own };
-}
-
-/** What the text of a block can refer to: its inputs. */
-function inputsOf(block: Part): Variable[] {
-  const value = block.value as { input_schema?: { properties?: Record<string, { type?: unknown }> } };
-  const properties = Object.entries(value.input_schema?.properties ?? {});
-  return properties.map(([name, schema]) => ({
-    name,
-    type_name: typeof schema?.type === "string" ? schema.type : "",
-    origin: "input",
-    fields: [],
-  }));
 }
 
 /** A part cannot refer to its own result. */

@@ -1,6 +1,6 @@
 // The view of workflows, which is kept until the tab is closed.
 
-export type View = "build" | "source";
+export type View = "build" | "source" | "cost";
 
 const KEY = "flowloom.view";
 
@@ -9,5 +9,6 @@ export function rememberView(view: View): void {
 }
 
 export function readView(): View {
-  return sessionStorage.getItem(KEY) === "build" ? "build" : "source";
+  const kept = sessionStorage.getItem(KEY);
+  return kept === "build" || kept === "cost" ? kept : "source";
 }

@@ -46,6 +46,8 @@ export const builderStrings = {
   moveDown: "Move down",
   copyPart: "Copy",
   paste: "Paste",
+  fileText: "Text",
+  fileAsSource: "There is no form for this file. Edit it as source.",
   undo: "Undo",
   redo: "Redo",
   copiedPart: (title: string) => `Copied ${title}`,

@@ -9,5 +9,6 @@ function draw(before: string, after: string): string[] {
 test("lines that differ are shown between those that do not", () => {
   expect(draw("a\nb\nc\nd", "a\nx\nc\ny\nd")).toEqual([" a", "-b", "+x", " c", "+y", " d"]);
   expect(draw("a", "a")).toEqual([" a"]);
-  expect(draw("", "new")).toEqual(["-", "+new"]);
+  expect(draw("", "new")).toEqual(["+new"]);
+  expect(draw("old\n", "")).toEqual(["-old", "-"]);
 });

@@ -6,8 +6,8 @@ export type DiffLine = { change: "same" | "removed" | "added"; text: string };
 const MAX_CELLS = 4_000_000;
 
 export function diffLines(before: string, after: string): DiffLine[] {
-  const one = before.split("\n");
-  const other = after.split("\n");
+  const one = splitLines(before);
+  const other = splitLines(after);
   let start = 0;
   while (start < one.length && start < other.length && one[start] === other[start]) start++;
   let end = 0;
@@ -19,6 +19,11 @@ export function diffLines(before: string, after: string): DiffLine[] {
     ...diffMiddle(one.slice(start, one.length - end), other.slice(start, other.length - end)),
     ...one.slice(one.length - end).map(same),
   ];
+}
+
+/** The lines of a text; an empty text has none. */
+function splitLines(text: string): string[] {
+  return text === "" ? [] : text.split("\n");
 }
 
 /** By the longest common subsequence. */

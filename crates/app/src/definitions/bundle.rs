@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::diagnostic::{Diagnostic, LineTable};
-use flowloom_core::plan::{Format, Plan};
+use flowloom_core::path::Path;
+use flowloom_core::plan::{Format, Plan, isolate_step};
 use flowloom_formats::agent::AvailableFlow;
 use flowloom_formats::{Sources, StopFlag, compile};
 use flowloom_runtime::effects::DefinitionIdentity;
@@ -76,6 +77,9 @@ pub struct Bundle {
     /// The tenant who stored or sent the definition; `None` if it is the operator's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// The only step that runs; `None` for the whole definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Path>,
 }
 
 impl Bundle {
@@ -142,6 +146,9 @@ pub(crate) fn compile_changed_bundle(bundle: &Bundle) -> Result<Arc<Plan>, Defin
 /// The plan of a bundle, or the errors of its definition, each with its place.
 fn try_compile(bundle: &Bundle) -> Result<Arc<Plan>, Vec<String>> {
     let compiled = compile(&bundle.entry, &bundle.to_sources(), Some(bundle.format));
+    if let (Some(plan), Some(step)) = (&compiled.plan, &bundle.step) {
+        return isolate_step(plan, step).map(Arc::new).map_err(|reason| vec![format!("{step}: {reason}")]);
+    }
     compiled.plan.map(Arc::new).ok_or_else(|| {
         let errors = compiled.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
         let place = |diagnostic: &Diagnostic| {

@@ -2,6 +2,8 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
+use flowloom_core::path::Path;
+use flowloom_core::plan::NotAlone;
 
 use super::stored::MAX_DEFINITION_FILES;
 
@@ -78,6 +80,24 @@ pub enum DefinitionError {
     /// A step was changed, and the definition does not compile any more.
     #[error("the definition does not compile with this change: {}", .0.join("; "))]
     EditRejected(Vec<String>),
+    /// A step of it cannot run alone.
+    #[error("the step {path} cannot run alone: {reason}")]
+    NotAlone {
+        /// Its path.
+        path: Path,
+        /// Why not.
+        reason: NotAlone,
+    },
+    /// The workflow has no version with this number.
+    #[error("there is no version {version} of the workflow {id}{}", list_versions(versions))]
+    NoSuchVersion {
+        /// Its id.
+        id: String,
+        /// The number.
+        version: u32,
+        /// The numbers of its versions.
+        versions: Vec<u32>,
+    },
     /// The definition cannot be written as JSON.
     #[error("{0}")]
     Unserializable(#[source] serde_json::Error),
@@ -87,10 +107,13 @@ impl DefinitionError {
     /// The error code.
     pub fn code(&self) -> Code {
         match self {
-            DefinitionError::NotFound(_) => Code::NotThere,
+            DefinitionError::NotFound(_)
+            | DefinitionError::NoSuchVersion { .. }
+            | DefinitionError::NotAlone { reason: NotAlone::Missing, .. } => Code::NotThere,
             DefinitionError::Invalid { .. }
             | DefinitionError::ToolsMissing { .. }
             | DefinitionError::EditRejected(_)
+            | DefinitionError::NotAlone { .. }
             | DefinitionError::UnknownContent => Code::StepRefused,
             DefinitionError::SharedId(_) => Code::DuplicateName,
             DefinitionError::UnknownFormat { .. } | DefinitionError::Ambiguous { .. } => Code::UsageInvalid,
@@ -104,6 +127,12 @@ impl DefinitionError {
             DefinitionError::Unserializable(_) => Code::StoreFailed,
         }
     }
+}
+
+/// The versions that there are, for a message.
+fn list_versions(versions: &[u32]) -> String {
+    let numbers: Vec<String> = versions.iter().map(u32::to_string).collect();
+    if numbers.is_empty() { String::new() } else { format!("; it has the versions {}", numbers.join(", ")) }
 }
 
 impl From<DefinitionError> for StepFailure {

@@ -1,5 +1,6 @@
 //! Definitions: read from files or from the store, compiled, listed, and recorded as bundles.
 
+pub mod alone;
 pub mod bundle;
 pub mod catalog;
 pub mod conditions;
@@ -21,3 +22,4 @@ pub mod sources;
 pub mod stored;
 pub mod sync;
 mod tool_check;
+pub mod versions;

@@ -4,6 +4,7 @@ pub mod child_runs;
 pub mod commands;
 pub mod details;
 pub mod family;
+pub mod family_tree;
 pub mod finished;
 pub mod fork;
 pub mod fork_error;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
 use flowloom_core::trace::TraceContext;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
@@ -57,6 +58,8 @@ pub struct StartRunRequest {
     pub budget: Option<String>,
     /// The key of the conversation that it is a turn of.
     pub thread: Option<String>,
+    /// The only step that runs; `None` for the whole workflow.
+    pub step: Option<Path>,
     /// Whether the run is followed from its first event, whatever the call says.
     pub needs_events: bool,
     /// The id that was reserved for it.
@@ -66,7 +69,7 @@ pub struct StartRunRequest {
 impl StartRunRequest {
     /// A run with nothing but inputs.
     pub fn with_inputs(inputs: Value) -> StartRunRequest {
-        StartRunRequest { inputs, agent: None, budget: None, thread: None, needs_events: false, id: None }
+        StartRunRequest { inputs, agent: None, budget: None, thread: None, step: None, needs_events: false, id: None }
     }
 }
 
@@ -126,6 +129,10 @@ impl RunService {
         let Some(prepared) = definition.prepare_for_run(&self.catalog, &call.user).await? else {
             let (id, problems) = (definition.id.clone(), definition.problems.clone());
             return Err(DefinitionError::Invalid { id, problems }.into());
+        };
+        let prepared = match &new.step {
+            Some(step) => self.app.prepare_step(prepared, step).await?,
+            None => prepared,
         };
         let mut limits = self.app.config.limits.narrow_to(&prepared.plan.limits);
         if let Some(text) = &new.budget {

@@ -4,6 +4,7 @@
 //! Text with references is in `template`, JavaScript in `js`. The three files are one syntax tree.
 
 pub mod js;
+mod names;
 mod template;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::render::{self, TextStyle};
 use crate::value::Value;
 
 use js::{ExpressionPlace, Js};
+pub use names::VisitName;
 pub use template::*;
 
 /// An expression.

@@ -6,6 +6,7 @@
 //! `bind` how outputs become variables.
 
 mod agent;
+mod alone;
 pub mod bind;
 mod env;
 mod format;
@@ -13,14 +14,17 @@ mod http;
 mod input;
 mod leaf;
 mod missing;
+mod reads;
 mod start;
 mod step;
 
 pub use agent::*;
+pub use alone::*;
 pub use env::*;
 pub use format::*;
 pub use http::*;
 pub use input::*;
 pub use leaf::*;
 pub use missing::MissingReferences;
+pub use reads::list_read_names;
 pub use step::*;

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::Loader;
+use flowloom_app::definitions::versions::VersionName;
 use flowloom_app::diff::definitions::compare_definitions;
 use flowloom_app::diff::runs::compare_runs;
 use flowloom_core::plan::Plan;
+use flowloom_store::SHARED_USER;
 
 use super::print_json;
 use crate::cli::{DiffArgs, Global};
@@ -21,7 +23,7 @@ const EXIT_DIFFERENT: u8 = 1;
 pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandResult {
     let is_file = |name: &str| Path::new(name).exists();
     let same = match (is_file(&arguments.a), is_file(&arguments.b)) {
-        (false, false) => {
+        (false, false) if !names_version(&arguments.a) && !names_version(&arguments.b) => {
             let app = global.open_existing()?;
             let (a, b) = (app.open_run(&arguments.a).await?, app.open_run(&arguments.b).await?);
             let diff = compare_runs(&app, &a, &b).await?;
@@ -44,10 +46,20 @@ pub(crate) async fn compare(global: &Global, arguments: &DiffArgs) -> CommandRes
     Ok(if same { 0 } else { EXIT_DIFFERENT })
 }
 
+/// Whether this is a version of a stored workflow, such as `NAME@2`.
+fn names_version(name: &str) -> bool {
+    VersionName::parse(name).is_some()
+}
+
 fn load_plan(global: &Global, name: &str) -> Result<Plan, CommandError> {
-    let config = global.load_config()?;
-    let file = find_named(&config.project.root, Path::new(name))?;
-    let source = Loader::new(&config).compile(&file);
+    let source = match VersionName::parse(name).filter(|_| !Path::new(name).exists()) {
+        Some(version) => global.open_existing()?.compile_version(SHARED_USER, &version)?,
+        None => {
+            let config = global.load_config()?;
+            let file = find_named(&config.project.root, Path::new(name))?;
+            Loader::new(&config).compile(&file)
+        }
+    };
     match &source.compiled.plan {
         Some(plan) => Ok(plan.clone()),
         None => {

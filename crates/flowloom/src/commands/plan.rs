@@ -58,7 +58,7 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
 }
 
 async fn read_typical_case(app: App, plan: &Plan) -> Result<Option<TypicalCase>, CommandError> {
-    Ok(find_typical_case(&app, plan).await?)
+    Ok(find_typical_case(&app, plan, None).await?)
 }
 
 /// What has no bound, with the lines of the definition.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use flowloom_app::engines::{App, LoadedRun};
 use flowloom_app::runs::details::read_details;
 use flowloom_app::runs::family::{ForkParent, RunFamily, find_family};
+use flowloom_app::runs::family_tree::{FamilyMember, find_family_tree};
 use flowloom_app::runs::finished::read_outcome;
 use flowloom_app::runs::retry::parse_step_path;
 use flowloom_app::runs::summary::{self, StepSummary};
@@ -22,6 +23,7 @@ use super::print_json;
 use crate::cli::{Global, OutputArgs, ShowArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::details::{DetailLevel, render_details};
+use crate::terminal::family::render_family;
 use crate::terminal::report;
 use crate::terminal::screen::ProgressScreen;
 use crate::terminal::width::{stdout_columns, terminal_columns};
@@ -33,7 +35,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Serialize)]
 struct RecordFields<'a> {
     #[serde(flatten)]
-    family: RunFamily,
+    relatives: RunFamily,
+    /// All runs that come from the same first run.
+    family: Vec<FamilyMember>,
     steps: Vec<StepSummary<'a>>,
     events: &'a [Arc<Record>],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,8 +58,10 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
         let past = read_outcome(&app, &opened).await?;
         let summary = summary::summarize_run(opened.id, &opened.plan, &past.state, &past.env);
         let steps = summary::summarize_steps(&past.state);
-        let family = find_family(&app.store, opened.id, &past.state)?;
-        print_json(&summary.with_fields(RecordFields { family, steps, events: &opened.records, interruption }));
+        let relatives = find_family(&app.store, opened.id, &past.state)?;
+        let family = find_family_tree(&app.store, opened.id)?.members;
+        let events = &opened.records;
+        print_json(&summary.with_fields(RecordFields { relatives, family, steps, events, interruption }));
         return Ok(0);
     }
     let state = opened.state();
@@ -63,19 +69,17 @@ pub(crate) async fn show_run(global: &Global, arguments: &ShowArgs) -> CommandRe
     let level = if arguments.verbose { DetailLevel::Full } else { DetailLevel::Short };
     let steps = read_details(&app, &opened, None).await?;
     print!("{}", render_details(&steps, level, terminal_columns()));
-    print_family(opened.id, &find_family(&app.store, opened.id, &state)?);
+    print_origin(opened.id, &find_family(&app.store, opened.id, &state)?);
+    print!("{}", render_family(&find_family_tree(&app.store, opened.id)?, opened.id));
     print_next_command(opened.id, &state, interruption);
     Ok(0)
 }
 
-/// The run that it was forked from, and its forks.
-fn print_family(run: RunId, family: &RunFamily) {
+/// The run that it was forked from.
+fn print_origin(run: RunId, family: &RunFamily) {
     if let Some(ForkParent { run_id, at }) = &family.forked_from {
         let at = at.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
         println!("\nforked from {run_id}{at}\n  compare: flowloom diff {run_id} {run}");
-    }
-    for fork in &family.forks {
-        println!("\nfork: {fork}");
     }
 }
 

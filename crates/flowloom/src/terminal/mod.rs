@@ -9,6 +9,7 @@ pub(crate) mod draw;
 pub(crate) mod echo;
 pub(crate) mod estimate;
 mod excerpt;
+pub(crate) mod family;
 pub(crate) mod log;
 pub(crate) mod report;
 pub(crate) mod screen;

@@ -10,7 +10,7 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::error::StepFailure;
 use flowloom_core::expr::js::{Compute, Computed, ExpressionPlace, Js};
-use flowloom_core::expr::{Expr, Lookup, Script, Template, TemplatePart};
+use flowloom_core::expr::{Expr, Lookup, Script, Template, TemplatePart, VisitName};
 use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::Expression;
@@ -436,6 +436,10 @@ struct Paragraphs(Vec<Template>);
 impl Compute for Paragraphs {
     fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepFailure> {
         Content::render_blocks(&self.0, scope).map(|parts| content::join_texts(&parts).into())
+    }
+
+    fn visit_names(&self, visit: &mut VisitName<'_>) {
+        self.0.iter().for_each(|block| block.visit_names(visit));
     }
 }
 

@@ -13,7 +13,7 @@ use super::kinds::{AGENTS, BLOCKS, ELEMENTS, NODES, choose_key, find_list, find_
 use super::markdown_edit::{MarkdownText, new_action};
 use super::names::TakenNames;
 use super::skeletons::{find_block, new_block, new_flow_step, new_graph_node, new_list_step, new_pipeline_node};
-use super::{BuildError, join, join_key};
+use super::{BuildError, join_key, join_step};
 use crate::analysis::definition::Definition;
 use crate::analysis::index::Index;
 use crate::analysis::json_place::{JsonPath, PathStep, follow_path};
@@ -141,7 +141,7 @@ fn edit_markdown(workshop: Workshop<'_>, text: String, edit: &Edit) -> Result<Ed
     let mut document = MarkdownText { text };
     let mut part = None;
     match edit {
-        Edit::Set { path, value } => document.set(path, value)?,
+        Edit::Set { path, value } => document.set_value(path, value)?,
         Edit::Remove { path } => document.remove(path)?,
         Edit::RenameKey { path, to } => document.rename_key(path, to)?,
         Edit::Rename { path, to } => document.text = rename_declared(workshop, &document.text, path, to)?,
@@ -176,12 +176,12 @@ fn free_result(workshop: Workshop<'_>, text: &str, block: String) -> String {
     let mut copy = MarkdownText { text: block };
     let count = super::markdown_parts::Actions::read(&copy.text).actions.len();
     for action in 0..count {
-        let path = join(&super::key_path(&[ELEMENTS]), PathStep::Index(action));
+        let path = join_step(&super::key_path(&[ELEMENTS]), PathStep::Index(action));
         let actions = super::markdown_parts::Actions::read(&copy.text);
         let name = actions.value(&copy.text, action).get("as").and_then(Value::as_str).map(str::to_owned);
         if let Some(name) = name {
             // The copy has at most the attributes of the original, so this cannot fail.
-            let _ = copy.set(&join_key(&path, "as"), &taken.find_free(&name, "_").into());
+            let _ = copy.set_value(&join_key(&path, "as"), &taken.find_free(&name, "_").into());
         }
     }
     copy.text
@@ -191,7 +191,7 @@ fn edit_json(workshop: Workshop<'_>, text: String, edit: &Edit) -> Result<Edited
     let mut document = JsonText::read(text)?;
     let mut part = None;
     match edit {
-        Edit::Set { path, value } => document.set(path, value)?,
+        Edit::Set { path, value } => document.set_value(path, value)?,
         Edit::Remove { path } => remove_part(workshop.format, &mut document, path)?,
         Edit::RenameKey { path, to } => document.rename_key(path, to)?,
         Edit::Rename { path, to } => {
@@ -202,11 +202,11 @@ fn edit_json(workshop: Workshop<'_>, text: String, edit: &Edit) -> Result<Edited
             let (_, parent) = path.split_last().ok_or_else(|| BuildError::Nothing(path.clone()))?;
             let to = (*to).min(count_items(&document, parent).saturating_sub(1));
             document.move_item(path, to)?;
-            part = Some(join(parent, PathStep::Index(to)));
+            part = Some(join_step(parent, PathStep::Index(to)));
         }
         Edit::Add { list, at, kind } => {
             let path = resolve_list(workshop.format, &document, list);
-            part = Some(join(&path, PathStep::Index(count_items(&document, &path).min(*at))));
+            part = Some(join_step(&path, PathStep::Index(count_items(&document, &path).min(*at))));
             add_part(workshop, &mut document, &path, *at, kind)?;
         }
         Edit::Duplicate { path } => {
@@ -215,12 +215,12 @@ fn edit_json(workshop: Workshop<'_>, text: String, edit: &Edit) -> Result<Edited
             let Some((PathStep::Index(at), list)) = path.split_last() else {
                 return Err(BuildError::Nothing(path.clone()));
             };
-            part = Some(join(list, PathStep::Index(at + 1)));
+            part = Some(join_step(list, PathStep::Index(at + 1)));
             paste_part(workshop, &mut document, list, at + 1, &text)?;
         }
         Edit::Paste { list, at, text } => {
             let path = resolve_list(workshop.format, &document, list);
-            part = Some(join(&path, PathStep::Index(count_items(&document, &path).min(*at))));
+            part = Some(join_step(&path, PathStep::Index(count_items(&document, &path).min(*at))));
             paste_part(workshop, &mut document, &path, *at, text)?;
         }
         Edit::Connect { from, to } => connect::connect(workshop.format, &mut document, from, to.as_deref())?,
@@ -288,7 +288,7 @@ fn add_graph_node(document: &mut JsonText, list: &[PathStep], at: usize, kind: &
     if is_first {
         let root = find_root(graph::FORMAT, &document.tree);
         let key = choose_key(document.find(&root), ["entrypointNodeId", "entrypoint_node_id"]);
-        document.set(&join_key(&root, key), node.get("id").unwrap_or(&Value::Null))?;
+        document.set_value(&join_key(&root, key), node.get("id").unwrap_or(&Value::Null))?;
     }
     Ok(())
 }
@@ -319,7 +319,7 @@ fn paste_part(
     let rename = |copy: &mut JsonText, path: &[&str], taken: &TakenNames| -> Result<(), BuildError> {
         let path = super::key_path(path);
         let Some(name) = copy.find(&path).and_then(Node::as_str).map(str::to_owned) else { return Ok(()) };
-        copy.set(&path, &taken.find_free(&name, "_").into())
+        copy.set_value(&path, &taken.find_free(&name, "_").into())
     };
     for key in naming_keys(workshop.format) {
         rename(&mut copy, &[key], &TakenNames::of_items(document.find(list), key))?;

@@ -17,7 +17,7 @@ use super::kinds::{EDGES, ELEMENTS, NODES, PartList, find_lists, find_root, read
 use super::markdown_parts::{AFTER_KEY, Actions, list_element_kinds, write_element_form};
 use super::skeletons::{PartKind, find_block, list_kinds};
 use super::yaml_edit::read_frontmatter;
-use super::{join, key_path};
+use super::{join_step, key_path};
 use crate::analysis::index::Index;
 use crate::analysis::json_place::{JsonPath, PathStep};
 use crate::analysis::names::{NameKind, Role};
@@ -87,7 +87,7 @@ pub fn inspect_definition(workshop: Workshop<'_>, text: &str) -> Inspection {
     match workshop.format {
         markdown::FORMAT => inspect_markdown(&schema, text),
         _ => match JsonText::read(text.to_owned()) {
-            Ok(document) => JsonInspector { workshop, schema: &schema, document: &document }.inspect(),
+            Ok(document) => JsonInspector { workshop, schema: &schema, document: &document }.inspect_parts(),
             Err(error) => Inspection { problem: Some(error.to_string()), ..Inspection::default() },
         },
     }
@@ -116,7 +116,7 @@ fn inspect_markdown(schema: &Json, text: &str) -> Inspection {
         let name = value.get("as").and_then(Value::as_str).filter(|name| !name.is_empty());
         parts.push(Part {
             list: ELEMENTS,
-            path: join(&key_path(&[ELEMENTS]), PathStep::Index(index)),
+            path: join_step(&key_path(&[ELEMENTS]), PathStep::Index(index)),
             parent: action.parent,
             kind: action.kind.name.to_owned(),
             title: name.unwrap_or(action.kind.name).to_owned(),
@@ -147,7 +147,7 @@ impl JsonInspector<'_> {
         self.workshop.format
     }
 
-    fn inspect(&self) -> Inspection {
+    fn inspect_parts(&self) -> Inspection {
         let tree = &self.document.tree;
         let lists = find_lists(self.format(), tree);
         let root = find_root(self.format(), tree);
@@ -162,7 +162,7 @@ impl JsonInspector<'_> {
         for list in &found.lists {
             let items = self.document.find(&list.path).and_then(Node::items).unwrap_or_default();
             for (index, item) in items.iter().enumerate() {
-                let path = join(&list.path, PathStep::Index(index));
+                let path = join_step(&list.path, PathStep::Index(index));
                 let (kind, form) = self.name_form(list.name, item);
                 found.forms.entry(form.clone()).or_insert_with(|| self.write_form(list.name, item));
                 found.parts.push(Part {

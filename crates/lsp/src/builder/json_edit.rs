@@ -42,7 +42,7 @@ impl JsonText {
     }
 
     /// Replaces a part of the text, and reads it again.
-    fn replace(&mut self, span: Span, new: &str) -> Result<(), BuildError> {
+    fn replace_range(&mut self, span: Span, new: &str) -> Result<(), BuildError> {
         let mut text = self.text.clone();
         text.replace_range(span.start..span.end(), new);
         *self = JsonText::read(text)?;
@@ -50,7 +50,7 @@ impl JsonText {
     }
 
     /// Gives the value at a path another content. What is missing on the way is added.
-    pub fn set(&mut self, path: &[PathStep], value: &Value) -> Result<(), BuildError> {
+    pub fn set_value(&mut self, path: &[PathStep], value: &Value) -> Result<(), BuildError> {
         if let Some(node) = self.find(path) {
             if node.to_value() == *value {
                 return Ok(());
@@ -62,7 +62,7 @@ impl JsonText {
                 is_broken: written.contains('\n') && !matches!(node.kind, NodeKind::String(_)),
             };
             let new = write_value(value, layout);
-            return self.replace(node.span, &new);
+            return self.replace_range(node.span, &new);
         }
         let known = (0..path.len()).rev().find(|length| self.find(&path[..*length]).is_some()).unwrap_or_default();
         let container = self.find_or_fail(&path[..known])?;
@@ -72,7 +72,7 @@ impl JsonText {
         };
         let below = path[known + 1..].iter().rev().fold(value.clone(), wrap);
         match (&container.kind, &path[known]) {
-            (NodeKind::Null, step) => self.set(&path[..known], &wrap(below, step)),
+            (NodeKind::Null, step) => self.set_value(&path[..known], &wrap(below, step)),
             (NodeKind::Map(entries), PathStep::Key(key)) => {
                 let (at, layout) = (entries.len(), self.layout_inside(container, false));
                 let body =
@@ -90,7 +90,7 @@ impl JsonText {
     /// Adds a value to a list. A list that is missing is added.
     pub fn insert(&mut self, list: &[PathStep], at: usize, value: &Value) -> Result<(), BuildError> {
         let Some(node) = self.find(list).filter(|node| node.items().is_some()) else {
-            return self.set(list, &Value::list(vec![value.clone()]));
+            return self.set_value(list, &Value::list(vec![value.clone()]));
         };
         let is_broken = matches!(value, Value::Map(map) if map.len() > 1);
         let body = write_value(value, self.layout_inside(node, is_broken).borrow());
@@ -101,7 +101,7 @@ impl JsonText {
     pub fn insert_text(&mut self, list: &[PathStep], at: usize, text: &str) -> Result<(), BuildError> {
         JsonText::read(text.to_owned()).map_err(|error| BuildError::Paste(error.to_string()))?;
         let Some(node) = self.find(list).filter(|node| node.items().is_some()) else {
-            self.set(list, &Value::list(Vec::new()))?;
+            self.set_value(list, &Value::list(Vec::new()))?;
             return self.insert_text(list, at, text);
         };
         let body = indent_again(text.trim(), &self.layout_inside(node, true).indent);
@@ -134,7 +134,7 @@ impl JsonText {
         }
         let Some((_, span, _)) = object.entries().get(at) else { return Err(BuildError::Nothing(path.to_vec())) };
         let span = *span;
-        self.replace(span, &write_json(&Value::from(to)))
+        self.replace_range(span, &write_json(&Value::from(to)))
     }
 
     /// The position of what is at a path in its list or object.
@@ -157,7 +157,7 @@ impl JsonText {
         };
         let span = Span { start: container.span.start + 1, length: container.span.length - 2 };
         change(&mut slots, find_indent(&self.text, container.span.start));
-        self.replace(span, &slots.write())
+        self.replace_range(span, &slots.write())
     }
 
     /// How a value in a list or an object is written.

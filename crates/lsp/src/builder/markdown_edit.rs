@@ -40,7 +40,7 @@ impl MarkdownText {
         Actions::read(&self.text)
     }
 
-    fn replace(&mut self, range: Range<usize>, new: &str) {
+    fn replace_range(&mut self, range: Range<usize>, new: &str) {
         let had_frontmatter = self.text.starts_with(BREAK_LINE);
         self.text.replace_range(range, new);
         // A break that comes first would begin a frontmatter.
@@ -50,7 +50,7 @@ impl MarkdownText {
     }
 
     /// Gives a value another content.
-    pub(super) fn set(&mut self, path: &[PathStep], value: &Value) -> Result<(), BuildError> {
+    pub(super) fn set_value(&mut self, path: &[PathStep], value: &Value) -> Result<(), BuildError> {
         match find_place(path)? {
             Place::Attribute(action, TEXT_KEY, []) => self.set_text(action, value.as_str().unwrap_or_default()),
             Place::Attribute(action, name, []) => self.set_attribute(action, name, value),
@@ -62,7 +62,7 @@ impl MarkdownText {
                 self.set_after(value.as_str().unwrap_or_default());
                 Ok(())
             }
-            Place::Frontmatter => yaml_edit::set(&mut self.text, &key_names(path)?, value),
+            Place::Frontmatter => yaml_edit::set_value(&mut self.text, &key_names(path)?, value),
             Place::Action(_) | Place::Document => Err(BuildError::Nothing(path.to_vec())),
         }
     }
@@ -114,7 +114,7 @@ impl MarkdownText {
         match siblings.get(at) {
             Some(next) => {
                 let start = actions.actions[*next].text.start;
-                self.replace(start..start, &format!("{block}\n\n{indent}"));
+                self.replace_range(start..start, &format!("{block}\n\n{indent}"));
             }
             None => {
                 let last = siblings.last().map(|last| actions.element(*last).span.end());
@@ -123,7 +123,7 @@ impl MarkdownText {
                 let has_more = !self.text[end..].trim_start().is_empty();
                 let closing = if has_more || self.text[end..].starts_with('\n') { "" } else { "\n" };
                 let between = if siblings.is_empty() && parent.is_some() { "\n" } else { "\n\n" };
-                self.replace(end..end, &format!("{between}{indent}{block}{closing}"));
+                self.replace_range(end..end, &format!("{between}{indent}{block}{closing}"));
             }
         }
         Ok(())
@@ -134,7 +134,7 @@ impl MarkdownText {
         let Place::Action(action) = find_place(path)? else { return Err(BuildError::Nothing(path.to_vec())) };
         let parent = self.actions().actions.get(action).and_then(|action| action.parent);
         let block = self.take_action(action)?;
-        let list = parent.map_or_else(list_path, |parent| super::join(&list_path(), PathStep::Index(parent)));
+        let list = parent.map_or_else(list_path, |parent| super::join_step(&list_path(), PathStep::Index(parent)));
         self.insert_action(&list, to, &block)
     }
 
@@ -149,7 +149,7 @@ impl MarkdownText {
         let parent = list.iter().find_map(|step| if let PathStep::Index(index) = step { Some(*index) } else { None });
         let siblings = self.actions().children(parent);
         let found = siblings.get(at.min(siblings.len().saturating_sub(1)));
-        Ok(found.map(|action| super::join(&list_path(), PathStep::Index(*action))))
+        Ok(found.map(|action| super::join_step(&list_path(), PathStep::Index(*action))))
     }
 
     /// The text of an action, with the text in front of it.
@@ -166,13 +166,13 @@ impl MarkdownText {
         let actions = self.actions();
         let parent = actions.actions.get(action).ok_or_else(|| BuildError::Nothing(path.to_vec()))?.parent;
         let at = actions.children(parent).iter().position(|sibling| *sibling == action).unwrap_or_default();
-        let list = parent.map_or_else(list_path, |parent| super::join(&list_path(), PathStep::Index(parent)));
+        let list = parent.map_or_else(list_path, |parent| super::join_step(&list_path(), PathStep::Index(parent)));
         Ok((list, at))
     }
 
     /// Removes an action and returns its text.
     fn take_action(&mut self, action: usize) -> Result<String, BuildError> {
-        let path = super::join(&list_path(), PathStep::Index(action));
+        let path = super::join_step(&list_path(), PathStep::Index(action));
         let block = self.copy_action(&path)?;
         let actions = self.actions();
         let (start, end) = (actions.actions[action].text.start, actions.element(action).span.end());
@@ -185,9 +185,9 @@ impl MarkdownText {
                 let before = self.text[..start].trim_end().len();
                 let closing = if behind.trim_start().is_empty() { "\n" } else { "" };
                 let end = if closing.is_empty() { end } else { self.text.len() };
-                self.replace(before..end, closing);
+                self.replace_range(before..end, closing);
             }
-            false => self.replace(start..end + blank, ""),
+            false => self.replace_range(start..end + blank, ""),
         }
         Ok(block)
     }
@@ -198,7 +198,7 @@ impl MarkdownText {
         let indent = self.indent_at(actions.element(action).span.start).to_owned();
         let new = new.trim();
         let written = if new.is_empty() { String::new() } else { format!("{}\n\n{indent}", add_indent(new, &indent)) };
-        self.replace(found.text.start..found.text.end(), &written);
+        self.replace_range(found.text.start..found.text.end(), &written);
         Ok(())
     }
 
@@ -207,7 +207,7 @@ impl MarkdownText {
         let before = self.text[..span.start].trim_end().len();
         let gap = if before == 0 { "" } else { "\n\n" };
         let closing = if new.trim().is_empty() { "\n".to_owned() } else { format!("{gap}{}\n", new.trim()) };
-        self.replace(before..self.text.len(), &closing);
+        self.replace_range(before..self.text.len(), &closing);
     }
 
     fn value_of(&self, action: usize, name: &str) -> Result<Value, BuildError> {
@@ -232,7 +232,7 @@ impl MarkdownText {
         let element = actions.element(action);
         let new = format!("{name}={}", write_attribute(value));
         if let Some(range) = find_attribute(element, name) {
-            self.replace(range, &new);
+            self.replace_range(range, &new);
             return Ok(());
         }
         let last = element.attributes.last().map(|last| last.name.clone());
@@ -246,7 +246,7 @@ impl MarkdownText {
             }
             None => (element.name_span.end(), " ".to_owned()),
         };
-        self.replace(end..end, &format!("{gap}{new}"));
+        self.replace_range(end..end, &format!("{gap}{new}"));
         Ok(())
     }
 
@@ -257,7 +257,7 @@ impl MarkdownText {
         }
         if let Some(range) = find_attribute(actions.element(action), name) {
             let start = self.text[..range.start].trim_end().len();
-            self.replace(start..range.end, "");
+            self.replace_range(start..range.end, "");
         }
         Ok(())
     }
@@ -268,7 +268,7 @@ impl MarkdownText {
 }
 
 fn missing(action: usize) -> BuildError {
-    BuildError::Nothing(super::join(&list_path(), PathStep::Index(action)))
+    BuildError::Nothing(super::join_step(&list_path(), PathStep::Index(action)))
 }
 
 fn list_path() -> JsonPath {

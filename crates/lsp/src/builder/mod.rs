@@ -65,11 +65,11 @@ pub(crate) fn key_path(keys: &[&str]) -> JsonPath {
 }
 
 /// A path with one more step.
-pub(crate) fn join(path: &[PathStep], step: PathStep) -> JsonPath {
+pub(crate) fn join_step(path: &[PathStep], step: PathStep) -> JsonPath {
     path.iter().cloned().chain([step]).collect()
 }
 
 /// A path with one more key.
 pub(crate) fn join_key(path: &[PathStep], key: &str) -> JsonPath {
-    join(path, PathStep::Key(key.to_owned()))
+    join_step(path, PathStep::Key(key.to_owned()))
 }

@@ -18,7 +18,7 @@ pub(super) fn read_frontmatter(text: &str) -> Result<Value, BuildError> {
 }
 
 /// Gives the value at a path of keys another content.
-pub(super) fn set(text: &mut String, path: &[String], value: &Value) -> Result<(), BuildError> {
+pub(super) fn set_value(text: &mut String, path: &[String], value: &Value) -> Result<(), BuildError> {
     let whole = read_frontmatter(text)?;
     let Some(range) = read_mdx(text).frontmatter else {
         let line = write_entry(path, value);

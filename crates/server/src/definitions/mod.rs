@@ -1,9 +1,12 @@
 //! HTTP routes of definitions: create, change and delete workflows and the blocks, agents and tools that they share.
 
+pub(crate) mod alone;
 pub(crate) mod analyze;
 pub(crate) mod change;
 pub(crate) mod check;
 pub(crate) mod convert;
+pub(crate) mod diff;
+pub(crate) mod estimate;
 pub(crate) mod etag;
 pub(crate) mod graph;
 pub(crate) mod inspect;
@@ -29,6 +32,9 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(put::list_versions))
         .routes(routes!(check::check_definition))
         .routes(routes!(convert::convert_definition))
+        .routes(routes!(diff::compare_workflows))
+        .routes(routes!(estimate::estimate_cost))
+        .routes(routes!(alone::get_step_inputs))
         .routes(routes!(graph::get_workflow_graph))
         .routes(routes!(graph::draw_definition))
         .routes(routes!(analyze::analyze_definition))

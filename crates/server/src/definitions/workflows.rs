@@ -121,7 +121,7 @@ pub(crate) fn to_workflow_info(definition: &CatalogEntry) -> WorkflowInfo {
     }
 }
 
-fn to_input_infos(inputs: &Inputs) -> Vec<InputInfo> {
+pub(crate) fn to_input_infos(inputs: &Inputs) -> Vec<InputInfo> {
     let Inputs::Named { declared, .. } = inputs else {
         return vec![InputInfo {
             name: "input".into(),

@@ -8,7 +8,6 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_app::definitions::edit::StepEdit;
 use flowloom_app::runs::fork::ForkChanges;
-use flowloom_app::runs::retry::parse_step_path;
 use flowloom_core::code::Code;
 use flowloom_core::value::{Map, Value};
 use serde::Deserialize;
@@ -16,7 +15,7 @@ use utoipa::ToSchema;
 
 use super::answer::{WaitQuery, open_own_run, respond_with_run};
 use super::run_schema::RunSchema;
-use super::start::StartContext;
+use super::start::{StartContext, read_step_path};
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
@@ -100,8 +99,7 @@ fn build_changes(request: ForkRequest, tenant: Option<String>) -> ApiResult<Fork
         Some(_) => return Err(Problem::new(Code::RequestInvalid, "`set` must be an object")),
     };
     let edits = request.edits.into_iter().map(|edit| {
-        let path = parse_step_path(&edit.path)
-            .ok_or_else(|| Problem::new(Code::RequestInvalid, format!("{:?} is not the path of a step", edit.path)))?;
+        let path = read_step_path(&edit.path)?;
         Ok(StepEdit { path, field: edit.field, text: edit.text })
     });
     Ok(ForkChanges {

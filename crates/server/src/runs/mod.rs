@@ -3,6 +3,7 @@
 pub(crate) mod answer;
 mod commands;
 pub(crate) mod events;
+mod family;
 mod fork;
 mod graph;
 mod read;
@@ -24,6 +25,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(read::get_run))
         .routes(routes!(steps::list_steps))
         .routes(routes!(graph::get_run_graph))
+        .routes(routes!(family::get_run_family))
         .routes(routes!(statistics::get_run_statistics))
         .routes(routes!(statistics::get_model_statistics))
         .routes(routes!(read::follow_run))

@@ -11,11 +11,13 @@ use axum::response::Response;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::retry::parse_step_path;
 use flowloom_app::runs::service::{StartOptions, StartRunRequest};
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
 use flowloom_core::trace::TraceContext;
 use flowloom_core::value::{Map, Value};
 use serde::Deserialize;
@@ -55,6 +57,9 @@ pub(crate) struct RunRequest {
     /// Limits of the run: `tokens=2000,usd=0.05,steps=100,time=30s`.
     #[serde(default)]
     budget: Option<String>,
+    /// Path of the only step that runs. The inputs are the variables that it reads.
+    #[serde(default)]
+    step: Option<String>,
 }
 
 /// Starts a run. With `Accept: text/event-stream`, the response streams the run's events.
@@ -63,7 +68,7 @@ pub(crate) struct RunRequest {
     security(("key" = ["run"])),
     responses((status = 200, description = "The run has ended", content((RunSchema = "application/json"), (String = "text/event-stream"))),
         (status = 202, description = "The run is still running or waiting", body = RunSchema),
-        (status = 404, description = "The workflow does not exist"),
+        (status = 404, description = "The workflow or the step does not exist"),
         (status = 409, description = "The outcome of the run is uncertain, or the Idempotency-Key was used for another request")))]
 pub(crate) async fn post_run(
     State(server): State<Server>,
@@ -73,13 +78,20 @@ pub(crate) async fn post_run(
     JsonObject(new, text): JsonObject<RunRequest>,
 ) -> ApiResult<Response> {
     let call = StartContext::admitted(&server, &caller, new.user.clone(), &headers)?;
+    let step = new.step.as_deref().map(read_step_path).transpose()?;
     let run = call.start_once(&text, async |id| {
         let definition = call.find_definition(&new.workflow).await?;
-        let starting =
-            StartRunRequest { agent: new.agent, budget: new.budget, ..StartRunRequest::with_inputs(new.inputs) };
+        let RunRequest { agent, budget, inputs, .. } = new;
+        let starting = StartRunRequest { agent, budget, step, ..StartRunRequest::with_inputs(inputs) };
         call.start_run(&definition, StartRunRequest { id, ..starting }).await
     });
     respond_with_run(&server, run.await?, waiting, &headers).await
+}
+
+/// The path of a step that a request names.
+pub(crate) fn read_step_path(text: &str) -> ApiResult<Path> {
+    parse_step_path(text)
+        .ok_or_else(|| Problem::new(Code::RequestInvalid, format!("{text:?} is not the path of a step")))
 }
 
 /// A call of a route, a schedule or a tool that starts a run.

@@ -10,10 +10,41 @@ import { formatCost, formatDuration, formatNumber, formatTime } from "../../ui/f
 import { Empty } from "../../ui/problem";
 import { PhaseMark, StatusMark } from "../../ui/state";
 import { useFollower } from "../run/use-run";
+import { FamilyTree } from "./family-tree";
 import "./compare.css";
 
 export function Compare() {
   const { left = "", right = "" } = useSearch({ from: "/runs/compare" });
+  const run = right || left;
+  if (left === "" || right === "") return run === "" ? <NothingChosen /> : <ChooseRelative run={run} />;
+  return <TwoRuns left={left} right={right} />;
+}
+
+function NothingChosen() {
+  return (
+    <Empty title={t.compare.title}>
+      <p>{t.family.choose}</p>
+      <Link to="/runs" className="button">
+        {t.home.allRuns}
+      </Link>
+    </Empty>
+  );
+}
+
+/** The family of a run, from which the viewer chooses what to compare. */
+function ChooseRelative({ run }: { run: string }) {
+  return (
+    <div className="page compare">
+      <header className="page-head">
+        <h1>{t.compare.title}</h1>
+      </header>
+      <p className="soft">{t.family.choose}</p>
+      <FamilyTree run={run} shown={[run]} />
+    </div>
+  );
+}
+
+function TwoRuns({ left, right }: { left: string; right: string }) {
   const one = useFollower(left);
   const other = useFollower(right);
   if (one?.connection === "missing" || other?.connection === "missing") {
@@ -45,6 +76,7 @@ function Compared({ left, right }: { left: RunFollower; right: RunFollower }) {
         <RunCard run={left.run} state={one} />
         <RunCard run={right.run} state={other} base={one} />
       </div>
+      <FamilyTree run={right.run} shown={[left.run, right.run]} />
       <p className="state" data-state={first ? "waiting" : "succeeded"} role="status">
         {first ? t.compare.diverges(first.path) : t.compare.same(pairs.length)}
       </p>

@@ -7,13 +7,11 @@ import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ErrorBox } from "../../ui/problem";
 import { ValueView } from "../../ui/value";
+import { listQuery } from "./entries";
 
 export function FunctionDetails({ id }: { id: string }) {
-  const { data, error } = useQuery({
-    queryKey: ["library", "functions", "all"],
-    queryFn: () => read(api.GET("/api/v1/functions")),
-  });
-  const found = data?.items.find((item) => item.id === id);
+  const { data, error } = useQuery(listQuery("functions"));
+  const found = data?.find((entry) => entry.id === id)?.function;
   return (
     <>
       <header className="library-head">

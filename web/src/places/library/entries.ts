@@ -8,7 +8,8 @@ export type Kind = (typeof KINDS)[number];
 export type StoredKind = "blocks" | "agents" | "tools";
 export type Part = Schemas["SharedDefinition"];
 
-export type Entry = { id: string; about: string; origin: string };
+/** What a list shows of a part; of a function, everything is known. */
+export type Entry = { id: string; about: string; origin: string; function?: Schemas["FunctionInfo"] };
 
 const readers: Record<Kind, () => Promise<Entry[]>> = {
   blocks: async () => (await read(api.GET("/api/v1/blocks"))).items.map(toEntry),
@@ -16,10 +17,11 @@ const readers: Record<Kind, () => Promise<Entry[]>> = {
   tools: async () => (await read(api.GET("/api/v1/tools"))).items.map(toEntry),
   functions: async () => {
     const { items } = await read(api.GET("/api/v1/functions"));
-    return items.map(({ id, description, is_built_in }) => ({
-      id,
-      about: description,
-      origin: is_built_in ? t.library.builtIn : t.library.configured,
+    return items.map((item) => ({
+      id: item.id,
+      about: item.description,
+      origin: item.is_built_in ? t.library.builtIn : t.library.configured,
+      function: item,
     }));
   },
   servers: async () => {

@@ -2,7 +2,7 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import type { StepState } from "../../run/fold";
-import { isOver } from "../../run/rows";
+import { isOver, toStaticPath } from "../../run/rows";
 import { t } from "../../strings";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
 import { Button, IconButton } from "../../ui/button";
@@ -13,6 +13,7 @@ import { Tabs } from "../../ui/tabs";
 import { LongText, ValueView } from "../../ui/value";
 import { ForkDialog } from "./fork-dialog";
 import { Overview } from "./overview";
+import { StepAloneDialog } from "./step-alone";
 import { StepEvents } from "./step-events";
 import { StepRequests } from "./step-requests";
 import type { RunView } from "./use-run";
@@ -37,6 +38,8 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
   const tab = TABS.find((one) => one === search.tab) ?? "output";
   const step = view.state.steps.find((one) => one.path === path);
   const [isForking, setIsForking] = useState(false);
+  const [isAlone, setIsAlone] = useState(false);
+  const workflow = view.state.created?.workflow;
   const setTab = (name: Tab) =>
     void navigate({ search: (before) => ({ ...before, tab: name }), replace: true });
   return (
@@ -44,13 +47,32 @@ function StepDetails({ view, path, onClose }: { view: RunView; path: string; onC
       <header className="details-head">
         <div className="details-title">
           <h2 className="cut mono">{path}</h2>
+          <IconButton icon="close" label={t.close} onClick={onClose} />
+        </div>
+        <div className="details-actions">
+          <Button
+            look="quiet"
+            icon="play"
+            disabled={!workflow}
+            title={workflow ? undefined : t.alone.noWorkflow}
+            onClick={() => setIsAlone(true)}
+          >
+            {t.alone.open}
+          </Button>
           {step?.kind && (
             <Button look="quiet" icon="branch" onClick={() => setIsForking(true)}>
               {t.fork.open}
             </Button>
           )}
-          <IconButton icon="close" label={t.close} onClick={onClose} />
         </div>
+        {isAlone && workflow && (
+          <StepAloneDialog
+            workflow={workflow}
+            path={toStaticPath(path)}
+            run={view.follower.run}
+            onClose={() => setIsAlone(false)}
+          />
+        )}
         {isForking && (
           <ForkDialog
             run={view.follower.run}

@@ -9,6 +9,7 @@ import { AnswerForm, ResolveForm } from "../../ui/answer-form";
 import { formatTime } from "../../ui/format";
 import { Problem } from "../../ui/problem";
 import { ValueView } from "../../ui/value";
+import { useFamily } from "../compare/family-tree";
 import type { RunView } from "./use-run";
 
 export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: string) => void }) {
@@ -46,6 +47,7 @@ export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: s
               </dd>
             </div>
           )}
+          <FamilyFact run={follower.run} />
           {created?.parent && (
             <div>
               <dt>{t.run.parentRun}</dt>
@@ -81,6 +83,23 @@ export function Overview({ view, onSelect }: { view: RunView; onSelect: (path: s
         {state.steps.length > 0 && <p className="faint">{t.run.selectStep}</p>}
       </div>
     </>
+  );
+}
+
+/** How many runs were forked from the same first run, if any. */
+function FamilyFact({ run }: { run: string }) {
+  const { data } = useFamily(run);
+  const count = data?.members.length ?? 0;
+  if (count < 2) return null;
+  return (
+    <div>
+      <dt>{t.family.title}</dt>
+      <dd>
+        <Link to="/runs/compare" search={{ right: run }}>
+          {t.family.count(count)}
+        </Link>
+      </dd>
+    </div>
   );
 }
 

@@ -94,10 +94,12 @@ function NewKey({ onClose }: { onClose: () => void }) {
   const [user, setUser] = useState("");
   const [expires, setExpires] = useState("90d");
   const [scopes, setScopes] = useState<string[]>(["read", "run"]);
+  const [attempt] = useState(() => crypto.randomUUID());
   const create = useMutation({
     mutationFn: () => {
       const body = { name, scopes, ...(user && { user }), ...(expires && { expires }) };
-      return read(api.POST("/api/v1/keys", { body }));
+      // Sending it again, because the answer was lost, makes no second key.
+      return read(api.POST("/api/v1/keys", { body, headers: { "Idempotency-Key": attempt } }));
     },
     onSuccess: () => void queries.invalidateQueries({ queryKey: ["keys"] }),
   });

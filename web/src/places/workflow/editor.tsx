@@ -10,16 +10,16 @@ import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirro
 import { json } from "@codemirror/lang-json";
 import { markdown } from "@codemirror/lang-markdown";
 import { yaml } from "@codemirror/lang-yaml";
-import { bracketMatching, foldGutter, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
+import { bracketMatching, foldGutter, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
-import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
 import { completeFrom, explainFrom, type Shown } from "../../builder/assist";
 import { type Depths, depthsOf, type History, historyOf, replaceText } from "../../builder/history";
 import { t } from "../../strings";
+import { COLOURS } from "../../ui/editor-colours";
 
 /** A part of the text, in UTF-16 units. */
 export type Range = { from: number; to: number };
@@ -125,15 +125,6 @@ function extensionsFor(file: string, isReadOnly: boolean) {
     ]),
   ];
 }
-
-const COLOURS = HighlightStyle.define([
-  { tag: tags.propertyName, color: "var(--purple)" },
-  { tag: [tags.string, tags.monospace], color: "var(--text)" },
-  { tag: [tags.number, tags.bool, tags.null], color: "var(--blue)" },
-  { tag: [tags.keyword, tags.heading], color: "var(--accent)", fontWeight: "600" },
-  { tag: [tags.comment, tags.meta, tags.punctuation], color: "var(--text-faint)" },
-  { tag: tags.link, color: "var(--accent)" },
-]);
 
 const THEME = EditorView.theme({
   "&": { height: "100%", backgroundColor: "var(--surface)", color: "var(--text)", fontSize: "12px" },

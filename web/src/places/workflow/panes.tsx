@@ -12,6 +12,7 @@ import { t } from "../../strings";
 import { IconButton } from "../../ui/button";
 import { isTyping, useKeys } from "../../ui/keyboard";
 import { Tabs } from "../../ui/tabs";
+import { CostPlan } from "../cost/cost-plan";
 import { ByteMap } from "./bytes";
 import type { Range } from "./editor";
 import { ProblemList } from "./problem-list";
@@ -29,11 +30,12 @@ type PanesProps = {
   workflow: Schemas["WorkflowInfo"];
   source: Source;
   isReadOnly: boolean;
+  isUnsaved: boolean;
   judgement: Judgement;
   onEdit: (file: string, text: string) => void;
 };
 
-export function Panes({ workflow, source, isReadOnly, judgement, onEdit }: PanesProps) {
+export function Panes({ workflow, source, isReadOnly, isUnsaved, judgement, onEdit }: PanesProps) {
   const search = useSearch({ from: "/workflows/$workflow" });
   const navigate = useNavigate({ from: "/workflows/$workflow" });
   const [file, setFile] = useState(source.entry);
@@ -68,6 +70,10 @@ export function Panes({ workflow, source, isReadOnly, judgement, onEdit }: Panes
     const path = graph.nodes[smallestAround(graph, byte)]?.path;
     if (path !== search.step) void navigate({ search: path ? { step: path } : {}, replace: true });
   };
+  const showStep = (path: string) => {
+    choose("build");
+    void navigate({ search: { step: nearestPath(graph, path) ?? path }, replace: true });
+  };
   const choose = (next: View) => {
     rememberView(next);
     setView(next);
@@ -100,6 +106,7 @@ export function Panes({ workflow, source, isReadOnly, judgement, onEdit }: Panes
           tabs={[
             { name: "build", title: t.build.build },
             { name: "source", title: t.build.source },
+            { name: "cost", title: t.cost.title },
           ]}
         />
         {!isReadOnly && (
@@ -130,8 +137,11 @@ export function Panes({ workflow, source, isReadOnly, judgement, onEdit }: Panes
               builder={builder}
               graph={graph}
               problems={problems.flatMap((problem) => (problem.start == null ? [] : [problem.start]))}
+              isUnsaved={isUnsaved}
               step={search.step}
               onStep={(step) => void navigate({ search: step ? { step } : {}, replace: true })}
+              onEdit={onEdit}
+              onFile={setFile}
             />
           </Suspense>
           {problems.length > 0 && (
@@ -144,7 +154,12 @@ export function Panes({ workflow, source, isReadOnly, judgement, onEdit }: Panes
           )}
         </div>
       )}
-      <div className="run-panes-tabs" hidden={view === "build"}>
+      {view === "cost" && (
+        <section className="cost-view" aria-label={t.cost.title}>
+          <CostPlan request={{ source }} onStep={showStep} />
+        </section>
+      )}
+      <div className="run-panes-tabs" hidden={view !== "source"}>
         <Tabs
           label={t.palette.workflow}
           selected={pane}
@@ -155,7 +170,7 @@ export function Panes({ workflow, source, isReadOnly, judgement, onEdit }: Panes
           ]}
         />
       </div>
-      <div className="workflow-panes" data-pane={pane} hidden={view === "build"}>
+      <div className="workflow-panes" data-pane={pane} hidden={view !== "source"}>
         <section className="source-pane" aria-label={t.workflow.source}>
           {files.length > 1 && (
             <Tabs
@@ -232,6 +247,12 @@ function toActions(problem: ServerProblem, fix: FixAction | undefined) {
 function nodesWithProblem(graph: Graph | undefined, problems: ServerProblem[]): ReadonlySet<number> {
   const errors = problems.filter((problem) => problem.severity !== "warning" && problem.start != null);
   return new Set(errors.map((problem) => (graph ? smallestAround(graph, problem.start ?? 0) : -1)));
+}
+
+/** The node of a path, or the one around it. */
+function nearestPath(graph: Graph | undefined, path: string): string | undefined {
+  const around = graph?.nodes.filter((node) => path === node.path || path.startsWith(`${node.path}/`));
+  return around?.sort((one, other) => other.path.length - one.path.length)[0]?.path;
 }
 
 /** The smallest node around a byte of the entry file; -1 if there is none. */

@@ -7,14 +7,27 @@ import type { Json } from "../../api/json";
 import { t } from "../../strings";
 import { Dialog } from "../../ui/dialog";
 import { ErrorBox, Problem } from "../../ui/problem";
-import { type Field, readEntries, SchemaFields, startEntries, WHOLE } from "../../ui/schema-form";
+import {
+  type Entries,
+  type Field,
+  readEntries,
+  SchemaFields,
+  startEntries,
+  WHOLE,
+} from "../../ui/schema-form";
+import { RunCost } from "../cost/run-cost";
 
 type Workflow = Schemas["WorkflowInfo"];
 type Input = Schemas["InputInfo"];
 
-type RunDialogProps = { workflow: Workflow; isUnsaved: boolean; onClose: () => void };
+type RunDialogProps = {
+  workflow: Workflow;
+  isUnsaved: boolean;
+  onStep: (path: string) => void;
+  onClose: () => void;
+};
 
-export function RunDialog({ workflow, isUnsaved, onClose }: RunDialogProps) {
+export function RunDialog({ workflow, isUnsaved, onStep, onClose }: RunDialogProps) {
   const navigate = useNavigate();
   const inputs = workflow.inputs.length === 0 && isConversation(workflow) ? [MESSAGE] : workflow.inputs;
   const fields = inputs.map((input) => toField(input, workflow.format));
@@ -30,6 +43,7 @@ export function RunDialog({ workflow, isUnsaved, onClose }: RunDialogProps) {
     onSuccess: (run) =>
       void navigate({ to: "/runs/$run", params: { run: (run as { run_id: string }).run_id } }),
   });
+  const given = tryRead(fields, entries);
   const send = () => {
     try {
       start.mutate(fields.length === 0 ? {} : readEntries(fields, entries));
@@ -57,6 +71,7 @@ export function RunDialog({ workflow, isUnsaved, onClose }: RunDialogProps) {
         {fields.length === 0 && <p className="soft">{t.workflow.noInputs}</p>}
         <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused />
         {isInvalid && <Problem>{t.answer.invalid}</Problem>}
+        <RunCost request={{ workflow: workflow.id, ...(given && { inputs: given }) }} onStep={onStep} />
         {start.error && <ErrorBox error={start.error} />}
         <div className="dialog-actions">
           <button type="button" className="button" onClick={onClose}>
@@ -69,6 +84,16 @@ export function RunDialog({ workflow, isUnsaved, onClose }: RunDialogProps) {
       </form>
     </Dialog>
   );
+}
+
+/** The inputs as far as they are entered; undefined while one is not valid. */
+function tryRead(fields: Field[], entries: Entries): Json | undefined {
+  try {
+    const entered = fields.filter((field) => (entries[field.name] ?? "") !== "");
+    return entered.length === 0 ? undefined : readEntries(entered, entries);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Graphs and agents declare no inputs: a run begins with a message. */

@@ -72,6 +72,12 @@ export function useJudgement(source: Source | undefined): Judgement {
   };
 }
 
+/** The files of a source as one text, for comparisons. */
+export function joinFiles(source: Source): string {
+  const names = Object.keys(source.files).sort();
+  return names.map((name) => (names.length > 1 ? `${name}\n` : "") + source.files[name]).join("\n");
+}
+
 /** Stores a source. Throws an `ApiError` with the status 412 if someone else stored another one since `tag`. */
 export async function saveSource(
   id: string,

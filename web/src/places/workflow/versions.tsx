@@ -1,5 +1,6 @@
 // Earlier versions of a workflow, compared with the editor, and restored into it.
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
 import { t } from "../../strings";
@@ -8,7 +9,8 @@ import { Dialog } from "../../ui/dialog";
 import { DiffView } from "../../ui/diff-view";
 import { formatTime } from "../../ui/format";
 import { ErrorBox } from "../../ui/problem";
-import type { Source } from "./use-draft";
+import { writeSide } from "../compare/side";
+import { joinFiles, type Source } from "./use-draft";
 
 type VersionsProps = {
   workflow: Schemas["WorkflowInfo"];
@@ -51,14 +53,24 @@ export function VersionsDialog({ workflow, source, onRestore, onClose }: Version
                 >
                   {t.workflow.version(item.version)}
                   {item.version === workflow.version && <span className="badge">{t.workflow.current}</span>}
-                  <span className="faint number">{"at" in item ? formatTime(Number(item.at)) : ""}</span>
+                  <span className="faint number">{formatTime(item.created_at)}</span>
                 </button>
               </li>
             ))}
           </ul>
-          {version.data && <DiffView before={textOf(version.data)} after={textOf(source)} />}
+          {version.data && <DiffView before={joinFiles(version.data)} after={joinFiles(source)} />}
         </div>
         <div className="dialog-actions">
+          {chosen !== undefined && (
+            <Link
+              to="/compare"
+              search={{ a: writeSide({ workflow: id, version: chosen }), b: id }}
+              className="button"
+              data-look="quiet"
+            >
+              {t.versionDiff.link}
+            </Link>
+          )}
           <Button onClick={onClose}>{t.close}</Button>
           <Button
             look="main"
@@ -71,9 +83,4 @@ export function VersionsDialog({ workflow, source, onRestore, onClose }: Version
       </div>
     </Dialog>
   );
-}
-
-function textOf(source: Source): string {
-  const names = Object.keys(source.files).sort();
-  return names.map((name) => (names.length > 1 ? `${name}\n` : "") + source.files[name]).join("\n");
 }

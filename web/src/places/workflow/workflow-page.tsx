@@ -1,6 +1,6 @@
 // The workflow page: source and graph side by side, linked in both directions, with what the server says about them.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
 import { ApiError, type Schemas } from "../../api/client";
 import { runsQuery, workflowQuery } from "../../api/queries";
@@ -47,6 +47,7 @@ type Stored = { source: Source; tag: string | null };
 
 function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored }) {
   const queries = useQueryClient();
+  const navigate = useNavigate({ from: "/workflows/$workflow" });
   const isFile = workflow.file != null;
   const [edited, setEdited] = useState<Stored>();
   const source = edited?.source ?? stored.source;
@@ -143,9 +144,24 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
           save.error && <ErrorBox error={save.error} />
         )}
       </header>
-      <Panes workflow={workflow} source={source} isReadOnly={isFile} judgement={judgement} onEdit={edit} />
+      <Panes
+        workflow={workflow}
+        source={source}
+        isReadOnly={isFile}
+        isUnsaved={isChanged}
+        judgement={judgement}
+        onEdit={edit}
+      />
       {overlay === "run" && (
-        <RunDialog workflow={workflow} isUnsaved={isChanged} onClose={() => setOverlay(undefined)} />
+        <RunDialog
+          workflow={workflow}
+          isUnsaved={isChanged}
+          onStep={(step) => {
+            setOverlay(undefined);
+            void navigate({ search: { step }, replace: true });
+          }}
+          onClose={() => setOverlay(undefined)}
+        />
       )}
       {overlay === "versions" && (
         <VersionsDialog

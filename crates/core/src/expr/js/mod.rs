@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::code::Code;
 use crate::error::StepFailure;
-use crate::expr::Lookup;
+use crate::expr::{Lookup, VisitName};
 use crate::value::{Map, Number, Value};
 
 use convert::{Datum, compare_values, loosely_equal, strictly_equal, to_int32, to_number, to_property_key, to_text};
@@ -51,6 +51,9 @@ pub enum Js {
 pub trait Compute: std::fmt::Debug + Send + Sync {
     /// The value in `scope`.
     fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepFailure>;
+
+    /// Calls `visit` with every name that the value depends on.
+    fn visit_names(&self, visit: &mut VisitName<'_>);
 }
 
 /// A shared [`Compute`]; equal only to itself.

@@ -1,0 +1,59 @@
+//! A step of a definition alone: prepared for a run, and the values with which a recorded run began it.
+
+use std::sync::Arc;
+
+use flowloom_core::event::Event;
+use flowloom_core::path::Path;
+use flowloom_core::plan::{NotAlone, Plan, has_own_scope, inputs_from_env, isolate_step};
+use flowloom_core::value::Map;
+
+use super::edit::drop_repetitions;
+use super::error::DefinitionError;
+use crate::engines::{App, LoadedRun};
+use crate::error::AppError;
+use crate::runs::start::PreparedDefinition;
+
+/// The input with the conversation before the step.
+const CONVERSATION: &str = "messages";
+
+/// The plan of a run of one step. Fails with `NotThere` if there is none, and with `StepRefused` if it cannot run alone.
+pub fn plan_step(plan: &Plan, step: &Path) -> Result<Plan, DefinitionError> {
+    let refuse = |reason: NotAlone| DefinitionError::NotAlone { path: step.clone(), reason };
+    isolate_step(plan, step).map_err(refuse)
+}
+
+impl App {
+    /// A definition of which only one step runs.
+    pub async fn prepare_step(
+        self: &Arc<App>,
+        whole: Arc<PreparedDefinition>,
+        step: &Path,
+    ) -> Result<Arc<PreparedDefinition>, AppError> {
+        let (app, step) = (self.clone(), step.clone());
+        let prepare = move || {
+            let plan = plan_step(&whole.plan, &step)?;
+            let mut bundle = whole.parse_bundle()?;
+            bundle.step = Some(step);
+            app.prepare(Arc::new(plan), &bundle).map(Arc::new)
+        };
+        // The bundle of a large definition takes a while.
+        tokio::task::spawn_blocking(prepare).await?
+    }
+
+    /// The values of the inputs of a step alone, as a recorded run had them when it first began the step; empty if it did
+    /// not. Names that exist only in an iteration have none. `alone` is the plan of the step. Nothing is performed.
+    pub async fn find_step_inputs(&self, opened: &LoadedRun, step: &Path, alone: &Plan) -> Result<Map, AppError> {
+        let begins = |event: &Event| matches!(event, Event::StepStarted { .. } | Event::Asked(_));
+        let is_within = |path: &Path| Path::parse(&drop_repetitions(path)).is_some_and(|plain| plain.is_within(step));
+        let found = opened.records.iter().position(|record| begins(&record.event) && is_within(&record.path));
+        let Some(position) = found else { return Ok(Map::new()) };
+        let records = opened.records[..position].to_vec();
+        let env = self.engine_for_run(opened)?.final_env(records, opened.plan.clone()).await;
+        let mut inputs = inputs_from_env(alone, &env);
+        // The environment is that of the run, whose conversation is another one.
+        if has_own_scope(&opened.plan, step) {
+            inputs.shift_remove(CONVERSATION);
+        }
+        Ok(inputs)
+    }
+}

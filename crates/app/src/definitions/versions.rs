@@ -1,0 +1,64 @@
+//! Versions of stored workflows, by number.
+
+use flowloom_store::{DefinitionKey, DefinitionKind};
+
+use super::error::DefinitionError;
+use super::source::{LoadedDefinition, Loader};
+use super::stored::{self, DefinitionContent};
+use crate::engines::App;
+use crate::error::AppError;
+
+/// A version as people write it: `NAME@2`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionName {
+    /// The id of the workflow.
+    pub id: String,
+    /// The number of the version, from 1.
+    pub version: u32,
+}
+
+impl VersionName {
+    /// Parses `NAME@2`; `None` if the text does not name a version.
+    pub fn parse(text: &str) -> Option<VersionName> {
+        let (id, version) = text.rsplit_once('@')?;
+        let version = version.parse().ok().filter(|number| *number > 0)?;
+        (!id.is_empty()).then(|| VersionName { id: id.to_owned(), version })
+    }
+}
+
+impl App {
+    /// The files of a version of a user's stored workflow, also of a deleted one. Fails with `NotThere`, and names the
+    /// versions that there are.
+    pub fn read_version(&self, user: &str, named: &VersionName) -> Result<DefinitionContent, AppError> {
+        let VersionName { id, version } = named;
+        let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.clone() };
+        let rows = self.store.list_versions(&key)?;
+        match rows.iter().find(|row| row.version == *version) {
+            Some(row) => Ok(DefinitionContent::parse(&row.content)?),
+            None if rows.is_empty() => Err(DefinitionError::NotFound(id.clone()).into()),
+            None => {
+                let versions = rows.iter().rev().map(|row| row.version).collect();
+                Err(DefinitionError::NoSuchVersion { id: id.clone(), version: *version, versions }.into())
+            }
+        }
+    }
+
+    /// Compiles a version of a user's stored workflow.
+    pub fn compile_version(&self, user: &str, named: &VersionName) -> Result<LoadedDefinition, AppError> {
+        let content = self.read_version(user, named)?;
+        Ok(stored::compile_for_user(&self.store, &Loader::new(&self.config), user, &content)?.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_have_a_name_and_a_number() {
+        let parse = |text: &str| VersionName::parse(text).map(|named| (named.id, named.version));
+        assert_eq!(parse("poem@2"), Some(("poem".to_owned(), 2)));
+        assert_eq!(parse("a@b@12"), Some(("a@b".to_owned(), 12)));
+        assert_eq!([parse("poem"), parse("@2"), parse("poem@0"), parse("poem@x"), parse("poem@")], [const { None }; 5]);
+    }
+}

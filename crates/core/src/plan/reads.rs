@@ -1,0 +1,183 @@
+//! The variables that a step reads and that it does not write itself before.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::agent::AgentTool;
+use super::http::{BodySpec, HttpSpec};
+use super::leaf::{Generate, Leaf};
+use super::step::{Composite, Loop, Step, StepKind};
+use crate::chat::Content;
+use crate::expr::{Data, Expr, Template};
+
+/// The names that a step reads and that must therefore have a value before it, in the order in which it reads them. What a
+/// function is given besides its prompt is not among them: it receives all variables.
+pub fn list_read_names(step: &Step) -> Vec<Arc<str>> {
+    let mut reads = Reads::default();
+    reads.read_step(step);
+    reads.found
+}
+
+#[derive(Default)]
+struct Reads {
+    found: Vec<Arc<str>>,
+    /// Names that have a value at this place.
+    known: HashSet<Arc<str>>,
+}
+
+impl Reads {
+    fn read_name(&mut self, name: &Arc<str>) {
+        if !self.known.contains(name) && !self.found.contains(name) {
+            self.found.push(name.clone());
+        }
+    }
+
+    fn read_text(&mut self, template: &Template) {
+        template.visit_names(&mut |name| self.read_name(name));
+    }
+
+    fn read_data(&mut self, data: &Data) {
+        data.visit_names(&mut |name| self.read_name(name));
+    }
+
+    fn read_expr(&mut self, expr: &Expr) {
+        expr.visit_names(&mut |name| self.read_name(name));
+    }
+
+    fn read_step(&mut self, step: &Step) {
+        step.condition.iter().for_each(|condition| self.read_expr(condition));
+        step.scripts.iter().for_each(|script| script.names.iter().for_each(|name| self.read_name(name)));
+        match &step.kind {
+            StepKind::Leaf(leaf) => self.read_leaf(leaf),
+            StepKind::Composite(composite) => self.read_composite(composite),
+        }
+        for name in step.writes.iter().flat_map(|write| &write.names) {
+            self.read_text(name);
+            self.known.extend(name.as_literal().map(Arc::from));
+        }
+    }
+
+    fn read_leaf(&mut self, leaf: &Leaf) {
+        match leaf {
+            Leaf::Fail { .. } | Leaf::Wait { .. } => {}
+            Leaf::Generate(generate) => self.read_generate(generate),
+            Leaf::Http(http) => self.read_http(http),
+            Leaf::Scrape(scrape) => {
+                self.read_text(&scrape.url);
+                scrape.selector.iter().for_each(|selector| self.read_text(selector));
+            }
+            Leaf::Call(call) => {
+                self.read_text(&call.prompt);
+                call.extra.iter().for_each(|(_, variable)| self.read_name(variable));
+                call.arguments.iter().flatten().for_each(|(_, value)| self.read_expr(value));
+            }
+            // The code of a block sees its inputs only.
+            Leaf::Block(block) => self.read_data(&block.inputs),
+            Leaf::Memory(memory) => self.read_text(&memory.prompt),
+            Leaf::Ask { question, .. } => self.read_text(question),
+        }
+    }
+
+    fn read_generate(&mut self, generate: &Generate) {
+        generate.model.iter().for_each(|model| self.read_text(model));
+        generate.system.iter().for_each(|system| self.read_data(system));
+        generate.messages.iter().for_each(|(_, message)| self.read_data(message));
+        generate.computed.iter().for_each(|computed| self.read_expr(computed));
+    }
+
+    fn read_http(&mut self, http: &HttpSpec) {
+        let HttpSpec { method, url, headers, body } = http;
+        [method, url].into_iter().for_each(|text| self.read_text(text));
+        headers.iter().flat_map(|(name, value)| [name, value]).for_each(|text| self.read_text(text));
+        match body {
+            BodySpec::JsonText(text) | BodySpec::Text(text) => self.read_text(text),
+            BodySpec::JsonValue(data) => self.read_data(data),
+            BodySpec::Form(fields) => {
+                fields.iter().flat_map(|(name, value)| [name, value]).for_each(|text| self.read_text(text));
+            }
+            BodySpec::None => {}
+        }
+    }
+
+    fn read_composite(&mut self, composite: &Composite) {
+        match composite {
+            Composite::Sequence(_) | Composite::Parallel(_) | Composite::Dag(_) | Composite::Return(_) => {
+                composite.children().into_iter().for_each(|child| self.read_step(child));
+            }
+            Composite::Machine(machine) => {
+                machine.nodes.iter().for_each(|node| self.read_step(node));
+                machine.edges.iter().filter_map(|edge| edge.condition.as_ref()).for_each(|one| self.read_expr(one));
+            }
+            Composite::Loop(looped) => self.read_loop(looped),
+            Composite::Branch { arms, otherwise } => {
+                for (condition, arm) in arms {
+                    self.read_expr(condition);
+                    self.read_step(arm);
+                }
+                otherwise.iter().for_each(|step| self.read_step(step));
+            }
+            // The plan of another definition has variables of its own.
+            Composite::Subflow(subflow) => self.read_data(&subflow.inputs),
+            Composite::Scoped(scoped) => {
+                scoped.provide.iter().for_each(|(_, value)| self.read_expr(value));
+                let helpers = scoped.helper.iter().flat_map(|helper| helper.names.clone());
+                let own: Vec<Arc<str>> = scoped.provide.iter().map(|(name, _)| name.clone()).chain(helpers).collect();
+                self.read_within(own, |reads| scoped.body.iter().for_each(|step| reads.read_step(step)));
+            }
+            Composite::Agent(agent) => self.read_generate(&agent.generate),
+            Composite::Turn(turn) => self.read_generate(&turn.generate),
+            Composite::Tools(_) => {}
+            Composite::Say(said) => match &said.content {
+                Content::Blocks(blocks) => blocks.iter().for_each(|block| self.read_text(block)),
+                Content::Value(value) | Content::Json(value) => self.read_expr(value),
+            },
+            Composite::Assign(rows) => {
+                for row in rows {
+                    self.read_text(&row.name);
+                    self.read_data(&row.value);
+                    self.known.extend(row.name.as_literal().map(Arc::from));
+                }
+            }
+        }
+    }
+
+    fn read_loop(&mut self, looped: &Loop) {
+        let helpers = looped.helper.iter().flat_map(|helper| helper.names.clone());
+        let own: Vec<Arc<str>> = looped.counter.iter().cloned().chain(helpers).collect();
+        self.read_within(own, |reads| {
+            reads.read_step(&looped.body);
+            looped.until.iter().for_each(|until| reads.read_expr(until));
+            looped.scripts.iter().for_each(|script| script.names.iter().for_each(|name| reads.read_name(name)));
+        });
+    }
+
+    /// Reads steps in which further names have a value.
+    fn read_within(&mut self, own: Vec<Arc<str>>, read: impl FnOnce(&mut Reads)) {
+        let outside = self.known.clone();
+        self.known.extend(own);
+        read(self);
+        self.known = outside;
+    }
+}
+
+/// The functions that a step and the steps in it can call.
+pub(super) fn list_called_functions(step: &Step) -> HashSet<Arc<str>> {
+    let mut called = HashSet::new();
+    step.visit(&mut |step| match &step.kind {
+        StepKind::Leaf(Leaf::Call(call)) => called.extend([call.function.clone()]),
+        StepKind::Leaf(Leaf::Block(block)) => {
+            if let super::leaf::BlockCode::Function(function) = &block.code {
+                called.insert(function.clone());
+            }
+        }
+        StepKind::Composite(Composite::Agent(agent)) => called.extend(list_tool_functions(&agent.tools)),
+        StepKind::Composite(Composite::Turn(turn)) => called.extend(list_tool_functions(&turn.tools)),
+        StepKind::Composite(Composite::Tools(calls)) => called.extend(list_tool_functions(&calls.tools)),
+        _ => {}
+    });
+    called
+}
+
+fn list_tool_functions(tools: &[AgentTool]) -> impl Iterator<Item = Arc<str>> {
+    tools.iter().filter_map(|tool| tool.effect.function_id())
+}

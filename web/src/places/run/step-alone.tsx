@@ -1,0 +1,161 @@
+// Runs one step of a workflow alone, with the values that an earlier run had, or with others.
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, read, type Schemas } from "../../api/client";
+import type { Json } from "../../api/json";
+import { t } from "../../strings";
+import { Button } from "../../ui/button";
+import { Dialog } from "../../ui/dialog";
+import { shortenId } from "../../ui/format";
+import { ErrorBox, Problem } from "../../ui/problem";
+import { type Entries, type Field, SchemaFields } from "../../ui/schema-form";
+
+type StepAlone = Schemas["StepAlone"];
+
+type StepAloneProps = {
+  workflow: string;
+  path: string;
+  /** The run whose values are offered: its id, or `last`. */
+  run: string;
+  isUnsaved?: boolean;
+  onClose: () => void;
+};
+
+export function StepAloneDialog({ workflow, path, run, isUnsaved = false, onClose }: StepAloneProps) {
+  const { data, error } = useQuery({
+    queryKey: ["workflows", workflow, "step", path, run],
+    // Values of a run that goes on change.
+    gcTime: 0,
+    queryFn: () => {
+      const params = { path: { id: workflow }, query: { path, run } };
+      return read(api.GET("/api/v1/workflows/{id}/step", { params }));
+    },
+  });
+  return (
+    <Dialog label={t.alone.title(path)} onClose={onClose}>
+      <div className="dialog-body">
+        <h2>{t.alone.title(path)}</h2>
+        <p className="soft">{t.alone.help}</p>
+        {isUnsaved && <Problem severity="warning">{t.workflow.unsavedRun}</Problem>}
+        {error && <ErrorBox error={error} />}
+        {!data && !error && <p className="soft">{t.loading}</p>}
+        {data?.problem && <Problem severity="warning">{data.problem}</Problem>}
+        {data && !data.problem ? (
+          <AloneForm workflow={workflow} path={path} step={data} onClose={onClose} />
+        ) : (
+          <div className="dialog-actions">
+            <Button onClick={onClose}>{t.close}</Button>
+          </div>
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+type AloneFormProps = { workflow: string; path: string; step: StepAlone; onClose: () => void };
+
+function AloneForm({ workflow, path, step, onClose }: AloneFormProps) {
+  const navigate = useNavigate();
+  const fields = step.inputs.map(toField);
+  const [entries, setEntries] = useState(() => startEntries(step));
+  const [isInvalid, setIsInvalid] = useState(false);
+  const start = useMutation({
+    mutationFn: (inputs: Json) => {
+      const headers = { "Idempotency-Key": crypto.randomUUID() };
+      return read(
+        api.POST("/api/v1/runs", { body: { workflow, step: path, inputs: inputs as never }, headers }),
+      );
+    },
+    onSuccess: (run) => {
+      onClose();
+      void navigate({ to: "/runs/$run", params: { run: (run as { run_id: string }).run_id } });
+    },
+  });
+  const send = () => {
+    try {
+      start.mutate(readValues(step, fields, entries));
+      setIsInvalid(false);
+    } catch {
+      setIsInvalid(true);
+    }
+  };
+  return (
+    <form
+      className="alone-form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      {step.run ? (
+        <p className="soft">
+          {t.alone.valuesOf}{" "}
+          <Link to="/runs/$run" params={{ run: step.run }} className="mono">
+            {shortenId(step.run)}
+          </Link>{" "}
+          <button type="button" className="text-button" onClick={() => setEntries({})}>
+            {t.alone.clear}
+          </button>
+        </p>
+      ) : (
+        fields.length > 0 && <p className="soft">{t.alone.noValues}</p>
+      )}
+      {fields.length === 0 && <p className="soft">{t.alone.noInputs}</p>}
+      {fields.some((field) => field.kind === "long") && <p className="faint">{t.alone.textOrJson}</p>}
+      <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused />
+      {isInvalid && <Problem>{t.answer.invalid}</Problem>}
+      {start.error && <ErrorBox error={start.error} />}
+      <div className="dialog-actions">
+        <Button onClick={onClose}>{t.cancel}</Button>
+        <Button look="main" icon="play" type="submit" disabled={start.isPending}>
+          {t.alone.start}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+const KINDS: Record<string, Field["kind"]> = { number: "number", boolean: "boolean", option: "choice" };
+
+function toField(input: Schemas["InputInfo"]): Field {
+  const kind = KINDS[input.kind] ?? "long";
+  return {
+    name: input.name,
+    label: input.name,
+    help: input.description ?? undefined,
+    kind,
+    options: kind === "boolean" ? [true, false] : (input.options ?? []),
+    isRequired: false,
+    start: "",
+  };
+}
+
+function startEntries(step: StepAlone): Entries {
+  const values = Object.entries((step.values ?? {}) as { [name: string]: Json });
+  return Object.fromEntries(values.map(([name, value]) => [name, toEntry(step, name, value)]));
+}
+
+function toEntry(step: StepAlone, name: string, value: Json): string {
+  const kind = KINDS[step.inputs.find((input) => input.name === name)?.kind ?? ""];
+  if (kind !== undefined) return JSON.stringify(value);
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+/** What was entered. A value that was not changed stays as it was; a text that looks like JSON is a value. */
+function readValues(step: StepAlone, fields: Field[], entries: Entries): Json {
+  const values: { [name: string]: Json } = {};
+  for (const field of fields) {
+    const text = entries[field.name] ?? "";
+    const known = (step.values as { [name: string]: Json } | null)?.[field.name];
+    if (known !== undefined && text === toEntry(step, field.name, known)) values[field.name] = known;
+    else if (text !== "") values[field.name] = readValue(field, text);
+  }
+  return values;
+}
+
+/** Throws a SyntaxError if the text is not valid JSON but should be. */
+function readValue(field: Field, text: string): Json {
+  const isText = field.kind === "long" && !/^\s*[[{]/.test(text);
+  return isText ? text : (JSON.parse(text) as Json);
+}
