@@ -15,8 +15,10 @@ mod floor;
 mod hostile;
 mod local_model;
 mod measure;
+mod peers;
 mod report;
 mod sandbox;
+mod scale;
 mod search;
 mod serving;
 mod slow_model;
@@ -32,9 +34,9 @@ use measure::ReportRow;
 /// Error of a measurement.
 pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOAD_NAMES: [&str; 19] = [
+const WORKLOAD_NAMES: [&str; 20] = [
     "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "crowds", "chats", "hostile",
-    "sandbox", "fairness", "search", "local",
+    "scale", "sandbox", "fairness", "search", "local",
 ];
 
 /// Flag of a child process, which prints its rows as JSON.
@@ -57,6 +59,8 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         [flag, workload] if flag == CHILD_FLAG => run_child(workload),
         [flag] if flag == serving::AXUM_FLAG => run_bare_server(),
+        [flag, workload] if flag == peers::PEERS_CHILD_FLAG => run_peers_child(workload),
+        [peers, chosen @ ..] if peers == "peers" => peers::run_peers(chosen),
         chosen => run_parent(chosen),
     };
     match done {
@@ -100,6 +104,12 @@ fn run_bare_server() -> Result<ExitCode, BenchError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Measures one workload of the peers and prints its rows as JSON.
+fn run_peers_child(workload: &str) -> Result<ExitCode, BenchError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(peers::run_peers_child(workload))
+}
+
 /// Measures one workload and prints its rows as JSON.
 fn run_child(workload: &str) -> Result<ExitCode, BenchError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -124,6 +134,7 @@ fn run_child(workload: &str) -> Result<ExitCode, BenchError> {
             "crowds" => serving::measure_crowds().await,
             "chats" => chats::measure_chats().await,
             "hostile" => Ok(hostile::measure_hostile()),
+            "scale" => scale::measure_scale().await,
             "sandbox" => sandbox::measure_sandbox().await,
             "fairness" => fairness::measure_fairness().await,
             "search" => search::measure_search().await,
