@@ -145,7 +145,8 @@ bench: program restate postgres  ## Measure the engine next to the floor of this
 	$(CARGO) build --release --locked -p flowloom-restate --example bare-service
 	$(CARGO) run --release --locked -p bench -- peers $(if $(filter-out 1,$(PEERS)),$(PEERS))
 else
-bench: model program target/peers/pinned
+bench: model program restate postgres target/peers/pinned
+	$(CARGO) build --release --locked -p flowloom-restate --example bare-service
 	$(CARGO) run --release --locked -p bench
 endif
 

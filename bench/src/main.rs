@@ -34,9 +34,9 @@ use measure::ReportRow;
 /// Error of a measurement.
 pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOAD_NAMES: [&str; 20] = [
+const WORKLOAD_NAMES: [&str; 21] = [
     "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "crowds", "chats", "hostile",
-    "scale", "sandbox", "fairness", "search", "local",
+    "scale", "restate", "sandbox", "fairness", "search", "local",
 ];
 
 /// Flag of a child process, which prints its rows as JSON.
@@ -135,6 +135,7 @@ fn run_child(workload: &str) -> Result<ExitCode, BenchError> {
             "chats" => chats::measure_chats().await,
             "hostile" => Ok(hostile::measure_hostile()),
             "scale" => scale::measure_scale().await,
+            "restate" => scale::measure_beside_restate().await,
             "sandbox" => sandbox::measure_sandbox().await,
             "fairness" => fairness::measure_fairness().await,
             "search" => search::measure_search().await,

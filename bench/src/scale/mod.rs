@@ -40,21 +40,27 @@ const WAITING_RUNS: usize = 10_000;
 pub(crate) async fn measure_scale() -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = Vec::new();
     for kind in ENGINES {
+        eprintln!("  {} …", kind.name());
         let measured = measure_engine(kind).await;
         rows.extend(measured.unwrap_or_else(|error| vec![missing_row(kind, &error)]));
     }
     for kind in SINGLE_ENGINES {
+        eprintln!("  waiting runs, {} …", kind.name());
         let measured = measure_waiting(kind).await;
         rows.extend(measured.unwrap_or_else(|error| vec![missing_row(kind, &error)]));
     }
     for kind in [EngineKind::Postgres(1), EngineKind::Restate(1)] {
+        eprintln!("  takeover, {} …", kind.name());
         let measured = measure_takeover(kind).await;
         rows.push(measured.unwrap_or_else(|error| missing_row(kind, &error)));
     }
-    rows.extend(
-        bare::measure_beside_bare().await.unwrap_or_else(|error| vec![missing_row(EngineKind::Restate(1), &error)]),
-    );
     Ok(rows)
+}
+
+/// Measures runs on Restate beside Restate alone.
+pub(crate) async fn measure_beside_restate() -> Result<Vec<ReportRow>, BenchError> {
+    let measured = bare::measure_beside_bare().await;
+    Ok(measured.unwrap_or_else(|error| vec![missing_row(EngineKind::Restate(1), &error)]))
 }
 
 fn row_of(kind: EngineKind, what: &str, n: usize) -> ReportRow {
