@@ -138,11 +138,19 @@ conversions:  ## Write the table of conversions in docs/convert.md
 errors:  ## Add the lines of new error codes to docs/errors/README.md and docs/SUMMARY.md
 	FLOWLOOM_UPDATE_LISTS=1 $(CARGO) test --locked -p structure --test codes lists
 
-bench: model program target/peers/pinned  ## Measure the engine next to the floor of this machine and its peers
+# With PEERS, the peers take turns with the engine: all workloads (PEERS=1), or those that it names (PEERS="W1 W5").
+ifdef PEERS
+bench: program restate postgres  ## Measure the engine next to the floor of this machine (PEERS=1: next to its peers)
+	@bench/peers/install.sh
+	$(CARGO) build --release --locked -p flowloom-restate --example bare-service
+	$(CARGO) run --release --locked -p bench -- peers $(if $(filter-out 1,$(PEERS)),$(PEERS))
+else
+bench: model program postgres target/peers/pinned
 	$(CARGO) run --release --locked -p bench
+endif
 
 target/peers/pinned: bench/peers/requirements.txt
-	rm -rf target/peers && mkdir -p target/peers
+	rm -rf target/peers/python && mkdir -p target/peers
 	python3 -m venv --without-pip target/peers/python
 	python3 -m pip --python target/peers/python/bin/python install --disable-pip-version-check --quiet \
 		--require-hashes --only-binary=:all: --no-deps -r $<

@@ -15,8 +15,10 @@ mod floor;
 mod hostile;
 mod local_model;
 mod measure;
+mod peers;
 mod report;
 mod sandbox;
+mod scale;
 mod search;
 mod serving;
 mod shared_database;
@@ -38,6 +40,9 @@ const WORKLOAD_NAMES: [&str; 20] = [
     "hostile", "sandbox", "fairness", "search", "local",
 ];
 
+/// Workloads that run only if they are named: they start several servers and a Restate.
+const NAMED_ONLY: [&str; 2] = ["scale", "restate"];
+
 /// Flag of a child process, which prints its rows as JSON.
 const CHILD_FLAG: &str = "--child";
 
@@ -58,6 +63,8 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         [flag, workload] if flag == CHILD_FLAG => run_child(workload),
         [flag] if flag == serving::AXUM_FLAG => run_bare_server(),
+        [flag, workload] if flag == peers::PEERS_CHILD_FLAG => run_peers_child(workload),
+        [peers, chosen @ ..] if peers == "peers" => peers::run_peers(chosen),
         chosen => run_parent(chosen),
     };
     match done {
@@ -71,14 +78,17 @@ fn main() -> ExitCode {
 
 /// Measures every selected workload in a process of its own.
 fn run_parent(chosen: &[String]) -> Result<ExitCode, BenchError> {
-    if let Some(unknown) = chosen.iter().find(|name| !WORKLOAD_NAMES.contains(&name.as_str())) {
-        eprintln!("bench: unknown workload {unknown}; the workloads are {}", WORKLOAD_NAMES.join(", "));
+    let all = || WORKLOAD_NAMES.iter().chain(&NAMED_ONLY).copied();
+    if let Some(unknown) = chosen.iter().find(|name| all().all(|known| known != **name)) {
+        eprintln!("bench: unknown workload {unknown}; the workloads are {}", all().collect::<Vec<_>>().join(", "));
         return Ok(ExitCode::from(2));
     }
     let mut rows: Vec<ReportRow> = Vec::new();
-    for workload in
-        WORKLOAD_NAMES.iter().filter(|name| chosen.is_empty() || chosen.iter().any(|chosen| chosen == *name))
-    {
+    let is_chosen = |name: &&str| match chosen {
+        [] => !NAMED_ONLY.contains(name),
+        chosen => chosen.iter().any(|chosen| chosen == name),
+    };
+    for workload in all().filter(is_chosen) {
         eprintln!("{workload} …");
         let mut command = Command::new(std::env::current_exe()?);
         let output = command.args([CHILD_FLAG, workload]).stderr(Stdio::inherit()).output()?;
@@ -99,6 +109,12 @@ fn run_bare_server() -> Result<ExitCode, BenchError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serving::serve_bare())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Measures one workload of the peers and prints its rows as JSON.
+fn run_peers_child(workload: &str) -> Result<ExitCode, BenchError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(peers::run_peers_child(workload))
 }
 
 /// Measures one workload and prints its rows as JSON.
@@ -126,6 +142,8 @@ fn run_child(workload: &str) -> Result<ExitCode, BenchError> {
             "crowds" => serving::measure_crowds().await,
             "chats" => chats::measure_chats().await,
             "hostile" => Ok(hostile::measure_hostile()),
+            "scale" => scale::measure_scale().await,
+            "restate" => scale::measure_beside_restate().await,
             "sandbox" => sandbox::measure_sandbox().await,
             "fairness" => fairness::measure_fairness().await,
             "search" => search::measure_search().await,

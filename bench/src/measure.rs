@@ -133,8 +133,13 @@ pub(crate) async fn time_on_task<T: Send + 'static>(
 
 /// Peak memory of this process, in MB.
 pub(crate) fn peak_mb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    read_memory_mb(std::process::id(), "VmHWM")
+}
+
+/// A field of `/proc/PID/status`, in MB.
+pub(crate) fn read_memory_mb(process: u32, field: &str) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
     kilobytes.map_or(f64::NAN, |kilobytes| kilobytes / 1024.0)
 }

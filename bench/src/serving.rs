@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::client::{ClientConnection, Response, build_request, measure_load};
 use crate::durable::scratch_folder;
-use crate::measure::{ReportRow, measure_in_turns};
+use crate::measure::{ReportRow, measure_in_turns, read_memory_mb};
 use crate::{BenchError, slow_model};
 
 /// Number of connections of the load.
@@ -42,7 +42,7 @@ pub(crate) struct ServerProgram {
 
 impl ServerProgram {
     /// Starts a command that prints its address on stderr.
-    fn start_command(command: &mut Command) -> Result<ServerProgram, BenchError> {
+    pub(crate) fn start_command(command: &mut Command) -> Result<ServerProgram, BenchError> {
         let since = Instant::now();
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let mut said = BufReader::new(child.stderr.take().ok_or("no stderr")?);
@@ -81,10 +81,7 @@ impl ServerProgram {
 
     /// A field of `/proc/PID/status`, in MB.
     pub(crate) fn memory_mb(&self, field: &str) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
-        kilobytes.map_or(f64::NAN, |kilobytes| kilobytes / 1024.0)
+        read_memory_mb(self.child.id(), field)
     }
 }
 

@@ -79,6 +79,10 @@ impl RunDriver for RestateDriver {
         Box::pin(self.start_and_wake(run, start))
     }
 
+    fn next_news(&self, run: RunId) -> BoxFuture<'static, ()> {
+        self.store.next_announcement(run)
+    }
+
     fn is_at_rest(&self, run: RunId) -> Result<bool, JournalError> {
         Ok(self.store.is_at_rest(run)?)
     }
@@ -155,6 +159,12 @@ impl WorkerHost for RestateWorker {
 
     fn is_hopeless(&self, run: RunId) -> Result<bool, JournalError> {
         Ok(self.app.store.is_hopeless(run)?)
+    }
+
+    fn announce_run(&self, run: RunId) {
+        let store = self.app.store.clone();
+        // Nobody waits for it, and it may be lost.
+        tokio::task::spawn_blocking(move || drop(store.announce_run(run)));
     }
 
     fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>> {

@@ -13,6 +13,7 @@ use flowloom_app::workflow_tests::file::TestFileError;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
+use flowloom_core::status::Status;
 use flowloom_runtime::causes::log_causes;
 use flowloom_runtime::{JournalError, RunError};
 use flowloom_server::ServeError;
@@ -31,8 +32,15 @@ pub(crate) struct CommandError {
     pub(crate) code: Code,
     /// What happened, in one sentence.
     pub(crate) message: String,
-    /// The run that was left interrupted.
-    pub(crate) interrupted: Option<RunId>,
+    /// The run that the program left because it was stopped.
+    pub(crate) left: Option<LeftRun>,
+}
+
+/// A run that goes on without this program, or does not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeftRun {
+    pub(crate) run: RunId,
+    pub(crate) status: Status,
 }
 
 /// The result of a command: the exit code of a finished command, or an error.
@@ -52,7 +60,7 @@ pub(crate) fn print_error(code: Code, place: &str, message: &str) {
 impl CommandError {
     /// An error outside of a run, with the exit code of its error code.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> CommandError {
-        CommandError { exit: exit_code(code), code, message: message.into(), interrupted: None }
+        CommandError { exit: exit_code(code), code, message: message.into(), left: None }
     }
 
     /// The program was stopped while it drove a run.
@@ -61,7 +69,10 @@ impl CommandError {
             (hint::command_line(&format!("resume {run}")), hint::command_line(&format!("cancel {run}")));
         let message =
             format!("interrupted; finished steps are stored; continue with {resume}, or cancel with {cancel}");
-        CommandError { interrupted: Some(run), ..CommandError::new(Code::Interrupted, message) }
+        CommandError {
+            left: Some(LeftRun { run, status: Status::Interrupted }),
+            ..CommandError::new(Code::Interrupted, message)
+        }
     }
 
     /// The program was stopped while a worker drove a run, which continues.
@@ -70,7 +81,10 @@ impl CommandError {
             (hint::command_line(&format!("show {run} --follow")), hint::command_line(&format!("cancel {run}")));
         let message =
             format!("stopped following; a worker continues the run; follow it with {show}, or cancel with {cancel}");
-        CommandError { interrupted: Some(run), ..CommandError::new(Code::Interrupted, message) }
+        CommandError {
+            left: Some(LeftRun { run, status: Status::Running }),
+            ..CommandError::new(Code::Interrupted, message)
+        }
     }
 
     /// A usage error, with exit code 2.

@@ -174,12 +174,14 @@ fn ctrl_c_stops_following_and_the_worker_continues() {
     let world = TestServer::start();
     let Some(cluster) = Cluster::start(&world.egress_config()) else { return };
     cluster.place.write("flow.json", &two_calls_flow(&world, "GET", "/slow"));
-    let started = cluster.place.start(&["run", "flow.json"]);
+    let started = cluster.place.start(&["run", "flow.json", "--json"]);
     world.wait_for_requests("/slow", 1);
     send_signal(&started, "-INT");
     let stopped = started.wait_with_output().expect("it ends");
     let said = stderr_text(&stopped);
     assert!(exit_code(&stopped) == 130 && said.contains("a worker continues the run"), "{said}");
+    let summary: Value = serde_json::from_slice(&stopped.stdout).expect("JSON");
+    assert_eq!(summary["status"], "running", "{summary}");
     world.release_slow();
     let shown = cluster.place.run(&["show", "last", "--follow"]);
     assert_eq!(exit_code(&shown), 0, "{}", stderr_text(&shown));

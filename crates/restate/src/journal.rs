@@ -13,6 +13,8 @@ use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState}
 use flowloom_runtime::{JournalError, RunCommand};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::projection::ProjectionHandle;
+
 /// A batch that waits to be stored.
 pub(crate) struct AppendRequest {
     pub(crate) batch: Batch,
@@ -22,6 +24,8 @@ pub(crate) struct AppendRequest {
 /// The journal of the run of one session.
 pub(crate) struct SessionJournal {
     inner: Arc<dyn Journal>,
+    /// What the run has written before it reads.
+    written: ProjectionHandle,
     /// The lease that the session has claimed.
     lease: Lease,
     was_parked: bool,
@@ -33,12 +37,13 @@ pub(crate) struct SessionJournal {
 impl SessionJournal {
     pub(crate) fn new(
         inner: Arc<dyn Journal>,
+        written: ProjectionHandle,
         lease: Lease,
         was_parked: bool,
     ) -> (Arc<SessionJournal>, mpsc::UnboundedReceiver<AppendRequest>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let parked_until = Mutex::default();
-        (Arc::new(SessionJournal { inner, lease, was_parked, sender, parked_until }), receiver)
+        (Arc::new(SessionJournal { inner, written, lease, was_parked, sender, parked_until }), receiver)
     }
 
     /// When the run is to be woken, in milliseconds since the Unix epoch; `None` if it was not put aside.
@@ -93,11 +98,17 @@ impl Journal for SessionJournal {
     }
 
     fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {
-        self.inner.read(run, after)
+        Box::pin(async move {
+            self.written.clone().wait_stored().await?;
+            self.inner.read(run, after).await
+        })
     }
 
     fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
-        self.inner.read_memories(namespace)
+        Box::pin(async move {
+            self.written.clone().wait_stored().await?;
+            self.inner.read_memories(namespace).await
+        })
     }
 
     fn read_memory<'a>(
@@ -105,11 +116,17 @@ impl Journal for SessionJournal {
         namespace: &'a str,
         key: &'a str,
     ) -> BoxFuture<'a, Result<Option<Value>, JournalError>> {
-        self.inner.read_memory(namespace, key)
+        Box::pin(async move {
+            self.written.clone().wait_stored().await?;
+            self.inner.read_memory(namespace, key).await
+        })
     }
 
     fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>> {
-        self.inner.pending_commands(run)
+        Box::pin(async move {
+            self.written.clone().wait_stored().await?;
+            self.inner.pending_commands(run).await
+        })
     }
 
     fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {

@@ -8,6 +8,7 @@ mod client;
 mod entry;
 mod journal;
 mod parked;
+mod projection;
 mod service;
 mod session;
 

@@ -2,11 +2,10 @@
 //!
 //! A session is a sequence of entries in Restate's journal, one for each batch of events. An attempt at a session first
 //! receives the entries of earlier attempts. The first entry that is missing makes it live: it claims the run, stores the
-//! events that may be missing, and has the run resumed from them. From then on, a batch is stored by Restate, then as events,
-//! and only then does the run continue: an effect is sent after Restate has its start.
+//! events that may be missing, and has the run resumed from them. From then on, a batch is stored by Restate, and then the run
+//! continues: an effect is sent after Restate has its start. The batch is stored as events at the same time (`projection.rs`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
@@ -21,10 +20,8 @@ use tokio::task::JoinHandle;
 use crate::claim::{HeldLease, claim_run};
 use crate::entry::{BatchEntry, Entry, InFlight, MAX_INLINE_BYTES};
 use crate::journal::{AppendRequest, SessionJournal};
+use crate::projection::Projection;
 use crate::service::SessionEnd;
-
-/// Delay before a batch is stored again that could not be stored.
-const STORE_DELAY: Duration = Duration::from_millis(200);
 
 /// A run with what drives it.
 pub struct OpenedRun {
@@ -52,6 +49,9 @@ pub trait WorkerHost: Send + Sync + 'static {
     /// Whether too many workers have died in a row while they drove the run.
     fn is_hopeless(&self, run: RunId) -> Result<bool, JournalError>;
 
+    /// Tells those who follow a run that it has ended or waits. They look by themselves, but later.
+    fn announce_run(&self, run: RunId);
+
     /// Quarantines a run that this process has claimed, until a person resumes it, and releases it.
     fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>>;
 
@@ -75,7 +75,7 @@ pub(crate) struct Session {
     replayed: Vec<BatchEntry>,
     in_flight: InFlight,
     live: Option<LiveSession>,
-    /// A batch that was too large for Restate's journal and is not stored as events yet.
+    /// The text of a batch that was too large for Restate's journal and is not stored as events yet.
     stored_elsewhere: Option<Hash>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Session {
 struct LiveSession {
     held: HeldLease,
     journal: Arc<SessionJournal>,
-    inner: Arc<dyn Journal>,
+    projection: Projection,
     appends: mpsc::UnboundedReceiver<AppendRequest>,
     driven: JoinHandle<RunOutcome>,
     /// Where the run waits until its last batch is stored.
@@ -122,8 +122,10 @@ impl Session {
             return Ok(Entry::Over(end));
         }
         let Some(live) = &mut self.live else { return Ok(Entry::Over(SessionEnd::Finished)) };
+        let failing = live.projection.handle();
         tokio::select! {
             biased;
+            error = failing.wait_for_failure() => Err(error.into()),
             Some(AppendRequest { batch, reply }) = live.appends.recv() => {
                 live.reply = Some(reply);
                 let entry = BatchEntry::new(live.held.lease(), batch);
@@ -131,6 +133,8 @@ impl Session {
             }
             outcome = &mut live.driven => {
                 let outcome = outcome?;
+                // The end of the session is the last that an attempt hears of.
+                live.projection.handle().wait_stored().await?;
                 match outcome.broken {
                     Some(error) if is_lasting(&error) => self.quarantine_live(&error).await.map(Entry::Over),
                     Some(error) => Err(error.into()),
@@ -179,12 +183,10 @@ impl Session {
         };
         self.in_flight.note_records(&batch.records);
         let ends_run = batch.ends_run();
+        let text = self.stored_elsewhere.take();
         match &mut self.live {
-            Some(live) => live.store_batch(&batch).await?,
+            Some(live) => live.store_batch(&batch, text).await?,
             None => self.replayed.push(batch),
-        }
-        if let Some(hash) = self.stored_elsewhere.take() {
-            self.host.delete_text(hash).await?;
         }
         if !ends_run {
             return Ok(None);
@@ -228,7 +230,8 @@ impl Session {
         };
         let (lease, inner) = (held.lease(), self.host.journal(self.run));
         let was_parked = self.replayed.is_empty() && self.parked.is_some_and(|epoch| epoch + 1 == lease.epoch);
-        let (journal, appends) = SessionJournal::new(inner.clone(), lease, was_parked);
+        let projection = Projection::start(self.host.clone(), lease);
+        let (journal, appends) = SessionJournal::new(inner, projection.handle(), lease, was_parked);
         let resumed = async {
             self.store_replayed(lease).await?;
             engine.with_journal(journal.clone()).resume_run(self.run, plan).await
@@ -236,7 +239,7 @@ impl Session {
         match resumed.await {
             Ok(run) => {
                 let driven = run.spawn();
-                self.live = Some(LiveSession { held, journal, inner, appends, driven, reply: None });
+                self.live = Some(LiveSession { held, journal, projection, appends, driven, reply: None });
                 Ok(None)
             }
             // The engine has released it.
@@ -300,23 +303,14 @@ fn is_lasting(error: &RunError) -> bool {
 }
 
 impl LiveSession {
-    /// Stores a batch that Restate has as events, and lets the run continue. Fails if another worker has the run.
-    async fn store_batch(&mut self, batch: &BatchEntry) -> Result<(), JournalError> {
-        loop {
-            match self.inner.append_batch(self.held.lease(), batch.to_batch()).wait().await {
-                Err(JournalError::Unavailable(failure)) => {
-                    tracing::warn!("cannot store events of the run {}: {}", self.held.lease().run, failure.message);
-                    tokio::time::sleep(STORE_DELAY).await;
-                }
-                stored => {
-                    if let Some(reply) = self.reply.take() {
-                        // The run may have been dropped.
-                        let _ = reply.send(stored.clone());
-                    }
-                    return stored.map(drop);
-                }
-            }
+    /// Has a batch that Restate has stored as events, and lets the run continue. Fails if another worker has the run.
+    async fn store_batch(&mut self, batch: &BatchEntry, text: Option<Hash>) -> Result<(), JournalError> {
+        let stored = self.projection.store_batch(batch, text).await;
+        if let Some(reply) = self.reply.take() {
+            // The run may have been dropped.
+            let _ = reply.send(stored.clone());
         }
+        stored.map(drop)
     }
 
     /// The end of a session whose run is no longer driven.

@@ -128,6 +128,11 @@ impl Publisher {
         hub.send_updates(records.iter().map(|record| RunUpdate::Event(record.clone())), WAKE_BATCH_EVENTS);
     }
 
+    /// Whether anybody receives the updates.
+    pub(crate) fn has_subscribers(&self) -> bool {
+        self.shared.lock_hub().queues.iter().any(|queue| Arc::strong_count(queue) > 1)
+    }
+
     /// Wakes all subscribers with queued updates.
     pub(crate) fn wake_subscribers(&self) {
         self.shared.lock_hub().queues.iter().for_each(|queue| queue.push(std::iter::empty(), 1));

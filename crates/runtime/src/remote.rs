@@ -1,6 +1,7 @@
 //! Runs that another engine drives. This process stores the creation of a run, asks that engine to drive it, and follows
 //! the journal, so that its callers see the run as if it were driven here.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use flowloom_core::event::{Event, Record, RunCreated};
@@ -8,6 +9,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::RunState;
+use futures_util::future::select;
 
 use crate::effects::BoxFuture;
 use crate::engine::Engine;
@@ -17,14 +19,18 @@ use crate::outcome::RunOutcome;
 use crate::publish::Publisher;
 use crate::reopen::records_since_reopened;
 
-/// Milliseconds between two looks at the journal of a run: at least, while events arrive, and at most.
-const MIN_PAUSE_MS: u64 = 2;
+/// Milliseconds between two looks at the journal of a run: at first, while events arrive that somebody reads, and at most.
+const FIRST_PAUSE_MS: u64 = 20;
+const MIN_PAUSE_MS: u64 = 10;
 const MAX_PAUSE_MS: u64 = 100;
 
 /// An engine that drives runs in other processes. It writes their events to the journal.
 pub trait RunDriver: Send + Sync {
     /// Asks the engine to drive a run whose creation is stored, unless it does already. Asking twice is asking once.
     fn wake_run(&self, run: RunId, start: LifeStart) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// Completes when the run may have ended or begun to wait. It may miss that.
+    fn next_news(&self, run: RunId) -> BoxFuture<'static, ()>;
 
     /// Whether the engine does not drive the run now, and no command to it is pending.
     fn is_at_rest(&self, run: RunId) -> Result<bool, JournalError>;
@@ -132,18 +138,23 @@ impl RemoteRun {
             self.store_creation(creation).await?;
         }
         let seen = self.records.len();
+        let mut news = self.driver.next_news(self.id);
         self.driver.wake_run(self.id, find_life(&self.records)).await?;
-        let mut pause_ms = MIN_PAUSE_MS;
+        let mut pause_ms = FIRST_PAUSE_MS;
+        let _ = select(pin!(self.engine.sleep_for(pause_ms)), &mut news).await;
         loop {
             let known = self.records.len();
+            // News that arrives during the look leads to another one.
+            news = self.driver.next_news(self.id);
             match self.read_further().await.and_then(|()| self.is_over(seen)) {
                 Ok(true) => return Ok(()),
                 // The engine drives the run on when the journal can be reached again.
                 Ok(false) | Err(JournalError::Unavailable(_)) => {}
                 Err(error) => return Err(error.into()),
             }
-            pause_ms = if self.records.len() > known { MIN_PAUSE_MS } else { MAX_PAUSE_MS.min(pause_ms * 2) };
-            self.engine.sleep_for(pause_ms).await;
+            let is_followed = self.records.len() > known && self.publisher.has_subscribers();
+            pause_ms = if is_followed { MIN_PAUSE_MS } else { MAX_PAUSE_MS.min(pause_ms * 2) };
+            let _ = select(pin!(self.engine.sleep_for(pause_ms)), &mut news).await;
         }
     }
 

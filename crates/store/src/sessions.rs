@@ -4,6 +4,7 @@
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_runtime::JournalError;
+use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::Lease;
 
 use crate::abandoned::MAX_WORKER_DEATHS;
@@ -46,6 +47,17 @@ impl Store {
         let read =
             |db: &DbConnection| db.query_first(sql, params![MAX_WORKER_DEATHS, &run.to_string()], |row| row.get(0));
         Ok(self.read_with(read)?.unwrap_or(false))
+    }
+
+    /// Tells other processes that a run has ended or waits. Processes that share a SQLite file look by themselves.
+    pub fn announce_run(&self, run: RunId) -> Result<(), StoreError> {
+        self.read_with(|db| db.notify_workers(run))
+    }
+
+    /// Completes when another process has announced news of a run. It may miss some.
+    pub fn next_announcement(&self, run: RunId) -> BoxFuture<'static, ()> {
+        let announced = self.mailboxes.notify_decision(run);
+        Box::pin(async move { drop(announced.await) })
     }
 
     /// Stores a text by its hash.

@@ -61,6 +61,11 @@ impl RestateServer {
         format!("http://{}", self.admin)
     }
 
+    /// The folder of its data.
+    pub fn data_folder(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     /// Ends the server with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut watcher) = self.watcher.take() {
@@ -100,7 +105,7 @@ impl RestateServer {
              node-name = \"test\"\nbind-ip = \"127.0.0.1\"\nbind-port = {}\nbase-dir = {:?}\n\
              [ingress]\nbind-address = \"{ingress}\"\n[admin]\nbind-address = \"{admin}\"\n",
             fabric.port(),
-            folder.path().join("data"),
+            self.data_folder(),
         );
         std::fs::write(folder.path().join("restate.toml"), config).expect("a file");
     }

@@ -93,10 +93,9 @@ impl<'a> RunSummary<'a> {
     }
 }
 
-/// The summary of a run that the program left because it was stopped.
-pub fn summarize_interruption(run: RunId, message: &str) -> RunSummary<'_> {
-    let status = Status::Interrupted.name();
-    RunSummary { run_id: Some(run), status, ..summarize_rejection(None, Code::Interrupted, message) }
+/// The summary of a run that the program left with this status because it was stopped.
+pub fn summarize_left_run(run: RunId, status: Status, message: &str) -> RunSummary<'_> {
+    RunSummary { run_id: Some(run), status: status.name(), ..summarize_rejection(None, Code::Interrupted, message) }
 }
 
 /// Token usage and cost in US dollars as a value.

@@ -22,7 +22,7 @@ pub(crate) async fn run_on_changes(global: &Global, arguments: RunArgs) -> Comma
         match run_and_list_files(global, &arguments, &mut files).await {
             Ok(_) => {}
             // Nothing was read, so nothing can change.
-            Err(error) if error.interrupted.is_some() || files.is_empty() => return Err(error),
+            Err(error) if error.left.is_some() || files.is_empty() => return Err(error),
             Err(error) => drop(super::report_error(error, global.json, true)),
         }
         let noun = if files.len() == 1 { "file" } else { "files" };

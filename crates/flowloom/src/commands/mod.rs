@@ -49,7 +49,7 @@ use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 
 use crate::cli::{self, Cli, Command, EvalCommand, ModelsCommand};
-use crate::failure::{CommandError, CommandResult, print_error};
+use crate::failure::{CommandError, CommandResult, LeftRun, print_error};
 use crate::print;
 
 /// Runs a command and returns its exit code. `environment` says whether the project's `.env` file could be read.
@@ -76,9 +76,9 @@ pub(crate) async fn run_command(cli: Cli, environment: Result<(), ConfigError>) 
 
 /// Prints an error and returns the exit code. `is_run`: the command prints the summary of a run.
 fn report_error(error: CommandError, json: bool, is_run: bool) -> u8 {
-    let CommandError { exit, code, message, interrupted } = error;
-    match interrupted {
-        Some(run) if json => print_json(&summary::summarize_interruption(run, &message)),
+    let CommandError { exit, code, message, left } = error;
+    match left {
+        Some(LeftRun { run, status }) if json => print_json(&summary::summarize_left_run(run, status, &message)),
         // A command that has printed its value with the reason prints no second one.
         None if !json || print::has_printed() => {}
         None if is_run => print_json(&summary::summarize_rejection(None, code, &message)),

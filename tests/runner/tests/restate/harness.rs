@@ -236,6 +236,10 @@ impl RunDriver for CaseDriver {
         })
     }
 
+    fn next_news(&self, _run: RunId) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+
     fn is_at_rest(&self, run: RunId) -> Result<bool, JournalError> {
         let has_commands = !poll_at_once(self.engine.journal().pending_commands(run))?.is_empty();
         Ok(!has_commands && !lock(&self.runs.observed.driven).contains(&run))
@@ -281,6 +285,8 @@ impl WorkerHost for CaseRuns {
     fn is_hopeless(&self, _run: RunId) -> Result<bool, JournalError> {
         Ok(false)
     }
+
+    fn announce_run(&self, _run: RunId) {}
 
     fn quarantine_run(&self, lease: Lease) -> BoxFuture<'_, Result<(), JournalError>> {
         panic!("the run {} cannot be driven", lease.run);

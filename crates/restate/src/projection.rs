@@ -1,0 +1,231 @@
+//! Stores the batches that Restate has as events, in their order, while the run already continues.
+//!
+//! Restate has fenced the run and holds the batch, so nothing is lost if this process dies before a batch is stored: the next
+//! attempt stores it. Whoever reads what a batch changes waits for it first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_core::event::Event;
+use flowloom_core::hash::Hash;
+use flowloom_core::plan::EffectClass;
+use flowloom_runtime::JournalError;
+use flowloom_runtime::journal::{Batch, Journal, Lease, LeaseState};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::entry::BatchEntry;
+use crate::session::WorkerHost;
+
+/// Delay before a batch is stored again that could not be stored.
+const STORE_DELAY: Duration = Duration::from_millis(200);
+
+/// Batches that a run may be ahead of the store.
+const MAX_BATCHES_AHEAD: usize = 16;
+
+/// A batch that Restate has.
+struct PendingBatch {
+    batch: Batch,
+    /// The text that holds the batch until it is stored, if it is large.
+    text: Option<Hash>,
+}
+
+/// How far the store is.
+#[derive(Clone)]
+struct Progress {
+    stored: usize,
+    /// Of the last batch that was stored, or why none can be stored any more.
+    last: Result<LeaseState, JournalError>,
+}
+
+/// The projection of one session.
+pub(crate) struct Projection {
+    sender: mpsc::UnboundedSender<PendingBatch>,
+    handle: ProjectionHandle,
+    /// How many batches were handed over.
+    handed_over: watch::Sender<usize>,
+    storing: JoinHandle<()>,
+}
+
+/// Waits until batches are stored.
+#[derive(Clone)]
+pub(crate) struct ProjectionHandle {
+    handed_over: watch::Receiver<usize>,
+    progress: watch::Receiver<Progress>,
+}
+
+impl Drop for Projection {
+    fn drop(&mut self) {
+        self.storing.abort();
+    }
+}
+
+impl Projection {
+    pub(crate) fn start(host: Arc<dyn WorkerHost>, lease: Lease) -> Projection {
+        let (sender, batches) = mpsc::unbounded_channel();
+        let (handed_over, handed) = watch::channel(0);
+        let (report, progress) = watch::channel(Progress { stored: 0, last: Ok(LeaseState::Held) });
+        let storing = tokio::spawn(store_batches(host, lease, batches, report));
+        let handle = ProjectionHandle { handed_over: handed, progress };
+        Projection { sender, handle, handed_over, storing }
+    }
+
+    pub(crate) fn handle(&self) -> ProjectionHandle {
+        self.handle.clone()
+    }
+
+    /// Hands over a batch. Returns at once, unless the run must know that it is stored.
+    pub(crate) async fn store_batch(&self, entry: &BatchEntry, text: Option<Hash>) -> Result<LeaseState, JournalError> {
+        let batch = entry.to_batch();
+        let must_wait = must_be_stored(&batch);
+        self.handed_over.send_modify(|count| *count += 1);
+        if self.sender.send(PendingBatch { batch, text }).is_err() {
+            return self.handle.clone().wait_stored().await;
+        }
+        match must_wait {
+            true => self.handle().wait_stored().await,
+            false => self.handle().wait_until_ahead(MAX_BATCHES_AHEAD).await,
+        }
+    }
+}
+
+/// Whether a run waits for the store before it goes beyond a batch: if the batch decides who drives the run next, if it
+/// decides about commands, or if it starts an effect that must not be sent twice.
+fn must_be_stored(batch: &Batch) -> bool {
+    let is_decisive = |event: &Event| match event {
+        Event::StepStarted { class, .. } => *class == EffectClass::AtMostOnce,
+        Event::RunFinished { .. } | Event::RunSuspended { .. } => true,
+        _ => false,
+    };
+    batch.releases_lease || !batch.decided.is_empty() || batch.records.iter().any(|record| is_decisive(&record.event))
+}
+
+impl ProjectionHandle {
+    /// Waits until every batch that was handed over is stored.
+    pub(crate) async fn wait_stored(mut self) -> Result<LeaseState, JournalError> {
+        self.wait_until_ahead(0).await
+    }
+
+    /// Waits until at most `ahead` batches are not stored.
+    async fn wait_until_ahead(&mut self, ahead: usize) -> Result<LeaseState, JournalError> {
+        let wanted = self.handed_over.borrow().saturating_sub(ahead);
+        let reached = self.progress.wait_for(|progress| progress.stored >= wanted || progress.last.is_err()).await;
+        match reached {
+            Ok(progress) => progress.last.clone(),
+            Err(_) => Err(JournalError::OwnershipLost),
+        }
+    }
+
+    /// Completes when no batch can be stored any more.
+    pub(crate) async fn wait_for_failure(mut self) -> JournalError {
+        match self.progress.wait_for(|progress| progress.last.is_err()).await {
+            Ok(progress) => progress.last.clone().err().unwrap_or(JournalError::OwnershipLost),
+            Err(_) => JournalError::OwnershipLost,
+        }
+    }
+}
+
+/// Stores batches, all that wait in one transaction.
+async fn store_batches(
+    host: Arc<dyn WorkerHost>,
+    lease: Lease,
+    mut batches: mpsc::UnboundedReceiver<PendingBatch>,
+    report: watch::Sender<Progress>,
+) {
+    let mut waiting = Vec::new();
+    while batches.recv_many(&mut waiting, MAX_BATCHES_AHEAD).await > 0 {
+        let count = waiting.len();
+        let texts: Vec<Hash> = waiting.iter().filter_map(|pending| pending.text).collect();
+        let last = store_together(&*host, lease, join_batches(waiting.drain(..))).await;
+        if last.is_ok() {
+            delete_texts(&*host, texts).await;
+        }
+        let has_failed = last.is_err();
+        report.send_modify(|progress| {
+            progress.stored += count;
+            progress.last = last;
+        });
+        if has_failed {
+            return;
+        }
+    }
+}
+
+fn join_batches(pending: impl Iterator<Item = PendingBatch>) -> Batch {
+    let mut joined = Batch::default();
+    for PendingBatch { batch, .. } in pending {
+        joined.records.extend(batch.records);
+        joined.decided.extend(batch.decided);
+        joined.releases_lease |= batch.releases_lease;
+    }
+    joined
+}
+
+/// Stores a batch, however long the database cannot be reached. Fails if another worker has the run.
+async fn store_together(host: &dyn WorkerHost, lease: Lease, batch: Batch) -> Result<LeaseState, JournalError> {
+    let journal: Arc<dyn Journal> = host.journal(lease.run);
+    let ends = batch
+        .records
+        .iter()
+        .any(|record| matches!(record.event, Event::RunFinished { .. } | Event::RunSuspended { .. }));
+    loop {
+        match journal.append_batch(lease, batch.clone()).wait().await {
+            Err(JournalError::Unavailable(failure)) => {
+                tracing::warn!("cannot store events of the run {}: {}", lease.run, failure.message);
+                tokio::time::sleep(STORE_DELAY).await;
+            }
+            stored => {
+                if ends && stored.is_ok() {
+                    host.announce_run(lease.run);
+                }
+                return stored;
+            }
+        }
+    }
+}
+
+/// Deletes texts whose batches are stored. Left-over texts are harmless.
+async fn delete_texts(host: &dyn WorkerHost, texts: Vec<Hash>) {
+    for text in texts {
+        if let Err(error) = host.delete_text(text).await {
+            tracing::warn!("cannot delete a stored batch: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_core::event::Record;
+    use flowloom_core::id::RunId;
+    use flowloom_core::path::Path;
+
+    fn batch_with(event: Event) -> Batch {
+        let record = Record { run: RunId::new(0, [7; 10]), seq: 2, at: 0, path: Path::root(), attempt: 0, event };
+        Batch::with_records(vec![Arc::new(record)])
+    }
+
+    #[test]
+    fn a_run_waits_for_the_store_before_an_effect_that_must_not_be_sent_twice() {
+        let started = |class| {
+            let (kind, target, hash) = ("http".into(), "x".into(), Hash::of_bytes(b"x"));
+            batch_with(Event::StepStarted { kind, target, hash, class })
+        };
+        assert!(must_be_stored(&started(EffectClass::AtMostOnce)));
+        assert!(!must_be_stored(&started(EffectClass::AtLeastOnce)));
+        assert!(must_be_stored(&Batch { releases_lease: true, ..Batch::default() }));
+    }
+
+    #[test]
+    fn batches_that_wait_are_stored_together_and_in_order() {
+        let batch = |seq| {
+            let mut batch = batch_with(Event::RunStarted { epoch: seq });
+            batch.releases_lease = seq == 2;
+            PendingBatch { batch, text: None }
+        };
+        let joined = join_batches([batch(1), batch(2)].into_iter());
+        let epochs: Vec<_> = joined.records.iter().map(|record| record.event.clone()).collect();
+        assert_eq!(epochs, [Event::RunStarted { epoch: 1 }, Event::RunStarted { epoch: 2 }]);
+        assert!(joined.releases_lease);
+    }
+}
