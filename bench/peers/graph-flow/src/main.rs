@@ -97,11 +97,11 @@ fn chain(n: usize, work: Work, is_stored: bool) -> Result<Graph, Failure> {
 
 /// Two nodes that lead to each other for `n` nodes.
 fn cycle(n: usize) -> Result<Graph, Failure> {
-    let goes_on = move |context: &Context| context.get::<usize>("count").unwrap_or(0) < n;
+    let has_more_turns = move |context: &Context| context.get::<usize>("count").unwrap_or(0) < n;
     let builder = GraphBuilder::new("cycle");
     let builder = builder.add_task(Arc::new(step("n0", Work::Count))).add_task(Arc::new(step("other", Work::Count)));
     let builder = builder.add_task(Arc::new(last_step("end", Work::Nothing)));
-    let builder = builder.add_edge("n0", "other").add_conditional_edge("other", goes_on, "n0", "end");
+    let builder = builder.add_edge("n0", "other").add_conditional_edge("other", has_more_turns, "n0", "end");
     Ok(builder.set_start_task("n0").build()?)
 }
 
