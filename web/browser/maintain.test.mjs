@@ -129,7 +129,9 @@ test("a family of forks is a tree, and a click compares with the origin", async 
   await family.getByRole("link", { name: "Compare with its origin" }).last().click();
   await page.waitForURL((url) => url.searchParams.get("left") === first.run_id);
   await page.getByText(/have the same result|The runs diverge/).waitFor();
-  assert.equal(await family.locator(".family-run[data-shown]").count(), 2);
+  const shown = family.locator(".family-run[data-shown]");
+  await shown.nth(1).waitFor();
+  assert.equal(await shown.count(), 2);
   await close(opened);
 });
 
