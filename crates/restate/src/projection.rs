@@ -70,7 +70,7 @@ impl Projection {
         Projection { sender, handle, handed_over, storing }
     }
 
-    pub(crate) fn handle(&self) -> ProjectionHandle {
+    pub(crate) fn progress_handle(&self) -> ProjectionHandle {
         self.handle.clone()
     }
 
@@ -83,8 +83,8 @@ impl Projection {
             return self.handle.clone().wait_stored().await;
         }
         match must_wait {
-            true => self.handle().wait_stored().await,
-            false => self.handle().wait_until_ahead(MAX_BATCHES_AHEAD).await,
+            true => self.progress_handle().wait_stored().await,
+            false => self.progress_handle().wait_until_ahead(MAX_BATCHES_AHEAD).await,
         }
     }
 }

@@ -122,7 +122,7 @@ impl Session {
             return Ok(Entry::Over(end));
         }
         let Some(live) = &mut self.live else { return Ok(Entry::Over(SessionEnd::Finished)) };
-        let failing = live.projection.handle();
+        let failing = live.projection.progress_handle();
         tokio::select! {
             biased;
             error = failing.wait_for_failure() => Err(error.into()),
@@ -134,7 +134,7 @@ impl Session {
             outcome = &mut live.driven => {
                 let outcome = outcome?;
                 // The end of the session is the last that an attempt hears of.
-                live.projection.handle().wait_stored().await?;
+                live.projection.progress_handle().wait_stored().await?;
                 match outcome.broken {
                     Some(error) if is_lasting(&error) => self.quarantine_live(&error).await.map(Entry::Over),
                     Some(error) => Err(error.into()),
@@ -231,7 +231,7 @@ impl Session {
         let (lease, inner) = (held.lease(), self.host.journal(self.run));
         let was_parked = self.replayed.is_empty() && self.parked.is_some_and(|epoch| epoch + 1 == lease.epoch);
         let projection = Projection::start(self.host.clone(), lease);
-        let (journal, appends) = SessionJournal::new(inner, projection.handle(), lease, was_parked);
+        let (journal, appends) = SessionJournal::new(inner, projection.progress_handle(), lease, was_parked);
         let resumed = async {
             self.store_replayed(lease).await?;
             engine.with_journal(journal.clone()).resume_run(self.run, plan).await

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use crate::style::apply_styles;
 
-    fn member(number: u128, origin: Option<u128>) -> FamilyMember {
+    fn new_member(number: u128, origin: Option<u128>) -> FamilyMember {
         let id = |number: u128| RunId(uuid::Uuid::from_u128(number));
         FamilyMember {
             run_id: id(number),
@@ -60,12 +60,17 @@ mod tests {
 
     #[test]
     fn forks_stand_below_the_run_they_come_from() {
-        let members =
-            vec![member(1, None), member(2, Some(1)), member(3, Some(2)), member(4, Some(2)), member(5, Some(1))];
+        let members = vec![
+            new_member(1, None),
+            new_member(2, Some(1)),
+            new_member(3, Some(2)),
+            new_member(4, Some(2)),
+            new_member(5, Some(1)),
+        ];
         let shown = members[2].run_id;
         let drawn = render_family(&FamilyTree { members, has_more: true }, shown);
         insta::assert_snapshot!(apply_styles(&drawn, false));
-        let alone = FamilyTree { members: vec![member(1, None)], has_more: false };
+        let alone = FamilyTree { members: vec![new_member(1, None)], has_more: false };
         assert_eq!(render_family(&alone, shown), "");
     }
 }

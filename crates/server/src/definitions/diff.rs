@@ -105,8 +105,8 @@ pub(crate) async fn compare_workflows(
     caller.require_scope(Scope::Read)?;
     let user = caller.resolve_user(whose.user)?;
     let compared = compile_blocking(move |stop| {
-        let a = asked.a.compile(&server, &user, stop)?;
-        let b = asked.b.compile(&server, &user, stop)?;
+        let a = asked.a.compile_side(&server, &user, stop)?;
+        let b = asked.b.compile_side(&server, &user, stop)?;
         Ok::<_, Problem>(compare_definitions(&a, &b))
     });
     let diff = compared.await??;
@@ -119,7 +119,7 @@ pub(crate) async fn compare_workflows(
 }
 
 impl DiffSide {
-    fn compile(self, server: &Server, user: &str, stop: &StopFlag) -> Result<Plan, Problem> {
+    fn compile_side(self, server: &Server, user: &str, stop: &StopFlag) -> Result<Plan, Problem> {
         let name = self.describe_name();
         let opened = match (self.workflow, self.version, self.source) {
             (None, None, Some(source)) => source.open()?,
