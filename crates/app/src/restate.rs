@@ -13,7 +13,7 @@ use flowloom_restate::{OpenedRun, RestateClient, RestateError, RunLife, WorkerHo
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{BoxFuture, Clock as _};
 use flowloom_runtime::journal::{Journal, Lease};
-use flowloom_runtime::remote::{LifeStart, RunDriver, find_life};
+use flowloom_runtime::remote::{DriveState, LifeStart, RunDriver, find_life};
 use flowloom_runtime::{JournalError, RunError};
 use flowloom_store::Store;
 use tokio::net::TcpListener;
@@ -83,8 +83,8 @@ impl RunDriver for RestateDriver {
         self.store.next_announcement(run)
     }
 
-    fn is_at_rest(&self, run: RunId) -> Result<bool, JournalError> {
-        Ok(self.store.is_at_rest(run)?)
+    fn read_drive_state(&self, run: RunId) -> Result<DriveState, JournalError> {
+        Ok(self.store.read_drive_state(run)?)
     }
 }
 

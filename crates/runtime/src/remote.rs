@@ -32,8 +32,30 @@ pub trait RunDriver: Send + Sync {
     /// Completes when the run may have ended or begun to wait. It may miss that.
     fn next_news(&self, run: RunId) -> BoxFuture<'static, ()>;
 
-    /// Whether the engine does not drive the run now, and no command to it is pending.
-    fn is_at_rest(&self, run: RunId) -> Result<bool, JournalError>;
+    /// Whether the engine drives the run now.
+    fn read_drive_state(&self, run: RunId) -> Result<DriveState, JournalError>;
+}
+
+/// Whether an engine drives a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriveState {
+    /// A worker drives it, and reads its commands.
+    Driven,
+    /// No worker drives it, and a command to it is pending: somebody has to wake it.
+    HasCommands,
+    /// No worker drives it, and no command to it is pending.
+    AtRest,
+}
+
+impl DriveState {
+    /// The state of a run that a worker drives, or that has pending commands.
+    pub fn new(is_driven: bool, has_commands: bool) -> DriveState {
+        match (is_driven, has_commands) {
+            (true, _) => DriveState::Driven,
+            (false, true) => DriveState::HasCommands,
+            (false, false) => DriveState::AtRest,
+        }
+    }
 }
 
 /// How the present life of a run began. A life ends with the run; a run that is retried begins another one.
@@ -101,7 +123,7 @@ impl RemoteRun {
     ) -> Result<RemoteRun, RunError> {
         let records = engine.journal().read(id, 0).await?;
         let state = read_state(&records)?;
-        if state.status.is_final() && driver.is_at_rest(id)? {
+        if state.status.is_final() && driver.read_drive_state(id)? == DriveState::AtRest {
             return Err(RunError::Ended(state.status));
         }
         let user = state.created.as_ref().map_or("", |created| &created.user).into();
@@ -146,7 +168,7 @@ impl RemoteRun {
             let known = self.records.len();
             // News that arrives during the look leads to another one.
             news = self.driver.next_news(self.id);
-            match self.read_further().await.and_then(|()| self.is_over(seen)) {
+            match self.look_further(seen).await {
                 Ok(true) => return Ok(()),
                 // The engine drives the run on when the journal can be reached again.
                 Ok(false) | Err(JournalError::Unavailable(_)) => {}
@@ -186,15 +208,24 @@ impl RemoteRun {
         }
     }
 
-    /// Whether the run has ended or waits for people, after what happened since it was woken with `seen` events.
-    fn is_over(&self, seen: usize) -> Result<bool, JournalError> {
+    /// Reads further events. Returns whether the run has ended or waits for people, after what happened since it was woken
+    /// with `seen` events. Wakes it again if a command has arrived after its worker released it.
+    async fn look_further(&mut self, seen: usize) -> Result<bool, JournalError> {
+        self.read_further().await?;
         let is_new = self.records.len() > seen;
         let may_be_over = match self.records.last().map(|last| &last.event) {
             Some(Event::RunFinished { .. }) => true,
             Some(Event::RunSuspended { .. }) => is_new,
             _ => false,
         };
-        Ok(may_be_over && self.driver.is_at_rest(self.id)?)
+        if !may_be_over {
+            return Ok(false);
+        }
+        let drive_state = self.driver.read_drive_state(self.id)?;
+        if drive_state == DriveState::HasCommands {
+            self.driver.wake_run(self.id, find_life(&self.records)).await?;
+        }
+        Ok(drive_state == DriveState::AtRest)
     }
 }
 

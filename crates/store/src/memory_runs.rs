@@ -10,6 +10,7 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandRecord, RunCommand};
 use flowloom_runtime::inbox::MemoryInbox;
 use flowloom_runtime::journal::{Batch, Lease, LeaseState};
+use flowloom_runtime::remote::DriveState;
 
 use crate::batch::status_after;
 use crate::commands::{
@@ -106,10 +107,11 @@ impl MemoryRuns {
         outwards.last().unwrap_or(run)
     }
 
-    /// Whether no worker has the lease of a run, and no command to it is pending.
-    pub fn is_at_rest(&self, run: RunId) -> bool {
-        let is_at_rest = |stored: &StoredRun| !stored.is_driven && stored.inbox.pending_commands().is_empty();
-        self.lock_state().runs.get(&run).is_some_and(is_at_rest)
+    /// Whether a worker has the lease of a run, or a command to it is pending. A run that is not stored yet is driven.
+    pub fn read_drive_state(&self, run: RunId) -> DriveState {
+        let to_state =
+            |stored: &StoredRun| DriveState::new(stored.is_driven, !stored.inbox.pending_commands().is_empty());
+        self.lock_state().runs.get(&run).map_or(DriveState::Driven, to_state)
     }
 
     /// The unfinished child runs of a run.

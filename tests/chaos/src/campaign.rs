@@ -164,7 +164,10 @@ impl<'a> Crowd<'a> {
                 Ok(found) => problems.extend(found),
                 Err(ConnectionLost) => problems.push("the server does not answer".to_owned()),
             },
-            false => problems.extend(["the run does not end".to_owned()].into_iter().chain(client.complaints.clone())),
+            false => {
+                problems.push(format!("the run does not end; the last answer to a command: {}", client.last_answer));
+                problems.extend(client.complaints.clone());
+            }
         }
         (!problems.is_empty()).then(|| Violation {
             what: problems.join("; "),

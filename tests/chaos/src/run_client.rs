@@ -60,6 +60,8 @@ pub(crate) struct RunClient<'a> {
     pub(crate) answers: BTreeMap<StepPlace, String>,
     /// Responses and events that a client must never receive.
     pub(crate) complaints: Vec<String>,
+    /// The last answer to a command.
+    pub(crate) last_answer: String,
 }
 
 /// What the client does next.
@@ -90,6 +92,7 @@ impl<'a> RunClient<'a> {
             decisions: BTreeMap::new(),
             answers: BTreeMap::new(),
             complaints: Vec::new(),
+            last_answer: String::new(),
         }
     }
 
@@ -213,6 +216,7 @@ impl<'a> RunClient<'a> {
             let body = json!({"path": path, "value": answer});
             let target = format!("/api/v1/runs/{run}/answer");
             let (status, state) = Request::post(&target, Some(&key), Some(&body)).send_json(place.address)?;
+            self.last_answer = format!("{key}: {status} {state}");
             match status {
                 200 | 409 if state.get("status").is_some_and(Value::is_string) => {
                     self.answers.insert(own.clone(), answer);
@@ -238,6 +242,7 @@ impl<'a> RunClient<'a> {
             let key = format!("{}-{}-{}-resolve-{}", self.tag, id.run, id.seq, decision.refusals);
             let target = format!("/api/v1/runs/{run}/resolve");
             let (status, state) = Request::post(&target, Some(&key), Some(&body)).send_json(place.address)?;
+            self.last_answer = format!("{key}: {status} {state}");
             let decision = self.decisions.entry(id).or_insert(decision);
             match status {
                 // 409 with the state of a run that became uncertain again, 409 without it is a refusal.

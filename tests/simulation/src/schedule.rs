@@ -7,6 +7,7 @@ use std::sync::Arc;
 use flowloom_core::id::RunId;
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::Clock as _;
+use flowloom_runtime::remote::DriveState;
 
 use crate::choices::Choices;
 use crate::executor::Executor;
@@ -206,7 +207,9 @@ fn has_ended(world: &World, run: RunId) -> bool {
 async fn wait_for_rest(world: &Arc<World>, run: RunId) {
     let give_up_at = world.clock.elapsed_ms() + MAX_QUIET_MS;
     while world.clock.elapsed_ms() < give_up_at {
-        if world.database.runs.is_at_rest(run) && (has_ended(world, run) || waits_for_someone(world, run)) {
+        if world.database.runs.read_drive_state(run) == DriveState::AtRest
+            && (has_ended(world, run) || waits_for_someone(world, run))
+        {
             return;
         }
         world.clock.sleep_for(LOOK_MS).await;

@@ -7,6 +7,7 @@ use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_runtime::command::{CommandAction, CommandRecord, RunCommand};
+use flowloom_runtime::remote::DriveState;
 
 use super::insert_command;
 use crate::db::{DbConnection, DbRow, params};
@@ -56,12 +57,18 @@ impl Store {
 
     /// Whether no worker has the lease of a run, and no command to it is pending.
     pub fn is_at_rest(&self, run: RunId) -> Result<bool, StoreError> {
+        Ok(self.read_drive_state(run)? == DriveState::AtRest)
+    }
+
+    /// Whether a worker has the lease of a run, or a command to it is pending. A run that is not stored yet is driven.
+    pub fn read_drive_state(&self, run: RunId) -> Result<DriveState, StoreError> {
         if let Some(runs) = &self.runs {
-            return Ok(runs.is_at_rest(run));
+            return Ok(runs.read_drive_state(run));
         }
-        let sql = "select worker is null and pending_commands = 0 from run where id = $1";
-        let found = self.read_with(|db| db.query_first(sql, params![&run.to_string()], |row| row.get::<bool>(0)))?;
-        Ok(found.unwrap_or(false))
+        let sql = "select worker is not null, pending_commands > 0 from run where id = $1";
+        let read = |row: &DbRow<'_>| Ok(DriveState::new(row.get(0)?, row.get(1)?));
+        let found = self.read_with(|db| db.query_first(sql, params![&run.to_string()], read))?;
+        Ok(found.unwrap_or(DriveState::Driven))
     }
 
     /// The unfinished child runs of a run.

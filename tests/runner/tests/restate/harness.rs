@@ -13,7 +13,7 @@ use flowloom_restate::{OpenedRun, RestateClient, RunLife, WorkerHost, serve_work
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
-use flowloom_runtime::remote::{LifeStart, RunDriver};
+use flowloom_runtime::remote::{DriveState, LifeStart, RunDriver};
 use flowloom_runtime::{Engine, JournalError, RunError};
 use test_restate::RestateServer;
 use tokio::net::TcpListener;
@@ -240,9 +240,9 @@ impl RunDriver for CaseDriver {
         Box::pin(std::future::pending())
     }
 
-    fn is_at_rest(&self, run: RunId) -> Result<bool, JournalError> {
+    fn read_drive_state(&self, run: RunId) -> Result<DriveState, JournalError> {
         let has_commands = !poll_at_once(self.engine.journal().pending_commands(run))?.is_empty();
-        Ok(!has_commands && !lock(&self.runs.observed.driven).contains(&run))
+        Ok(DriveState::new(lock(&self.runs.observed.driven).contains(&run), has_commands))
     }
 }
 
