@@ -98,11 +98,20 @@ impl BatchEntry {
         Batch { records: self.records.clone(), decided, releases_lease: self.releases_lease }
     }
 
-    /// The part of the batch after position `seq`, for a run that is to be driven further.
-    pub(crate) fn to_batch_after(&self, seq: u64) -> Batch {
+    /// The part of the batch that may not be stored if the events up to position `seq` are, for a run that is to be driven
+    /// further; `None` if it is stored. A decision is stored once, however often it is written.
+    pub(crate) fn to_batch_after(&self, seq: u64) -> Option<Batch> {
+        if self.last_seq() <= seq && !self.records.is_empty() {
+            return None;
+        }
         let mut batch = Batch { releases_lease: false, ..self.to_batch() };
         batch.records.retain(|record| record.seq > seq);
-        batch
+        Some(batch)
+    }
+
+    /// The ids of the commands that the batch decides about.
+    pub(crate) fn decided_ids(&self) -> impl Iterator<Item = String> {
+        self.decided.iter().map(|decided| decided.id.clone())
     }
 
     /// Position of the last event; 0 if there is none.
@@ -150,5 +159,34 @@ impl InFlight {
             (Some((_, path)), 1) => path.to_string(),
             (Some((_, path)), count) => format!("{path} and {} others", count - 1),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_core::id::RunId;
+
+    fn batch_of(seqs: &[u64], decided: &[&str]) -> BatchEntry {
+        let run = RunId::new(0, [7; 10]);
+        let event = Event::RunStarted { epoch: 1 };
+        let record = |seq: &u64| Record { run, seq: *seq, at: 0, path: Path::root(), attempt: 0, event: event.clone() };
+        let records = seqs.iter().map(|seq| Arc::new(record(seq))).collect();
+        let decide = |id: &&str| DecidedCommand { id: (*id).to_owned(), outcome: CommandOutcome::Applied };
+        let batch = Batch { decided: decided.iter().map(decide).collect(), ..Batch::with_records(records) };
+        BatchEntry::new(Lease { run, epoch: 1 }, batch)
+    }
+
+    #[test]
+    fn a_batch_is_stored_from_the_first_event_that_is_missing() {
+        assert!(batch_of(&[3, 4], &["a"]).to_batch_after(4).is_none());
+        let rest = batch_of(&[3, 4], &["a"]).to_batch_after(3).expect("an event is missing");
+        assert_eq!((rest.records.len(), rest.decided.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_decision_without_events_is_stored() {
+        let decision = batch_of(&[], &["a"]).to_batch_after(4).expect("it may be missing");
+        assert_eq!((decision.records.len(), decision.decided.len()), (0, 1));
     }
 }

@@ -1,6 +1,7 @@
 //! The journal of a run in a session: batches are handed to the session, which has Restate store them before they are
 //! stored as events.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::code::Code;
@@ -21,14 +22,21 @@ pub(crate) struct AppendRequest {
     pub(crate) reply: oneshot::Sender<Result<LeaseState, JournalError>>,
 }
 
+/// What a session knows when it claims its run.
+pub(crate) struct SessionClaim {
+    pub(crate) lease: Lease,
+    pub(crate) was_parked: bool,
+    /// The commands that earlier attempts have decided about. One that was read before its decision was stored can still be
+    /// delivered.
+    pub(crate) decided: HashSet<String>,
+}
+
 /// The journal of the run of one session.
 pub(crate) struct SessionJournal {
     inner: Arc<dyn Journal>,
     /// What the run has written before it reads.
     written: ProjectionHandle,
-    /// The lease that the session has claimed.
-    lease: Lease,
-    was_parked: bool,
+    claim: SessionClaim,
     sender: mpsc::UnboundedSender<AppendRequest>,
     /// When the run is to be woken, if it was put aside.
     parked_until: Mutex<Option<u64>>,
@@ -38,12 +46,11 @@ impl SessionJournal {
     pub(crate) fn new(
         inner: Arc<dyn Journal>,
         written: ProjectionHandle,
-        lease: Lease,
-        was_parked: bool,
+        claim: SessionClaim,
     ) -> (Arc<SessionJournal>, mpsc::UnboundedReceiver<AppendRequest>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let parked_until = Mutex::default();
-        (Arc::new(SessionJournal { inner, written, lease, was_parked, sender, parked_until }), receiver)
+        (Arc::new(SessionJournal { inner, written, claim, sender, parked_until }), receiver)
     }
 
     /// When the run is to be woken, in milliseconds since the Unix epoch; `None` if it was not put aside.
@@ -62,8 +69,8 @@ impl Journal for SessionJournal {
     }
 
     fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
-        match run == self.lease.run {
-            true => Box::pin(async { Ok(self.lease) }),
+        match run == self.claim.lease.run {
+            true => Box::pin(async { Ok(self.claim.lease) }),
             false => self.inner.claim_run(run),
         }
     }
@@ -86,7 +93,7 @@ impl Journal for SessionJournal {
     }
 
     fn was_parked(&self, _lease: Lease) -> bool {
-        self.was_parked
+        self.claim.was_parked
     }
 
     fn append_batch(&self, _lease: Lease, batch: Batch) -> AppendResult {
@@ -130,6 +137,42 @@ impl Journal for SessionJournal {
     }
 
     fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
-        self.inner.next_commands(run)
+        let (inner, decided) = (self.inner.clone(), self.claim.decided.clone());
+        Box::pin(async move {
+            loop {
+                let mut commands = inner.next_commands(run).await;
+                commands.retain(|command| !decided.contains(&command.id));
+                if !commands.is_empty() {
+                    return commands;
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::projection::ProjectionHandle;
+    use flowloom_core::event::{Event, Record};
+    use flowloom_core::path::Path;
+    use flowloom_runtime::command::CommandAction;
+    use flowloom_runtime::memory::MemoryJournal;
+
+    #[tokio::test]
+    async fn a_command_that_an_earlier_attempt_has_decided_about_is_not_received_again() {
+        let (run, inner) = (RunId::new(0, [7; 10]), Arc::new(MemoryJournal::new()));
+        let lease = inner.begin_run(run).expect("a new run");
+        let record =
+            Record { run, seq: 1, at: 0, path: Path::root(), attempt: 0, event: Event::RunStarted { epoch: 1 } };
+        inner.append_batch(lease, Batch::with_records(vec![Arc::new(record)])).wait().await.expect("stored");
+        for id in ["decided", "new"] {
+            let command = RunCommand { id: id.into(), sender: "me".into(), action: CommandAction::Resume {} };
+            inner.post_command(run, command).expect("stored");
+        }
+        let claim = SessionClaim { lease, was_parked: false, decided: HashSet::from(["decided".to_owned()]) };
+        let (journal, _appends) = SessionJournal::new(inner, ProjectionHandle::up_to_date(), claim);
+        let received = journal.next_commands(run).await;
+        assert_eq!(received.iter().map(|command| &*command.id).collect::<Vec<_>>(), ["new"]);
     }
 }

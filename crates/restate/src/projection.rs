@@ -101,6 +101,13 @@ fn must_be_stored(batch: &Batch) -> bool {
 }
 
 impl ProjectionHandle {
+    /// Of a session that has not handed over anything.
+    #[cfg(test)]
+    pub(crate) fn up_to_date() -> ProjectionHandle {
+        let progress = Progress { stored: 0, last: Ok(LeaseState::Held) };
+        ProjectionHandle { handed_over: watch::channel(0).1, progress: watch::channel(progress).1 }
+    }
+
     /// Waits until every batch that was handed over is stored.
     pub(crate) async fn wait_stored(mut self) -> Result<LeaseState, JournalError> {
         self.wait_until_ahead(0).await

@@ -5,6 +5,7 @@
 //! events that may be missing, and has the run resumed from them. From then on, a batch is stored by Restate, and then the run
 //! continues: an effect is sent after Restate has its start. The batch is stored as events at the same time (`projection.rs`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use flowloom_core::hash::Hash;
@@ -19,7 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::claim::{HeldLease, claim_run};
 use crate::entry::{BatchEntry, Entry, InFlight, MAX_INLINE_BYTES};
-use crate::journal::{AppendRequest, SessionJournal};
+use crate::journal::{AppendRequest, SessionClaim, SessionJournal};
 use crate::projection::Projection;
 use crate::service::SessionEnd;
 
@@ -231,7 +232,8 @@ impl Session {
         let (lease, inner) = (held.lease(), self.host.journal(self.run));
         let was_parked = self.replayed.is_empty() && self.parked.is_some_and(|epoch| epoch + 1 == lease.epoch);
         let projection = Projection::start(self.host.clone(), lease);
-        let (journal, appends) = SessionJournal::new(inner, projection.progress_handle(), lease, was_parked);
+        let claim = SessionClaim { lease, was_parked, decided: self.decided_ids() };
+        let (journal, appends) = SessionJournal::new(inner, projection.progress_handle(), claim);
         let resumed = async {
             self.store_replayed(lease).await?;
             engine.with_journal(journal.clone()).resume_run(self.run, plan).await
@@ -266,13 +268,22 @@ impl Session {
         claim_run(self.host.clone(), self.run, known).await
     }
 
-    /// Stores the events of earlier attempts that are not stored yet.
+    /// The commands that earlier attempts have decided about. The decisions may have been stored after the run was claimed.
+    fn decided_ids(&self) -> HashSet<String> {
+        self.replayed.iter().flat_map(BatchEntry::decided_ids).collect()
+    }
+
+    /// Stores the events and decisions of earlier attempts that are not stored yet.
     async fn store_replayed(&self, lease: Lease) -> Result<(), JournalError> {
         let journal = self.host.journal(self.run);
-        let Some(first) = self.replayed.iter().find_map(|batch| batch.records.first()) else { return Ok(()) };
-        let stored = journal.read(self.run, first.seq - 1).await?.last().map_or(first.seq - 1, |last| last.seq);
-        for batch in self.replayed.iter().filter(|batch| batch.last_seq() > stored) {
-            journal.append_batch(lease, batch.to_batch_after(stored)).wait().await?;
+        let first = self.replayed.iter().find_map(|batch| batch.records.first());
+        let before = first.map_or(0, |first| first.seq - 1);
+        let stored = match first {
+            Some(_) => journal.read(self.run, before).await?.last().map_or(before, |last| last.seq),
+            None => before,
+        };
+        for batch in self.replayed.iter().filter_map(|batch| batch.to_batch_after(stored)) {
+            journal.append_batch(lease, batch).wait().await?;
         }
         Ok(())
     }
