@@ -96,6 +96,8 @@ pub struct RemoteRun {
     /// The creation of a new run, which is not stored yet.
     creation: Option<Arc<Record>>,
     records: Vec<Arc<Record>>,
+    /// Number of events that were known when the run was last woken.
+    known_when_woken: usize,
 }
 
 impl RemoteRun {
@@ -111,7 +113,7 @@ impl RemoteRun {
         let (at, event) = (engine.now_ms(), Event::RunCreated(Box::new(created)));
         let creation = Record { run: id, seq: 1, at, path: Path::root(), attempt: 0, event };
         let (publisher, creation) = (Publisher::starting_after(0), Some(Arc::new(creation)));
-        RemoteRun { engine, driver, plan, id, user, publisher, creation, records: Vec::new() }
+        RemoteRun { engine, driver, plan, id, user, publisher, creation, records: Vec::new(), known_when_woken: 0 }
     }
 
     /// A run that was created. Fails with [`RunError::Ended`] if it has ended and no command may reopen it.
@@ -128,7 +130,7 @@ impl RemoteRun {
         }
         let user = state.created.as_ref().map_or("", |created| &created.user).into();
         let publisher = Publisher::starting_after(records.len() as u64);
-        Ok(RemoteRun { engine, driver, plan, id, user, publisher, creation: None, records })
+        Ok(RemoteRun { engine, driver, plan, id, user, publisher, creation: None, records, known_when_woken: 0 })
     }
 
     pub(crate) fn id(&self) -> RunId {
@@ -159,16 +161,15 @@ impl RemoteRun {
         if let Some(creation) = self.creation.take() {
             self.store_creation(creation).await?;
         }
-        let seen = self.records.len();
         let mut news = self.driver.next_news(self.id);
-        self.driver.wake_run(self.id, find_life(&self.records)).await?;
+        self.wake_driver().await?;
         let mut pause_ms = FIRST_PAUSE_MS;
         let _ = select(pin!(self.engine.sleep_for(pause_ms)), &mut news).await;
         loop {
             let known = self.records.len();
             // News that arrives during the look leads to another one.
             news = self.driver.next_news(self.id);
-            match self.look_further(seen).await {
+            match self.look_further().await {
                 Ok(true) => return Ok(()),
                 // The engine drives the run on when the journal can be reached again.
                 Ok(false) | Err(JournalError::Unavailable(_)) => {}
@@ -208,11 +209,11 @@ impl RemoteRun {
         }
     }
 
-    /// Reads further events. Returns whether the run has ended or waits for people, after what happened since it was woken
-    /// with `seen` events. Wakes it again if a command has arrived after its worker released it.
-    async fn look_further(&mut self, seen: usize) -> Result<bool, JournalError> {
+    /// Reads further events. Returns whether the run has ended or waits for people, after what happened since it was woken.
+    /// Wakes it again if a command has arrived after its worker released it.
+    async fn look_further(&mut self) -> Result<bool, JournalError> {
         self.read_further().await?;
-        let is_new = self.records.len() > seen;
+        let is_new = self.records.len() > self.known_when_woken;
         let may_be_over = match self.records.last().map(|last| &last.event) {
             Some(Event::RunFinished { .. }) => true,
             Some(Event::RunSuspended { .. }) => is_new,
@@ -222,10 +223,16 @@ impl RemoteRun {
             return Ok(false);
         }
         let drive_state = self.driver.read_drive_state(self.id)?;
-        if drive_state == DriveState::HasCommands {
-            self.driver.wake_run(self.id, find_life(&self.records)).await?;
+        if drive_state == DriveState::HasCommands && is_new {
+            self.wake_driver().await?;
         }
         Ok(drive_state == DriveState::AtRest)
+    }
+
+    async fn wake_driver(&mut self) -> Result<(), JournalError> {
+        self.driver.wake_run(self.id, find_life(&self.records)).await?;
+        self.known_when_woken = self.records.len();
+        Ok(())
     }
 }
 
