@@ -11,12 +11,19 @@ use crate::client::{ClientConnection, build_request};
 pub(crate) struct RunRequests {
     path: String,
     body: String,
+    /// The status of every answer.
+    status: u16,
 }
 
 impl RunRequests {
     /// Requests that are all the same, unless `#` in the path stands for their number.
     pub(crate) fn same(path: &str, body: &str) -> RunRequests {
-        RunRequests { path: path.to_owned(), body: body.to_owned() }
+        RunRequests { path: path.to_owned(), body: body.to_owned(), status: 200 }
+    }
+
+    /// Requests that start runs which wait for a person.
+    pub(crate) fn waiting(path: &str, body: &str) -> RunRequests {
+        RunRequests { status: 202, ..RunRequests::same(path, body) }
     }
 
     fn build(&self, number: usize) -> Vec<u8> {
@@ -61,7 +68,7 @@ pub(crate) async fn measure_runs(
         for number in first..first + each {
             let request = requests.build(number);
             let sent = Instant::now();
-            connection.send_request(&request).await?.require_status(200)?;
+            connection.send_request(&request).await?.require_status(requests.status)?;
             latencies.push(sent.elapsed().as_secs_f64());
         }
         Ok::<_, BenchError>(latencies)

@@ -117,7 +117,7 @@ async fn measure_waiting(kind: EngineKind) -> Result<Vec<ReportRow>, BenchError>
     let cluster = Cluster::start(kind).await?;
     let addresses: Vec<_> = cluster.servers.iter().map(|server| server.address).collect();
     let body = json!({"workflow": "ask", "inputs": "hi"}).to_string();
-    let runs = RunRequests::same("/api/v1/runs?wait=30", &body);
+    let runs = RunRequests::waiting("/api/v1/runs?wait=30", &body);
     measure_runs(&addresses, &runs, LOAD_CONNECTIONS, 320).await?;
     let before = (Cluster::memory_mb(&cluster.servers, "VmRSS"), Cluster::memory_mb(&cluster.workers, "VmRSS"));
     let (database, journal) = (cluster.database_bytes()?, restate_bytes(&cluster)?);

@@ -10,7 +10,7 @@ use restate_sdk::context::RequestTarget;
 use restate_sdk::endpoint::ServiceOptions;
 use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 
 /// Actions to journal.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -57,7 +57,11 @@ impl BareRun {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).ok_or("usage: bare-service ADDRESS")?;
-    let listener = TcpListener::bind(address).await?;
+    // As a worker of Flowloom listens: without TCP_NODELAY, small messages wait for acknowledgements.
+    let socket = TcpSocket::new_v4()?;
+    socket.set_nodelay(true)?;
+    socket.bind(address.parse()?)?;
+    let listener = socket.listen(1024)?;
     println!("at http://{}", listener.local_addr()?);
     let options = || ServiceOptions::new().journal_retention(Duration::ZERO);
     let endpoint = Endpoint::builder()

@@ -1,8 +1,12 @@
 //! JSON request bodies, whose errors are problem documents.
 
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
 use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use flowloom_core::code::Code;
+use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
@@ -10,6 +14,15 @@ use crate::state::Server;
 
 /// Maximum size of a request body, in bytes.
 pub(crate) const MAX_BODY_BYTES: usize = 16 << 20;
+
+/// How much of a refused body is read before the answer, in bytes.
+const MAX_DISCARDED_BYTES: usize = 64 << 20;
+
+/// How long a refused body is read before the answer.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the next piece of a refused body is waited for.
+const MAX_CHUNK_WAIT: Duration = Duration::from_secs(1);
 
 /// A deserialised body and its text.
 pub(crate) struct JsonBody<T>(pub(crate) T, pub(crate) String);
@@ -62,16 +75,51 @@ impl<T: DeserializeOwned + Default> FromRequest<Server> for OptionalJsonBody<T> 
 /// Reads the text of a body, within the size limit and the time-out.
 pub(crate) async fn read_text(server: &Server, request: Request) -> Result<String, Problem> {
     let timeout = server.app.config.server.body_timeout();
-    let read = tokio::time::timeout(timeout, axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES)).await;
+    let read = tokio::time::timeout(timeout, read_bytes(request.into_body().into_data_stream())).await;
     let read = read.map_err(|_| {
         let message = format!("the body was not received within {} ms", timeout.as_millis());
         invalid_request(message).with_status(StatusCode::REQUEST_TIMEOUT)
     })?;
-    let bytes = read.map_err(|error| {
-        let message = format!("the body cannot be read, or exceeds {MAX_BODY_BYTES} bytes: {error}");
-        invalid_request(message).with_status(StatusCode::PAYLOAD_TOO_LARGE)
-    })?;
-    String::from_utf8(bytes.into()).map_err(|_| invalid_request("the body is not UTF-8".to_owned()))
+    String::from_utf8(read?).map_err(|_| invalid_request("the body is not UTF-8".to_owned()))
+}
+
+async fn read_bytes(mut chunks: BodyDataStream) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| invalid_request(format!("the body cannot be read: {error}")))?;
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > MAX_BODY_BYTES {
+            discard_chunks(chunks).await;
+            return Err(body_too_large());
+        }
+    }
+    Ok(bytes)
+}
+
+/// The problem of a body above the size limit.
+pub(crate) fn body_too_large() -> Problem {
+    invalid_request(format!("the body exceeds {MAX_BODY_BYTES} bytes")).with_status(StatusCode::PAYLOAD_TOO_LARGE)
+}
+
+/// Reads the body of a request that is refused. A client that still sends when the connection is closed would see an error
+/// of the connection instead of the answer. A client that asks first whether it may send (`Expect: 100-continue`) sends
+/// nothing.
+pub(crate) async fn discard_body(headers: &HeaderMap, body: Body) {
+    if !headers.contains_key(header::EXPECT) {
+        discard_chunks(body.into_data_stream()).await;
+    }
+}
+
+async fn discard_chunks(mut chunks: BodyDataStream) {
+    let read = async {
+        let mut left = MAX_DISCARDED_BYTES;
+        while let Ok(Some(Ok(chunk))) = tokio::time::timeout(MAX_CHUNK_WAIT, chunks.next()).await {
+            let Some(rest) = left.checked_sub(chunk.len()) else { break };
+            left = rest;
+        }
+    };
+    // A slow client gets the answer early.
+    let _ = tokio::time::timeout(DISCARD_TIMEOUT, read).await;
 }
 
 fn invalid_request(message: String) -> Problem {

@@ -13,7 +13,7 @@ use flowloom_core::code::Code;
 use flowloom_core::trace::TraceContext;
 use tower_service::Service as _;
 
-use crate::body::MAX_BODY_BYTES;
+use crate::body::{MAX_BODY_BYTES, body_too_large, discard_body};
 use crate::caller::{Caller, UsedKey};
 use crate::definitions::upload::BodyKind as Upload;
 use crate::problem::Problem;
@@ -82,7 +82,10 @@ async fn guard_request(server: &Server, request: Request, mut router: Router) ->
     let is_preflight = is_listed && cors::is_preflight(&parts.method, &parts.headers);
     let mut answer = match check_request(server, &parts, is_listed) {
         Ok(()) => router.call(Request::from_parts(parts, body)).await.into_response(),
-        Err(problem) => problem.into_response(),
+        Err(problem) => {
+            discard_body(&parts.headers, body).await;
+            problem.into_response()
+        }
     };
     if is_preflight && answer.status() == StatusCode::OK {
         *answer.status_mut() = StatusCode::NO_CONTENT;
@@ -101,6 +104,7 @@ async fn guard_request(server: &Server, request: Request, mut router: Router) ->
 pub(crate) async fn authorize(State(server): State<Server>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     if let Err(problem) = authenticate(&server, &mut parts).await {
+        discard_body(&parts.headers, body).await;
         let mut answer = problem.into_response();
         parts.extensions.remove::<MatchedPath>().and_then(|route| answer.extensions_mut().insert(route));
         return answer;
@@ -228,8 +232,7 @@ fn check_content(request: &Parts) -> Result<(), Problem> {
         return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     if length.is_some_and(|length| length > MAX_BODY_BYTES as u64) {
-        let message = format!("the body exceeds {MAX_BODY_BYTES} bytes");
-        return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
+        return Err(body_too_large());
     }
     Ok(())
 }

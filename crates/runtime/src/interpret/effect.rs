@@ -14,7 +14,7 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use super::child_effects::ChildEffectRunner;
-use super::outcome::redact_result;
+use super::outcome::{halt_on_outage, redact_result};
 use super::semaphore::LentPermit;
 use super::{Interpreter, Interrupt, StepContext};
 use crate::divergence::Divergence;
@@ -278,7 +278,7 @@ impl Interpreter {
                 }
             }
             Request::MemoryGet { key } => {
-                let value = self.memory.read_memory(&self.user, key).await.map_err(StepFailure::from)?;
+                let value = self.memory.read_memory(&self.user, key).await?;
                 Ok(plain_outcome(value.unwrap_or_default()))
             }
             Request::Memories => self.read_namespace(&self.user).await,
@@ -291,6 +291,7 @@ impl Interpreter {
             Request::Ask(_) | Request::Wait { .. } => Ok(plain_outcome(Value::Null)),
         };
         aborted.disarm();
+        let outcome = outcome.map_err(|failure| halt_on_outage(failure, request, self.effect_class(request)));
         // Still within the activity: a run that reads its memory does not only wait.
         let outcome = match outcome {
             Ok(outcome) => self.check_memory_writes(outcome).await,
@@ -323,7 +324,7 @@ impl Interpreter {
     }
 
     async fn read_namespace(&self, user: &str) -> Result<EffectOutcome, EffectFailure> {
-        let memories = self.memory.read_memories(user).await.map_err(StepFailure::from)?;
+        let memories = self.memory.read_memories(user).await?;
         Ok(plain_outcome(memories.into()))
     }
 

@@ -1,5 +1,5 @@
 //! What is checked and changed in the outcome of an effect before it is recorded: its size, the size of the memory that it
-//! writes, and secrets.
+//! writes, secrets, and whether the journal failed instead of the effect.
 
 use std::sync::PoisonError;
 
@@ -7,10 +7,12 @@ use flowloom_core::code::Code;
 use flowloom_core::effect::Request;
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::MemoryWrite;
+use flowloom_core::plan::EffectClass;
 use flowloom_core::value::Value;
 
 use super::Interpreter;
 use super::effect::{EffectFailure, EffectOutcome};
+use crate::error::JournalError;
 use crate::memory_quota::MemoryUsage;
 use crate::redact::{Redactor, redact_value};
 
@@ -41,6 +43,31 @@ impl Interpreter {
         }
         lock_usage().get_or_insert_default().add_writes(&outcome.memory, self.limits.memory_bytes)?;
         Ok(outcome)
+    }
+}
+
+/// A journal that cannot be reached is no failure of the step: the run stops being driven, as if it could not append, and
+/// continues when the journal is back.
+impl From<JournalError> for EffectFailure {
+    fn from(error: JournalError) -> EffectFailure {
+        match error {
+            JournalError::Unavailable(_) => EffectFailure::Halt(error.into()),
+            error => EffectFailure::Step(error.into(), None),
+        }
+    }
+}
+
+/// Effects read the store, too: quotas, definitions, blocks. If it cannot be reached, an effect that may be repeated is,
+/// later. A block has no effects but its child effects, each of which is decided about by itself.
+pub(super) fn halt_on_outage(failure: EffectFailure, request: &Request, class: EffectClass) -> EffectFailure {
+    let may_repeat = class == EffectClass::AtLeastOnce || matches!(request, Request::Python(_));
+    match failure {
+        EffectFailure::Step(failure, None)
+            if may_repeat && matches!(failure.code, Code::StoreUnreachable | Code::StoreLocked) =>
+        {
+            JournalError::Unavailable(failure).into()
+        }
+        failure => failure,
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct World {
     seed: u64,
     /// Number of sends by path and idempotency key.
     pub(crate) sent: Arc<Mutex<BTreeMap<String, u32>>>,
-    /// Whether functions called `repairable` work.
+    /// Whether functions called `repairable` and `stored` work.
     is_repaired: Arc<AtomicBool>,
 }
 
@@ -36,7 +36,7 @@ impl World {
         World { clock: SimClock::new(1_000_000), seed, sent: Arc::default(), is_repaired: Arc::default() }
     }
 
-    /// Lets functions called `repairable` work.
+    /// Lets functions called `repairable` and `stored` work.
     #[allow(dead_code, reason = "used by one of the tests that share this module")]
     pub(crate) fn repair(&self) {
         self.is_repaired.store(true, Ordering::Relaxed);
@@ -166,6 +166,9 @@ impl Functions for World {
                 }
                 "repairable" if !self.is_repaired.load(Ordering::Relaxed) => {
                     Err(StepFailure::new(Code::FunctionFailed, "not repaired"))
+                }
+                "stored" | "once stored" if !self.is_repaired.load(Ordering::Relaxed) => {
+                    Err(StepFailure::new(Code::StoreUnreachable, "the database cannot be reached"))
                 }
                 "broken" => Err(StepFailure::new(Code::FunctionFailed, "broken")),
                 "big" => Ok("x".repeat(1000).into()),
