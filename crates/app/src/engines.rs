@@ -35,6 +35,7 @@ use crate::quotas::{build_sandbox_meter, meter_model};
 use crate::restate::RestateDriver;
 use crate::runs::start::PreparedDefinition;
 use crate::secrets::{EnvironmentSecrets, build_redactor};
+use crate::telemetry::TraceExporter;
 use crate::tools::mcp::McpServers;
 use crate::tools::memory_keys::scope_to_bundle;
 use crate::tools::workflows::{self, WorkflowHost};
@@ -55,6 +56,8 @@ pub struct App {
     redactor: OnceLock<Arc<SecretRedactor>>,
     /// Loads each local model once for all runs.
     local_engine: Arc<LocalEngine>,
+    /// Started by the commands that drive runs for others.
+    telemetry: OnceLock<TraceExporter>,
     /// Opened bundles by hash. A server opens the same ones repeatedly.
     ready: Mutex<HashMap<Hash, Arc<CompiledBundle>>>,
 }
@@ -86,7 +89,16 @@ impl App {
         let sandbox = Arc::new(build_sandbox(&config, build_sandbox_meter(&store)));
         let blocks = Arc::new(Blocks::new(store.clone(), &config));
         let (redactor, local_engine, ready) = (OnceLock::new(), Arc::default(), Mutex::default());
-        Ok(App { config, store, servers, blocks, sandbox, redactor, local_engine, ready })
+        let telemetry = OnceLock::new();
+        Ok(App { config, store, servers, blocks, sandbox, redactor, local_engine, telemetry, ready })
+    }
+
+    /// Starts the export of traces if the configuration has a collector. It must come before the first run, and runs on
+    /// the current thread pool.
+    pub fn start_telemetry(&self) -> Result<Option<TraceExporter>, AppError> {
+        let Some(address) = &self.config.telemetry.otlp else { return Ok(None) };
+        let exporter = TraceExporter::start(address)?;
+        Ok(Some(self.telemetry.get_or_init(|| exporter).clone()))
     }
 
     /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is
@@ -98,7 +110,7 @@ impl App {
             Arc::new(EnvironmentSecrets::new(&self.config)),
             HttpLimits::default(),
         ));
-        let host = Arc::new(WorkflowHost::new(self.store.clone(), bundle.clone()));
+        let host = Arc::new(WorkflowHost::new(self.store.clone(), bundle.clone(), self.telemetry.get().cloned()));
         let author = self.build_author(bundle, &models);
         let registry = Arc::new(self.build_registry(bundle, &client, &host, author)?);
         let (scraper, sandbox) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());

@@ -193,7 +193,7 @@ codes! {
     DataReadable = 1308 "others can read the data folder";
     RestateUnreachable = 1309 "Restate cannot be reached";
     ConfigInvalid = 1401 "the configuration is not valid";
-    UsageInvalid = 1402 "the command line is not valid";
+    UsageInvalid = 1402 "the command or request is not valid";
     ModelFetchFailed = 1403 "the model could not be fetched";
     BindRefused = 1404 "the server may not listen there";
     TestInvalid = 1405 "a test of a workflow is not valid";

@@ -70,9 +70,9 @@ impl TraceContext {
         Some(format!("00-{}-{}-{flags:02x}", self.trace, self.current_span(run, path)?))
     }
 
-    /// The trace of a child run that a step starts. Its spans are not exported.
+    /// The trace of a child run that a step starts: its spans are below that of the step.
     pub fn of_child(&self, run: RunId, path: &Path) -> TraceContext {
-        TraceContext { parent: self.current_span(run, path), is_exported: false, ..self.clone() }
+        TraceContext { parent: self.current_span(run, path), ..self.clone() }
     }
 }
 
@@ -112,6 +112,7 @@ mod tests {
         let again = TraceContext::parse(&sent).expect("valid");
         assert_eq!(again.trace, exported.trace);
         assert_ne!(again.parent, exported.parent);
-        assert_eq!(exported.of_child(run, &path).to_header(RunId::new(9, [9; 10]), &path), Some(sent));
+        let of_child = exported.of_child(run, &path);
+        assert_eq!((&of_child.parent, of_child.is_exported), (&again.parent, true));
     }
 }

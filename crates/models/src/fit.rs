@@ -1,6 +1,7 @@
 //! Fits an answer to its schema before it is validated, as the libraries do with which schemas are written: a missing
-//! field gets its default, and fields that a closed object does not have are left out.
+//! field gets its default, fields that a closed object does not have are left out, and values are converted.
 
+use flowloom_core::expr::js::{CONVERSIONS_KEY, apply_conversions};
 use flowloom_core::value::{Map, Value};
 
 /// The answer, fitted to its schema.
@@ -16,8 +17,14 @@ pub(crate) fn fit_answer(value: Value, schema: &Value) -> Value {
             };
             Value::list(items.iter().enumerate().map(fit).collect())
         }
-        other => other,
+        other => apply_conversions(other, find_conversions(schema)),
     }
+}
+
+/// The schema that lists the conversions of a value: the schema itself, or the alternative beside `null`.
+fn find_conversions(schema: &Value) -> &Value {
+    let alternatives = schema.get("anyOf").and_then(Value::as_list).unwrap_or_default();
+    alternatives.iter().find(|schema| schema.get(CONVERSIONS_KEY).is_some()).unwrap_or(schema)
 }
 
 /// The schema of an object: the schema itself, or the only alternative that describes an object.
@@ -71,6 +78,8 @@ mod tests {
             (&format!(r#"{{"anyOf":[{person},{{"type":"null"}}]}}"#), "{}", r#"{"d":7}"#),
             (&map, r#"{"a":{"x":1}}"#, r#"{"a":{"d":7}}"#),
             ("{}", r#"{"a":1}"#, r#"{"a":1}"#),
+            (r#"{"properties":{"a":{"x-conversions":["trim"]}}}"#, r#"{"a":" b "}"#, r#"{"a":"b"}"#),
+            (r#"{"items":{"anyOf":[{"x-conversions":["number"]},{"type":"null"}]}}"#, r#"["1",2]"#, "[1,2]"),
         ];
         for (schema, given, fitted) in cases {
             let (schema, given) = (parse_value(schema).expect("a schema"), parse_value(given).expect("a value"));

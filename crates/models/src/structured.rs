@@ -3,6 +3,7 @@
 
 use flowloom_core::chat::{Message, Role};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
+use flowloom_core::expr::js::hide_conversions;
 use flowloom_core::{Map, Value, json};
 use serde_json::Value as Json;
 
@@ -35,7 +36,7 @@ impl Schema {
             return Err(SchemaError::NotAnObject { kind: schema.kind_name() });
         }
         let validator = jsonschema::validator_for(&parsed).map_err(|error| SchemaError::Invalid(Box::new(error)))?;
-        Ok(Schema { validator, schema: schema.clone(), requested: Some(schema.clone()), is_wrapped: false })
+        Ok(Schema { validator, schema: schema.clone(), requested: Some(hide_conversions(schema)), is_wrapped: false })
     }
 
     /// The schema for a provider that only accepts schemas of objects: any other answer is a field of an object.
@@ -44,7 +45,7 @@ impl Schema {
         let is_any = self.schema.as_map().is_some_and(Map::is_empty);
         self.is_wrapped = !is_object && !is_any;
         self.requested = match self.is_wrapped {
-            true => Some(wrap_schema(&self.schema)),
+            true => self.requested.as_ref().map(wrap_schema),
             false => self.requested.filter(|_| !is_any),
         };
         self
@@ -53,7 +54,7 @@ impl Schema {
     /// The schema for a small model, which fills open objects with fields of its own: every object has only the fields
     /// that its schema names.
     pub(crate) fn closed(mut self) -> Schema {
-        self.requested = Some(close_objects(&self.schema));
+        self.requested = self.requested.as_ref().map(close_objects);
         self
     }
 

@@ -14,7 +14,6 @@ use flowloom_app::runs::recovery::RecoveryTask;
 use flowloom_app::runs::retention::run_retention_task;
 use flowloom_app::runs::supervisor::RunSupervisor;
 use flowloom_app::scheduler::run_scheduler;
-use flowloom_app::telemetry::TraceExporter;
 use flowloom_core::code::Code;
 use flowloom_store::SHARED_USER;
 use tokio::net::TcpListener;
@@ -132,7 +131,7 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     let public_url = options.public_url.as_deref().or(settings.public_url.as_deref());
     let public_url = public_url.map(PublicUrl::parse).transpose()?;
     hosts.extend(public_url.as_ref().map(|url| url.host_name().to_owned()));
-    let telemetry = app.config.telemetry.otlp.as_deref().map(TraceExporter::start).transpose()?;
+    let telemetry = app.start_telemetry()?;
     let openapi = describe::complete_document(serde_json::to_value(openapi).unwrap_or_default(), public_url.as_ref());
     let server = Server::new(Shared {
         is_open: !has_keys,

@@ -1,6 +1,7 @@
 //! Backup and restore of the SQLite database while it is in use. Postgres has its own tools for this.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use crate::db::DbConnection;
 use crate::db::sqlite::Sqlite;
@@ -29,9 +30,9 @@ impl Store {
 }
 
 /// Restores a backup into a data folder. Fails with `StoreCorrupt` if the backup is damaged, with `StoreLocked` if a
-/// process drives runs in the folder, and with `UsageInvalid` if a database exists and `replaces` is `false`. The
-/// replaced database is kept as `flowloom.db.replaced`.
-pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<(), StoreError> {
+/// process drives runs in the folder, and with `UsageInvalid` if a database exists and `replaces` is `false`. Returns the
+/// file that now holds the replaced database, if there was one.
+pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<Option<PathBuf>, StoreError> {
     let failed = |error| StoreError::Backup(BackupError::Io(error));
     if !file.is_file() {
         return Err(BackupError::Missing(file.to_owned()).into());
@@ -54,18 +55,34 @@ pub fn restore_backup(folder: &Path, file: &Path, replaces: bool) -> Result<(), 
         let _ = std::fs::remove_file(&restored);
         return Err(error);
     }
-    if target.exists() {
-        let old = folder.join("flowloom.db.replaced");
-        let fold = Sqlite::open(&target).and_then(|sqlite| sqlite.run_script("PRAGMA wal_checkpoint(TRUNCATE)"));
-        // A damaged database is moved away as it is.
-        drop(fold);
-        std::fs::rename(&target, &old).map_err(failed)?;
+    let replaced = if target.exists() { Some(keep_replaced(&target).map_err(failed)?) } else { None };
+    std::fs::rename(&restored, &target).map_err(failed)?;
+    Ok(replaced)
+}
+
+/// Gives a database a second name, under which it remains when another one takes its place. Returns that name.
+fn keep_replaced(database: &Path) -> io::Result<PathBuf> {
+    // A damaged database is kept as it is, with its write-ahead log.
+    drop(Sqlite::open(database).and_then(|sqlite| sqlite.run_script("PRAGMA wal_checkpoint(TRUNCATE)")));
+    let mut names = (1..).map(|number| add_suffix(database, &format!(".replaced-{number}")));
+    let kept = names.find(|name| !name.exists()).unwrap_or_default();
+    // Not every file system has hard links.
+    std::fs::hard_link(database, &kept).or_else(|_| std::fs::copy(database, &kept).map(drop))?;
+    // The new database must not find the log of the old one.
+    ignore_missing(std::fs::rename(add_suffix(database, "-wal"), add_suffix(&kept, "-wal")))?;
+    ignore_missing(std::fs::remove_file(add_suffix(database, "-shm")))?;
+    Ok(kept)
+}
+
+fn add_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
     }
-    for log in ["flowloom.db-wal", "flowloom.db-shm"] {
-        match std::fs::remove_file(folder.join(log)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
-    }
-    std::fs::rename(&restored, &target).map_err(failed)
 }

@@ -1,5 +1,6 @@
 //! Schemas of generated objects: literal JSON Schema, or the builder `$.z`.
 
+use flowloom_core::expr::js::{CONVERSIONS_KEY, is_conversion};
 use flowloom_core::render;
 use flowloom_core::value::{Map, Number, Value};
 use oxc_ast::ast::{Argument, ArrayExpressionElement, Expression, ObjectPropertyKind, UnaryOperator};
@@ -23,10 +24,10 @@ struct PartialSchema {
     is_optional: bool,
 }
 
-const METHOD_LIST: &str = "string, number, boolean, array, object, enum, literal, union, tuple, record, date, null, any, and after them \
+const METHOD_LIST: &str = "string, number, boolean, array, object, enum, literal, union, tuple, record, date, null, any, coerce.string, coerce.number, coerce.boolean, and after them \
                        optional, nullable, nullish, describe, default, int, positive, nonnegative, negative, min, max, \
                        gt, gte, lt, lte, multipleOf, length, nonempty, email, url, uuid, datetime, date, regex, \
-                       startsWith, endsWith, includes, array, or, extend, merge, pick, omit, partial, strict, passthrough";
+                       startsWith, endsWith, includes, trim, toLowerCase, toUpperCase, array, or, extend, merge, pick, omit, partial, strict, passthrough";
 
 /// Reads schemas; `data` resolves the constants that they may refer to.
 pub(super) struct SchemaReader<'d> {
@@ -106,6 +107,13 @@ impl SchemaReader<'_> {
         let arguments: Vec<&Expression<'_>> = call.arguments.iter().filter_map(Argument::as_expression).collect();
         if is_builder(&member.object) {
             return self.read_base(name, &arguments, expression);
+        }
+        if is_coercing_builder(&member.object) {
+            let mut built = self.read_base(name, &arguments, expression)?;
+            if is_conversion(name) {
+                add_conversion(&mut built.schema, name);
+            }
+            return Ok(built);
         }
         let mut built = self.read_builder(&member.object)?;
         self.apply_method(name, &arguments, &mut built, expression)?;
@@ -240,7 +248,8 @@ impl SchemaReader<'_> {
             }
             ("describe", _) => set("description", first()?),
             ("int", _) => set("type", "integer".into()),
-            ("finite" | "safe" | "trim" | "toLowerCase" | "toUpperCase" | "readonly" | "brand", _) => {}
+            ("trim" | "toLowerCase" | "toUpperCase", "string") => add_conversion(&mut built.schema, name),
+            ("finite" | "safe" | "readonly" | "brand", _) => {}
             ("startsWith", "string") => set("pattern", format!("^{}", escape_regex(&first()?)).into()),
             ("endsWith", "string") => set("pattern", format!("{}$", escape_regex(&first()?)).into()),
             ("includes", "string") => set("pattern", escape_regex(&first()?).into()),
@@ -322,6 +331,19 @@ fn escape_regex(text: &Value) -> String {
         out.push(c);
     }
     out
+}
+
+/// Adds a conversion to those of a schema.
+fn add_conversion(schema: &mut Map, name: &str) {
+    let mut names = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default().to_vec();
+    names.push(name.into());
+    schema.insert(CONVERSIONS_KEY.into(), Value::list(names));
+}
+
+/// Whether an expression is `$.z.coerce`, which converts answers to its types.
+fn is_coercing_builder(expression: &Expression<'_>) -> bool {
+    let Expression::StaticMemberExpression(member) = expression else { return false };
+    member.property.name == "coerce" && is_builder(&member.object)
 }
 
 /// Whether an expression is `$.z`, or the same on a named helper.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use flowloom_app::engines::App;
 use flowloom_app::runs::supervisor::RunSupervisor;
-use flowloom_app::telemetry::TraceExporter;
 use rmcp::service::{QuitReason, ServerInitializeError};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -16,7 +15,7 @@ use crate::state::{SHUTDOWN_TIMEOUT, Server, Shared};
 
 /// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
 pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), ServeError> {
-    let telemetry = app.config.telemetry.otlp.as_deref().map(TraceExporter::start).transpose()?;
+    let telemetry = app.start_telemetry()?;
     let server = Server::new(Shared::local(Arc::new(app), folder, RunSupervisor::new(usize::MAX, telemetry)));
     let alone = LocalClient { caller: Caller::local(user), thread: uuid::Uuid::new_v4().to_string() };
     let handler = McpHandler { server: server.clone(), local_client: Some(alone) };

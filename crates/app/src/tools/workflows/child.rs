@@ -33,6 +33,10 @@ impl WorkflowHost {
     pub(super) async fn run_child(&self, child: ChildRun, step: &CallingStep<'_>) -> Result<ChildOutcome, StepFailure> {
         let ended = self.run_child_to_end(child, step).await?;
         match (&ended.state.error, ended.state.status) {
+            // It is what the child run recorded, not an outage now.
+            (Some(error), status) if status != Status::Succeeded && is_outage(error) => {
+                Err(StepFailure::new(Code::FunctionFailed, error.message.clone()))
+            }
             (Some(error), status) if status != Status::Succeeded => Err(error.clone()),
             _ => Ok(ended),
         }
@@ -94,10 +98,14 @@ impl WorkflowHost {
                 sender: format!("the run {}", context.run),
                 action: CommandAction::Retry { from: None },
             };
-            match self.store.post_command(id, command, SystemClock.now_ms()).await.map_err(JournalError::from) {
-                Ok(_) => return Ok(Some(id)),
-                Err(JournalError::RunNotFound(_)) => {}
-                Err(error) => return Err(error.into()),
+            loop {
+                let posted = self.store.post_command(id, command.clone(), SystemClock.now_ms()).await;
+                match posted.map_err(JournalError::from) {
+                    Ok(_) => return Ok(Some(id)),
+                    Err(JournalError::RunNotFound(_)) => break,
+                    Err(JournalError::Unavailable(_)) => tokio::time::sleep(POLL_INTERVAL).await,
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
         Ok(None)
@@ -114,7 +122,13 @@ impl WorkflowHost {
         loop {
             let seen = parent.resume_count();
             let run = match self.find_started(workflow, id).await? {
-                EarlierRun::None => start()?,
+                EarlierRun::None => match start() {
+                    Err(error) if is_outage(&error) => {
+                        tokio::time::sleep(POLL_INTERVAL).await;
+                        continue;
+                    }
+                    run => run?,
+                },
                 EarlierRun::Interrupted(run) => run,
                 EarlierRun::Suspended(child) => {
                     parent.wait_for_child(child, seen).await;
@@ -130,6 +144,9 @@ impl WorkflowHost {
             let failed =
                 |error| StepFailure::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
             let outcome = outcome.map_err(failed)?;
+            if let Some(telemetry) = self.telemetry.as_ref().filter(|_| outcome.broken.is_none()) {
+                telemetry.export_run(&outcome.state);
+            }
             match (outcome.broken, outcome.state.to_child_suspension()) {
                 // The worker that has claimed it drives it on.
                 (Some(error), _) if error.is_ownership_lost() => {}
@@ -184,6 +201,11 @@ impl WorkflowHost {
             }
         }
     }
+}
+
+/// Whether the store could not be reached.
+fn is_outage(failure: &StepFailure) -> bool {
+    matches!(failure.code, Code::StoreUnreachable | Code::StoreLocked)
 }
 
 /// The step that runs a workflow.

@@ -31,6 +31,7 @@ use flowloom_tools::{FunctionConfig, NativeFunction};
 
 use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::stored::{self, DefinitionContent};
+use crate::telemetry::TraceExporter;
 pub use child::derive_run_id;
 use child::{CallingStep, ChildRun};
 pub(crate) use tool::tool_function;
@@ -40,15 +41,17 @@ pub struct WorkflowHost {
     store: Arc<Store>,
     bundle: Bundle,
     engine: OnceLock<MakeEngine>,
+    telemetry: Option<TraceExporter>,
 }
 
 /// Builds an engine with these functions for the runs of a bundle; `None` after the functions were dropped.
 type MakeEngine = Box<dyn Fn(&Bundle) -> Option<Engine> + Send + Sync>;
 
 impl WorkflowHost {
-    /// Functions over the workflows of a bundle. They need an engine before they are called.
-    pub fn new(store: Arc<Store>, bundle: Bundle) -> WorkflowHost {
-        WorkflowHost { store, bundle, engine: OnceLock::new() }
+    /// Functions over the workflows of a bundle. They need an engine before they are called. Child runs that end are
+    /// reported to `telemetry`.
+    pub fn new(store: Arc<Store>, bundle: Bundle, telemetry: Option<TraceExporter>) -> WorkflowHost {
+        WorkflowHost { store, bundle, engine: OnceLock::new(), telemetry }
     }
 
     /// Sets the engine, which can only be built after the functions that it needs.

@@ -1,6 +1,7 @@
 //! A native evaluator for a subset of JavaScript: paths, literals, templates, comparisons, logic and arithmetic, with
-//! JavaScript's results. Conversions are in `convert`.
+//! JavaScript's results. Conversions are in `convert`; those that schemas ask for in `conversion`.
 
+mod conversion;
 mod convert;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use crate::error::StepFailure;
 use crate::expr::{Lookup, VisitName};
 use crate::value::{Map, Number, Value};
 
+pub use conversion::{CONVERSIONS_KEY, apply_conversions, hide_conversions, is_conversion};
 use convert::{Datum, compare_values, loosely_equal, strictly_equal, to_int32, to_number, to_property_key, to_text};
 
 /// An expression of the supported subset.
