@@ -7,6 +7,7 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, find_position};
 use flowloom_core::effect::{GenerateReply, GenerateRequest};
 use flowloom_core::error::StepFailure;
+use flowloom_core::expr::js::hide_conversions;
 use flowloom_core::hash::Hash;
 use flowloom_core::plan::{Plan, Step};
 use flowloom_core::render;
@@ -388,7 +389,7 @@ fn request_value(request: &GenerateRequest) -> Value {
     let messages = request.messages.iter().filter(|message| message.role != Role::System).map(message_value).collect();
     call.insert("messages".into(), Value::list(messages));
     if let Some(schema) = &request.schema {
-        let mut schema = schema.as_map().cloned().unwrap_or_default();
+        let mut schema = hide_conversions(schema).as_map().cloned().unwrap_or_default();
         if let Some(name) = schema.shift_remove("title") {
             call.insert("schema_name".into(), name);
         }
