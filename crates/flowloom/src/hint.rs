@@ -29,7 +29,11 @@ pub(crate) fn project_options(project: &Project) -> String {
 
 /// A path as a shell reads it.
 pub(crate) fn quote_argument(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    quote_text(&path.display().to_string())
+}
+
+/// A text as a shell reads it.
+pub(crate) fn quote_text(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:".contains(c);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

@@ -1,5 +1,5 @@
 //! Stopping the program with Ctrl-C or SIGTERM. The first signal leaves the driven run interrupted, so that it can be
-//! resumed; a second one, or one while no run is driven, ends the program at once.
+//! resumed, or cancels the turn of a chat; a second one, or one while no run is driven, ends the program at once.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,10 +15,20 @@ pub(crate) const EXIT_CODE: u8 = 130;
 static WATCHER: Once = Once::new();
 static DRIVEN_RUNS: AtomicUsize = AtomicUsize::new(0);
 static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
+static IS_TERMINATED: AtomicBool = AtomicBool::new(false);
 static REQUESTED: Notify = Notify::const_new();
 
 /// While it lives, the first signal does not end the program.
 pub(crate) struct StopGuard(());
+
+/// How the program is told to stop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopSignal {
+    /// Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
 
 /// Defers the end of the program while a run is driven.
 pub(crate) fn defer_stop() -> StopGuard {
@@ -31,11 +41,17 @@ pub(crate) fn defer_stop() -> StopGuard {
 
 impl StopGuard {
     /// Completes when the program is told to stop.
-    pub(crate) async fn wait_for_request(&self) {
+    pub(crate) async fn wait_for_request(&self) -> StopSignal {
         let requested = REQUESTED.notified();
         if !IS_REQUESTED.load(Ordering::SeqCst) {
             requested.await;
         }
+        if IS_TERMINATED.load(Ordering::SeqCst) { StopSignal::Terminate } else { StopSignal::Interrupt }
+    }
+
+    /// The request was met, and the program goes on: the next signal is the first one again.
+    pub(crate) fn complete_request(self) {
+        IS_REQUESTED.store(false, Ordering::SeqCst);
     }
 }
 
@@ -53,7 +69,7 @@ async fn watch_signals() {
     loop {
         tokio::select! {
             _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            _ = terminate.recv() => IS_TERMINATED.store(true, Ordering::SeqCst),
         }
         let is_second = IS_REQUESTED.swap(true, Ordering::SeqCst);
         if is_second || DRIVEN_RUNS.load(Ordering::SeqCst) == 0 {

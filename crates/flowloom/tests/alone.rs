@@ -27,8 +27,7 @@ fn place_with_examples(server: &TestServer, model: &str) -> Workspace {
     for folder in ["flow", "steps", "markdown", "pipeline", "pipeline/blocks", "graph", "graph/agents"] {
         copy_files(&format!("{examples}/{folder}"), &place.path(folder), &server.address);
     }
-    let product =
-        json!({"topic": "a lamp", "sentiment": "positive", "positive": true, "product": "a lamp", "grade": 1});
+    let product = json!({"city": "Bergen", "short": "A clean hotel."});
     place.write("answers.json", &json!({"match": [], "default": {"json": product}}).to_string());
     place
 }

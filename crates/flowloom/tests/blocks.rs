@@ -69,7 +69,10 @@ fn a_command_makes_the_vectors_that_are_missing_first() {
     assert!(found.stdout.is_empty() && stderr_text(&found).contains("flowloom models pull"), "{found:?}");
     place.write("flowloom.toml", "[embeddings]\nmodel = \"none\"\n");
     let found = place.run(&["blocks", "find", "kitten"]);
-    assert_eq!((exit_code(&found), found.stdout.is_empty(), stderr_text(&found).as_str()), (0, true, ""));
+    assert_eq!(
+        (exit_code(&found), found.stdout.is_empty(), stderr_text(&found).as_str()),
+        (0, true, "no block fits\n")
+    );
     place.write("flowloom.toml", &embedder.config());
     let (code, found) = place.run_json(&["blocks", "find", "a kitten"]);
     assert_eq!((code, &found[0]["block"]["id"], &found[0]["fits"]), (0, &json!("pets"), &json!(true)), "{found}");
@@ -164,7 +167,7 @@ fn blocks_leave_as_files_and_come_back() {
     assert_eq!(shown, block_json("two", "Two."));
     let listed = place.run(&["blocks", "list"]);
     let lines = String::from_utf8_lossy(&listed.stdout).into_owned();
-    assert!(lines.contains("stored   one ") && lines.contains("built in for_each "), "{lines}");
+    assert!(lines.contains("stored    one ") && lines.contains("built in  for_each "), "{lines}");
     assert_eq!(exit_code(&place.run(&["blocks", "remove", "one"])), 0);
     assert_eq!(exit_code(&place.run(&["blocks", "show", "one"])), 2);
 }

@@ -208,12 +208,12 @@ fn a_pipeline_runs_blocks_with_the_users_profile_and_memory() {
     let place = Workspace::new("");
     let model = write_script(
         &place,
-        json!({"match": [{"contains": "sentiment", "answer": {"json": {"sentiment": "mixed"}}}], "default": {"json": {"topic": "a lamp"}}}),
+        json!({"match": [{"contains": "Which city", "answer": {"json": {"city": "Bergen"}}}], "default": {"json": {"short": "A clean hotel."}}}),
     );
     assert_eq!(exit_code(&place.run(&["user", "set", "name=Ada"])), 0);
     let pipeline = example_path_text("pipeline/analyse-review.json");
     let (code, output) = place.run_json(&["run", &pipeline, "--model", &model]);
-    let report = "Ada: a mixed review of a lamp, 23 words";
+    let report = "Ada: a review of Bergen, 25 words: A clean hotel.";
     assert_eq!((code, output["output"]["report"].as_str()), (0, Some(report)), "{output}");
     assert_eq!(output["result"]["memory"]["last_report"], report);
     assert_eq!(output["result"]["status"], "completed");

@@ -47,6 +47,11 @@ fn what_is_too_large_is_refused() {
     let start = "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     let declared = send_raw(&server, &format!("{start}Content-Length: 16777217\r\nConnection: close\r\n\r\n"));
     assert!(declared.starts_with("HTTP/1.1 413") && declared.contains("FL1505"), "{declared}");
+    // A client that sends everything before it reads gets the answer, too.
+    let whole = " ".repeat(20 << 20);
+    let sent =
+        send_raw(&server, &format!("{start}Content-Length: {}\r\nConnection: close\r\n\r\n{whole}", whole.len()));
+    assert!(sent.starts_with("HTTP/1.1 413"), "{sent}");
     // Chunked, without a declared length: the last chunk exceeds the limit.
     let piece = |size: usize| format!("{size:x}\r\n{}\r\n", " ".repeat(size));
     let pieces =

@@ -21,14 +21,14 @@ const EXAMPLES: [Example; 10] = [
     Example { file: "steps/review-document.json", inputs: &["input=nice"], model: "scripted:echo", step: "/merge" },
     Example { file: "steps/refine.json", inputs: &["input=lamps"], model: "scripted:echo", step: "/improve" },
     Example { file: "steps/ask-a-person.json", inputs: &["input=lamps"], model: "scripted:echo", step: "/poem" },
-    Example { file: "markdown/poem.mdx", inputs: &["topic=lamps"], model: "scripted:echo", step: "/translation" },
+    Example { file: "markdown/poem.mdx", inputs: &["topic=lamps"], model: "scripted:echo", step: "/shorter" },
     Example {
         file: "markdown/postcards.mdx",
         inputs: &[],
         model: "scripted:echo",
         step: "/phase~1/cards[1]/phase~1/text",
     },
-    Example { file: "markdown/review.mdx", inputs: &[], model: "scripted:answers.json", step: "/review" },
+    Example { file: "markdown/review.mdx", inputs: &[], model: "scripted:answers.json", step: "/short" },
     Example { file: "pipeline/analyse-review.json", inputs: &[], model: "scripted:answers.json", step: "/n3" },
     Example { file: "graph/helpdesk.json", inputs: &["message=Hello"], model: "scripted:talk.json", step: "/Orders" },
 ];
@@ -40,8 +40,7 @@ fn place_with_examples(server: &TestServer) -> Workspace {
     for folder in ["flow", "steps", "markdown", "pipeline", "graph"] {
         copy_folder(&format!("{examples}/{folder}"), &place.path(folder), &server.address);
     }
-    let product =
-        json!({"topic": "a lamp", "sentiment": "positive", "positive": true, "product": "a lamp", "grade": 1});
+    let product = json!({"city": "Bergen", "short": "A clean hotel."});
     let answers = json!({"match": [], "default": {"json": product}});
     place.write("answers.json", &answers.to_string());
     let talk = json!({"match": [

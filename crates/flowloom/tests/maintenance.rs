@@ -24,10 +24,17 @@ fn a_backup_is_written_next_to_a_server_and_restored() {
 
     let there = place.run(&["restore", file]);
     assert!(stderr_text(&there).contains("--replace"), "{}", stderr_text(&there));
-    assert_eq!(exit_code(&place.run(&["restore", file, "--replace"])), 0);
+    let (exit, restored) = place.run_json(&["restore", file, "--replace"]);
+    assert_eq!(exit, 0);
     let shown = |run: &serde_json::Value| place.run(&["show", run["run_id"].as_str().expect("an id")]);
     assert_eq!(exit_code(&shown(&kept)), 0);
     assert_eq!(exit_code(&shown(&lost)), 2);
+    // The database that was replaced is kept, also when another one replaces the restored one.
+    let replaced = restored["replaced"].as_str().expect("a file");
+    assert!(replaced.ends_with("flowloom.db.replaced-1"), "{restored}");
+    let (_, restored) = place.run_json(&["restore", replaced, "--replace"]);
+    assert!(restored["replaced"].as_str().expect("a file").ends_with("flowloom.db.replaced-2"), "{restored}");
+    assert_eq!(exit_code(&shown(&lost)), 0);
     // Runs continue to work in a restored database.
     assert_eq!(exit_code(&place.run(&["run", "hello.json"])), 0);
 

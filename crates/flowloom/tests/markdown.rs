@@ -205,10 +205,11 @@ fn an_expression_without_a_value_is_reported_at_the_next_action() {
 #[test]
 fn answers_are_fitted_to_their_schema() {
     let place = Workspace::new("");
-    place.write("script.json", r#"["{\"n\": 1, \"more\": 2}"]"#);
-    let schema = "{$.z.object({ n: $.z.number(), d: $.z.number().default(7) })}";
+    place.write("script.json", r#"["{\"n\": \"1\", \"t\": \" Tea \", \"more\": 2}"]"#);
+    let fields = "n: $.z.coerce.number(), t: $.z.string().trim().toLowerCase().max(3), d: $.z.number().default(7)";
+    let schema = format!("{{$.z.object({{ {fields} }})}}");
     place
         .write("d.mdx", &format!("Say it.\n\n<GenObject as=\"a\" model=\"scripted:script.json\" schema={schema} />\n"));
     let (code, output) = place.run_json(&["run", "d.mdx"]);
-    assert_eq!((code, &output["result"]["results"]["a"]), (0, &json!({"n": 1, "d": 7})), "{output}");
+    assert_eq!((code, &output["result"]["results"]["a"]), (0, &json!({"n": 1, "t": "tea", "d": 7})), "{output}");
 }

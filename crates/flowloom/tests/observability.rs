@@ -112,6 +112,32 @@ fn traces_continue_those_of_callers_and_contain_nothing_that_was_written() {
 }
 
 #[test]
+fn child_runs_are_part_of_the_trace_of_their_parent_run() {
+    let (collector, api) = (TestServer::start(), TestServer::start());
+    let place = Workspace::new(&format!(
+        "default_model = \"scripted:echo\"\n{}[telemetry]\notlp = \"http://{}\"\n\
+         [functions.\"my::two\"]\nworkflow = \"two.json\"\n",
+        api.egress_config(),
+        collector.address
+    ));
+    write_two_calls(&place, &api.address);
+    let step = json!({"name": "call", "functionId": "my::two", "mode": "sequential", "promptTemplate": "wish",
+        "errorMode": "fail", "outputVar": "out"});
+    place.write("outer.json", &json!({"id": "outer", "name": "outer", "steps": [step]}).to_string());
+    let server = RunningServer::start(&place, &[]);
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "outer", "inputs": ""}));
+    assert_eq!(run.json()["status"], "succeeded", "{run:?}");
+    for span in ["invoke_workflow two", "invoke_workflow outer"] {
+        collector.wait_for_text("/v1/traces", span);
+    }
+    let trace = run.json()["run_id"].as_str().expect("an id").replace('-', "");
+    assert!(
+        api.last_head("/boom?q=wish").contains(&format!("traceparent: 00-{trace}-")),
+        "the child run has the trace"
+    );
+}
+
+#[test]
 fn without_a_collector_a_trace_is_passed_on_as_it_came() {
     let api = TestServer::start();
     let place = Workspace::new(&format!("default_model = \"scripted:echo\"\n{}", api.egress_config()));

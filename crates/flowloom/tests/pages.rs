@@ -21,8 +21,8 @@ const WAITING: i32 = 4;
 
 /// What the model answers: objects where the pages' pipelines want them.
 const ANSWERS: &str = r#"{"match": [
-  {"contains": "What is the sentiment of this review?", "answer": "{\"sentiment\": \"mixed\"}"},
-  {"contains": "What product is this review about?", "answer": "{\"topic\": \"a lamp\"}"}
+  {"contains": "Which city is this about?", "answer": "{\"city\": \"Bergen\"}"},
+  {"contains": "Our hotel in Bergen was clean", "answer": "{\"short\": \"A clean hotel.\"}"}
 ], "default": "A short answer."}"#;
 
 /// A block of commands, with its first line on the page.

@@ -22,10 +22,10 @@ const FLOW_DEFINITION: &str = r#"{
 const MODEL_SCRIPT: &str = r#"{"match": [
   {"contains": "One sentence about", "answer": "Oslo lies at the end of a fjord."},
   {"contains": "In German", "answer": "Oslo liegt am Ende eines Fjords."},
-  {"contains": "positive or negative", "answer": "negative"},
-  {"contains": "What is this text about", "answer": "a broken lamp"},
-  {"contains": "into one sentence", "answer": "A negative letter about a broken lamp."},
-  {"contains": "unhappy customer", "answer": "We are sorry and send you a new lamp."},
+  {"contains": "A clean room. Repaired on Friday.", "answer": "The room was clean, and the lift is repaired."},
+  {"contains": "out of order for three days", "answer": "Repaired on Friday."},
+  {"contains": "Dear guests", "answer": "The lift works again."},
+  {"contains": "Rewrite the input text", "answer": "A clean room."},
   {"contains": "poem", "answer": "The tide goes out,\nthe tide comes in."}
 ]}"#;
 

@@ -4,6 +4,7 @@ use clap::builder::StyledStr;
 use clap::{Command, CommandFactory as _};
 
 use super::Cli;
+use super::exit_codes::find_exit_codes;
 use super::listing::{GROUPS, find_examples};
 
 /// The last lines of `flowloom --help`.
@@ -41,16 +42,29 @@ fn render_heading(command: &Command, title: &str) -> String {
     format!("{header}{title}:{header:#}\n")
 }
 
-/// Appends the examples of a command and of its subcommands to their help. `path` names the command, such as
-/// `blocks list`.
+/// Appends the examples and the exit codes of a command and of its subcommands to their help. `path` names the command,
+/// such as `blocks list`.
 fn add_examples(command: Command, path: &str) -> Command {
-    let heading = render_heading(&command, "Examples");
     let command = command.mut_subcommands(|subcommand| {
         let path = format!("{path} {}", subcommand.get_name());
         add_examples(subcommand, path.trim_start())
     });
-    match find_examples(path) {
-        Some(examples) => command.after_help(format!("{heading}  {}", examples.join("\n  "))),
-        None => command,
+    let Some(examples) = find_examples(path) else { return command };
+    let mut text = format!("{}  {}", render_heading(&command, "Examples"), examples.join("\n  "));
+    if let Some(codes) = find_exit_codes(path) {
+        text += &format!("\n\n{}", render_heading(&command, "Exit codes"));
+        let lines = codes.iter().map(|row| format!("  {:<3}  {}", row.code, row.meaning));
+        text += &lines.collect::<Vec<_>>().join("\n");
     }
+    command.after_help(text)
+}
+
+/// Prints the help of the command that `words` name, such as `blocks list`; of the program if there are none. Returns the
+/// exit code: 2 if there is no such command.
+pub(crate) fn print_help(words: &[String]) -> u8 {
+    let line = ["flowloom"].into_iter().chain(words.iter().map(String::as_str)).chain(["--help"]);
+    let Err(help) = build_command().try_get_matches_from(line) else { return 0 };
+    // clap prints help to stdout, and a wrong command to stderr.
+    let _ = help.print();
+    if help.use_stderr() { 2 } else { 0 }
 }

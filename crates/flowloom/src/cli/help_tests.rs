@@ -15,7 +15,7 @@ const MAX_HELP_COLUMNS: usize = 80;
 /// Every command and subcommand with its path, such as `blocks list`; the path of the program itself is empty. The
 /// commands named `help`, which clap adds, are left out.
 pub(super) fn list_commands() -> Vec<(String, Command)> {
-    let mut root = build_command().disable_help_subcommand(true);
+    let mut root = build_command();
     root.build();
     let mut commands = Vec::new();
     collect_commands(&root, "", &mut commands);

@@ -37,7 +37,7 @@ pub(super) const GROUPS: [CommandGroup; 6] = [
         commands: &["serve", "studio", "worker", "mcp", "sync", "schedule", "hooks", "keys", "audit", "usage", "user"],
     },
     CommandGroup { title: "Maintain the installation", commands: &["models", "prune", "backup", "restore"] },
-    CommandGroup { title: "Get help", commands: &["doctor", "explain", "completions", "man"] },
+    CommandGroup { title: "Get help", commands: &["help", "doctor", "explain", "completions", "man"] },
 ];
 
 /// The examples of a command; `path` is the command without `flowloom`, such as `blocks list`.
@@ -115,13 +115,13 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("blocks find", [r#"flowloom blocks find "read a web page""#, r#"flowloom blocks find "send an email" --limit 3"#]),
     (
         "blocks export",
-        ["flowloom blocks export backup/blocks", "flowloom blocks export my-pipeline/blocks count_words sentiment"],
+        ["flowloom blocks export backup/blocks", "flowloom blocks export my-pipeline/blocks count_words shorten"],
     ),
     (
         "blocks import",
-        ["flowloom blocks import examples/pipeline/blocks", "flowloom blocks import sentiment.json --user ann"],
+        ["flowloom blocks import examples/pipeline/blocks", "flowloom blocks import shorten.json --user ann"],
     ),
-    ("blocks remove", ["flowloom blocks remove count_words", "flowloom blocks remove sentiment --user ann"]),
+    ("blocks remove", ["flowloom blocks remove count_words", "flowloom blocks remove shorten --user ann"]),
     ("eval", ["flowloom eval author --recorded", "flowloom eval author --model openai:gpt-4o-mini"]),
     (
         "eval author",
@@ -206,6 +206,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
             "flowloom restore /backup/flowloom.db --replace --data-dir /srv/flowloom",
         ],
     ),
+    ("help", ["flowloom help", "flowloom help blocks list"]),
     ("doctor", ["flowloom doctor", "flowloom doctor --read-data"]),
     ("man", ["flowloom man ~/.local/share/man/man1", "flowloom man target/man"]),
     ("explain", ["flowloom explain FL0105", "flowloom explain prompt"]),

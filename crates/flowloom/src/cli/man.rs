@@ -8,6 +8,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use super::build_command;
+use super::exit_codes::find_exit_codes;
 use super::listing::find_examples;
 
 /// Writes the man pages of all commands to a folder. Returns how many there are.
@@ -22,7 +23,7 @@ pub(crate) fn write_man_pages(folder: &Path) -> io::Result<usize> {
 
 /// The pages of the program and of all commands.
 fn list_pages() -> Vec<Page> {
-    let mut root = build_command().disable_help_subcommand(true);
+    let mut root = build_command();
     root.build();
     let mut pages = Vec::new();
     collect_pages(&root, "", &mut pages);
@@ -66,8 +67,19 @@ impl Page {
             man.render_subcommands_section(&mut page)?;
         }
         man.render_options_section(&mut page)?;
+        self.render_exit_codes().to_writer(&mut page)?;
         self.render_examples().to_writer(&mut page)?;
         Ok(page)
+    }
+
+    fn render_exit_codes(&self) -> Roff {
+        let mut section = Roff::new();
+        let Some(codes) = find_exit_codes(&self.path) else { return section };
+        section.control("SH", ["EXIT STATUS"]);
+        for row in codes {
+            section.control("TP", []).text([roman(row.code.to_string())]).text([roman(row.meaning)]);
+        }
+        section
     }
 
     fn render_examples(&self) -> Roff {

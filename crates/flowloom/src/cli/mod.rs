@@ -2,6 +2,7 @@
 
 mod blocks;
 mod eval;
+mod exit_codes;
 mod fork;
 mod global;
 mod help;
@@ -32,7 +33,7 @@ pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use fork::{DiffArgs, ForkArgs};
 pub(crate) use global::Global;
-pub(crate) use help::build_command;
+pub(crate) use help::{build_command, print_help};
 pub(crate) use keys::KeysCommand;
 pub(crate) use maintain::{ConvertArgs, FmtArgs};
 pub(crate) use man::write_man_pages;
@@ -40,7 +41,7 @@ pub(crate) use models::{ModelsCommand, PullArgs};
 pub(crate) use new::NewArgs;
 pub(crate) use plan::PlanArgs;
 pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
-pub(crate) use serve::{HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
+pub(crate) use serve::{DEFAULT_ADDRESS, HooksCommand, McpArgs, MissedPolicy, ScheduleCommand, ServeArgs, SyncArgs};
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 pub(crate) use test::{RecordTestArgs, TestArgs, TestCommand, TestReport};
 pub(crate) use worker::WorkerArgs;
@@ -58,6 +59,7 @@ const HELP_STYLES: Styles = Styles::styled()
 /// Run agent workflows from files in six formats, on any model
 #[derive(Debug, Parser)]
 #[command(name = "flowloom", version, max_term_width = 80, arg_required_else_help = true, styles = HELP_STYLES)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -302,6 +304,12 @@ pub(crate) enum Command {
     Completions {
         /// Shell
         shell: clap_complete::Shell,
+    },
+    /// Print the help of a command
+    Help {
+        /// Words of the command, such as `blocks list`
+        #[arg(value_name = "COMMAND")]
+        words: Vec<String>,
     },
 }
 

@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use flowloom_app::config::server::LogStyle;
 
+/// The address of a server that is told nothing else.
+pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8700";
+
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Folder of the definitions
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
     /// Address to listen on
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8700")]
+    #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_ADDRESS)]
     pub(crate) bind: std::net::SocketAddr,
     /// Additional host name to accept in the Host header
     #[arg(long, value_name = "NAME")]

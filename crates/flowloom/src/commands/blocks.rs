@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::cli::{BlocksCommand, Global};
 use crate::failure::{CommandError, CommandResult};
+use crate::terminal::table::print_table;
 
 pub(crate) async fn manage_blocks(global: &Global, user: &str, command: BlocksCommand) -> CommandResult {
     let app = App::open(global.load_config()?)?;
@@ -40,10 +41,12 @@ fn list_blocks(global: &Global, app: &App, user: &str) -> CommandResult {
         super::print_json(&Value::list(blocks));
         return Ok(0);
     }
+    let mut rows = Vec::new();
     for block in &blocks {
-        let is_kept = app.blocks.is_stored(user, id_of(block))?;
-        println!("{}", render_block(block, if is_kept { "stored" } else { "built in" }));
+        let is_stored = app.blocks.is_stored(user, id_of(block))?;
+        rows.push(describe_block(block, if is_stored { "stored" } else { "built in" }));
     }
+    print_table(["ORIGIN", "ID", "TYPE", "DESCRIPTION"], &rows);
     Ok(0)
 }
 
@@ -117,7 +120,12 @@ async fn find_blocks(global: &Global, app: &App, user: &str, words: &str, limit:
         println!("{:#}", serde_json::Value::Array(found_rows.collect()));
         return Ok(0);
     }
-    finding.matches.iter().for_each(|found| println!("{}", render_block(&found.block, &render_similarity(found))));
+    let rows: Vec<_> =
+        finding.matches.iter().map(|found| describe_block(&found.block, &render_similarity(found))).collect();
+    match rows.is_empty() {
+        true => eprintln!("no block fits"),
+        false => print_table(["FIT", "ID", "TYPE", "DESCRIPTION"], &rows),
+    }
     Ok(0)
 }
 
@@ -126,9 +134,8 @@ fn render_similarity(found: &BlockMatch) -> String {
     found.similarity.map_or_else(|| "-".to_owned(), |similarity| format!("{similarity:.2}"))
 }
 
-/// Renders a block as one line.
-fn render_block(block: &Value, mark: &str) -> String {
-    let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (id, kind) = (text("id"), text("execution_type"));
-    format!("{mark:<8} {id:<24} {kind:<9} {}", text("description").trim()).trim_end().to_owned()
+/// The cells of a block in a table.
+fn describe_block(block: &Value, mark: &str) -> [String; 4] {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+    [mark.to_owned(), text("id"), text("execution_type"), text("description")]
 }

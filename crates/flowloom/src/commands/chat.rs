@@ -23,11 +23,12 @@ use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::journal::{Journal as _, thread_namespace};
 use flowloom_runtime::{Run, RunOutcome};
 
-use super::display::RunDisplay;
+use super::display::{OnInterrupt, RunDisplay};
 use super::run::{choose_models, report_refused};
 use super::send::{Delivery, send_command};
 use crate::cli::{AgentArgs, ChatArgs, Global, OutputArgs, TalkArgs};
 use crate::failure::{CommandError, CommandResult};
+use crate::stop;
 use crate::terminal::diagnostics;
 
 /// The context of every turn of a chat.
@@ -130,7 +131,12 @@ impl ChatSession<'_> {
             }
             match outcome.state.status {
                 Status::Waiting => waiting = Some(outcome),
-                Status::Cancelled => return Ok(130),
+                // Only what was stored belongs to the conversation.
+                Status::Cancelled if source.is_prompt() => {
+                    let stored = self.app.store.read_memory(&user, &self.thread).await?;
+                    messages = stored.unwrap_or_else(|| Value::list(Vec::new()));
+                }
+                Status::Cancelled => return Ok(stop::EXIT_CODE),
                 _ => {}
             }
         }
@@ -156,7 +162,9 @@ impl ChatSession<'_> {
     }
 
     fn open_display(&self) -> RunDisplay<'_> {
-        RunDisplay::new(self.global, &self.app, &self.output)
+        let is_interactive = self.talk.message.is_none() && std::io::stdin().is_terminal();
+        let on_interrupt = if is_interactive { OnInterrupt::Cancel } else { OnInterrupt::Leave };
+        RunDisplay::new(self.global, &self.app, &self.output).with_interrupt(on_interrupt)
     }
 
     /// Answers the question of a waiting run and drives the run.
@@ -193,9 +201,14 @@ impl MessageSource {
         }
         let is_terminal = std::io::stdin().is_terminal();
         if is_terminal {
-            eprintln!("type /exit to end the chat");
+            eprintln!("type /exit to end the chat; Ctrl-C cancels an answer");
         }
         MessageSource::Lines { is_terminal }
+    }
+
+    /// Whether a person types the messages.
+    fn is_prompt(&self) -> bool {
+        matches!(self, MessageSource::Lines { is_terminal: true })
     }
 
     /// The next message; `None` at the end of input.

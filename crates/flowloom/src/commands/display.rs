@@ -22,7 +22,7 @@ use super::send::{Delivery, DrivenRun, send_command};
 use crate::cli::{Global, OutputArgs};
 use crate::failure::{CommandError, print_error};
 use crate::hint;
-use crate::stop;
+use crate::stop::{self, StopSignal};
 use crate::terminal::answer::StreamedText;
 use crate::terminal::ask;
 use crate::terminal::screen::ProgressScreen;
@@ -33,16 +33,31 @@ pub(super) struct RunDisplay<'a> {
     pub(super) app: &'a App,
     output: &'a OutputArgs,
     streamed: StreamedText,
+    on_interrupt: OnInterrupt,
+}
+
+/// What Ctrl-C does to the driven run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnInterrupt {
+    /// It stays interrupted, and can be resumed.
+    Leave,
+    /// It is cancelled, and the command continues.
+    Cancel,
 }
 
 impl<'a> RunDisplay<'a> {
     pub(super) fn new(global: &'a Global, app: &'a App, output: &'a OutputArgs) -> RunDisplay<'a> {
-        RunDisplay { global, app, output, streamed: StreamedText::default() }
+        RunDisplay { global, app, output, streamed: StreamedText::default(), on_interrupt: OnInterrupt::Leave }
+    }
+
+    pub(super) fn with_interrupt(self, on_interrupt: OnInterrupt) -> RunDisplay<'a> {
+        RunDisplay { on_interrupt, ..self }
     }
 
     /// Drives a run of `plan` with these inputs, and shows its progress and its answer.
     pub(super) async fn drive_run(&self, plan: &Plan, inputs: &Value, run: Run) -> Result<RunOutcome, CommandError> {
-        drive_watched(self.app, run, Box::new(self.open_screen(plan, inputs))).await
+        let screen = Box::new(self.open_screen(plan, inputs));
+        drive_watched(self.app, run, screen, self.on_interrupt).await
     }
 
     fn open_screen(&self, plan: &Plan, inputs: &Value) -> ProgressScreen {
@@ -54,7 +69,7 @@ impl<'a> RunDisplay<'a> {
         let state = loaded.state();
         let screen = self.open_screen(&loaded.plan, &state.inputs());
         let screen = screen.with_open_attempts(&state, SystemClock.now_ms());
-        drive_watched(self.app, run, Box::new(screen)).await
+        drive_watched(self.app, run, Box::new(screen), self.on_interrupt).await
     }
 
     /// Asks the person at the terminal what a run waits for, and drives it on. Without a person, or without an answer, it
@@ -103,7 +118,9 @@ impl<'a> RunDisplay<'a> {
                 println!("{text}");
             }
         }
-        if let Some(error) = &state.error {
+        if state.status == Status::Cancelled && self.on_interrupt == OnInterrupt::Cancel {
+            eprintln!("cancelled; what was said so far stays in the conversation");
+        } else if let Some(error) = &state.error {
             let place = state.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
             print_error(error.code, &place, &error.message);
         }
@@ -116,30 +133,41 @@ impl<'a> RunDisplay<'a> {
     }
 }
 
-/// Drives a run until it ends or waits, and reports its events to `watcher`. Ctrl-C leaves the run interrupted.
+/// Drives a run until it ends or waits, and reports its events to `watcher`. A stop leaves the run interrupted; Ctrl-C
+/// may also cancel it.
 pub(super) async fn drive_watched(
     app: &App,
     run: Run,
     watcher: Box<dyn watch::Watcher>,
+    on_interrupt: OnInterrupt,
 ) -> Result<RunOutcome, CommandError> {
     let (id, is_remote) = (run.id(), matches!(run, Run::Remote(_)));
     let stopped = || if is_remote { CommandError::stopped_following(id) } else { CommandError::interrupted(id) };
     let stop = stop::defer_stop();
     let forwarding = tokio::spawn(watch::forward_events(run.subscribe(), app.store.clone(), id, watcher));
     let mut driving = run.spawn();
-    let driven = tokio::select! {
-        joined = &mut driving => joined.map_err(|error| AppError::from(error).into()),
-        () = stop.wait_for_request() => {
-            // Without this, child runs would record their cancellation. A failure only delays others: the lease expires.
-            let _ = app.store.announce_shutdown().await;
-            driving.abort();
-            // The run may have ended meanwhile.
-            driving.await.map_err(|_| stopped())
+    let joined = tokio::select! {
+        joined = &mut driving => Some(joined),
+        signal = stop.wait_for_request() => {
+            let cancels = on_interrupt == OnInterrupt::Cancel && signal == StopSignal::Interrupt;
+            if cancels {
+                let cancel = new_command(None, "chat", CommandAction::Cancel {});
+                app.store.post_command(id, cancel, SystemClock.now_ms()).await?;
+                let joined = (&mut driving).await;
+                stop.complete_request();
+                Some(joined)
+            } else {
+                // Without this, child runs would record their cancellation. A failure only delays others: the lease expires.
+                let _ = app.store.announce_shutdown().await;
+                driving.abort();
+                // The run may have ended meanwhile.
+                driving.await.ok().map(Ok)
+            }
         }
     };
     // Waits for the last lines; an error would only mean that they could not be displayed.
     let _ = forwarding.await;
-    driven
+    joined.ok_or_else(stopped)?.map_err(|error| AppError::from(error).into())
 }
 
 /// Prints what a run waits for, and the command that answers it.

@@ -11,6 +11,8 @@ use serde_json::json;
 
 use crate::cli::{Global, KeysCommand};
 use crate::failure::CommandResult;
+use crate::hint;
+use crate::terminal::table::print_header;
 
 pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> CommandResult {
     let app = App::open(global.load_config()?)?;
@@ -69,6 +71,10 @@ fn list_keys(global: &Global, app: &App, now: u64) -> Result<(), StoreError> {
         });
         println!("{:#}", serde_json::Value::Array(key_rows.collect()));
         return Ok(());
+    }
+    match keys.first() {
+        None => eprintln!("no keys; create one: {}", hint::command_line("keys create --name NAME --scopes read,run")),
+        Some(key) => print_header(&format!("{:<1$}  {2:<15} {3:<16} USER", "KEY", key.id.len(), "NAME", "SCOPES")),
     }
     for key in &keys {
         let user = key.user.as_deref().unwrap_or("any user");

@@ -74,8 +74,15 @@ pub(crate) fn restore_database(global: &Global, file: &Path, replace: bool) -> C
     if config.database.value.is_some() {
         return Err(CommandError::usage("the configured database is Postgres; use pg_restore"));
     }
-    flowloom_store::restore_backup(&config.data_dir.value, file, replace)?;
+    let replaced = flowloom_store::restore_backup(&config.data_dir.value, file, replace)?;
+    let replaced = replaced.map(|file| file.display().to_string());
     let folder = config.data_dir.value.display().to_string();
-    super::print_result(global, json!({"data_dir": folder}), &format!("restored into {folder}"));
+    let text = match &replaced {
+        Some(file) => {
+            format!("restored into {folder}\nthe replaced database is kept as {file}; delete it when you like")
+        }
+        None => format!("restored into {folder}"),
+    };
+    super::print_result(global, json!({"data_dir": folder, "replaced": replaced}), &text);
     Ok(0)
 }

@@ -21,7 +21,7 @@ use flowloom_core::value::Value;
 use flowloom_runtime::RunOutcome;
 
 use super::dev::{WatchedFile, watch_file};
-use super::display::{RunDisplay, drive_watched};
+use super::display::{OnInterrupt, RunDisplay, drive_watched};
 use super::plan_models::{check_models, propose_better_model, report_fixed_models, uses_small_model};
 use super::print_json;
 use super::send::DrivenRun;
@@ -158,7 +158,7 @@ pub(super) async fn run_workflow(
 ) -> Result<RunOutcome, CommandError> {
     let limits = limits.narrow_to(&workflow.plan.limits);
     let start = StartRun { workflow_id: workflow.plan.id.clone(), ..StartRun::new(workflow, inputs, user, limits) };
-    drive_watched(app, start.start(&app.store)?.run, watcher).await
+    drive_watched(app, start.start(&app.store)?.run, watcher, OnInterrupt::Leave).await
 }
 
 /// Applies `--model`: `p:m` sets the default model, `name=p:m` adds an alias.

@@ -15,8 +15,8 @@ use serde::Serialize;
 use super::print_json;
 use crate::cli::{Global, RunsArgs};
 use crate::failure::{CommandError, CommandResult, print_error};
-use crate::style::{Style, paint_text};
 use crate::terminal::report;
+use crate::terminal::table::print_header;
 use crate::terminal::width::terminal_columns;
 
 /// Number of characters of an id that a table shows: its end, because ids of the same minute begin alike.
@@ -94,9 +94,9 @@ fn build_filter(app: &App, arguments: &RunsArgs) -> Result<RunFilter, CommandErr
 /// Prints runs for people on a terminal, or for programs: then ids are whole, and there is no header.
 fn print_table(rows: &[RunRow]) {
     let is_terminal = std::io::stdout().is_terminal();
-    if is_terminal && !rows.is_empty() {
+    if !rows.is_empty() {
         let header = format!("{:<8}  {:<15} {:>7} {:>7}  {:<8} NAME", "RUN", "STATUS", "AGE", "TIME", "FORMAT");
-        println!("{}", paint_text(Style::Dim, &header));
+        print_header(&header);
     }
     let now = SystemClock.now_ms();
     for row in rows {

@@ -2,21 +2,25 @@
 
 use std::path::Path;
 
+use flowloom_app::config::Config;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, is_definition_id};
 use flowloom_app::definitions::sync;
 use flowloom_app::engines::App;
 use flowloom_app::hooks::NewHook;
 use flowloom_app::schedules::NewSchedule;
+use flowloom_app::times::format_time;
 use flowloom_core::value::Map;
 use flowloom_server::{HookInfo, Schedule};
 use flowloom_store::{Actor, DefinitionKind, HookRow, ScheduleRow};
 use serde_json::json;
 
-use crate::cli::{Global, HooksCommand, MissedPolicy, ScheduleCommand};
+use crate::cli::{DEFAULT_ADDRESS, Global, HooksCommand, MissedPolicy, ScheduleCommand};
 use crate::failure::{CommandError, CommandResult};
+use crate::hint::{self, quote_text};
 use crate::inputs;
 use crate::terminal::diagnostics;
+use crate::terminal::table::print_table;
 
 /// Returns the id of the named workflow. A file is uploaded to the database first.
 async fn resolve_workflow(app: &App, user: &str, named: &str) -> Result<String, CommandError> {
@@ -61,7 +65,13 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
             app.store.put_schedule(row.clone()).await?;
             print_schedules(global, vec![row]);
         }
-        ScheduleCommand::List => print_schedules(global, app.store.list_schedules(None)?),
+        ScheduleCommand::List => {
+            let rows = app.store.list_schedules(None)?;
+            if rows.is_empty() {
+                eprintln!("no schedules; add one: {}", hint::command_line("schedule add WORKFLOW --cron '0 6 * * *'"));
+            }
+            print_schedules(global, rows);
+        }
         ScheduleCommand::Remove { id, user } => {
             app.store.delete_schedule(&user, &id).await?;
             print_removal(global, &id);
@@ -81,9 +91,13 @@ fn print_schedules(global: &Global, rows: Vec<ScheduleRow>) {
     if global.json {
         return println!("{:#}", json!(rows.into_iter().map(Schedule::from_row).collect::<Vec<_>>()));
     }
-    for row in rows {
-        let next = jiff::Timestamp::from_millisecond(row.next_at as i64).map(|at| at.to_string()).unwrap_or_default();
-        println!("{:<24} {:<24} {:<16} {:<16} next {next}", row.id, row.workflow, row.cron, row.timezone);
+    let cells = |row: ScheduleRow| {
+        let next = format_time(row.next_at);
+        [row.id, row.workflow, row.cron, row.timezone, next]
+    };
+    let rows: Vec<_> = rows.into_iter().map(cells).collect();
+    if !rows.is_empty() {
+        print_table(["SCHEDULE", "WORKFLOW", "CRON", "TIME ZONE", "NEXT"], &rows);
     }
 }
 
@@ -95,17 +109,14 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
             let id = choose_id(id, &workflow)?;
             let (row, secret) = NewHook { user, id, workflow, secret_name: secret }.into_row(&app.config)?;
             app.store.put_hook(row.clone()).await?;
-            print_hook(global, row, secret);
+            print_hook(global, &app.config, row, secret);
         }
         HooksCommand::List => {
             let rows = app.store.list_hooks(None)?;
-            match global.json {
-                true => {
-                    let hooks: Vec<_> = rows.into_iter().map(|row| HookInfo::from_row(row, None)).collect();
-                    println!("{:#}", json!(hooks));
-                }
-                false => rows.iter().for_each(|row| println!("{:<31} {}", row.address(), row.workflow)),
+            if rows.is_empty() {
+                eprintln!("no webhooks; add one: {}", hint::command_line("hooks add WORKFLOW"));
             }
+            list_hooks(global, rows);
         }
         HooksCommand::Remove { id, user } => {
             app.store.delete_hook(&user, &id).await?;
@@ -115,19 +126,46 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
     Ok(0)
 }
 
-fn print_hook(global: &Global, row: HookRow, secret: Option<String>) {
+fn list_hooks(global: &Global, rows: Vec<HookRow>) {
+    if global.json {
+        let hooks: Vec<_> = rows.into_iter().map(|row| HookInfo::from_row(row, None)).collect();
+        return println!("{:#}", json!(hooks));
+    }
+    let rows: Vec<_> = rows.into_iter().map(|row| [row.address(), row.workflow]).collect();
+    if !rows.is_empty() {
+        print_table(["ADDRESS", "WORKFLOW"], &rows);
+    }
+}
+
+fn print_hook(global: &Global, config: &Config, row: HookRow, secret: Option<String>) {
     if global.json {
         return println!("{:#}", json!(HookInfo::from_row(row, secret)));
     }
-    eprintln!("POST {} starts {}", row.address(), row.workflow);
+    let url = format!("{}{}", find_server_url(config), row.address());
+    eprintln!("POST {url} starts {}", row.workflow);
     match secret {
         Some(secret) => {
-            eprintln!("Callers send this secret as X-Hook-Secret; it is shown only once:");
+            eprintln!(r#"  curl -H "X-Hook-Secret: $SECRET" --json '{{}}' {}"#, quote_text(&url));
+            eprintln!("The secret is shown only once:");
             println!("{secret}");
         }
         None => {
             let name = row.secret_name.unwrap_or_default();
-            eprintln!("Callers sign the body with the secret {name} (X-Hub-Signature-256: sha256=…)");
+            let variable = format!("FLOWLOOM_SECRET_{name}");
+            eprintln!("Callers sign the body with the secret {name}. With its value in ${variable}:");
+            eprintln!("  body='{{}}'");
+            eprintln!(
+                r#"  signature=$(printf %s "$body" | openssl dgst -sha256 -hmac "${variable}" -r | cut -d' ' -f1)"#
+            );
+            eprintln!(r#"  curl -H "X-Hub-Signature-256: sha256=$signature" --json "$body" {}"#, quote_text(&url));
         }
+    }
+}
+
+/// The URL of the server: as clients of its proxy reach it, or else on this machine.
+fn find_server_url(config: &Config) -> String {
+    match &config.server.public_url {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None => format!("http://{DEFAULT_ADDRESS}"),
     }
 }

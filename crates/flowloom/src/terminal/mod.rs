@@ -14,5 +14,6 @@ pub(crate) mod log;
 pub(crate) mod report;
 pub(crate) mod screen;
 pub(crate) mod stages;
+pub(crate) mod table;
 pub(crate) mod test_report;
 pub(crate) mod width;

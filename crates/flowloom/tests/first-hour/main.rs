@@ -168,6 +168,44 @@ fn a_conversation_streams_its_answers() {
 }
 
 #[test]
+fn lists_have_headers() {
+    for columns in WIDTHS {
+        let user = NewUser::new(columns);
+        copy_example(&user, "steps/ask-a-person.json");
+        user.start("", &["hooks", "add", "ask-a-person.json", "--id", "poem"]).finish();
+        user.check("hooks", "", &["hooks", "list"]);
+        user.check("blocks", "", &["blocks", "list"]);
+    }
+}
+
+#[test]
+fn ctrl_c_cancels_a_turn_of_a_conversation() {
+    for columns in WIDTHS {
+        let user = NewUser::new(columns);
+        let server = TestServer::start();
+        user.place.write(
+            "flowloom.toml",
+            &format!("{}[tools]\nbase_url = \"http://{}\"\n", server.egress_config(), server.address),
+        );
+        copy_example(&user, "graph");
+        let tools = user.place.path("graph/agents/orders/jsonSchema.json");
+        let schema = std::fs::read_to_string(&tools).expect("it is there").replace("/orders/status", "/slow");
+        std::fs::write(tools, schema).expect("written");
+        let chat = ["chat", "graph/helpdesk.json", "--model", "scripted:graph/helpdesk.script.json"];
+        let session = user.start("", &chat);
+        session.wait_for("> ");
+        session.send_keys("Where is my order 4711?\r");
+        server.wait_for_requests("/slow", 1);
+        session.wait_for("/tool_executor#1");
+        session.send_keys("\x03");
+        session.wait_for("stays in the conversation\n\n>");
+        session.send_keys("/exit\r");
+        user.check_screen("chat-cancelled", &chat, &session.finish());
+        server.release_slow();
+    }
+}
+
+#[test]
 fn ctrl_c_leaves_a_clean_screen_and_a_run_that_continues() {
     for columns in WIDTHS {
         let user = NewUser::new(columns);

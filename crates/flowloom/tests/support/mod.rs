@@ -126,7 +126,7 @@ pub(crate) struct TestServer {
 struct TestServerState {
     counts: HashMap<String, u32>,
     keys: HashMap<String, Vec<String>>,
-    bodies: HashMap<String, String>,
+    bodies: HashMap<String, Vec<String>>,
     heads: HashMap<String, String>,
     released: bool,
 }
@@ -189,7 +189,7 @@ impl TestServer {
     fn record_request(&self, path: &str, head: String, body: &[u8]) {
         let mut state = self.state.0.lock().expect("not poisoned");
         state.heads.insert(path.to_owned(), head);
-        state.bodies.insert(path.to_owned(), String::from_utf8_lossy(body).into_owned());
+        state.bodies.entry(path.to_owned()).or_default().push(String::from_utf8_lossy(body).into_owned());
     }
 
     fn count_request(&self, path: &str, key: String) {
@@ -222,7 +222,17 @@ impl TestServer {
 
     /// The body of the last request to a path.
     pub(crate) fn last_body(&self, path: &str) -> String {
-        self.state.0.lock().expect("not poisoned").bodies.get(path).cloned().unwrap_or_default()
+        let state = self.state.0.lock().expect("not poisoned");
+        state.bodies.get(path).and_then(|bodies| bodies.last().cloned()).unwrap_or_default()
+    }
+
+    /// Waits until the bodies of the requests to a path contain a text.
+    pub(crate) fn wait_for_text(&self, path: &str, text: &str) {
+        let (state, changed) = &*self.state;
+        let mut state = state.lock().expect("not poisoned");
+        while !state.bodies.get(path).is_some_and(|bodies| bodies.iter().any(|body| body.contains(text))) {
+            state = changed.wait(state).expect("not poisoned");
+        }
     }
 
     /// The headers of the last request to a path.

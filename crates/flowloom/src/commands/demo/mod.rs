@@ -86,8 +86,8 @@ const DEMO_EXAMPLES: [Example; 7] = [
         text: include_str!("../../../../../examples/pipeline/analyse-review.json"),
         extra_files: &[
             example!("examples/pipeline/blocks/count_words.json"),
-            example!("examples/pipeline/blocks/sentiment.json"),
-            example!("examples/pipeline/blocks/topic.json"),
+            example!("examples/pipeline/blocks/shorten.json"),
+            example!("examples/pipeline/blocks/find_city.json"),
             example!("examples/pipeline/blocks/report.json"),
         ],
         is_lenient: false,
