@@ -176,7 +176,7 @@ test("two versions of a workflow are compared by what they mean", async () => {
 
 test("files beside the entry have forms, and undo takes a change back", async () => {
   const files = {};
-  for (const name of ["topic", "report", "sentiment", "count_words"]) {
+  for (const name of ["find_city", "report", "shorten", "count_words"]) {
     files[`blocks/${name}.json`] = await readFile(new URL(`blocks/${name}.json`, EXAMPLE), "utf8");
   }
   files["analyse-review.json"] = await readFile(new URL("analyse-review.json", EXAMPLE), "utf8");
@@ -192,7 +192,7 @@ test("files beside the entry have forms, and undo takes a change back", async ()
   await page.getByRole("tab", { name: "Build" }).click();
   const form = page.getByRole("region", { name: "Form" });
   const list = page.getByRole("navigation", { name: "Files" });
-  await list.getByRole("button", { name: /topic\.json/ }).click();
+  await list.getByRole("button", { name: /find_city\.json/ }).click();
   const description = form.getByLabel(/^Description/).first();
   await description.fill("Says what a text is about");
   await description.blur();
@@ -203,13 +203,13 @@ test("files beside the entry have forms, and undo takes a change back", async ()
   await page.keyboard.press("Control+s");
   await page.getByText("Saved").first().waitFor();
   const source = await (await fetch(`${studio.address}/api/v1/workflows/analyse_review/source`)).json();
-  assert.match(source.files["blocks/topic.json"], /"description": "Says what a text is about"/);
+  assert.match(source.files["blocks/find_city.json"], /"description": "Says what a text is about"/);
   assert.equal(
-    source.files["blocks/topic.json"].replace(
+    source.files["blocks/find_city.json"].replace(
       "Says what a text is about",
-      JSON.parse(files["blocks/topic.json"]).description,
+      JSON.parse(files["blocks/find_city.json"]).description,
     ),
-    files["blocks/topic.json"],
+    files["blocks/find_city.json"],
     "nothing else was changed",
   );
   assert.equal(source.files["notes.md"], "Another note\n");

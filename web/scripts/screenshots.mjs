@@ -1,42 +1,45 @@
-// Takes pictures of every place in both themes and three widths. Usage: node scripts/screenshots.mjs FOLDER [NAME…]
+// Takes pictures of every place in both themes and three widths.
+// Usage: node scripts/screenshots.mjs FOLDER [--widths=390,1280,1920] [--themes=light,dark] [NAME…]
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { openBrowser, openPage, startRun, startStudio } from "../browser/studio.mjs";
+import { openBrowser, openPage, startStudio } from "../browser/studio.mjs";
+import { fillStudio, listPlaces } from "./places.mjs";
 
-const [folder = "screenshots", ...names] = process.argv.slice(2);
-const WIDTHS = { 390: 844, 1280: 800, 1920: 1080 };
+const HEIGHTS = { 390: 844, 1280: 800, 1920: 1080 };
+/** After this time a place has drawn its data. */
+const DRAW_MS = 900;
+
+function readList(name, all) {
+  const given = process.argv.find((argument) => argument.startsWith(`--${name}=`));
+  return given ? given.split("=")[1].split(",") : all;
+}
+
+const [folder = "screenshots", ...names] = process.argv.slice(2).filter((given) => !given.startsWith("--"));
+const widths = readList("widths", Object.keys(HEIGHTS));
+const themes = readList("themes", ["light", "dark"]);
+
+async function takePicture(page, place, file) {
+  await page.goto(`${studio.address}/${place.path}`);
+  await page.waitForTimeout(DRAW_MS);
+  await place.prepare?.(page);
+  await page.waitForTimeout(DRAW_MS);
+  await page.screenshot({ path: file });
+}
 
 await mkdir(folder, { recursive: true });
-const studio = await startStudio({ pauseMs: 20 });
+const studio = await startStudio({ pauseMs: 8 });
 const browser = await openBrowser();
 try {
-  const message = "My lamp arrived broken, and nobody answers the phone!";
-  for (let at = 0; at < 6; at++) await startRun(studio.address, "echo", { topic: "tides" }, 20);
-  const failed = await startRun(studio.address, "broken", "Ada", 20);
-  await startRun(studio.address, "many", "x", 60);
-  const waiting = await startRun(studio.address, "support-reply", message, 60);
-  const places = {
-    home: "",
-    runs: "runs",
-    run: `runs/${waiting}`,
-    step: `runs/${waiting}?step=/improve[1]`,
-    past: `runs/${waiting}?step=/draft&at=14`,
-    failed: `runs/${failed}?step=/second&tab=attempts`,
-    workflow: "workflows/support-reply?step=/draft",
-    broken: "workflows/broken",
-    inbox: "inbox",
-    settings: "settings",
-  };
-  for (const colorScheme of ["light", "dark"]) {
-    for (const [width, height] of Object.entries(WIDTHS)) {
-      const viewport = { width: Number(width), height };
+  const places = listPlaces(await fillStudio(studio));
+  for (const colorScheme of themes) {
+    for (const width of widths) {
+      const viewport = { width: Number(width), height: HEIGHTS[width] };
       const { page, context, faults } = await openPage(browser, studio.address, { viewport, colorScheme });
-      for (const [name, path] of Object.entries(places)) {
+      page.setDefaultTimeout(10_000);
+      for (const [name, place] of Object.entries(places)) {
         if (names.length > 0 && !names.includes(name)) continue;
-        await page.goto(`${studio.address}/${path}`);
-        await page.waitForLoadState("load");
-        await page.waitForTimeout(900);
-        await page.screenshot({ path: join(folder, `${name}-${colorScheme}-${width}.png`) });
+        const file = join(folder, `${name}-${colorScheme}-${width}.png`);
+        await takePicture(page, place, file).catch((error) => faults.push(`${name}: ${error.message}`));
       }
       if (faults.length > 0) console.error([...new Set(faults)].join("\n"));
       await context.close();

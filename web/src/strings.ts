@@ -370,7 +370,6 @@ export const t = {
     refusedRun: "Fix the errors before you run it.",
     unsavedRun: "Runs use the saved version.",
     notDrawable: "There is no graph until the errors are fixed.",
-    recent: "Runs",
     description: "Description",
     noVersions: "Files in the served folder have their history in version control.",
     editor: (file: string) => `Source of ${file}`,

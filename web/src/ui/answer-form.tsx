@@ -45,7 +45,7 @@ export function AnswerForm({ run, path, question, onDone, isFocused = false }: A
       }}
       onKeyDown={(event) => isSubmitKey(event) && !isApproval && event.currentTarget.requestSubmit()}
     >
-      <p className="answer-question">{question.question}</p>
+      <QuestionText text={question.question} />
       {isApproval ? (
         <div className="answer-choices">
           <Button
@@ -74,6 +74,17 @@ export function AnswerForm({ run, path, question, onDone, isFocused = false }: A
       {isInvalid && <Problem>{t.answer.invalid}</Problem>}
       {answer.error && <ErrorBox error={answer.error} />}
     </form>
+  );
+}
+
+/** The first line asks; what follows is what the question is about. */
+function QuestionText({ text }: { text: string }) {
+  const [first = "", ...rest] = text.trim().split("\n");
+  return (
+    <>
+      <p className="answer-question">{first}</p>
+      {rest.length > 0 && <p className="answer-about">{rest.join("\n").trim()}</p>}
+    </>
   );
 }
 

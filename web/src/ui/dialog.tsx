@@ -14,7 +14,10 @@ export function Dialog({ label, onClose, className = "", children }: DialogProps
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = element.current;
-    if (dialog && !dialog.open) dialog.showModal();
+    if (!dialog || dialog.open) return;
+    dialog.showModal();
+    // The focus goes to the first control, which can be at the end of a long text.
+    dialog.scrollTop = 0;
   }, []);
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes it, too; a click beside it is a convenience.

@@ -126,13 +126,13 @@ function Drawing(props: FlowGraphProps) {
     >
       <Background gap={20} size={1} />
       <Controls showInteractive={false} />
-      <FitOnChange key={graph.nodes.length} />
+      <FitOnChange key={`${graph.nodes.length} ${graph.edges.length}`} />
       {children}
     </ReactFlow>
   );
 }
 
-/** Shows the whole graph when it is drawn for the first time, and when its pane gets another size. */
+/** Shows the whole graph when it is drawn, when it has grown, and when its pane gets another size. */
 function FitOnChange() {
   const flow = useReactFlow();
   const width = useStore((store) => store.width);
@@ -162,7 +162,7 @@ function endNode(position: { x: number; y: number }, canConnect: boolean): EndNo
 /** Positions by node id, from top to bottom. */
 function placeNodes(graph: Graph, hasEnd: boolean): Map<string, { x: number; y: number }> {
   const drawing = new graphlib.Graph({ multigraph: true });
-  drawing.setGraph({ rankdir: "TB", nodesep: 20, ranksep: 36 });
+  drawing.setGraph({ rankdir: "TB", nodesep: 12, ranksep: 36 });
   drawing.setDefaultEdgeLabel(() => ({}));
   graph.nodes.forEach((_, at) => {
     drawing.setNode(`${at}`, { ...SIZE });

@@ -33,7 +33,9 @@ export function Building({ run }: { run: string }) {
   return (
     <>
       <header className="page-head">
-        <h1 className="create-intent">{planner.intent || t.create.title}</h1>
+        <h1 className="create-intent" title={planner.intent}>
+          {planner.intent || t.create.title}
+        </h1>
         <Link to="/create" search={{}} className="button">
           {t.create.another}
         </Link>

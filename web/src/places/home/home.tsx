@@ -11,6 +11,7 @@ import { Button } from "../../ui/button";
 import { formatAge } from "../../ui/format";
 import { Icon } from "../../ui/icon";
 import { Empty, ErrorBox } from "../../ui/problem";
+import { RunHistory } from "../../ui/run-history";
 import { StatusMark } from "../../ui/state";
 import { AddWorkflow } from "./add-workflow";
 import "./home.css";
@@ -92,7 +93,6 @@ function Card({
   runs: RunItem[];
   isScheduled: boolean;
 }) {
-  const [last] = runs;
   return (
     <li className="card panel">
       <Link to="/workflows/$workflow" params={{ workflow: workflow.id }} className="card-link">
@@ -113,21 +113,7 @@ function Card({
             {workflow.is_refused ? t.home.refused : t.home.problems(workflow.problems.length)}
           </span>
         )}
-        {last && (
-          <span className="card-runs">
-            <span className="card-history" aria-hidden="true">
-              {runs
-                .slice()
-                .reverse()
-                .map((run) => (
-                  <i key={run.run_id} data-state={run.status} />
-                ))}
-            </span>
-            <Link to="/runs/$run" params={{ run: last.run_id }} title={formatAge(last.created_at)}>
-              <StatusMark status={last.status as RunStatus} />
-            </Link>
-          </span>
-        )}
+        <RunHistory runs={runs} />
       </div>
     </li>
   );

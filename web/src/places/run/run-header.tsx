@@ -20,7 +20,19 @@ export function RunHeader({ view, now }: { view: RunView; now: number }) {
   return (
     <header className="run-header">
       <div className="run-title">
-        <h1 className="cut">{created?.name}</h1>
+        <h1 className="cut">
+          {created?.workflow ? (
+            <Link
+              to="/workflows/$workflow"
+              params={{ workflow: created.workflow }}
+              title={t.run.actions.openWorkflow}
+            >
+              {created.name}
+            </Link>
+          ) : (
+            created?.name
+          )}
+        </h1>
         <span className="badge">{created?.format}</span>
         <span aria-live="polite">
           <StatusMark status={state.status} />
@@ -99,15 +111,9 @@ function RunActions({ view }: { view: RunView }) {
   const replay = useMutation({ mutationFn: () => read(api.POST("/api/v1/runs/{id}/replay", params)) });
   const isLive = at === undefined;
   const isEnded = isFinal(state.status);
-  const workflow = state.created?.workflow;
   const error = cancel.error ?? retry.error ?? replay.error;
   return (
     <div className="run-actions">
-      {workflow && (
-        <Link to="/workflows/$workflow" params={{ workflow }} className="button" data-look="quiet">
-          {t.run.actions.openWorkflow}
-        </Link>
-      )}
       <CopyButton text={() => window.location.href} label={t.run.actions.copyLink} />
       {isLive && isEnded && <SaveTest run={id} name={state.created?.name ?? ""} />}
       {isLive && isEnded && (

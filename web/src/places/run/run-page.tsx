@@ -42,7 +42,9 @@ function ShownRun({ view }: { view: RunView }) {
   const { follower, state, at } = view;
   const search = useSearch({ from: "/runs/$run" });
   const navigate = useNavigate({ from: "/runs/$run" });
-  const [pane, setPane] = useState<Pane>("waterfall");
+  const [pane, setPane] = useState<Pane>(() =>
+    search.step || state.status === "waiting" ? "details" : "waterfall",
+  );
   const [folds, setFolds] = useState<ReadonlyMap<string, boolean>>(new Map());
   const now = useNow(at === undefined && !isFinal(state.status));
   const selected = search.step;
@@ -52,12 +54,20 @@ function ShownRun({ view }: { view: RunView }) {
     },
     [navigate],
   );
+  // Where only one pane has room, a step that was chosen is shown.
+  const open = (step: string | undefined) => {
+    select(step);
+    if (step !== undefined) setPane("details");
+  };
+  // An address that is right already stays: to write it again would cancel a link that was just followed.
+  const isAddressRight = search.at === at;
   useEffect(() => {
+    if (isAddressRight) return;
     const timer = setTimeout(() => {
       void navigate({ search: (before) => withValue(before, "at", at), replace: true });
     }, ADDRESS_DELAY_MS);
     return () => clearTimeout(timer);
-  }, [at, navigate]);
+  }, [at, isAddressRight, navigate]);
   const shown = listRows(view.rows, state.steps.length, folds);
   useKeys((event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -69,9 +79,7 @@ function ShownRun({ view }: { view: RunView }) {
     if (next) select(next.row.path);
   });
   const fold = (path: string, isOpen: boolean) => setFolds(new Map(folds).set(path, isOpen));
-  const graph = (
-    <GraphView run={follower.run} state={state} selected={selected} onSelect={select} now={now} />
-  );
+  const graph = <GraphView run={follower.run} state={state} selected={selected} onSelect={open} now={now} />;
   return (
     <div className="run" data-pane={pane}>
       <RunHeader view={view} now={now} />
@@ -92,14 +100,7 @@ function ShownRun({ view }: { view: RunView }) {
           <Suspense fallback={<p className="empty">{t.loading}</p>}>{graph}</Suspense>
         </section>
         <section className="run-pane waterfall-pane" aria-label={t.run.waterfall}>
-          <Waterfall
-            view={view}
-            shown={shown}
-            selected={selected}
-            onSelect={select}
-            onFold={fold}
-            now={now}
-          />
+          <Waterfall view={view} shown={shown} selected={selected} onSelect={open} onFold={fold} now={now} />
         </section>
         <section className="run-pane details" aria-label={t.run.details}>
           <Details view={view} selected={selected} onSelect={select} />

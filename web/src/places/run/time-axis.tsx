@@ -6,9 +6,21 @@ import { formatDuration } from "../../ui/format";
 /** A period, in milliseconds since the Unix epoch. */
 export type TimeSpan = { start: number; end: number };
 
-const TICKS = 3;
+/** At most as many labels fit on the axis. */
+const MAX_TICKS = 4;
+/** A label beyond this part of the axis would be cut off. */
+const LAST_TICK = 0.9;
 /** A shorter drag is a click. */
 const MIN_DRAG_PX = 6;
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+/** Distances between ticks. */
+const STEPS_MS = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000],
+  ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * MINUTE_MS),
+  ...[1, 2, 4, 6, 12, 24].map((hours) => hours * HOUR_MS),
+];
 
 type TimeAxisProps = {
   span: TimeSpan;
@@ -33,7 +45,7 @@ export function TimeAxis({ span, origin, isZoomed, onZoom }: TimeAxisProps) {
     const timeAt = (place: number) => span.start + place * length;
     onZoom({ start: timeAt(Math.min(drag.from, drag.to)), end: timeAt(Math.max(drag.from, drag.to)) });
   };
-  const ticks = Array.from({ length: TICKS }, (_, at) => at / TICKS);
+  const ticks = listTicks(span.start - origin, span.end - origin);
   return (
     <div className="time-axis">
       <span className="time-axis-name">
@@ -57,8 +69,8 @@ export function TimeAxis({ span, origin, isZoomed, onZoom }: TimeAxisProps) {
         onPointerUp={onPointerUp}
       >
         {ticks.map((tick) => (
-          <span key={tick} className="tick" style={{ left: `${tick * 100}%` }}>
-            {formatDuration(span.start + tick * (span.end - span.start) - origin)}
+          <span key={tick.time} className="tick" style={{ left: `${tick.place * 100}%` }}>
+            {formatTick(tick.time)}
           </span>
         ))}
         {drag && (
@@ -73,4 +85,22 @@ export function TimeAxis({ span, origin, isZoomed, onZoom }: TimeAxisProps) {
       </div>
     </div>
   );
+}
+
+/** Round times within a period, with their places from 0 to 1. */
+export function listTicks(start: number, end: number): { time: number; place: number }[] {
+  const length = end - start;
+  const step =
+    STEPS_MS.find((one) => length / one <= MAX_TICKS) ?? HOUR_MS * Math.ceil(length / HOUR_MS / MAX_TICKS);
+  const ticks: { time: number; place: number }[] = [];
+  for (let time = Math.ceil(start / step) * step; (time - start) / length < LAST_TICK; time += step) {
+    ticks.push({ time, place: (time - start) / length });
+  }
+  return ticks;
+}
+
+/** A round time without digits that say nothing: 500 ms, 1.5 s, 20 s. */
+export function formatTick(ms: number): string {
+  if (ms === 0) return "0";
+  return ms >= 1000 && ms < MINUTE_MS ? `${ms / 1000} s` : formatDuration(ms);
 }

@@ -35,7 +35,7 @@ function Health() {
   return (
     <Part title={t.settings.health} error={error}>
       {isReady !== undefined && (
-        <p className="state" data-state={isReady ? "succeeded" : "failed"}>
+        <p className="state settings-health" data-state={isReady ? "succeeded" : "failed"}>
           <Icon name={isReady ? "check" : "cross"} />
           {isReady ? t.settings.ready : t.settings.notReady}
         </p>

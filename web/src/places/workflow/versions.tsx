@@ -21,11 +21,13 @@ type VersionsProps = {
 
 export function VersionsDialog({ workflow, source, onRestore, onClose }: VersionsProps) {
   const { id } = workflow;
-  const [chosen, setChosen] = useState<number>();
+  const [selected, setSelected] = useState<number>();
   const versions = useQuery({
     queryKey: ["workflows", id, "versions"],
     queryFn: () => read(api.GET("/api/v1/workflows/{id}/versions", { params: { path: { id } } })),
   });
+  // The version before the present one is what people look for.
+  const chosen = selected ?? versions.data?.items[1]?.version;
   const version = useQuery({
     queryKey: ["workflows", id, "source", chosen],
     enabled: chosen !== undefined,
@@ -49,7 +51,7 @@ export function VersionsDialog({ workflow, source, onRestore, onClose }: Version
                   type="button"
                   className="nav-link"
                   aria-pressed={item.version === chosen}
-                  onClick={() => setChosen(item.version)}
+                  onClick={() => setSelected(item.version)}
                 >
                   {t.workflow.version(item.version)}
                   {item.version === workflow.version && <span className="badge">{t.workflow.current}</span>}

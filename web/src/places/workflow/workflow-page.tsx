@@ -1,16 +1,14 @@
 // The workflow page: source and graph side by side, linked in both directions, with what the server says about them.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { useNavigate, useParams } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
 import { ApiError, type Schemas } from "../../api/client";
 import { runsQuery, workflowQuery } from "../../api/queries";
-import type { RunStatus } from "../../run/record";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
-import { formatAge } from "../../ui/format";
 import { useKeys } from "../../ui/keyboard";
 import { Empty, ErrorBox, Problem } from "../../ui/problem";
-import { StatusMark } from "../../ui/state";
+import { RunHistory } from "../../ui/run-history";
 import { CopyDialog } from "./copy-dialog";
 import { ExportDialog } from "./export-dialog";
 import { Panes } from "./panes";
@@ -20,6 +18,9 @@ import { TriggersDialog } from "./triggers-dialog";
 import { isConflict, type Source, saveSource, useJudgement, useStoredSource } from "./use-draft";
 import { VersionsDialog } from "./versions";
 import "./workflow.css";
+
+/** So many of the last runs are shown. */
+const LAST_RUNS = 10;
 
 type Workflow = Schemas["WorkflowInfo"];
 type Overlay = "run" | "versions" | "snippets" | "copy" | "export" | "triggers" | undefined;
@@ -191,17 +192,6 @@ function OpenWorkflow({ workflow, stored }: { workflow: Workflow; stored: Stored
 }
 
 function LastRuns({ workflow }: { workflow: string }) {
-  const { data } = useQuery(runsQuery({ workflow, limit: 3 }));
-  if (!data || data.items.length === 0) return null;
-  return (
-    <ul className="last-runs" aria-label={t.workflow.recent}>
-      {data.items.map((run) => (
-        <li key={run.run_id}>
-          <Link to="/runs/$run" params={{ run: run.run_id }} title={formatAge(run.created_at)}>
-            <StatusMark status={run.status as RunStatus} />
-          </Link>
-        </li>
-      ))}
-    </ul>
-  );
+  const { data } = useQuery(runsQuery({ workflow, limit: LAST_RUNS }));
+  return <RunHistory runs={data?.items ?? []} />;
 }
