@@ -91,6 +91,44 @@ fn a_run_of_another_process_is_followed() {
     assert!(other.wait_with_output().expect("it ended").status.success());
 }
 
+/// Starts a run of a step list on one server, streams it on another one, and ends the answer only when its text has come there.
+fn follow_text_of_another_server(model: &StreamingModel, first: &RunningServer, second: &RunningServer) {
+    let run = first.post("/api/v1/runs", &json!({"workflow": "step", "inputs": "hi"})).json();
+    let path = format!("/api/v1/runs/{}/events?deltas=true", run["run_id"].as_str().expect("an id"));
+    model.send_piece("Grüße ");
+    let mut text = ReceivedText::default();
+    let mut lines = second.stream(&path, &[]);
+    text.read_deltas(lines.by_ref(), 6);
+    model.send_piece("an ");
+    text.read_deltas(lines.by_ref(), 9);
+    // One that comes later receives the text so far.
+    let mut late = ReceivedText::default();
+    let mut late_lines = second.stream(&path, &["Last-Event-ID: 3"]);
+    late.read_deltas(late_lines.by_ref(), 9);
+    let long = "alle 🎉".repeat(4_000);
+    model.send_piece(&long);
+    for (text, lines) in [(&mut text, &mut lines), (&mut late, &mut late_lines)] {
+        text.read_deltas(lines.by_ref(), 9 + 24_000);
+        assert!(text.equals(&format!("Grüße an {long}")));
+    }
+    model.end_answer();
+    assert!(lines.any(|line| line == "event: done"));
+}
+
+#[test]
+fn text_from_another_server_arrives_before_the_answer_has_ended() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    let model = StreamingModel::start();
+    let create_place = || {
+        let place = Workspace::new(&format!("database = \"{}\"\n{}", database.url, model.config()));
+        place.write("step.json", STEP_LIST);
+        place
+    };
+    let (one, two) = (create_place(), create_place());
+    let (first, second) = (RunningServer::start(&one, &[]), RunningServer::start(&two, &[]));
+    follow_text_of_another_server(&model, &first, &second);
+}
+
 /// Peak memory of the server process, in MB.
 fn peak_memory_mb(server: &RunningServer) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).expect("readable");

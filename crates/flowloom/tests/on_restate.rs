@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 use support::http::RunningServer;
+use support::model::StreamingModel;
 use support::{TestServer, Workspace, exit_code, send_signal, stderr_text, two_calls_flow};
 use test_restate::{RestateServer, free_addresses};
 
@@ -151,6 +152,29 @@ fn a_server_starts_and_streams_runs_of_workers() {
     let names: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("event: ")).collect();
     assert_eq!(names.last(), Some(&"done"), "{names:?}");
     assert_eq!(names.iter().filter(|name| **name == "run_finished").count(), 1, "{names:?}");
+}
+
+#[test]
+fn text_from_a_worker_arrives_before_the_answer_has_ended() {
+    let Some(database) = test_postgres::TestDatabase::create_database() else { return };
+    let model = StreamingModel::start();
+    let Some(mut cluster) = Cluster::create("") else { return };
+    let (url, restate) = (&database.url, cluster.restate.ingress());
+    let config = format!("database = \"{url}\"\n{}[engine]\nrestate = \"{restate}\"\n", model.config());
+    cluster.place.write("flowloom.toml", &config);
+    cluster.place.write("hello.json", HELLO);
+    cluster.start_worker();
+    let server = RunningServer::start(&cluster.place, &[]);
+    let run = server.post("/api/v1/runs", &json!({"workflow": "hello"})).json();
+    let path = format!("/api/v1/runs/{}/events?deltas=true", run["run_id"].as_str().expect("an id"));
+    let mut lines = server.stream(&path, &[]);
+    for piece in ["Hello, ", "world"] {
+        model.send_piece(piece);
+        let text = format!("\"text\":\"{piece}\"");
+        assert!(lines.any(|line| line.starts_with("data: ") && line.contains(&text)), "{piece:?} has not come");
+    }
+    model.end_answer();
+    assert!(lines.any(|line| line.contains("\"output\":\"Hello, world\"")), "no output");
 }
 
 #[test]

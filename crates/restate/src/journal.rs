@@ -11,6 +11,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
+use flowloom_runtime::relay::TextRelay;
 use flowloom_runtime::{JournalError, RunCommand};
 use tokio::sync::{mpsc, oneshot};
 
@@ -147,6 +148,10 @@ impl Journal for SessionJournal {
                 }
             }
         })
+    }
+
+    fn text_relay(&self) -> Option<Arc<dyn TextRelay>> {
+        self.inner.text_relay()
     }
 }
 

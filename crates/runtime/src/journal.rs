@@ -9,6 +9,7 @@ use flowloom_core::value::{Map, Value};
 use crate::command::{DecidedCommand, RunCommand};
 use crate::effects::BoxFuture;
 use crate::error::JournalError;
+use crate::relay::TextRelay;
 
 /// The right to write a run's events. It is lost when another worker claims the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +130,11 @@ pub trait Journal: Send + Sync {
     /// Completes with further pending commands of a run that this worker drives. A command may be delivered more than
     /// once.
     fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>>;
+
+    /// Carries text between the processes that share this journal, if they can.
+    fn text_relay(&self) -> Option<Arc<dyn TextRelay>> {
+        None
+    }
 }
 
 /// The memory namespace of a user's conversations, each stored under its thread key.

@@ -25,6 +25,7 @@ pub mod metrics;
 mod outcome;
 pub mod publish;
 pub mod redact;
+pub mod relay;
 pub mod remote;
 pub mod reopen;
 pub mod requests;

@@ -178,9 +178,12 @@ impl Hub {
         self.queues.iter().for_each(|queue| queue.push(signals.clone(), batch));
     }
 
-    /// Notes an event: a finished attempt has no text in progress.
+    /// Notes an event: a finished attempt has no text in progress, and another worker starts the texts again.
     fn note_record(&mut self, record: &Record) {
         self.seq = record.seq;
+        if matches!(record.event, Event::RunStarted { .. }) {
+            self.texts.clear();
+        }
         let is_over =
             matches!(record.event, Event::StepFinished { .. } | Event::StepFailed { .. } | Event::StepAborted { .. });
         if is_over && !self.texts.is_empty() {

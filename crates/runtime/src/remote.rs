@@ -9,14 +9,14 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::RunState;
-use futures_util::future::select;
 
 use crate::effects::BoxFuture;
 use crate::engine::Engine;
 use crate::error::{JournalError, RunError};
 use crate::journal::{Batch, Lease};
 use crate::outcome::RunOutcome;
-use crate::publish::Publisher;
+use crate::publish::{Delta, Publisher};
+use crate::relay::FollowedText;
 use crate::reopen::records_since_reopened;
 
 /// Milliseconds between two looks at the journal of a run: at first, while events arrive that somebody reads, and at most.
@@ -98,6 +98,7 @@ pub struct RemoteRun {
     records: Vec<Arc<Record>>,
     /// Number of events that were known when the run was last woken.
     known_when_woken: usize,
+    text: FollowedText,
 }
 
 impl RemoteRun {
@@ -113,7 +114,8 @@ impl RemoteRun {
         let (at, event) = (engine.now_ms(), Event::RunCreated(Box::new(created)));
         let creation = Record { run: id, seq: 1, at, path: Path::root(), attempt: 0, event };
         let (publisher, creation) = (Publisher::starting_after(0), Some(Arc::new(creation)));
-        RemoteRun { engine, driver, plan, id, user, publisher, creation, records: Vec::new(), known_when_woken: 0 }
+        let (records, text) = (Vec::new(), FollowedText::default());
+        RemoteRun { engine, driver, plan, id, user, publisher, creation, records, known_when_woken: 0, text }
     }
 
     /// A run that was created. Fails with [`RunError::Ended`] if it has ended and no command may reopen it.
@@ -130,7 +132,8 @@ impl RemoteRun {
         }
         let user = state.created.as_ref().map_or("", |created| &created.user).into();
         let publisher = Publisher::starting_after(records.len() as u64);
-        Ok(RemoteRun { engine, driver, plan, id, user, publisher, creation: None, records, known_when_woken: 0 })
+        let text = FollowedText::after(&records);
+        Ok(RemoteRun { engine, driver, plan, id, user, publisher, creation: None, records, known_when_woken: 0, text })
     }
 
     pub(crate) fn id(&self) -> RunId {
@@ -164,7 +167,7 @@ impl RemoteRun {
         let mut news = self.driver.next_news(self.id);
         self.wake_driver().await?;
         let mut pause_ms = FIRST_PAUSE_MS;
-        let _ = select(pin!(self.engine.sleep_for(pause_ms)), &mut news).await;
+        self.wait_for_news(pause_ms, &mut news).await;
         loop {
             let known = self.records.len();
             // News that arrives during the look leads to another one.
@@ -177,7 +180,28 @@ impl RemoteRun {
             }
             let is_followed = self.records.len() > known && self.publisher.has_subscribers();
             pause_ms = if is_followed { MIN_PAUSE_MS } else { MAX_PAUSE_MS.min(pause_ms * 2) };
-            let _ = select(pin!(self.engine.sleep_for(pause_ms)), &mut news).await;
+            self.wait_for_news(pause_ms, &mut news).await;
+        }
+    }
+
+    /// Waits until it is time to look at the journal: after the pause, at the news, or when text waits for its events. Publishes
+    /// other text meanwhile.
+    async fn wait_for_news(&mut self, pause_ms: u64, news: &mut BoxFuture<'static, ()>) {
+        let journal = self.engine.journal();
+        self.text.follow_while(self.publisher.has_subscribers(), &**journal, self.id);
+        let mut pause = pin!(self.engine.sleep_for(pause_ms));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut pause => return,
+                () = &mut *news => return,
+                deltas = self.text.next() => {
+                    publish_text(&self.publisher, deltas);
+                    if self.text.is_waiting() {
+                        return;
+                    }
+                }
+            }
         }
     }
 
@@ -205,6 +229,8 @@ impl RemoteRun {
         if !records.is_empty() {
             self.publisher.publish_records(&records);
             self.publisher.wake_subscribers();
+            records.iter().for_each(|record| self.text.note_record(record));
+            publish_text(&self.publisher, self.text.take_ready());
             self.records.extend(records);
         }
     }
@@ -234,6 +260,11 @@ impl RemoteRun {
         self.known_when_woken = self.records.len();
         Ok(())
     }
+}
+
+fn publish_text(publisher: &Publisher, deltas: Vec<Delta>) {
+    let sink = publisher.delta_sink();
+    deltas.iter().for_each(|delta| sink.push(&delta.path, delta.attempt, &delta.text));
 }
 
 fn read_state(records: &[Arc<Record>]) -> Result<RunState, RunError> {

@@ -12,6 +12,7 @@ use crate::journal::{Journal, Lease};
 use crate::log::{Mode, RunLog};
 use crate::outcome::RunOutcome;
 use crate::publish::{Publisher, SubscribeHandle, Subscription};
+use crate::relay::TextRelay;
 use crate::remote::RemoteRun;
 
 /// A run that is ready to be driven.
@@ -83,6 +84,8 @@ impl Run {
 impl LocalRun {
     pub(crate) async fn drive_to_end(self) -> RunOutcome {
         let LocalRun { id, log, drive, journal, final_env, .. } = self;
+        // A replay tells nobody.
+        let _offered = (log.mode == Mode::Live).then(|| OfferedText::new(&*journal, log.lease, &log.publisher));
         // The future has completed and is dropped, so the final variables are in `final_env`.
         let driven = drive.await;
         crate::failpoint::hit("run_release_before");
@@ -98,6 +101,30 @@ impl LocalRun {
         let (state, illegal) = RunState::up_to_illegal(records.iter().map(|record| &**record));
         let broken = if let DriveResult::Broken(error) = driven { Some(error) } else { illegal.map(RunError::from) };
         RunOutcome { id, state, records, broken, env: final_env.take_env() }
+    }
+}
+
+/// The text of a run, offered to other processes while this one drives it.
+struct OfferedText {
+    relay: Option<Arc<dyn TextRelay>>,
+    lease: Lease,
+}
+
+impl OfferedText {
+    fn new(journal: &dyn Journal, lease: Lease, publisher: &Publisher) -> OfferedText {
+        let relay = journal.text_relay();
+        if let Some(relay) = &relay {
+            relay.offer_run(lease, publisher.subscribe_handle());
+        }
+        OfferedText { relay, lease }
+    }
+}
+
+impl Drop for OfferedText {
+    fn drop(&mut self) {
+        if let Some(relay) = &self.relay {
+            relay.withdraw_run(self.lease);
+        }
     }
 }
 

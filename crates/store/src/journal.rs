@@ -11,6 +11,7 @@ use flowloom_runtime::JournalError;
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState, thread_namespace};
+use flowloom_runtime::relay::TextRelay;
 
 use crate::batch::{BatchEffects, BatchWrite, write_memory};
 use crate::checksum::memory_checksum;
@@ -152,6 +153,10 @@ impl Journal for Store {
 
     fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
         self.mailboxes.next_commands(run)
+    }
+
+    fn text_relay(&self) -> Option<Arc<dyn TextRelay>> {
+        self.text_relay.clone().map(|relay| relay as Arc<dyn TextRelay>)
     }
 }
 

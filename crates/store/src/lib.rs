@@ -30,6 +30,7 @@ mod prune;
 mod quota;
 mod quota_check;
 mod readers;
+mod relay;
 mod rows;
 mod run_row;
 mod run_statistics;

@@ -16,6 +16,7 @@ use crate::memory_runs::MemoryRuns;
 use crate::private;
 use crate::quota::Quotas;
 use crate::readers::Readers;
+use crate::relay::PostgresRelay;
 use crate::search;
 use crate::settings::{DATABASE_FILE, Durability, RecoveryScope, StoreSettings};
 use crate::size_cache::SizeCache;
@@ -34,6 +35,8 @@ pub struct Store {
     pub(crate) quotas: Arc<Quotas>,
     pub(crate) recovery: RecoveryScope,
     pub(crate) sizes: SizeCache,
+    /// Carries text to other processes, on Postgres.
+    pub(crate) text_relay: Option<Arc<PostgresRelay>>,
     /// The runs, if they are stored in memory.
     pub(crate) runs: Option<MemoryRuns>,
     /// Bundles waiting to be stored in the transaction of their run's first event. Bundles of runs in memory stay here.
@@ -118,6 +121,10 @@ impl Store {
         worker: LocalWorker,
         runs: Option<MemoryRuns>,
     ) -> Arc<Store> {
+        let text_relay = match &source {
+            DbSource::Sqlite(_) => None,
+            DbSource::Postgres(database) => Some(Arc::new(PostgresRelay::new(database.clone()))),
+        };
         Arc::new(Store {
             folder: settings.folder.clone(),
             writer,
@@ -130,6 +137,7 @@ impl Store {
             quotas: Arc::new(settings.quotas.clone()),
             recovery: settings.recovery.clone(),
             sizes: SizeCache::default(),
+            text_relay,
             bundles: Mutex::default(),
         })
     }

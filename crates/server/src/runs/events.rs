@@ -10,9 +10,12 @@ use axum::response::sse::{Event as Sse, KeepAlive, Sse as Stream};
 use flowloom_app::runs::wait::is_active_row;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
+use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::publish::{Delivery, Delta, RunUpdate, Subscription};
+use flowloom_runtime::relay::FollowedText;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
+use tokio::time::{Instant, timeout_at};
 
 use crate::state::Server;
 
@@ -38,6 +41,11 @@ pub(crate) trait EventEncoder: Send {
         None
     }
 
+    /// Whether [`EventEncoder::encode_delta`] encodes anything.
+    fn wants_text(&self) -> bool {
+        false
+    }
+
     /// Encodes the end of the stream, once no worker drives the run.
     fn encode_end(&mut self, _run: RunId, _status: &str) -> Option<Sse> {
         None
@@ -55,6 +63,10 @@ struct Follower {
     subscription: Option<Subscription>,
     /// Whether the journal may contain events that were not sent.
     is_behind: bool,
+    /// Text from the process that drives the run, while it is another one.
+    text: FollowedText,
+    /// When to look next whether a run without a subscription has ended.
+    next_poll: Instant,
     end: StreamEnd,
     _counted: Arc<()>,
 }
@@ -95,8 +107,18 @@ pub(crate) fn encode_stream(
     subscription: Option<Subscription>,
 ) -> impl futures_util::Stream<Item = Sse> + Send + 'static {
     let counted = server.followers.clone();
-    let follower =
-        Follower { server, run, encoder, seq, subscription, is_behind: true, end: StreamEnd::Open, _counted: counted };
+    let follower = Follower {
+        server,
+        run,
+        encoder,
+        seq,
+        subscription,
+        is_behind: true,
+        text: FollowedText::default(),
+        next_poll: Instant::now(),
+        end: StreamEnd::Open,
+        _counted: counted,
+    };
     let batches =
         stream::unfold(follower, |mut follower| async move { Some((follower.next_batch().await?, follower)) });
     batches.flat_map(stream::iter)
@@ -133,6 +155,10 @@ impl EventEncoder for JournalEncoder {
         let Delta { path, attempt, offset, text } = delta;
         let data = || json!({"path": path, "attempt": attempt, "offset": offset, "text": text});
         self.with_text.then(|| Sse::default().event("delta").data(data().to_string()))
+    }
+
+    fn wants_text(&self) -> bool {
+        self.with_text
     }
 
     fn encode_end(&mut self, run: RunId, status: &str) -> Option<Sse> {
@@ -174,7 +200,12 @@ impl Follower {
                 // The subscriber was too slow. Subscribe again, which resends the text so far; the journal has the
                 // events.
                 Some(Delivery::Missed(_)) => self.resubscribe(),
-                None => self.poll_run().await,
+                // It was resumed here, is driven by another worker, or has ended.
+                None => match self.wait_for_text().await {
+                    Some(deltas) if !deltas.is_empty() => return Some(self.encode_deltas(&deltas)),
+                    Some(_) => {}
+                    None => self.poll_run().await,
+                },
             }
         }
     }
@@ -183,11 +214,13 @@ impl Follower {
     fn resubscribe(&mut self) {
         self.subscription = self.server.supervisor.subscribe(self.run);
         self.is_behind = true;
+        if self.subscription.is_some() {
+            self.text = FollowedText::default();
+        }
     }
 
-    /// Polls a run without a subscription: it was resumed here, is driven by another worker, or has ended.
+    /// Looks whether a run without a subscription is driven here now, or has ended.
     async fn poll_run(&mut self) {
-        let waits = self.subscription.take().is_none();
         self.resubscribe();
         if self.subscription.is_some() {
             return;
@@ -196,15 +229,33 @@ impl Follower {
         let row = crate::blocking::run_blocking(move || server.app.store.get_run(run)).await;
         match row {
             // Another worker drives it, or will: interrupted runs are reclaimed.
-            Ok(Ok(Some(row))) if is_active_row(&row) => {
-                if waits {
-                    tokio::time::sleep(POLL_INTERVAL).await;
-                }
-            }
+            Ok(Ok(Some(row))) if is_active_row(&row) => self.next_poll = Instant::now() + POLL_INTERVAL,
             Ok(Ok(row)) => self.end = StreamEnd::Reached(row.map(|row| row.status).unwrap_or_default()),
             // The client reconnects and receives the error.
             Ok(Err(_)) | Err(_) => self.end = StreamEnd::Sent,
         }
+    }
+
+    /// Waits for text from the worker that drives the run. `None`: it is time to poll the run. Empty: text has come whose event
+    /// is not known yet.
+    async fn wait_for_text(&mut self) -> Option<Vec<Delta>> {
+        self.subscription = None;
+        if self.next_poll <= Instant::now() {
+            return None;
+        }
+        let store = self.server.app.store.clone();
+        if self.encoder.wants_text() && !self.text.is_following() {
+            // A failure to read is noticed by the next poll.
+            let mut known = store.read(self.run, 0).await.unwrap_or_default();
+            known.retain(|record| record.seq <= self.seq);
+            self.text = FollowedText::after(&known);
+            self.text.follow_while(true, &*store, self.run);
+        }
+        let deltas = timeout_at(self.next_poll, self.text.next()).await.ok()?;
+        if self.text.is_waiting() {
+            self.next_poll = Instant::now();
+        }
+        Some(deltas)
     }
 
     /// The next stored events after the last one sent and before the subscription; empty if there are none.
@@ -225,9 +276,15 @@ impl Follower {
         };
         let unheard = records.iter().take_while(|record| record.seq <= last);
         let before = self.seq;
-        let sse_event = unheard.flat_map(|record| self.encode_once(record)).collect();
+        let mut sse_events: Vec<Sse> = unheard.flat_map(|record| self.encode_once(record)).collect();
         self.is_behind = self.seq > before;
-        sse_event
+        let deltas = self.text.take_ready();
+        sse_events.extend(self.encode_deltas(&deltas));
+        sse_events
+    }
+
+    fn encode_deltas(&mut self, deltas: &[Delta]) -> Vec<Sse> {
+        deltas.iter().filter_map(|delta| self.encoder.encode_delta(delta)).collect()
     }
 
     fn encode_update(&mut self, signal: RunUpdate) -> Vec<Sse> {
@@ -243,6 +300,9 @@ impl Follower {
             return Vec::new();
         }
         self.seq = record.seq;
+        if self.text.is_following() {
+            self.text.note_record(record);
+        }
         self.encoder.encode_event(record)
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 pub use address::Database;
-pub(crate) use listener::{CommandListener, NOTIFY_SQL};
+pub(crate) use listener::{CommandListener, ListenSession, NOTIFY_SQL};
 pub(crate) use migrate::migrate_schema;
 pub(crate) use queued_writes::AssumedRun;
 use queued_writes::QueuedWrites;

@@ -1,0 +1,67 @@
+//! Carries the text of answers between the processes that share a Postgres, with its notifications.
+//!
+//! A process that follows a run says so to all (`message.rs`). The process that drives the run sends text only then, and only
+//! to those that follow. Text is not stored, and costs nothing while nobody follows.
+
+mod message;
+mod relaying;
+mod sending;
+
+use std::sync::OnceLock;
+
+use flowloom_core::id::RunId;
+use flowloom_runtime::SubscribeHandle;
+use flowloom_runtime::journal::Lease;
+use flowloom_runtime::relay::{RelayedText, TextRelay};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::db::postgres::Database;
+
+/// What the relay is asked for.
+enum Request {
+    Offer(Lease, SubscribeHandle),
+    Withdraw(Lease),
+    Follow(RunId, UnboundedSender<RelayedText>),
+}
+
+/// The relay of this process. Its thread starts with the first request, and ends with the relay.
+pub(crate) struct PostgresRelay {
+    database: Database,
+    requests: OnceLock<Option<UnboundedSender<Request>>>,
+}
+
+impl PostgresRelay {
+    pub(crate) fn new(database: Database) -> PostgresRelay {
+        PostgresRelay { database, requests: OnceLock::new() }
+    }
+
+    fn send_request(&self, request: Request) {
+        if let Some(requests) = self.requests.get_or_init(|| self.start_thread()) {
+            // The thread ends before the relay only if it panics; then the text is missing.
+            let _ = requests.send(request);
+        }
+    }
+
+    fn start_thread(&self) -> Option<UnboundedSender<Request>> {
+        let (sender, requests) = unbounded_channel();
+        let database = self.database.clone();
+        let thread = std::thread::Builder::new().name("store-text".into());
+        thread.spawn(move || relaying::relay_text(&database, requests)).ok().map(|_| sender)
+    }
+}
+
+impl TextRelay for PostgresRelay {
+    fn offer_run(&self, lease: Lease, text: SubscribeHandle) {
+        self.send_request(Request::Offer(lease, text));
+    }
+
+    fn withdraw_run(&self, lease: Lease) {
+        self.send_request(Request::Withdraw(lease));
+    }
+
+    fn follow_run(&self, run: RunId) -> UnboundedReceiver<RelayedText> {
+        let (sender, receiver) = unbounded_channel();
+        self.send_request(Request::Follow(run, sender));
+        receiver
+    }
+}
