@@ -1,6 +1,6 @@
 //! The thread of the relay. All its state is here: what this process offers and follows, and who else follows what.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use flowloom_core::id::RunId;
@@ -42,7 +42,7 @@ struct Relay {
     /// Those in this process who follow a run.
     followed: HashMap<RunId, Vec<UnboundedSender<RelayedText>>>,
     /// Who follows a run, by their channels.
-    followers: HashMap<RunId, HashMap<String, Follower>>,
+    followers: HashMap<RunId, BTreeMap<String, Follower>>,
 }
 
 /// A process that follows a run.
