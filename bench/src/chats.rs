@@ -101,8 +101,8 @@ async fn measure_first_word() -> Result<ReportRow, BenchError> {
         let mut chat = StreamedChat::begin_chat(server.address).await?;
         chat.read_until(&format!("\"content\":\"{FIRST_WORD}\"")).await?;
         let window = Instant::now();
-        let said = model.sent_times.recv().await.ok_or("the model has ended")?;
-        times.push(window.duration_since(said).as_secs_f64());
+        let sent = model.sent_times.recv().await.ok_or("the model has ended")?;
+        times.push(window.duration_since(sent).as_secs_f64());
         chat.read_until("[DONE]").await?;
     }
     let times = SampleStats::from_seconds(times);

@@ -45,11 +45,11 @@ impl ServerProgram {
     pub(crate) fn start_command(command: &mut Command) -> Result<ServerProgram, BenchError> {
         let since = Instant::now();
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        let mut said = BufReader::new(child.stderr.take().ok_or("no stderr")?);
+        let mut lines = BufReader::new(child.stderr.take().ok_or("no stderr")?);
         let mut line = String::new();
         let address = loop {
             line.clear();
-            if said.read_line(&mut line)? == 0 {
+            if lines.read_line(&mut line)? == 0 {
                 return Err("the server ended".into());
             }
             if let Some((_, address)) = line.split_once("at http://") {
@@ -58,7 +58,7 @@ impl ServerProgram {
         };
         let ready = since.elapsed().as_secs_f64();
         // Later output must be read, or the program would block on a full pipe.
-        std::thread::spawn(move || said.lines().for_each(drop));
+        std::thread::spawn(move || lines.lines().for_each(drop));
         Ok(ServerProgram { child, address, ready_seconds: ready })
     }
 

@@ -35,9 +35,9 @@ struct ModelState {
 
 /// Starts one on a free port.
 pub(crate) async fn start_model(may_end: bool) -> Result<StreamingModel, BenchError> {
-    let (said, received) = mpsc::unbounded_channel();
+    let (sent, received) = mpsc::unbounded_channel();
     let (end, may_end) = watch::channel(may_end);
-    let router = axum::Router::new().fallback(answer_request).with_state(ModelState { sent_times: said, may_end });
+    let router = axum::Router::new().fallback(answer_request).with_state(ModelState { sent_times: sent, may_end });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     // Words are small, and each should be sent at once.

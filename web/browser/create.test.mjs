@@ -37,7 +37,7 @@ test("a goal becomes a pipeline that runs", async () => {
   );
   // The address shows the same after a reload.
   await page.reload();
-  await page.getByRole("region", { name: "Rehearsal" }).getByText("notify_push").waitFor();
+  await page.getByRole("region", { name: "Dry run" }).getByText("notify_push").waitFor();
   await page.getByRole("button", { name: "Run it" }).click();
   await page.getByRole("tree").waitFor();
   await page.getByText("Succeeded").first().waitFor();

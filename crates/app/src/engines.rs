@@ -259,7 +259,7 @@ impl App {
             files,
             functions: self.config.functions.clone(),
             mcp: self.config.mcp.clone(),
-            offered: ServerTools::new(),
+            server_tools: ServerTools::new(),
             flows: None,
             agents: self.config.agents.clone(),
             model: self.config.default_model.value.clone(),

@@ -201,7 +201,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn nothing_that_is_said_panics(text in r#"[{}\[\]":,a1é\\n `\n]{0,60}"#, any in ".{0,200}") {
+        fn no_answer_panics(text in r#"[{}\[\]":,a1é\\n `\n]{0,60}"#, any in ".{0,200}") {
             for text in [text, any] {
                 let _ = find_object(&text, &["a"]);
             }

@@ -137,18 +137,18 @@ fn require_outputs(schema: Value) -> Value {
 /// The examples of an answer; their inputs must match the input schema.
 fn read_examples(answer: &Map, inputs: &Value, problems: &mut Vec<String>) -> Vec<Value> {
     let list = answer.get("examples").and_then(Value::as_list).unwrap_or_default();
-    let mut kept_fields = Vec::new();
+    let mut accepted_fields = Vec::new();
     for (index, example) in list.iter().take(MAX_EXAMPLES).enumerate() {
         match example.get("inputs").filter(|inputs| inputs.as_map().is_some()) {
             None => problems.push(format!("example {} has no object \"inputs\"", index + 1)),
             Some(given) => {
                 let wrong = validation_errors(inputs, given);
                 problems.extend(wrong.map(|wrong| format!("the inputs of example {} do not fit: {wrong}", index + 1)));
-                kept_fields.push(example.clone());
+                accepted_fields.push(example.clone());
             }
         }
     }
-    kept_fields
+    accepted_fields
 }
 
 /// A prompt must use all required inputs, and only known ones.

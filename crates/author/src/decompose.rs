@@ -4,10 +4,10 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::value::{Map, Value};
 
 use crate::answer::ask_until;
+use crate::candidates::list_blocks;
 use crate::env::{ModelQuestion, PlannerEnv};
 use crate::event::{PlannerEvent, count_value};
 use crate::fence::fence_text;
-use crate::offer::list_blocks;
 use crate::required::{RequiredBlock, read};
 
 /// The name of the stage.
@@ -21,9 +21,9 @@ const DECOMPOSE_SCHEMA: &str = include_str!("prompts/decompose.schema.json");
 pub async fn decompose_goal(world: &dyn PlannerEnv, intent: &str) -> Result<Vec<RequiredBlock>, StepFailure> {
     let message = "finding the required blocks".to_owned();
     world.emit_event(PlannerEvent::Stage { stage: STAGE_NAME, status: "running", message });
-    let offered = world.offer_blocks(intent).await?;
-    let offered = fence_text("existing blocks", &list_blocks(&offered));
-    let user = format!("The wish:\n{intent}\n\n{offered}");
+    let candidates = world.list_candidate_blocks(intent).await?;
+    let candidates = fence_text("existing blocks", &list_blocks(&candidates));
+    let user = format!("The wish:\n{intent}\n\n{candidates}");
     let question = ModelQuestion::new(STAGE_NAME, DECOMPOSE_PROMPT, user, Some(DECOMPOSE_SCHEMA));
     let wanted = ask_until(world, STAGE_NAME, question, read).await?;
     let blocks = Value::list(wanted.iter().map(RequiredBlock::to_definition).collect());

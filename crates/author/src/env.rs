@@ -20,8 +20,8 @@ pub trait PlannerEnv: Send + Sync {
     fn ask_model<'a>(&'a self, question: &'a ModelQuestion) -> EffectFuture<'a, ModelAnswer>;
 
     /// The existing blocks that may serve a goal, nearest first, as [`describe_block`](crate::offer::describe_block)
-    /// describes them; at most [`MAX_OFFERED_BLOCKS`](crate::offer::MAX_OFFERED_BLOCKS).
-    fn offer_blocks<'a>(&'a self, intent: &'a str) -> EffectFuture<'a, Vec<Value>>;
+    /// describes them; at most [`MAX_CANDIDATE_BLOCKS`](crate::offer::MAX_OFFERED_BLOCKS).
+    fn list_candidate_blocks<'a>(&'a self, intent: &'a str) -> EffectFuture<'a, Vec<Value>>;
 
     /// Candidates for the required block from the registry, best first.
     fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>>;

@@ -8,6 +8,7 @@
 
 mod answer;
 mod block;
+pub mod candidates;
 pub mod choose;
 pub mod clarify;
 pub mod create;
@@ -18,7 +19,6 @@ pub mod evaluation;
 pub mod event;
 mod export;
 mod fence;
-pub mod offer;
 pub mod planner;
 mod required;
 mod sample;

@@ -43,9 +43,9 @@ pub async fn wire_blocks(
     let message = "connecting the blocks".to_owned();
     world.emit_event(PlannerEvent::Stage { stage: STAGE_NAME, status: "running", message });
     let catalogue = Value::list(blocks.iter().map(catalog_entry).collect());
-    let offered = fence_text("the blocks", &render::to_json(&catalogue));
+    let block_text = fence_text("the blocks", &render::to_json(&catalogue));
     let question =
-        ModelQuestion::new(STAGE_NAME, WIRE_PROMPT, format!("The wish:\n{intent}\n\n{offered}"), Some(WIRE_SCHEMA));
+        ModelQuestion::new(STAGE_NAME, WIRE_PROMPT, format!("The wish:\n{intent}\n\n{block_text}"), Some(WIRE_SCHEMA));
     let mut dialogue = Dialogue::new(question);
     let wired = loop {
         let read = |reply: &str| wiring::read(reply, intent, blocks, sources);

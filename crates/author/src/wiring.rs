@@ -91,11 +91,11 @@ fn diagnostic_text(found: Diagnostic) -> String {
 /// Reports nodes whose block is not available. Built-in blocks that the search did not consider do not count as
 /// available.
 fn unknown_blocks(pipeline: &Value, blocks: &[Value]) -> Vec<String> {
-    let is_offered = |id: &str| blocks.iter().any(|block| get_text(block, "id") == Some(id));
+    let is_known = |id: &str| blocks.iter().any(|block| get_text(block, "id") == Some(id));
     let used = pipeline_nodes(pipeline).filter_map(|node| get_text(node, "block_id"));
-    let unknown = used.filter(|id| !is_offered(id));
-    let offered: Vec<&str> = blocks.iter().filter_map(|block| get_text(block, "id")).collect();
-    unknown.map(|id| format!("{id:?} is none of the blocks; they are {}", offered.join(", "))).collect()
+    let unknown = used.filter(|id| !is_known(id));
+    let known: Vec<&str> = blocks.iter().filter_map(|block| get_text(block, "id")).collect();
+    unknown.map(|id| format!("{id:?} is none of the blocks; they are {}", known.join(", "))).collect()
 }
 
 /// Reports references that go beyond a block's output schema, and secrets that the goal does not name.
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn only_blocks_that_were_offered() {
+    fn only_blocks_that_were_candidates() {
         let other = r#"{"id":"n1","block_id":"memory_read","inputs":{"key":"x"}}"#;
         assert!(read_errors(other).contains("\"memory_read\" is none of the blocks; they are plain, rich"));
         assert!(read_errors(r#"{"id":"n1","block_id":"nowhere","inputs":{}}"#).contains("nowhere"));

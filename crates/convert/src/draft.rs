@@ -140,7 +140,7 @@ fn read_step(step: &Step) -> Vec<Item<'_>> {
 pub(crate) fn read_phase_of(step: &Step) -> Vec<Item<'_>> {
     match &step.kind {
         StepKind::Composite(Composite::Sequence(steps))
-            if steps.iter().any(|step| matches!(step.kind, StepKind::Composite(Composite::Say(_)))) =>
+            if steps.iter().any(|step| matches!(step.kind, StepKind::Composite(Composite::AppendMessage(_)))) =>
         {
             read_phase(steps)
         }
@@ -152,22 +152,22 @@ pub(crate) fn read_phase_of(step: &Step) -> Vec<Item<'_>> {
 fn read_phase(steps: &[Step]) -> Vec<Item<'_>> {
     let mut items = Vec::new();
     let mut text = Template::default();
-    let mut said = None;
+    let mut unanswered = None;
     for step in steps {
         match &step.kind {
-            StepKind::Composite(Composite::Say(message)) if message.role == Role::User => {
+            StepKind::Composite(Composite::AppendMessage(message)) if message.role == Role::User => {
                 text = join_blocks(&message.content);
-                said = (!text.parts.is_empty()).then_some(step);
+                unanswered = (!text.parts.is_empty()).then_some(step);
             }
-            StepKind::Composite(Composite::Say(_)) => {}
+            StepKind::Composite(Composite::AppendMessage(_)) => {}
             _ => {
                 let earlier = items.len();
                 items.push(read_item(step, std::mem::take(&mut text), earlier));
-                said = None;
+                unanswered = None;
             }
         }
     }
-    items.extend(said.map(|step| new_item(step, ItemKind::Text)));
+    items.extend(unanswered.map(|step| new_item(step, ItemKind::Text)));
     items
 }
 

@@ -42,14 +42,14 @@ impl Finding {
     /// The finding as a problem of the source file: a warning, or an error if losses are refused. `None` for what is
     /// kept.
     pub fn to_diagnostic(&self, file: &str, is_strict: bool) -> Option<Diagnostic> {
-        let (code, help) = match self.fate {
+        let code = match self.fate {
             Fate::Kept => return None,
-            Fate::Differently => (Code::ExpressedDifferently, None),
-            Fate::Lost => (Code::ConversionLoss, is_strict.then_some("leave out --strict to convert the rest")),
+            Fate::Differently => Code::ExpressedDifferently,
+            Fate::Lost => Code::ConversionLoss,
         };
         let severity = if is_strict && self.fate == Fate::Lost { Severity::Error } else { Severity::Warning };
         let made = Diagnostic::new_warning(code, file, self.span, self.message.clone());
-        Some(Diagnostic { severity, help: help.map(str::to_owned), ..made })
+        Some(Diagnostic { severity, ..made })
     }
 }
 

@@ -56,8 +56,8 @@ pub(crate) fn read_inputs(plan: &Plan, values: &[String], file: Option<&Path>) -
 
 /// Whether the inputs of a conversation hold something that was said.
 fn has_message(inputs: &Map) -> bool {
-    let is_said = |message: &Value| message.as_str().is_none_or(|text| !text.trim().is_empty());
-    inputs.get("message").is_some_and(is_said)
+    let has_text = |message: &Value| message.as_str().is_none_or(|text| !text.trim().is_empty());
+    inputs.get("message").is_some_and(has_text)
         || inputs.get("messages").and_then(Value::as_list).is_some_and(|list| !list.is_empty())
 }
 

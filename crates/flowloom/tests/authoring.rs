@@ -112,8 +112,8 @@ fn endless_loops_of_a_model_end_soon() {
     let agent = server.post("/api/create-agent", &json!({"intent": "Loop for ever"})).json();
     assert!(since.elapsed() < std::time::Duration::from_secs(30), "{:?}: {agent}", since.elapsed());
     assert_eq!((&agent["status"], &agent["code"]), (&json!("failed"), &json!("FL1060")), "{agent}");
-    let said = agent.to_string();
-    assert!(said.contains("it ran longer than 300 ms") && said.contains("2 more were not tried"), "{said}");
+    let printed = agent.to_string();
+    assert!(printed.contains("it ran longer than 300 ms") && printed.contains("2 more were not tried"), "{printed}");
 }
 
 #[test]
@@ -177,11 +177,11 @@ fn the_stream_reports_each_stage_once_and_continues_where_it_was_lost() {
 fn a_person_is_asked_what_is_unclear() {
     let place = create_workspace();
     let server = RunningServer::start(&place, &[]);
-    let said = server.post("/api/clarify", &json!({"message": "Say something"})).json();
-    assert_eq!(said["ready"], false, "{said}");
+    let printed = server.post("/api/clarify", &json!({"message": "Say something"})).json();
+    assert_eq!(printed["ready"], false, "{printed}");
     assert!(
-        said["question"].as_str().is_some_and(|question| question.ends_with('?')),
-        "a model without a question gets the default question: {said}"
+        printed["question"].as_str().is_some_and(|question| question.ends_with('?')),
+        "a model without a question gets the default question: {printed}"
     );
     let history: Vec<Value> = ["a", "b", "c"].iter().map(|text| json!({"role": "user", "content": text})).collect();
     let fourth = server.post("/api/clarify", &json!({"message": "d", "history": history})).json();

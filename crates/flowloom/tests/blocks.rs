@@ -180,7 +180,7 @@ fn run_block(place: &Workspace, block: &str, inputs: &Value) -> Value {
 }
 
 #[test]
-fn built_in_blocks_do_what_their_examples_say() {
+fn built_in_blocks_do_what_their_examples_show() {
     let place = Workspace::new(ECHO_CONFIG);
     let (_, all) = place.run_json(&["blocks", "list"]);
     for id in ["filter", "for_each", "notify_push", "memory_write"] {
@@ -204,8 +204,8 @@ fn built_in_blocks_do_what_their_examples_say() {
     assert_eq!(kept("s", "lt", json!(5)), Vec::<Value>::new(), "a text is not less than a number");
     let asked =
         run_block(&place, "for_each", &json!({"items": ["a", "b"], "template": "Say {item}", "ask_model": true}));
-    let said = asked["results"].as_array().unwrap_or_else(|| panic!("{asked}"));
-    assert!(said.len() == 2 && said[1].as_str().is_some_and(|text| text.contains("Say b")), "{asked}");
+    let printed = asked["results"].as_array().unwrap_or_else(|| panic!("{asked}"));
+    assert!(printed.len() == 2 && printed[1].as_str().is_some_and(|text| text.contains("Say b")), "{asked}");
 }
 
 #[test]

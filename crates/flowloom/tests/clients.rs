@@ -89,9 +89,9 @@ fn a_client_that_is_made_from_the_description_works() {
     run_successfully(maker.arg("--config").arg(config).arg("--output-path").arg(package));
     let script = repository_root().join("tests/clients/http/generated.py");
     let base = format!("http://{}", server.address);
-    let said =
+    let printed =
         run_successfully(Command::new(python.join("python")).args(["-W", "error"]).arg(script).arg(made).arg(base));
-    assert_eq!(said, "ok\n");
+    assert_eq!(printed, "ok\n");
 }
 
 /// A server with workflows for OpenAI's clients: one that answers, one that asks, one that fails, and a graph whose

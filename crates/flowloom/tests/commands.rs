@@ -67,8 +67,8 @@ fn every_end_has_its_exit_code_and_one_object() {
 fn a_person_answers_and_the_run_continues() {
     let place = Workspace::new(ECHO_CONFIG);
     let ask = step_json("ask", "human::ask", "sequential", r#", "promptTemplate": "Really?", "outputVar": "answer""#);
-    let say = step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "They said {{answer}}""#);
-    place.write("ask.json", &steps_json(&format!("{ask},{say}")));
+    let chat = step_json("say", "agent::chat", "sequential", r#", "promptTemplate": "They said {{answer}}""#);
+    place.write("ask.json", &steps_json(&format!("{ask},{chat}")));
     assert_eq!(exit_code(&place.run(&["run", "ask.json"])), 4);
     let (code, result) = place.run_json(&["answer", "last", "yes"]);
     assert_eq!((code, &result["output"]), (0, &"LLM(They said yes)".into()), "{result}");
@@ -147,7 +147,7 @@ fn fixes_give_a_file_that_is_fine() {
 }
 
 #[test]
-fn models_that_cannot_answer_say_why() {
+fn models_that_cannot_answer_report_why() {
     let place = Workspace::new("");
     place.write("w.json", &steps_json(&step_json("say", "agent::chat", "sequential", "")));
     let cases = [
@@ -387,9 +387,9 @@ fn unknown_inputs_are_not_ignored() {
     ];
     for (arguments, code, part) in cases {
         let output = place.run(arguments);
-        let said = stderr_text(&output);
-        assert!(exit_code(&output) == code && said.contains(part), "{arguments:?}: {said}");
-        assert_eq!(said.contains("warning: "), part.contains("warning"), "{arguments:?}: {said}");
+        let printed = stderr_text(&output);
+        assert!(exit_code(&output) == code && printed.contains(part), "{arguments:?}: {printed}");
+        assert_eq!(printed.contains("warning: "), part.contains("warning"), "{arguments:?}: {printed}");
     }
     let output = place.run(&["run", "steps.json", "-i", "input=a lamp"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "LLM(Hi a lamp)\n");

@@ -77,11 +77,11 @@ fn the_configuration_says_where_agents_and_their_tools_are() {
     let model = write_script(&place, json!([lookup, end_with("Found.")]));
     let arguments = ["run", "g.json", "--json", "--model", &model, "-i", "message=Where?"];
     let output = place.build_command(&arguments).env("FLOWLOOM_SECRET_SHOP", "s3cr3t-value").output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(exit_code(&output), 0, "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(exit_code(&output), 0, "{printed}");
     let head = server.last_head("/find").to_lowercase();
     assert!(head.contains("authorization: bearer s3cr3t-value") && !head.contains("x-user-id"), "{head}");
-    assert!(!said.contains("s3cr3t-value"));
+    assert!(!printed.contains("s3cr3t-value"));
     // The files that the run read are stored with it.
     std::fs::remove_dir_all(place.path("staff")).expect("gone");
     assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);
@@ -98,8 +98,9 @@ fn a_person_takes_over_and_the_conversation_continues() {
     write_script(&place, json!([end_with("Glad to help.")]));
     let (code, output) = place.run_json(&["answer", "last", "Please tell them we call back"]);
     assert_eq!((code, output["output"].as_str()), (0, Some("Glad to help.")), "{output}");
-    let said: Vec<_> = output["result"]["messages"].as_array().expect("a list").iter().map(|m| &m["content"]).collect();
-    assert_eq!(said, ["I want to sue you", "Please tell them we call back", "Glad to help."]);
+    let printed: Vec<_> =
+        output["result"]["messages"].as_array().expect("a list").iter().map(|m| &m["content"]).collect();
+    assert_eq!(printed, ["I want to sue you", "Please tell them we call back", "Glad to help."]);
 }
 
 #[test]
@@ -107,12 +108,12 @@ fn a_chat_continues_where_it_ended() {
     let place = Workspace::new("");
     let model = write_script(&place, json!({"default": end_with("Yes?")}));
     let graph = example_path_text("graph/helpdesk.json");
-    let talk = |said: &str, more: &[&str]| {
+    let talk = |printed: &str, more: &[&str]| {
         let arguments = [&["chat", &graph, "--model", &model], more].concat();
         let mut command = place.build_command(&arguments);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
-        child.stdin.take().expect("open").write_all(said.as_bytes()).expect("read");
+        child.stdin.take().expect("open").write_all(printed.as_bytes()).expect("read");
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(exit_code(&output), 0, "{}", support::stderr_text(&output));
         (String::from_utf8_lossy(&output.stdout).into_owned(), support::stderr_text(&output))
@@ -140,12 +141,12 @@ fn a_call_that_nothing_runs_is_answered_before_the_conversation_continues() {
     let model = write_script(&place, json!([lookup, "Sorry."]));
     let (code, output) = place.run_json(&["run", "graph.json", "--model", &model, "-i", "message=hi"]);
     assert_eq!(code, 0, "{output}");
-    let said = output["result"]["messages"].as_array().expect("a list");
-    let answers: Vec<_> = said[2..4].iter().map(|message| (&message["role"], &message["tool_call_id"])).collect();
-    let ids: Vec<_> = said[1]["tool_calls"].as_array().expect("a list").iter().map(|call| &call["id"]).collect();
+    let printed = output["result"]["messages"].as_array().expect("a list");
+    let answers: Vec<_> = printed[2..4].iter().map(|message| (&message["role"], &message["tool_call_id"])).collect();
+    let ids: Vec<_> = printed[1]["tool_calls"].as_array().expect("a list").iter().map(|call| &call["id"]).collect();
     assert_eq!(answers, [(&json!("tool"), ids[0]), (&json!("tool"), ids[1])]);
     let why = "Error: the tool look was not run: no edge leads from n1 to an executor of tools.";
-    assert_eq!((&said[2]["content"], &said[4]["content"]), (&json!(why), &json!("Sorry.")));
+    assert_eq!((&printed[2]["content"], &printed[4]["content"]), (&json!(why), &json!("Sorry.")));
 }
 
 #[test]
@@ -161,10 +162,10 @@ fn a_conversation_with_tool_calls_can_be_gone_on_with() {
     let (code, output) =
         place.run_json(&["run", "graph.json", "--model", &model, "-i", &messages, "-i", "message=and?"]);
     assert_eq!(code, 0, "{output}");
-    let said = output["result"]["messages"].as_array().expect("a list");
-    let answered: Vec<_> = said.iter().filter_map(|message| message["tool_call_id"].as_str()).collect();
-    assert_eq!((said.len(), answered), (6, vec!["1", "2"]), "{output}");
-    assert_eq!(said[3]["content"], "and?");
+    let printed = output["result"]["messages"].as_array().expect("a list");
+    let answered: Vec<_> = printed.iter().filter_map(|message| message["tool_call_id"].as_str()).collect();
+    assert_eq!((printed.len(), answered), (6, vec!["1", "2"]), "{output}");
+    assert_eq!(printed[3]["content"], "and?");
 }
 
 #[test]

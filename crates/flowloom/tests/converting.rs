@@ -25,9 +25,9 @@ fn a_result_goes_to_stdout_and_its_report_to_stderr() {
     let converted = place.run(&["convert", "hello.json", "--to", "markdown"]);
     let expected = "---\ntitle: hello\nsystem: none\ninput:\n  input: {type: text}\n---\n\nd\n\n---\n\nSay {input}\n\n\
                     <GenText as=\"s\" model=\"\" options={{ temperature: null }} />\n";
-    let said = stderr_text(&converted);
-    assert_eq!((exit_code(&converted), stdout_text(&converted).as_str()), (0, expected), "{said}");
-    assert!(said.contains("warning[FL0123]: the input input is a text") && said.contains("0 lost"), "{said}");
+    let printed = stderr_text(&converted);
+    assert_eq!((exit_code(&converted), stdout_text(&converted).as_str()), (0, expected), "{printed}");
+    assert!(printed.contains("warning[FL0123]: the input input is a text") && printed.contains("0 lost"), "{printed}");
     let saved = place.write("hello.mdx", &stdout_text(&converted));
     let runs = [
         place.run(&["--json", "run", "hello.json", "--input", "hello.json"]),
@@ -41,9 +41,12 @@ fn losses_are_reported_at_their_place_and_refused_if_asked() {
     let place = Workspace::new("");
     place.write("flow.json", &flow_text());
     let converted = place.run(&["convert", "flow.json", "--to", "steps", "--out", "steps.jsonc"]);
-    let said = stderr_text(&converted);
-    assert_eq!(exit_code(&converted), 0, "{said}");
-    assert!(said.contains("warning[FL0124]: the request apiCall → sky") && said.contains("flow.json:1:"), "{said}");
+    let printed = stderr_text(&converted);
+    assert_eq!(exit_code(&converted), 0, "{printed}");
+    assert!(
+        printed.contains("warning[FL0124]: the request apiCall → sky") && printed.contains("flow.json:1:"),
+        "{printed}"
+    );
     let text = std::fs::read_to_string(place.path("steps.jsonc")).expect("it was written");
     assert!(text.contains("// Lost: the request apiCall → sky"), "{text}");
     assert_eq!(exit_code(&place.run(&["check", "steps.jsonc"])), 0);

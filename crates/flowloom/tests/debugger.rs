@@ -95,7 +95,7 @@ impl Debugger {
 }
 
 #[test]
-fn a_recorded_run_is_played_in_both_directions() {
+fn a_recorded_run_is_stepped_through_in_both_directions() {
     let place = Workspace::new(ECHO_CONFIG);
     let file = place.write("draft.json", STEPS);
     let run = place.run(&["run", "draft.json", "-i", "input=tea"]);

@@ -72,7 +72,7 @@ fn a_workflow_is_put_run_changed_and_deleted() {
 }
 
 #[test]
-fn what_is_wrong_is_said_at_once_and_nothing_is_kept() {
+fn what_is_wrong_is_reported_at_once_and_nothing_is_stored() {
     let place = Workspace::new(ECHO_CONFIG);
     place.write("file.json", &steps_json("file", "x").to_string());
     let server = RunningServer::start(&place, &[]);
@@ -137,13 +137,13 @@ fn parts_are_shared_and_not_deleted_while_they_are_needed() {
     assert_eq!(send_put(&server, "/api/v1/workflows/p", &pipeline_json("p")).status, 422);
     assert_eq!(send_put(&server, "/api/v1/blocks/shout", &block_json("!")).status, 201);
     assert_eq!(send_put(&server, "/api/v1/workflows/p", &pipeline_json("p")).status, 201);
-    let said = |run: &Value| run["result"]["results"]["n1"].to_string();
+    let printed = |run: &Value| run["result"]["results"]["n1"].to_string();
     let first = run_workflow(&server, "p");
-    assert!(said(&first).contains("hey!"), "{first}");
+    assert!(printed(&first).contains("hey!"), "{first}");
     // A changed block applies from the next run on.
     assert_eq!(send_put(&server, "/api/v1/blocks/shout", &block_json("?")).status, 200);
     let second = run_workflow(&server, "p");
-    assert!(said(&second).contains("hey?"), "{second}");
+    assert!(printed(&second).contains("hey?"), "{second}");
     assert_eq!(server.get("/api/v1/blocks/shout").json()["used_by"], serde_json::json!(["p"]));
     let used = send_delete(&server, "/api/v1/blocks/shout");
     assert_eq!((used.status, used.error_code()), (409, "FL1509".to_owned()));
@@ -169,8 +169,8 @@ fn parts_are_shared_and_not_deleted_while_they_are_needed() {
 
     let turn = |text: &str| server.post("/api/v1/threads/g/t1?wait=60", &json!({"message": text}));
     assert_eq!((turn("hello").status, turn("again").status), (200, 200));
-    let said = server.get("/api/v1/threads/g/t1").json();
-    assert_eq!(said["messages"].as_array().map(Vec::len), Some(4), "{said}");
+    let printed = server.get("/api/v1/threads/g/t1").json();
+    assert_eq!(printed["messages"].as_array().map(Vec::len), Some(4), "{printed}");
     assert_eq!(server.get("/api/v1/threads").json()["items"][0]["messages"], 4);
     assert_eq!(send_delete(&server, "/api/v1/threads/g/t1").status, 204);
     assert_eq!(server.get("/api/v1/threads/g/t1").status, 404);
@@ -346,9 +346,9 @@ fn definitions_that_share_an_id_are_refused() {
     }
     let folder = place.path("flows");
     let refused = place.run(&["sync", folder.to_str().expect("text")]);
-    let said = stderr_text(&refused);
+    let printed = stderr_text(&refused);
     assert_eq!(exit_code(&refused), 2);
-    assert!(said.contains("FL0116") && said.contains("Nothing was changed"), "{said}");
+    assert!(printed.contains("FL0116") && printed.contains("Nothing was changed"), "{printed}");
 
     let server = RunningServer::start(&place, &[]);
     let run = server.post("/api/v1/runs", &json!({"workflow": "flows.x.y", "inputs": {}}));

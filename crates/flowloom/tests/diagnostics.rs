@@ -38,10 +38,10 @@ fn check_all(format: &str) {
         let place = Workspace::new("");
         std::fs::copy(&path, place.path(file_name(&path))).expect("copied");
         let output = place.run(&["check", file_name(&path)]);
-        let said =
+        let printed =
             format!("{}{}exit {}\n", stderr_text(&output), String::from_utf8_lossy(&output.stdout), exit_code(&output));
         let stem = path.file_stem().and_then(|stem| stem.to_str()).expect("a name");
-        snapshot_settings(format).bind(|| insta::assert_snapshot!(stem, said));
+        snapshot_settings(format).bind(|| insta::assert_snapshot!(stem, printed));
     }
 }
 
@@ -81,8 +81,8 @@ fn machines_read_the_same() {
     std::fs::copy(diagnostics_folder("flow").join("wild.json"), place.path("wild.json")).expect("copied");
     for style in ["json", "github", "sarif"] {
         let output = place.run(&["check", "wild.json", "--report", style]);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        snapshot_settings("reports").bind(|| insta::assert_snapshot!(format!("wild.{style}"), said));
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        snapshot_settings("reports").bind(|| insta::assert_snapshot!(format!("wild.{style}"), printed));
     }
 }
 
@@ -102,10 +102,10 @@ fn agents_are_reported_what_they_may_not_do() {
 }
 "#,
     );
-    let mut said = String::new();
+    let mut printed = String::new();
     for agent in ["reader", "nobody"] {
         let output = place.run(&["run", "w.json", "--agent", agent]);
-        said += &format!("--agent {agent}\n{}exit {}\n\n", stderr_text(&output), exit_code(&output));
+        printed += &format!("--agent {agent}\n{}exit {}\n\n", stderr_text(&output), exit_code(&output));
     }
-    snapshot_settings("agents").bind(|| insta::assert_snapshot!("refused", said));
+    snapshot_settings("agents").bind(|| insta::assert_snapshot!("refused", printed));
 }

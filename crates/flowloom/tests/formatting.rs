@@ -63,8 +63,8 @@ fn what_does_not_parse_stays_as_it_is() {
     place.write("messy.json", MESSY);
     let refused = place.run(&["fmt", "--as", "flow", "broken.json", "messy.json"]);
     assert_eq!(exit_code(&refused), 2);
-    let said = stderr_text(&refused);
-    assert!(said.contains("error[FL0105]") && said.contains("broken.json: not formatted"), "{said}");
+    let printed = stderr_text(&refused);
+    assert!(printed.contains("error[FL0105]") && printed.contains("broken.json: not formatted"), "{printed}");
     assert_eq!(std::fs::read_to_string(broken).expect("a file"), "{\"steps\": [}, \"name\": 1}");
     let listed: serde_json::Value =
         serde_json::from_slice(&place.run(&["fmt", "--check", "--json", "messy.json"]).stdout).expect("JSON");

@@ -62,9 +62,9 @@ fn a_data_folder_that_others_can_read_is_refused() {
     std::fs::create_dir(place.path("data")).expect("created");
     set_mode(&place.path("data"), 0o755);
     let refused = place.run(&["runs"]);
-    let said = stderr_text(&refused);
+    let printed = stderr_text(&refused);
     let fix = format!("chmod -R go= {}", place.path("data").display());
-    assert!(exit_code(&refused) == 2 && said.contains("FL1308") && said.contains(&fix), "{said}");
+    assert!(exit_code(&refused) == 2 && printed.contains("FL1308") && printed.contains(&fix), "{printed}");
     let doctor = place.run(&["doctor"]);
     assert_eq!(exit_code(&doctor), 1);
     assert!(String::from_utf8_lossy(&doctor.stdout).contains(&fix));
@@ -189,9 +189,9 @@ fn texts_of_definitions_cannot_control_the_terminal() {
         "x.json",
         &json!({"name": "x", "steps": [{"type": hostile, "config": {"\u{202e}k": "\u{9b}1m"}}]}).to_string(),
     );
-    let said = stderr_text(&place.run(&["check", "x.json"]));
+    let printed = stderr_text(&place.run(&["check", "x.json"]));
     let bad = |c: char| matches!(c, '\u{202e}' | '\u{2066}' | '\u{200f}' | '\u{61c}' | '\u{9b}' | '\u{1b}');
-    assert!(said.contains("FL0201") && !said.contains(bad), "{said:?}");
+    assert!(printed.contains("FL0201") && !printed.contains(bad), "{printed:?}");
     let missing = stderr_text(&place.run(&["run", &format!("{hostile}.json")]));
     assert!(missing.contains("FL0101") && !missing.contains(bad), "{missing:?}");
 }

@@ -26,27 +26,27 @@ struct Header {
 }
 
 /// A stored run.
-struct KeptJournal {
+struct StoredJournal {
     header: Header,
     records: Vec<Arc<Record>>,
 }
 
-impl KeptJournal {
-    fn parse(text: &str) -> KeptJournal {
+impl StoredJournal {
+    fn parse(text: &str) -> StoredJournal {
         let mut lines = text.lines();
         let header = serde_json::from_str(lines.next().expect("a header")).expect("a header");
         let records = lines.map(|line| Arc::new(serde_json::from_str(line).expect("a record"))).collect();
-        KeptJournal { header, records }
+        StoredJournal { header, records }
     }
 
     /// The newest run of a workspace.
-    fn read_last(place: &Workspace) -> KeptJournal {
+    fn read_last(place: &Workspace) -> StoredJournal {
         let store = open_store(place);
         let run = store.find_run("last", "").expect("a run").id;
         let records = store.read_events(run, 0, u32::MAX).expect("readable");
         let Event::RunCreated(created) = &records[0].event else { panic!("{:?} is the first event", records[0]) };
         let bundle = store.read_bundle(created.bundle).expect("readable").to_string();
-        KeptJournal { header: Header { bundle, status: status_of(&records).name().to_owned() }, records }
+        StoredJournal { header: Header { bundle, status: status_of(&records).name().to_owned() }, records }
     }
 
     fn render(&self) -> String {
@@ -87,26 +87,26 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The files of every version.
-fn kept_files() -> Vec<PathBuf> {
+fn journal_files() -> Vec<PathBuf> {
     let versions =
         files_in(&journals_folder()).into_iter().filter(|path| path.is_dir() && !path.ends_with("definitions"));
     versions.flat_map(|version| files_in(&version)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kept_journal_is_read_and_replayed() {
+async fn every_stored_journal_is_read_and_replayed() {
     let place = Workspace::new("");
     // A scripted model needs its file, even though a replay asks no model.
     copy_definitions(&journals_folder().join("definitions"), &place.path(""), "127.0.0.1:9");
-    let files = kept_files();
+    let files = journal_files();
     assert!(!files.is_empty());
     for file in files {
-        let kept = KeptJournal::parse(&std::fs::read_to_string(&file).expect("UTF-8"));
-        assert_eq!(status_of(&kept.records).name(), kept.header.status, "{}", file.display());
+        let stored = StoredJournal::parse(&std::fs::read_to_string(&file).expect("UTF-8"));
+        assert_eq!(status_of(&stored.records).name(), stored.header.status, "{}", file.display());
         let store = open_store(&place);
-        kept.store_in(&store).await;
-        let run = kept.records[0].run;
-        assert_eq!(store.read_events(run, 0, u32::MAX).expect("readable"), kept.records, "{}", file.display());
+        stored.store_in(&store).await;
+        let run = stored.records[0].run;
+        assert_eq!(store.read_events(run, 0, u32::MAX).expect("readable"), stored.records, "{}", file.display());
         drop(store);
         let replayed = place.run(&["replay", &run.to_string()]);
         assert_eq!(exit_code(&replayed), 0, "{}: {}", file.display(), stderr_text(&replayed));
@@ -217,7 +217,7 @@ impl Definition {
     }
 
     /// Runs the definition to an outcome, and returns its journal.
-    fn write_journal(&self, outcome: Outcome, server: &TestServer) -> KeptJournal {
+    fn write_journal(&self, outcome: Outcome, server: &TestServer) -> StoredJournal {
         let place = Workspace::new("");
         copy_definitions(&journals_folder().join("definitions"), &place.path(""), &server.address);
         place.write("tea.txt", "tea");
@@ -236,17 +236,17 @@ impl Definition {
             Outcome::Uncertain => drop(place.run(&["resume", "last"])),
             Outcome::Resolved => {
                 place.run(&["resume", "last"]);
-                let path = KeptJournal::read_last(&place).uncertain_path();
+                let path = StoredJournal::read_last(&place).uncertain_path();
                 place.run(&["resolve", "last", &path, "--resend"]);
             }
             Outcome::Answered => drop(place.run(&["answer", "last", "true"])),
             _ => {}
         }
-        KeptJournal::read_last(&place)
+        StoredJournal::read_last(&place)
     }
 }
 
-impl KeptJournal {
+impl StoredJournal {
     fn uncertain_path(&self) -> String {
         let uncertain = self.records.iter().find(|record| matches!(record.event, Event::StepUncertain));
         uncertain.expect("an uncertain step").path.to_string()

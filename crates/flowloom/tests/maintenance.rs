@@ -86,8 +86,8 @@ fn old_runs_are_pruned_as_asked_or_configured() {
     assert_eq!(place.run_json(&["prune", "--older", "1d"]).1["succeeded"], 0);
     assert_eq!(place.run_json(&["prune", "--dry-run"]).1, json!({"succeeded": 1}));
     assert_eq!(place.run_json(&["runs"]).1.as_array().map(Vec::len), Some(1));
-    let said = place.run(&["prune"]);
-    assert!(String::from_utf8_lossy(&said.stdout).ends_with("1 runs deleted\n"), "{said:?}");
+    let printed = place.run(&["prune"]);
+    assert!(String::from_utf8_lossy(&printed.stdout).ends_with("1 runs deleted\n"), "{printed:?}");
     assert_eq!(place.run_json(&["runs"]).1, json!([]));
     assert_eq!(exit_code(&place.run(&["prune", "--older", "soon"])), 2);
     assert_eq!(exit_code(&place.run(&["prune", "--older", "1d", "--status", "running"])), 2);

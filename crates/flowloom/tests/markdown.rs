@@ -49,7 +49,7 @@ fn inputs_of_every_kind_come_from_flags() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_said_before_anything_is_sent() {
+fn what_is_missing_or_wrong_is_reported_before_anything_is_sent() {
     let place = create_workspace();
     let output = place.run(&["run", "all.mdx", "--model", "*=scripted:echo"]);
     assert_eq!(exit_code(&output), 2);
@@ -127,9 +127,9 @@ fn a_person_at_a_terminal_is_asked() {
         ["picture", "pixel.gif\r"],
     ]);
     let output = run_at_terminal(&place, &[&["run", "all.mdx"][..], &ECHO_ARGUMENTS].concat(), &talk);
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(exit_code(&output), 0, "{said}");
-    assert!(said.contains("2 warm lines about cats for 1, rhymed."), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(exit_code(&output), 0, "{printed}");
+    assert!(printed.contains("2 warm lines about cats for 1, rhymed."), "{printed}");
     // With `--json`, the program never prompts.
     let output = run_at_terminal(&place, &[&["run", "all.mdx", "--json"][..], &ECHO_ARGUMENTS].concat(), &json!([]));
     assert_eq!(exit_code(&output), 2);

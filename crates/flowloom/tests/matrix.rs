@@ -63,7 +63,7 @@ impl KeyedServer {
 fn request_body(operation: &ApiOperation) -> &'static str {
     match operation.id.as_str() {
         "answer_run" => r#"{"value": "yes"}"#,
-        "say" | "chat" => r#"{"message": "hi"}"#,
+        "send_message" | "chat" => r#"{"message": "hi"}"#,
         "resolve_run" => r#"{"path": "/s", "how": "fail"}"#,
         _ => "{}",
     }

@@ -199,23 +199,23 @@ fn a_conversation_continues_in_its_thread() {
         "edges": [{"sourceNodeId": "a", "targetNodeId": null}]});
     place.write("talk.json", &json!({"workflow": agent, "agents": [{"id": "a", "tools": []}]}).to_string());
     let server = RunningServer::start(&place, &[]);
-    let say = |thread: Value| {
+    let send_text = |thread: Value| {
         let params = json!({"name": "talk", "arguments": {"message": "hi"}, "_meta": request_meta(thread)});
         call_tool(&server, &[], params)["result"].clone()
     };
-    let first = say(json!({}));
+    let first = send_text(json!({}));
     let thread = first["_meta"]["flowloom/thread"].as_str().unwrap_or_else(|| panic!("{first}"));
-    let second = say(json!({"flowloom/thread": thread}));
+    let second = send_text(json!({"flowloom/thread": thread}));
     assert_eq!(second["_meta"]["flowloom/thread"], thread);
     let kept = server.get(&format!("/api/v1/threads/talk/{thread}")).json();
     assert_eq!(kept["messages"].as_array().map(Vec::len), Some(4), "{kept}");
     // A call without a thread starts a new one.
-    assert_ne!(say(json!({}))["_meta"]["flowloom/thread"], thread);
-    assert_eq!(say(json!({"flowloom/thread": "no such/name"}))["_meta"], Value::Null);
+    assert_ne!(send_text(json!({}))["_meta"]["flowloom/thread"], thread);
+    assert_eq!(send_text(json!({"flowloom/thread": "no such/name"}))["_meta"], Value::Null);
 }
 
 #[test]
-fn only_active_flows_are_offered_and_two_of_one_name_are_distinguished() {
+fn only_active_flows_are_tools_and_two_of_one_name_are_distinguished() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");
     let flow = |active: bool, text: &str| {
         json!({"name": "Say it", "description": "d", "active": active, "steps": [
@@ -234,9 +234,9 @@ fn only_active_flows_are_offered_and_two_of_one_name_are_distinguished() {
         names.len() == 2 && names[0] != names[1] && names.iter().all(|name| name.starts_with("say_it_")),
         "{names:?}"
     );
-    for (name, said) in names.iter().zip(["LLM(one)", "LLM(two)"]) {
+    for (name, printed) in names.iter().zip(["LLM(one)", "LLM(two)"]) {
         let called = call_tool(&server, &[], json!({"name": name, "arguments": {}}));
-        assert_eq!(called["result"]["content"][0]["text"], said);
+        assert_eq!(called["result"]["content"][0]["text"], printed);
     }
 }
 

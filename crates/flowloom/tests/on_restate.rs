@@ -202,8 +202,8 @@ fn ctrl_c_stops_following_and_the_worker_continues() {
     world.wait_for_requests("/slow", 1);
     send_signal(&started, "-INT");
     let stopped = started.wait_with_output().expect("it ends");
-    let said = stderr_text(&stopped);
-    assert!(exit_code(&stopped) == 130 && said.contains("a worker continues the run"), "{said}");
+    let printed = stderr_text(&stopped);
+    assert!(exit_code(&stopped) == 130 && printed.contains("a worker continues the run"), "{printed}");
     let summary: Value = serde_json::from_slice(&stopped.stdout).expect("JSON");
     assert_eq!(summary["status"], "running", "{summary}");
     world.release_slow();
@@ -250,9 +250,9 @@ fn a_server_that_is_not_there_is_named() {
     let place = Workspace::new(&format!("{CONFIG}[engine]\nrestate = \"http://{nobody}\"\n"));
     place.write("hello.json", HELLO);
     let output = place.run(&["run", "hello.json"]);
-    let said = stderr_text(&output);
-    assert_eq!(exit_code(&output), 1, "{said}");
-    assert!(said.contains("FL1309") && said.contains(&nobody.to_string()), "{said}");
+    let printed = stderr_text(&output);
+    assert_eq!(exit_code(&output), 1, "{printed}");
+    assert!(printed.contains("FL1309") && printed.contains(&nobody.to_string()), "{printed}");
 }
 
 #[test]
@@ -260,9 +260,9 @@ fn a_server_without_workers_is_named() {
     let Some(cluster) = Cluster::create("") else { return };
     cluster.place.write("hello.json", HELLO);
     let output = cluster.place.run(&["run", "hello.json"]);
-    let said = stderr_text(&output);
-    assert_eq!(exit_code(&output), 1, "{said}");
-    assert!(said.contains("FL1309") && said.contains("flowloom worker"), "{said}");
+    let printed = stderr_text(&output);
+    assert_eq!(exit_code(&output), 1, "{printed}");
+    assert!(printed.contains("FL1309") && printed.contains("flowloom worker"), "{printed}");
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_wrong_engine_is_refused() {
         let place = Workspace::new(engine);
         place.write("hello.json", HELLO);
         let output = place.run(&["run", "hello.json"]);
-        let said = stderr_text(&output);
-        assert!(exit_code(&output) == 2 && said.contains("FL1401") && said.contains(problem), "{said}");
+        let printed = stderr_text(&output);
+        assert!(exit_code(&output) == 2 && printed.contains("FL1401") && printed.contains(problem), "{printed}");
     }
 }

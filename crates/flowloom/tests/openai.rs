@@ -51,18 +51,18 @@ fn only_the_answer_is_streamed_and_only_once() {
     place.write("again.json", &steps_json("again", json!([again])));
     place.write("doc.mdx", "---\ninput:\n  topic: {type: text, message: 'What?'}\n---\n\nSay {topic}.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
     let server = RunningServer::start(&place, &[]);
-    let said = |model: &str| chunk_texts(open_stream(&server, CHAT_PATH, chat_request(model, "hi")).1);
-    assert_eq!(said("two"), ["LLM(B LLM(A hi))"], "output of the first step is not part of the answer");
-    assert_eq!(said("again"), ["LLM(S hi)"]);
-    assert_eq!(said("doc"), ["Say hi.\n\nLLM(Say hi.)"]);
+    let printed = |model: &str| chunk_texts(open_stream(&server, CHAT_PATH, chat_request(model, "hi")).1);
+    assert_eq!(printed("two"), ["LLM(B LLM(A hi))"], "output of the first step is not part of the answer");
+    assert_eq!(printed("again"), ["LLM(S hi)"]);
+    assert_eq!(printed("doc"), ["Say hi.\n\nLLM(Say hi.)"]);
     for model in ["two", "again", "doc"] {
         let whole = server.post(CHAT_PATH, &chat_request(model, "hi"));
-        assert_eq!(answer_text(&whole), said(model).concat(), "{model}");
+        assert_eq!(answer_text(&whole), printed(model).concat(), "{model}");
     }
 }
 
 #[test]
-fn what_is_said_finds_its_input() {
+fn a_message_finds_its_input() {
     let place = Workspace::new("default_model = \"scripted:echo\"\n");
     place.write("doc.mdx", "---\ninput:\n  tone: {type: text, message: 'Tone?', default: kind}\n  topic: {type: text, message: 'What?'}\n---\n\nSay {topic}, {tone}.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
     place.write("two.mdx", "---\ninput:\n  a: {type: text, message: 'A?'}\n  b: {type: text, message: 'B?'}\n---\n\n{a} and {b}\n\n<GenText as=\"c\" model=\"scripted:echo\" />\n");
@@ -121,7 +121,7 @@ fn a_conversation_is_stored_or_sent_each_time() {
     let script = json!({"match": [{"contains": "person", "answer": handoff_answer()}, {"contains": "first", "answer": "I know the first."}], "default": "Hello."});
     write_graph(&place, &script, json!([]));
     let server = RunningServer::start(&place, &[]);
-    let say = |text: &str, headers: &[&str], metadata: Value| {
+    let send_text = |text: &str, headers: &[&str], metadata: Value| {
         let mut body = chat_request("talk", text);
         body["metadata"] = metadata;
         answer_text(&server.send_and_read(
@@ -131,21 +131,21 @@ fn a_conversation_is_stored_or_sent_each_time() {
             &body.to_string(),
         ))
     };
-    assert_eq!(say("hi", &[], json!({"thread": "t1"})), "Hello.");
-    assert_eq!(say("first", &[], json!({"thread_id": "t1"})), "I know the first.");
+    assert_eq!(send_text("hi", &[], json!({"thread": "t1"})), "Hello.");
+    assert_eq!(send_text("first", &[], json!({"thread_id": "t1"})), "I know the first.");
     assert_eq!(
-        say("and?", &["x-flowloom-thread: t1"], Value::Null),
+        send_text("and?", &["x-flowloom-thread: t1"], Value::Null),
         "I know the first.",
         "earlier messages are included"
     );
     assert_eq!(
-        say("and?", &["x-flowloom-thread: t2"], json!({"thread": "t1"})),
+        send_text("and?", &["x-flowloom-thread: t2"], json!({"thread": "t1"})),
         "I know the first.",
         "metadata takes precedence"
     );
-    assert_eq!(say("and?", &[], Value::Null), "Hello.", "without a thread there are no earlier messages");
-    let said = server.get("/api/v1/threads/talk/t1").json();
-    assert_eq!(said["messages"].as_array().map(Vec::len), Some(8), "{said}");
+    assert_eq!(send_text("and?", &[], Value::Null), "Hello.", "without a thread there are no earlier messages");
+    let printed = server.get("/api/v1/threads/talk/t1").json();
+    assert_eq!(printed["messages"].as_array().map(Vec::len), Some(8), "{printed}");
     let history = json!([{"role": "user", "content": "first"}, {"role": "assistant", "content": "Hm."}, {"role": "user", "content": "and?"}]);
     assert_eq!(
         answer_text(&server.post(CHAT_PATH, &json!({"model": "talk", "messages": history}))),
@@ -170,16 +170,16 @@ fn who_waits_for_a_person_says_so_and_takes_the_next_message() {
     write_graph(&place, &script, json!([]));
     place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
     let server = RunningServer::start(&place, &[]);
-    let say = |text: &str| {
+    let send_text = |text: &str| {
         let mut body = chat_request("talk", text);
         body["metadata"] = json!({"thread": "t"});
         server.post(CHAT_PATH, &body)
     };
-    let asked = say("I want a person");
+    let asked = send_text("I want a person");
     let text = answer_text(&asked);
     assert!(text.starts_with("One moment.\n\nA person is needed here") && text.contains("your next message"), "{text}");
     assert_eq!(asked.json()["choices"][0]["finish_reason"], "stop");
-    assert_eq!(answer_text(&say("Call back")), "We do.");
+    assert_eq!(answer_text(&send_text("Call back")), "We do.");
     let asked = server.post(CHAT_PATH, &chat_request("ask-a-person", "x"));
     let run = asked.json()["id"].as_str().and_then(|id| id.strip_prefix("chatcmpl-")).expect("an id").to_owned();
     assert!(asked.head.contains(&format!("x-flowloom-run-id: {run}")), "{asked:?}");
@@ -209,8 +209,8 @@ fn tools_of_the_client_are_called_by_it() {
     assert_eq!(names, [r#"{"city":"Bonn"}"#, r#"{"city":"Rome"}"#]);
     let result = |call: &Value, text: &str| json!({"role": "tool", "tool_call_id": call["id"], "content": text});
     let output = |results: Vec<Value>| {
-        let said = [json!({"role": "user", "content": "How is it?"}), choice["message"].clone()];
-        json!({"model": "talk", "messages": said.into_iter().chain(results).collect::<Vec<_>>()})
+        let printed = [json!({"role": "user", "content": "How is it?"}), choice["message"].clone()];
+        json!({"model": "talk", "messages": printed.into_iter().chain(results).collect::<Vec<_>>()})
     };
     let half = server.post(CHAT_PATH, &output(vec![result(&calls[0], "sunny")])).json();
     assert_eq!(half["choices"][0]["message"]["tool_calls"], json!([calls[1]]), "one call is still open");
@@ -234,16 +234,16 @@ fn a_person_allows_a_call_in_words() {
     let tool = json!({"name": "weather", "execution_location": "client", "needsApproval": true});
     write_graph(&place, &script, json!([tool]));
     let server = RunningServer::start(&place, &[]);
-    let say = |text: &str, thread: &str| {
+    let send_text = |text: &str, thread: &str| {
         let mut body = chat_request("talk", text);
         body["metadata"] = json!({"thread": thread});
         server.post(CHAT_PATH, &body)
     };
     for thread in ["a", "b"] {
-        assert!(answer_text(&say("How is it?", thread)).starts_with("Allow weather with {}?"));
+        assert!(answer_text(&send_text("How is it?", thread)).starts_with("Allow weather with {}?"));
     }
-    assert_eq!(answer_text(&say("no", "a")), "As you like.");
-    assert_eq!(say("Yes", "b").json()["choices"][0]["finish_reason"], "tool_calls");
+    assert_eq!(answer_text(&send_text("no", "a")), "As you like.");
+    assert_eq!(send_text("Yes", "b").json()["choices"][0]["finish_reason"], "tool_calls");
 }
 
 #[test]

@@ -11,8 +11,8 @@ use support::openai::{CHAT_PATH, answer_text, chat_request, check_error, open_st
 /// A workspace with a Markdown workflow whose only model call answers in JSON, and a step list that answers with a text.
 fn create_structured_workspace() -> Workspace {
     let place = Workspace::new("default_model = \"scripted:said.json\"\n");
-    let said = json!({"match": [{"contains": "city", "answer": "{\"name\": \"Bonn\", \"people\": 330000}"}], "default": "No idea."});
-    let script = place.write("said.json", &said.to_string());
+    let printed = json!({"match": [{"contains": "city", "answer": "{\"name\": \"Bonn\", \"people\": 330000}"}], "default": "No idea."});
+    let script = place.write("said.json", &printed.to_string());
     let model = format!("scripted:{}", script.display());
     let action = "schema={$.z.object({name: $.z.string(), people: $.z.number()})} />";
     let document = format!(

@@ -131,8 +131,8 @@ fn check_page(name: &str) -> usize {
     let model = format!("scripted:{}", place.write("answers.json", ANSWERS).display());
     shell.env("FLOWLOOM_DEFAULT_MODEL", model).env("FLOWLOOM_EMBEDDINGS", "none");
     let output = shell.output().expect("bash runs");
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{name}: exit {:?} after\n{said}", output.status.code());
+    let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{name}: exit {:?} after\n{printed}", output.status.code());
     count
 }
 

@@ -75,7 +75,7 @@ fn each_project_has_its_own_runs_and_is_found_from_below() {
 }
 
 #[test]
-fn a_definition_of_another_project_runs_there_and_commands_say_how_to_go_on() {
+fn a_definition_of_another_project_runs_there_and_commands_name_the_next_step() {
     let place = two_projects();
     let question = json!({"id": "q", "name": "q", "steps": [{"name": "s", "functionId": "human::ask", "mode": "sequential",
         "errorMode": "fail", "promptTemplate": "Who?"}]});
@@ -156,11 +156,11 @@ fn an_env_file_sets_what_the_environment_does_not() {
 fn each_folder_has_its_own_conversation() {
     let place = two_projects();
     write_file(&place, "a/other/greet.json", &prompt_flow("other"));
-    let say = |folder: &str, text: &str| run_in(&place, "a", &["agent", folder, "-m", text]);
-    stdout_text(&say("flows", "my password is swordfish"));
-    let other = say("other", "hello");
+    let send_text = |folder: &str, text: &str| run_in(&place, "a", &["agent", folder, "-m", text]);
+    stdout_text(&send_text("flows", "my password is swordfish"));
+    let other = send_text("other", "hello");
     assert!(!stderr_text(&other).contains("continuing"), "{}", stderr_text(&other));
-    let again = say("flows", "hello");
+    let again = send_text("flows", "hello");
     assert!(stderr_text(&again).contains("continuing with 2 messages"), "{}", stderr_text(&again));
 }
 

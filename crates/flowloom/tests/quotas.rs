@@ -129,8 +129,8 @@ fn check_database_bytes(config: &str) {
     let run = || place.run(&["run", "hello.json", "--input", "hello.json", "--user", "ann"]);
     let first = run();
     assert_eq!(exit_code(&first), 0, "{}", stderr_text(&first));
-    let said = stderr_text(&run());
-    assert!(said.contains("FL1113") && said.contains("database_bytes"), "{said}");
+    let printed = stderr_text(&run());
+    assert!(printed.contains("FL1113") && printed.contains("database_bytes"), "{printed}");
     let server = RunningServer::start(&place, &[]);
     assert!(assert_refused(&start_hello(&server, "ann"), "database_bytes") <= 60);
     let put = server.send_and_read("PUT", "/api/v1/memory/ann/note", &[JSON_TYPE], "1");
@@ -218,11 +218,14 @@ fn time_of_the_sandbox_is_limited() {
     let pipeline = json!({"id": "p", "name": "p", "nodes": nodes, "edges": [{"from": "a", "to": "b"}]});
     place.write("p.json", &pipeline.to_string());
     let output = place.run(&["run", "p.json", "--user", "ann"]);
-    let said = stderr_text(&output);
-    if said.contains("FL1032") && std::env::var_os("FLOWLOOM_REQUIRE_SANDBOX").is_none() {
+    let printed = stderr_text(&output);
+    if printed.contains("FL1032") && std::env::var_os("FLOWLOOM_REQUIRE_SANDBOX").is_none() {
         return;
     }
-    assert!(exit_code(&output) != 0 && said.contains("FL1113") && said.contains("sandbox_seconds_per_day"), "{said}");
+    assert!(
+        exit_code(&output) != 0 && printed.contains("FL1113") && printed.contains("sandbox_seconds_per_day"),
+        "{printed}"
+    );
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn calls_of_other_sites_are_refused() {
 }
 
 #[test]
-fn keys_say_who_may_do_what() {
+fn keys_decide_who_may_do_what() {
     let place = create_workspace();
     let key = |arguments: &[&str]| {
         let output = place.run(&[&["keys", "create", "--name", "test"], arguments].concat());

@@ -68,7 +68,7 @@ fn problems_stand_at_their_rows() {
 }
 
 #[test]
-fn tables_that_cannot_be_read_say_where() {
+fn errors_of_tables_have_a_place() {
     let wrong = |nodes: &str, line: u64| {
         let found = list_diagnostics(&create_workspace(nodes, EDGE_TABLE));
         let expected = ("desk/system_agent_workflow_node.csv".to_owned(), line, "FL0510".to_owned());

@@ -42,7 +42,7 @@ fn create_workspace() -> Workspace {
 /// Runs one command and compares its output with a snapshot, with times, ids and folders replaced.
 fn check_output(name: &str, place: &Workspace, arguments: &[&str]) {
     let output = place.run(arguments);
-    let said = format!(
+    let printed = format!(
         "$ flowloom {}\n{}\n{}\nexit {}\n",
         arguments.join(" "),
         String::from_utf8_lossy(&output.stdout),
@@ -65,7 +65,7 @@ fn check_output(name: &str, place: &Workspace, arguments: &[&str]) {
     settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "[run]");
     settings.add_filter(r" +\d+(\.\d)?m?s\b", " [time]");
     settings.add_filter(r"▏[ ━]*▕", "▏[bar]▕");
-    settings.bind(|| insta::assert_snapshot!(name, said));
+    settings.bind(|| insta::assert_snapshot!(name, printed));
 }
 
 #[test]

@@ -40,27 +40,27 @@ fn a_turn_that_another_process_drives_is_waited_for() {
 }
 
 #[test]
-fn a_reply_is_said_once() {
+fn a_reply_is_shown_once() {
     let place = Workspace::new("");
     let route = json!({"text": "", "tool_calls": [{"name": "router", "arguments": {"next_node": "human_handoff"}}]});
     let answers = place.write("answers.json", &json!({"default": route}).to_string());
     place.write("flowloom.toml", &format!("default_model = \"scripted:{}\"\n", answers.display()));
     place.write("helpdesk.json", include_str!("../../../examples/graph/helpdesk.json"));
     let server = RunningServer::start(&place, &[]);
-    let say = |text: &str, key: &str| {
+    let send_text = |text: &str, key: &str| {
         let (kind, key) = ("Content-Type: application/json", format!("Idempotency-Key: {key}"));
         let body = json!({"message": text}).to_string();
         server.send_and_read("POST", "/api/v1/threads/helpdesk/t?wait=60", &[kind, &key], &body)
     };
     // The model always hands over to a person.
-    let asked = say("I want to sue you", "a").json();
+    let asked = send_text("I want to sue you", "a").json();
     assert_eq!(asked["status"], "waiting", "{asked}");
-    let replied = say("We call back", "b").json();
+    let replied = send_text("We call back", "b").json();
     assert_eq!((&replied["status"], &replied["run_id"]), (&json!("waiting"), &asked["run_id"]), "{replied}");
-    assert_eq!(say("We call back", "b").json(), replied);
-    assert_eq!(say("Another thing", "b").status, 409);
-    let said = server.get("/api/v1/threads/helpdesk/t").json();
-    assert_eq!(said["messages"].as_array().map(Vec::len), Some(2), "{said}");
+    assert_eq!(send_text("We call back", "b").json(), replied);
+    assert_eq!(send_text("Another thing", "b").status, 409);
+    let printed = server.get("/api/v1/threads/helpdesk/t").json();
+    assert_eq!(printed["messages"].as_array().map(Vec::len), Some(2), "{printed}");
 }
 
 /// The contents of the stored messages.
@@ -78,13 +78,13 @@ fn a_message_is_edited_and_the_conversation_continues_from_there() {
     place.write("g.json", &graph_json().to_string());
     let server = RunningServer::start(&place, &[]);
     let thread = "/api/v1/threads/g/t";
-    let say = |body: Value| server.post(&format!("{thread}?wait=60"), &body);
-    say(json!({"message": "a"}));
-    say(json!({"message": "b"}));
-    let edited = say(json!({"message": "c", "keep": 2}));
+    let send_text = |body: Value| server.post(&format!("{thread}?wait=60"), &body);
+    send_text(json!({"message": "a"}));
+    send_text(json!({"message": "b"}));
+    let edited = send_text(json!({"message": "c", "keep": 2}));
     assert_eq!(edited.status, 200, "{edited:?}");
     assert_eq!(contents(&server, thread)[..3], ["a", "one", "c"].map(str::to_owned));
-    let refused = say(json!({"message": "d", "keep": 9}));
+    let refused = send_text(json!({"message": "d", "keep": 9}));
     assert_eq!((refused.status, refused.json()["code"].clone()), (400, json!("FL1505")), "{refused:?}");
 
     let listed = server.get("/api/v1/threads").json();
@@ -104,9 +104,9 @@ fn a_conversation_that_waits_is_continued_from_an_earlier_message() {
     place.write("flowloom.toml", &format!("default_model = \"scripted:{}\"\n", answers.display()));
     place.write("helpdesk.json", include_str!("../../../examples/graph/helpdesk.json"));
     let server = RunningServer::start(&place, &[]);
-    let say = |body: Value| server.post("/api/v1/threads/helpdesk/t?wait=60", &body).json();
-    let asked = say(json!({"message": "I want to sue you"}));
-    let again = say(json!({"message": "I want a refund", "keep": 0}));
+    let send_text = |body: Value| server.post("/api/v1/threads/helpdesk/t?wait=60", &body).json();
+    let asked = send_text(json!({"message": "I want to sue you"}));
+    let again = send_text(json!({"message": "I want a refund", "keep": 0}));
     assert_eq!(again["status"], "waiting", "{again}");
     assert_ne!(again["run_id"], asked["run_id"]);
     let first = server.get(&format!("/api/v1/runs/{}", asked["run_id"].as_str().expect("an id"))).json();

@@ -43,7 +43,12 @@ fn write_script(place: &Workspace, answers: Value) -> String {
 }
 
 fn message_contents(output: &Value) -> Vec<&str> {
-    output["result"]["messages"].as_array().into_iter().flatten().filter_map(|said| said["content"].as_str()).collect()
+    output["result"]["messages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|printed| printed["content"].as_str())
+        .collect()
 }
 
 #[test]
@@ -58,10 +63,13 @@ fn an_agent_calls_a_tool_of_a_server_and_replay_calls_nothing() {
     let model = write_script(&place, json!([answers[0], answers[1], answers[2], "Five."]));
     let (code, output) = place.run_json(&["run", "graph.json", "--model", &model, "-i", "message=2 and 3?"]);
     assert_eq!((code, output["output"].as_str()), (0, Some("Five.")), "{output}");
-    let said = message_contents(&output);
-    assert_eq!(said[2], "5");
-    assert_eq!(said[4], "Error: The argument b is missing.\n Please fix your mistakes.", "the server's schema applies");
-    assert_eq!(said[6], "Error: calc::fail: the shelf is empty\n Please fix your mistakes.");
+    let printed = message_contents(&output);
+    assert_eq!(printed[2], "5");
+    assert_eq!(
+        printed[4], "Error: The argument b is missing.\n Please fix your mistakes.",
+        "the server's schema applies"
+    );
+    assert_eq!(printed[6], "Error: calc::fail: the shelf is empty\n Please fix your mistakes.");
     assert_eq!(read_calls(&place), "add\nfail\n");
     // The server's tool list is pinned with the run, so the server may be gone now.
     place.write("flowloom.toml", "[mcp.calc]\ncommand = \"gone\"\n");

@@ -147,9 +147,9 @@ fn an_empty_list_names_the_command_that_adds_an_entry() {
     let place = Workspace::new("");
     for (list, command) in [("schedule", "schedule add"), ("hooks", "hooks add"), ("keys", "keys create")] {
         let listed = place.run(&[list, "list"]);
-        let said = stderr_text(&listed);
+        let printed = stderr_text(&listed);
         assert!(exit_code(&listed) == 0 && listed.stdout.is_empty(), "{listed:?}");
-        assert!(said.starts_with("no ") && said.contains(&format!("flowloom {command} ")), "{said}");
+        assert!(printed.starts_with("no ") && printed.contains(&format!("flowloom {command} ")), "{printed}");
     }
 }
 
@@ -158,18 +158,18 @@ fn a_new_hook_is_printed_with_the_call_that_starts_it() {
     let world = TestServer::start();
     let place = create_workspace(&world);
     let added = place.run(&["hooks", "add", "beats.json"]);
-    let (said, secret) = (stderr_text(&added), String::from_utf8_lossy(&added.stdout).trim().to_owned());
+    let (printed, secret) = (stderr_text(&added), String::from_utf8_lossy(&added.stdout).trim().to_owned());
     let call = "curl -H \"X-Hook-Secret: $SECRET\" --json '{}' http://127.0.0.1:8700/hooks/beats\n";
-    assert!(said.contains(call) && secret.starts_with("flh_") && !said.contains(&secret), "{said}");
+    assert!(printed.contains(call) && secret.starts_with("flh_") && !printed.contains(&secret), "{printed}");
     place.write(
         "flowloom.toml",
         "[server]\npublic_url = \"https://example.com/flows\"\n[secrets.GITHUB]\nwebhooks = true\n",
     );
     let added = place.run(&["hooks", "add", "beats", "--id", "other", "--secret", "GITHUB"]);
-    let said = stderr_text(&added);
+    let printed = stderr_text(&added);
     let url = "https://example.com/flows/hooks/other";
     assert!(
-        said.contains(&format!("--json \"$body\" {url}\n")) && said.contains("-hmac \"$FLOWLOOM_SECRET_GITHUB\""),
-        "{said}"
+        printed.contains(&format!("--json \"$body\" {url}\n")) && printed.contains("-hmac \"$FLOWLOOM_SECRET_GITHUB\""),
+        "{printed}"
     );
 }

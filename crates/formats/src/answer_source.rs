@@ -42,8 +42,8 @@ pub(crate) fn of_only_answer(plan: &Plan, inputs: &Value) -> Option<AnswerSource
     let StepKind::Composite(Composite::Sequence(steps)) = &phase.kind else { return None };
     let [before, asks, answer] = steps.as_slice() else { return None };
     let (
-        StepKind::Composite(Composite::Say(message_step)),
-        StepKind::Composite(Composite::Say(AppendMessage { in_transcript: true, .. })),
+        StepKind::Composite(Composite::AppendMessage(message_step)),
+        StepKind::Composite(Composite::AppendMessage(AppendMessage { in_transcript: true, .. })),
     ) = (&before.kind, &answer.kind)
     else {
         return None;

@@ -7,7 +7,7 @@ use flowloom_core::json::{Node, parse_node};
 use crate::front_end::FrontEnd;
 use crate::problems::Problems;
 use crate::reader::read_json;
-use crate::shape::Shape;
+use crate::shape::DocumentShape;
 
 /// A detected format, with the parsed tree if the detection needed one.
 pub(crate) struct Detected<'r> {
@@ -16,7 +16,7 @@ pub(crate) struct Detected<'r> {
 }
 
 /// The front end whose definitions a document looks most like.
-pub(crate) fn find_likely<'r>(front_ends: &'r [FrontEnd], shape: &Shape<'_>) -> Option<&'r FrontEnd> {
+pub(crate) fn find_likely<'r>(front_ends: &'r [FrontEnd], shape: &DocumentShape<'_>) -> Option<&'r FrontEnd> {
     let likely = front_ends.iter().map(|front_end| ((front_end.score_shape)(shape), front_end));
     likely.filter(|(score, _)| *score > 0).max_by_key(|(score, _)| *score).map(|(_, front_end)| front_end)
 }
@@ -32,7 +32,7 @@ pub(crate) fn detect_format<'r>(
         return Some(Detected { front_end, tree: None });
     }
     let tree = read_json(text, parse_node(text), problems)?;
-    let shape = Shape::of(&tree);
+    let shape = DocumentShape::of(&tree);
     let Some(front_end) = find_likely(front_ends, &shape) else {
         let span = Span { start: tree.span.start, length: 1 };
         let message = "this is JSON, but not in any known format";
@@ -41,7 +41,7 @@ pub(crate) fn detect_format<'r>(
             return None;
         }
         let hints = front_ends.iter().map(|front_end| front_end.hint).filter(|hint| !hint.is_empty());
-        let help = hints.chain(["or name the format with --as"]).collect::<Vec<_>>().join("; ");
+        let help = hints.collect::<Vec<_>>().join("; ");
         problems.add_error(Code::UnknownFormat, span, message).help = Some(help);
         return None;
     };

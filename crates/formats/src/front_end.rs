@@ -8,7 +8,7 @@ use flowloom_core::value::Value;
 
 use crate::answer_source::AnswerSource;
 use crate::problems::Problems;
-use crate::shape::Shape;
+use crate::shape::DocumentShape;
 use crate::sources::Sources;
 
 /// Compiles a definition. `None`, with an error in the problems, if that fails; files that the definition names and the
@@ -34,10 +34,10 @@ pub struct FrontEnd {
     /// How people recognise a definition of this format, for the message about a file in no known format.
     pub hint: &'static str,
     /// What makes a document a definition of this format that is almost one, for the same message.
-    pub near_miss: fn(&Shape<'_>) -> Option<&'static str>,
+    pub near_miss: fn(&DocumentShape<'_>) -> Option<&'static str>,
     /// How much a JSON document looks like a definition of this format: 0 for not at all; the format with the highest
     /// score wins.
-    pub score_shape: fn(&Shape<'_>) -> u8,
+    pub score_shape: fn(&DocumentShape<'_>) -> u8,
     /// Compiles a definition.
     pub compile: Compile,
     /// Builds the result of a run.
@@ -46,7 +46,7 @@ pub struct FrontEnd {
     /// the course of the run.
     pub find_answer_source: fn(&Plan, inputs: &Value) -> Option<AnswerSource>,
     /// The functions that a plan offers to models.
-    pub offered_functions: fn(&Plan) -> Vec<&str>,
+    pub functions_for_models: fn(&Plan) -> Vec<&str>,
 }
 
 impl FrontEnd {
@@ -63,7 +63,7 @@ impl FrontEnd {
             compile,
             render_result,
             find_answer_source: |_, _| None,
-            offered_functions: |_| Vec::new(),
+            functions_for_models: |_| Vec::new(),
         }
     }
 }

@@ -39,6 +39,6 @@ pub use registry::{
     Registry, compile, find_answer_source, find_format, format_schema, formats, recognise, related_file_patterns,
     render_result,
 };
-pub use shape::Shape;
+pub use shape::DocumentShape;
 pub use sources::{Approval, FunctionDeclaration, Sources, ToolHost, ToolServer};
 pub use stop::StopFlag;

@@ -15,7 +15,7 @@ use crate::front_end::{Compiled, DefinitionSource, FrontEnd, RenderedResult};
 use crate::jsonc::to_plain_json;
 use crate::problems::Problems;
 use crate::reader::read_text;
-use crate::shape::Shape;
+use crate::shape::DocumentShape;
 use crate::sources::Sources;
 use crate::{agent, flow, graph, markdown, pipeline, steps};
 
@@ -98,8 +98,10 @@ impl Registry {
         let mut missing_files = Vec::new();
         let plan = (front_end.compile)(source, sources, problems, &mut missing_files);
         let plan = plan.filter(|_| !problems.has_errors());
-        let required_servers =
-            plan.as_ref().map(|plan| sources.required_servers((front_end.offered_functions)(plan))).unwrap_or_default();
+        let required_servers = plan
+            .as_ref()
+            .map(|plan| sources.required_servers((front_end.functions_for_models)(plan)))
+            .unwrap_or_default();
         Compiled { plan, format: Some(front_end.format), missing_files, required_servers, ..Compiled::default() }
     }
 
@@ -128,7 +130,7 @@ pub fn find_format(name: &str) -> Option<Format> {
 pub fn recognise(file: &str, text: &str, tree: Option<&Node>) -> Option<Format> {
     let front_ends = &BUILT_IN_FORMATS.front_ends;
     let by_name = front_ends.iter().find(|front_end| (front_end.recognises)(file, text));
-    let found = by_name.or_else(|| find_likely(front_ends, &Shape::of(tree?)));
+    let found = by_name.or_else(|| find_likely(front_ends, &DocumentShape::of(tree?)));
     found.map(|front_end| front_end.format)
 }
 

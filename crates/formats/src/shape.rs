@@ -4,19 +4,19 @@ use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::json::Node;
 
 /// A JSON document whose format is not known yet.
-pub struct Shape<'a> {
+pub struct DocumentShape<'a> {
     /// The whole document.
     pub whole: &'a Node,
     /// The definition in it: what stands under `workflow`, `pipeline` and the like, or the whole document.
     pub definition: &'a Node,
 }
 
-impl<'a> Shape<'a> {
+impl<'a> DocumentShape<'a> {
     /// The shape of a document.
-    pub(crate) fn of(whole: &'a Node) -> Shape<'a> {
+    pub(crate) fn of(whole: &'a Node) -> DocumentShape<'a> {
         let inner = ["workflow", "pipeline", "pipeline_json", "definition", "config"];
         let inner = inner.iter().find_map(|key| whole.get(key)).filter(|inner| !inner.entries().is_empty());
-        Shape { whole, definition: inner.unwrap_or(whole) }
+        DocumentShape { whole, definition: inner.unwrap_or(whole) }
     }
 
     /// Whether the definition has one of these keys.

@@ -11,7 +11,7 @@ use flowloom_formats::find_format;
 use flowloom_lsp::analysis::completion::list_proposals;
 use flowloom_lsp::analysis::definition::Definition;
 use flowloom_lsp::analysis::hover::find_meaning;
-use flowloom_lsp::analysis::known::{Known, Offer};
+use flowloom_lsp::analysis::known::{Known, KnownName};
 use flowloom_lsp::analysis::lines::Lines;
 use flowloom_lsp::analysis::outline::{OutlineItem, list_folds, list_parts};
 use flowloom_lsp::analysis::rename::{find_renamable, rename};
@@ -125,13 +125,13 @@ fn write_parts(parts: &[OutlineItem], depth: usize, out: &mut String) {
 }
 
 fn known() -> Known {
-    let offer = |name: &str| vec![Offer::new(name, "for tests")];
+    let known_name = |name: &str| vec![KnownName::new(name, "for tests")];
     Known {
-        functions: [offer("agent::chat"), offer("tool::web_fetch")].concat(),
-        models: offer("scripted:echo"),
-        blocks: offer("memory_read"),
-        agents: offer("orders"),
-        workflows: offer("weather"),
+        functions: [known_name("agent::chat"), known_name("tool::web_fetch")].concat(),
+        models: known_name("scripted:echo"),
+        blocks: known_name("memory_read"),
+        agents: known_name("orders"),
+        workflows: known_name("weather"),
     }
 }
 

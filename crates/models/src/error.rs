@@ -30,10 +30,10 @@ pub enum ModelError {
     #[error("the JSON Schema is not valid: {0}")]
     InvalidSchema(#[from] SchemaError),
     /// The second answer does not match the JSON Schema either.
-    #[error("the model's answer does not match the requested JSON: {complaint}; it starts with: {answer_start}")]
+    #[error("the model's answer does not match the requested JSON: {problem}; it starts with: {answer_start}")]
     AnswerNotJson {
         /// The validation errors.
-        complaint: String,
+        problem: String,
         /// The start of the answer.
         answer_start: String,
     },
@@ -47,7 +47,7 @@ pub enum ModelError {
 pub enum ResolveError {
     /// No model is named, and there is no default.
     #[error(
-        "no model was chosen: name one with --model provider:model, set default_model in flowloom.toml, or fetch the \
+        "no model was chosen: name one as provider:model, set default_model in flowloom.toml, or fetch the \
          small local one with `flowloom models pull`"
     )]
     NoModelChosen,

@@ -161,17 +161,17 @@ impl Models {
         if !answer.tool_calls.is_empty() || request.purpose == Purpose::Judged {
             return Ok(answer);
         }
-        let complaint = match schema.validate_answer(&answer) {
+        let problem = match schema.validate_answer(&answer) {
             Ok(text) => return Ok(GenerateReply { text: Some(text), ..answer }),
-            Err(complaint) => complaint,
+            Err(problem) => problem,
         };
         let first = answer.usage;
-        let again = structured::repair_request(&request, &answer, &complaint);
+        let again = structured::repair_request(&request, &answer, &problem);
         answer = self.ask_model(&again, context, &format!("{}-repair", context.idempotency_key())).await?;
         answer.usage.add(&first);
         match schema.validate_answer(&answer) {
             Ok(text) => Ok(GenerateReply { text: Some(text), ..answer }),
-            Err(complaint) => Err(structured::not_json_error(&answer, complaint)),
+            Err(problem) => Err(structured::not_json_error(&answer, problem)),
         }
     }
 

@@ -88,7 +88,7 @@ impl Schema {
         let value = self.read_answer(text).ok_or("it is not JSON")?;
         let compact = json::write_json(&value);
         let parsed: Json = serde_json::from_str(&compact).map_err(|error| error.to_string())?;
-        let complaints: Vec<String> = self
+        let problems: Vec<String> = self
             .validator
             .iter_errors(&parsed)
             .take(MAX_VALIDATION_ERRORS)
@@ -97,7 +97,7 @@ impl Schema {
                 path => format!("{path}: {error}"),
             })
             .collect();
-        if complaints.is_empty() { Ok(compact) } else { Err(complaints.join("; ")) }
+        if problems.is_empty() { Ok(compact) } else { Err(problems.join("; ")) }
     }
 }
 
@@ -142,21 +142,21 @@ fn wrap_schema(schema: &Value) -> Value {
 }
 
 /// The request that repeats an invalid answer and asks for a correction.
-pub(crate) fn repair_request(request: &GenerateRequest, answer: &GenerateReply, complaint: &str) -> GenerateRequest {
+pub(crate) fn repair_request(request: &GenerateRequest, answer: &GenerateReply, problem: &str) -> GenerateRequest {
     let mut request = request.clone();
     let wrong = answer.text.clone().filter(|text| !text.trim().is_empty());
     request.messages.push(Message::new(Role::Assistant, wrong.unwrap_or_else(|| "(nothing)".to_owned())));
     let instruction = format!(
-        "That answer cannot be used: {complaint}. Answer again with only the corrected JSON, without any other text."
+        "That answer cannot be used: {problem}. Answer again with only the corrected JSON, without any other text."
     );
     request.messages.push(Message::new(Role::User, instruction));
     request
 }
 
 /// The error after the second invalid answer.
-pub(crate) fn not_json_error(answer: &GenerateReply, complaint: String) -> ModelError {
+pub(crate) fn not_json_error(answer: &GenerateReply, problem: String) -> ModelError {
     let answer_start = answer.text.as_deref().unwrap_or_default().chars().take(MAX_SHOWN_CHARS).collect();
-    ModelError::AnswerNotJson { complaint, answer_start }
+    ModelError::AnswerNotJson { problem, answer_start }
 }
 
 #[cfg(test)]

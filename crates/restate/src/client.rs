@@ -23,7 +23,7 @@ pub enum RestateError {
         cause: String,
     },
     /// It does not know the workflow of runs.
-    #[error("Restate at {url} has no worker for this version; start one: flowloom worker --restate {url}")]
+    #[error("Restate at {url} has no worker for this version; start one with flowloom worker")]
     NoWorker {
         /// The address.
         url: String,

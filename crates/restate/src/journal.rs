@@ -26,7 +26,7 @@ pub(crate) struct AppendRequest {
 /// What a session knows when it claims its run.
 pub(crate) struct SessionClaim {
     pub(crate) lease: Lease,
-    pub(crate) was_parked: bool,
+    pub(crate) was_asleep: bool,
     /// The commands that earlier attempts have decided about. One that was read before its decision was stored can still be
     /// delivered.
     pub(crate) decided: HashSet<String>,
@@ -40,7 +40,7 @@ pub(crate) struct SessionJournal {
     claim: SessionClaim,
     sender: mpsc::UnboundedSender<AppendRequest>,
     /// When the run is to be woken, if it was put aside.
-    parked_until: Mutex<Option<u64>>,
+    asleep_until: Mutex<Option<u64>>,
 }
 
 impl SessionJournal {
@@ -50,13 +50,13 @@ impl SessionJournal {
         claim: SessionClaim,
     ) -> (Arc<SessionJournal>, mpsc::UnboundedReceiver<AppendRequest>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let parked_until = Mutex::default();
-        (Arc::new(SessionJournal { inner, written, claim, sender, parked_until }), receiver)
+        let asleep_until = Mutex::default();
+        (Arc::new(SessionJournal { inner, written, claim, sender, asleep_until }), receiver)
     }
 
     /// When the run is to be woken, in milliseconds since the Unix epoch; `None` if it was not put aside.
-    pub(crate) fn parked_until(&self) -> Option<u64> {
-        *self.parked_until.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn asleep_until(&self) -> Option<u64> {
+        *self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -85,16 +85,16 @@ impl Journal for SessionJournal {
         self.inner.release_run(lease);
     }
 
-    fn parks_runs(&self) -> bool {
+    fn can_sleep(&self) -> bool {
         true
     }
 
-    fn park_run(&self, _lease: Lease, until: u64) {
-        *self.parked_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+    fn put_to_sleep(&self, _lease: Lease, until: u64) {
+        *self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
     }
 
-    fn was_parked(&self, _lease: Lease) -> bool {
-        self.claim.was_parked
+    fn was_asleep(&self, _lease: Lease) -> bool {
+        self.claim.was_asleep
     }
 
     fn append_batch(&self, _lease: Lease, batch: Batch) -> AppendResult {
@@ -175,7 +175,7 @@ mod tests {
             let command = RunCommand { id: id.into(), sender: "me".into(), action: CommandAction::Resume {} };
             inner.post_command(run, command).expect("stored");
         }
-        let claim = SessionClaim { lease, was_parked: false, decided: HashSet::from(["decided".to_owned()]) };
+        let claim = SessionClaim { lease, was_asleep: false, decided: HashSet::from(["decided".to_owned()]) };
         let (journal, _appends) = SessionJournal::new(inner, ProjectionHandle::up_to_date(), claim);
         let received = journal.next_commands(run).await;
         assert_eq!(received.iter().map(|command| &*command.id).collect::<Vec<_>>(), ["new"]);

@@ -7,10 +7,10 @@ mod claim;
 mod client;
 mod entry;
 mod journal;
-mod parked;
 mod projection;
 mod service;
 mod session;
+mod sleeping;
 
 pub use client::{RestateClient, RestateError, RunLife};
 pub use service::{SessionEnd, serve_worker};

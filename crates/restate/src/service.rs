@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-use crate::parked::ParkedRuns;
-use crate::session::{Session, WorkerHost};
+use crate::session::{SessionAttempt, WorkerHost};
+use crate::sleeping::SleepingRuns;
 
 /// The name of the workflow: one for each version of the interpreter (`ENGINE_SEMANTICS`), so that a run stays with workers
 /// that can follow it.
@@ -49,8 +49,8 @@ pub(crate) struct StartRequest {
 pub(crate) struct SessionRequest {
     pub(crate) run: RunId,
     /// The epoch of the session that has put the run aside, if one has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) parked: Option<u64>,
+    #[serde(default, rename = "parked", skip_serializing_if = "Option::is_none")]
+    pub(crate) asleep_epoch: Option<u64>,
 }
 
 /// Why a session has ended.
@@ -78,12 +78,12 @@ impl FlowRun {
     #[handler]
     async fn run(&self, ctx: WorkflowContext<'_>, request: Json<StartRequest>) -> Result<(), HandlerError> {
         let run = request.into_inner().run;
-        let mut parked = None;
+        let mut asleep_epoch = None;
         loop {
             let target = RequestTarget::service(SESSION_SERVICE, "drive");
-            let session = ctx.request::<_, Json<SessionEnd>>(target, Json(SessionRequest { run, parked }));
+            let session = ctx.request::<_, Json<SessionEnd>>(target, Json(SessionRequest { run, asleep_epoch }));
             let SessionEnd::Waiting { epoch, until } = session.call().await?.into_inner() else { return Ok(()) };
-            parked = until.map(|_| epoch);
+            asleep_epoch = until.map(|_| epoch);
             let promise = promise_name(epoch);
             let woken = ctx.promise::<()>(&promise);
             match until {
@@ -118,7 +118,7 @@ fn duration_until(until: u64) -> Duration {
 /// The sessions of runs.
 struct FlowSession {
     host: Arc<dyn WorkerHost>,
-    parked: Arc<ParkedRuns>,
+    sleeping: Arc<SleepingRuns>,
 }
 
 #[restate_sdk::service(name = "FlowSession1")]
@@ -126,15 +126,15 @@ impl FlowSession {
     /// Drives a run until it ends or waits.
     #[handler]
     async fn drive(&self, ctx: Context<'_>, request: Json<SessionRequest>) -> Result<Json<SessionEnd>, HandlerError> {
-        let SessionRequest { run, parked } = request.into_inner();
-        let session = Arc::new(Mutex::new(Session::new(self.host.clone(), run, parked)));
+        let SessionRequest { run, asleep_epoch } = request.into_inner();
+        let session = Arc::new(Mutex::new(SessionAttempt::new(self.host.clone(), run, asleep_epoch)));
         loop {
             let name = session.lock().await.next_entry_name();
             let next = session.clone();
-            let (host, parked) = (self.host.clone(), self.parked.clone());
+            let (host, sleeping) = (self.host.clone(), self.sleeping.clone());
             let entry = ctx.run(move || async move {
                 // Only a session that goes beyond its record drives the run.
-                parked.unpark_run(&*host, run);
+                sleeping.wake_run(&*host, run);
                 Ok(Json(next.lock().await.next_entry().await?))
             });
             let entry = entry.name(name).await?.into_inner();
@@ -142,7 +142,7 @@ impl FlowSession {
             if let (SessionEnd::Waiting { until: Some(until), .. }, Some(lease)) =
                 (end, session.lock().await.keep_lease())
             {
-                self.parked.park_run(self.host.clone(), lease, duration_until(until));
+                self.sleeping.put_to_sleep(self.host.clone(), lease, duration_until(until));
             }
             return Ok(Json(end));
         }
@@ -163,7 +163,7 @@ pub async fn serve_worker(listener: TcpListener, host: Arc<dyn WorkerHost>, stop
             .retry_policy_max_attempts(u64::from(u32::MAX))
             .handler(handler, driving)
     };
-    let sessions = FlowSession { host, parked: Arc::default() };
+    let sessions = FlowSession { host, sleeping: Arc::default() };
     let endpoint = Endpoint::builder()
         .bind(FlowRun.into_service_definition().options(options("run", workflow)))
         .bind(sessions.into_service_definition().options(options("drive", session)))

@@ -67,11 +67,11 @@ pub trait WorkerHost: Send + Sync + 'static {
 }
 
 /// An attempt at a session.
-pub(crate) struct Session {
+pub(crate) struct SessionAttempt {
     host: Arc<dyn WorkerHost>,
     run: RunId,
     /// The epoch of the session that has put the run aside, if one has.
-    parked: Option<u64>,
+    asleep_epoch: Option<u64>,
     /// The batches of earlier attempts.
     replayed: Vec<BatchEntry>,
     in_flight: InFlight,
@@ -97,10 +97,10 @@ impl Drop for LiveSession {
     }
 }
 
-impl Session {
-    pub(crate) fn new(host: Arc<dyn WorkerHost>, run: RunId, parked: Option<u64>) -> Session {
+impl SessionAttempt {
+    pub(crate) fn new(host: Arc<dyn WorkerHost>, run: RunId, asleep_epoch: Option<u64>) -> SessionAttempt {
         let (replayed, in_flight) = (Vec::new(), InFlight::default());
-        Session { host, run, parked, replayed, in_flight, live: None, stored_elsewhere: None }
+        SessionAttempt { host, run, asleep_epoch, replayed, in_flight, live: None, stored_elsewhere: None }
     }
 
     /// The name of the next entry.
@@ -230,9 +230,9 @@ impl Session {
             opened => opened?,
         };
         let (lease, inner) = (held.lease(), self.host.journal(self.run));
-        let was_parked = self.replayed.is_empty() && self.parked.is_some_and(|epoch| epoch + 1 == lease.epoch);
+        let was_asleep = self.replayed.is_empty() && self.asleep_epoch.is_some_and(|epoch| epoch + 1 == lease.epoch);
         let projection = Projection::start(self.host.clone(), lease);
-        let claim = SessionClaim { lease, was_parked, decided: self.decided_ids() };
+        let claim = SessionClaim { lease, was_asleep, decided: self.decided_ids() };
         let (journal, appends) = SessionJournal::new(inner, projection.progress_handle(), claim);
         let resumed = async {
             self.store_replayed(lease).await?;
@@ -264,7 +264,7 @@ impl Session {
 
     /// Claims the run.
     async fn claim_run(&self) -> Result<HeldLease, JournalError> {
-        let known = self.replayed.last().map(|batch| batch.epoch).or(self.parked);
+        let known = self.replayed.last().map(|batch| batch.epoch).or(self.asleep_epoch);
         claim_run(self.host.clone(), self.run, known).await
     }
 
@@ -328,7 +328,7 @@ impl LiveSession {
     fn end(&self, is_final: bool) -> SessionEnd {
         match is_final {
             true => SessionEnd::Finished,
-            false => SessionEnd::Waiting { epoch: self.held.lease().epoch, until: self.journal.parked_until() },
+            false => SessionEnd::Waiting { epoch: self.held.lease().epoch, until: self.journal.asleep_until() },
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::journal::{AppendResult, Journal, LeaseState};
 use crate::log::{Mode, RunLog};
 
 /// Milliseconds for which a run must have nothing to do before it is put aside: waking it takes a while.
-const MIN_PARK_MS: u64 = 1000;
+const MIN_SLEEP_MS: u64 = 1000;
 
 /// The state in which driving a run ended.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) enum DriveResult {
     /// The run waits for people or decisions.
     Suspended,
     /// The run waits for timers, the first of which is due at this time, in milliseconds since the Unix epoch.
-    Parked(u64),
+    Asleep(u64),
     /// The journal failed; the run can be resumed from its stored events.
     Broken(RunError),
 }
@@ -265,7 +265,9 @@ impl Drive {
                 return Ok(Poll::Ready(DriveResult::Suspended));
             }
             if !self.suspend_run() {
-                return Ok(self.park_run().map_or(Poll::Pending, |until| Poll::Ready(DriveResult::Parked(until))));
+                return Ok(self
+                    .find_wake_time()
+                    .map_or(Poll::Pending, |until| Poll::Ready(DriveResult::Asleep(until))));
             }
         }
     }
@@ -291,14 +293,14 @@ impl Drive {
 
 impl Drive {
     /// When a run that only waits for timers is to be woken; `None` if it is not put aside, because one of them is due soon.
-    fn park_run(&self) -> Option<u64> {
+    fn find_wake_time(&self) -> Option<u64> {
         let is_reading = self.inbox.as_ref().is_some_and(|inbox| inbox.reading.is_some());
-        if is_reading || !self.journal.parks_runs() {
+        if is_reading || !self.journal.can_sleep() {
             return None;
         }
         let until = self.log.next_timer()?;
         let until = self.ends_at.map_or(until, |ends_at| ends_at.min(until));
-        (until >= self.log.now_ms().saturating_add(MIN_PARK_MS)).then_some(until)
+        (until >= self.log.now_ms().saturating_add(MIN_SLEEP_MS)).then_some(until)
     }
 }
 

@@ -267,12 +267,12 @@ impl Engine {
             crate::failpoint::hit("run_reopen_after");
         }
         // A run that only waited for a timer continues as if it had never been put aside.
-        let is_parked = is_suspended && self.journal.was_parked(lease);
-        if !is_parked {
+        let is_asleep = is_suspended && self.journal.was_asleep(lease);
+        if !is_asleep {
             log.append_event(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });
         }
         let mut run = self.build_run(plan, log, &created, start);
-        run.drive.set_suspended(is_parked);
+        run.drive.set_suspended(is_asleep);
         run.drive.receive_pending(commands);
         if cancelled {
             run.drive.end_cancelled();

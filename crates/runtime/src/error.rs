@@ -89,7 +89,7 @@ pub enum RunError {
     #[error("the conversation has continued since this turn, with the run {0}; send the message again instead")]
     LaterTurn(RunId),
     /// Nothing failed, so there is nothing to repeat.
-    #[error("no step failed, so a retry needs the step to start from: --from PATH")]
+    #[error("no step failed, so a retry needs the path of the step to start from")]
     NothingFailed,
     /// The run has no such step.
     #[error("the run has no step {path}{}", list_similar(similar))]

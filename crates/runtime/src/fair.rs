@@ -14,18 +14,18 @@ use crate::metrics;
 /// A fixed number of permits, shared fairly among users.
 #[derive(Clone)]
 pub struct FairSemaphore {
-    shared: Arc<Shared>,
+    shared: Arc<PermitPool>,
     /// The name of the queue in the metrics.
     name: &'static str,
 }
 
 /// A permit. It returns to the semaphore when it is dropped.
 pub struct FairPermit {
-    shared: Arc<Shared>,
+    shared: Arc<PermitPool>,
     user: Arc<str>,
 }
 
-struct Shared {
+struct PermitPool {
     state: Mutex<State>,
     /// Maximum number of permits that one user may hold.
     user_limit: usize,
@@ -35,7 +35,7 @@ struct State {
     free: usize,
     users: HashMap<Arc<str>, User>,
     /// The users who wait, in the order in which they are served.
-    queue: BTreeSet<Place>,
+    queue: BTreeSet<QueuePosition>,
     /// Counts the grants.
     grants: u64,
 }
@@ -51,7 +51,7 @@ struct User {
 
 /// The place of a user in the queue: the fewest permits first, then the longest time since the last one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct QueuePosition {
     held: usize,
     served_at: u64,
     user: Arc<str>,
@@ -65,7 +65,7 @@ impl FairSemaphore {
     /// count how long requests wait in the queue `name`.
     pub fn new(name: &'static str, permits: usize, user_limit: usize) -> FairSemaphore {
         let state = State { free: permits.max(1), users: HashMap::new(), queue: BTreeSet::new(), grants: 0 };
-        let shared = Arc::new(Shared { state: Mutex::new(state), user_limit: user_limit.max(1) });
+        let shared = Arc::new(PermitPool { state: Mutex::new(state), user_limit: user_limit.max(1) });
         FairSemaphore { shared, name }
     }
 
@@ -90,13 +90,13 @@ impl FairSemaphore {
     }
 }
 
-impl Shared {
+impl PermitPool {
     fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes free permits for those who are next.
-    fn grant_free(self: &Arc<Shared>, state: &mut State) -> Vec<Grant> {
+    fn grant_free(self: &Arc<PermitPool>, state: &mut State) -> Vec<Grant> {
         let mut grants = Vec::new();
         while state.free > 0 {
             let Some(next) = state.queue.first().filter(|next| next.held < self.user_limit) else { break };
@@ -135,8 +135,8 @@ impl State {
 }
 
 impl User {
-    fn queue_place(&self, name: &Arc<str>) -> Place {
-        Place { held: self.held, served_at: self.served_at, user: name.clone() }
+    fn queue_place(&self, name: &Arc<str>) -> QueuePosition {
+        QueuePosition { held: self.held, served_at: self.served_at, user: name.clone() }
     }
 
     /// The first request that still waits.

@@ -87,19 +87,19 @@ pub trait Journal: Send + Sync {
     /// run that waits for a timer is indistinguishable from one that waits for a person.
     fn abandon_run(&self, lease: Lease);
 
-    /// Whether runs that only wait for timers are put aside: [`Journal::park_run`] wakes them.
-    fn parks_runs(&self) -> bool {
+    /// Whether runs that only wait for timers are put aside: [`Journal::put_to_sleep`] wakes them.
+    fn can_sleep(&self) -> bool {
         false
     }
 
     /// Stops driving a run that only waits for timers. The run keeps its lease, and is woken at `until` (milliseconds since
     /// the Unix epoch) or by a command.
-    fn park_run(&self, lease: Lease, _until: u64) {
+    fn put_to_sleep(&self, lease: Lease, _until: u64) {
         self.abandon_run(lease);
     }
 
-    /// Whether the run of a claimed lease was put aside by [`Journal::park_run`].
-    fn was_parked(&self, _lease: Lease) -> bool {
+    /// Whether the run of a claimed lease was put aside by [`Journal::put_to_sleep`].
+    fn was_asleep(&self, _lease: Lease) -> bool {
         false
     }
 

@@ -25,14 +25,14 @@ pub struct MemoryJournal {
 
 #[derive(Default)]
 struct MemoryState {
-    runs: HashMap<RunId, StoredRun>,
+    runs: HashMap<RunId, JournaledRun>,
     memory: HashMap<(String, String), Value>,
     /// Records that are accepted before the journal "crashes"; for tests.
     accepts: Option<usize>,
 }
 
 #[derive(Default)]
-struct StoredRun {
+struct JournaledRun {
     epoch: u64,
     records: Vec<Arc<Record>>,
     inbox: MemoryInbox,
@@ -137,7 +137,7 @@ fn find_user(stored: &[Arc<Record>], new: &[Arc<Record>]) -> String {
 
 impl Journal for MemoryJournal {
     fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
-        self.lock_state().runs.insert(run, StoredRun { epoch: 1, ..StoredRun::default() });
+        self.lock_state().runs.insert(run, JournaledRun { epoch: 1, ..JournaledRun::default() });
         Ok(Lease { run, epoch: 1 })
     }
 

@@ -57,13 +57,13 @@ pub enum Delivery {
 /// The sending side of a run's updates. The stream ends when its last clone is dropped.
 #[derive(Clone, Default)]
 pub struct Publisher {
-    shared: Arc<Shared>,
+    shared: Arc<PublisherState>,
 }
 
 /// A handle for subscribing while the run is driven. It does not keep the run alive. The default is that of a run that has
 /// ended.
 #[derive(Clone, Default)]
-pub struct SubscribeHandle(Weak<Shared>);
+pub struct SubscribeHandle(Weak<PublisherState>);
 
 impl SubscribeHandle {
     /// A new subscription: further updates, preceded by the text so far of answers in progress. `None` if the stream
@@ -75,7 +75,7 @@ impl SubscribeHandle {
 
 /// The state shared by all clones of a publisher.
 #[derive(Default)]
-struct Shared {
+struct PublisherState {
     hub: Mutex<Hub>,
 }
 
@@ -165,7 +165,7 @@ impl Publisher {
     }
 }
 
-impl Shared {
+impl PublisherState {
     fn lock_hub(&self) -> MutexGuard<'_, Hub> {
         self.hub.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -192,7 +192,7 @@ impl Hub {
     }
 }
 
-impl Deltas for Shared {
+impl Deltas for PublisherState {
     fn push(&self, path: &Path, attempt: u32, text: &str) {
         let mut hub = self.lock_hub();
         if hub.queues.is_empty() && !hub.is_open {
@@ -210,7 +210,7 @@ impl Deltas for Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for PublisherState {
     fn drop(&mut self) {
         self.lock_hub().queues.iter().for_each(|queue| queue.close());
     }

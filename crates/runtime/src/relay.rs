@@ -16,7 +16,7 @@ use crate::publish::{Delta, SubscribeHandle};
 /// Carries text between the processes that share a journal.
 pub trait TextRelay: Send + Sync {
     /// Offers the text of a run that this process drives to those that follow it, until it is withdrawn.
-    fn offer_run(&self, lease: Lease, text: SubscribeHandle);
+    fn announce_run(&self, lease: Lease, text: SubscribeHandle);
 
     /// Withdraws what was offered under this lease.
     fn withdraw_run(&self, lease: Lease);

@@ -85,7 +85,7 @@ impl LocalRun {
     pub(crate) async fn drive_to_end(self) -> RunOutcome {
         let LocalRun { id, log, drive, journal, final_env, .. } = self;
         // A replay tells nobody.
-        let _offered = (log.mode == Mode::Live).then(|| OfferedText::new(&*journal, log.lease, &log.publisher));
+        let _announced = (log.mode == Mode::Live).then(|| AnnouncedText::new(&*journal, log.lease, &log.publisher));
         // The future has completed and is dropped, so the final variables are in `final_env`.
         let driven = drive.await;
         crate::failpoint::hit("run_release_before");
@@ -94,7 +94,7 @@ impl LocalRun {
             match &driven {
                 DriveResult::Broken(error) => stop_driving(&*journal, log.lease, error),
                 DriveResult::Finished | DriveResult::Suspended => journal.release_run(log.lease),
-                DriveResult::Parked(until) => journal.park_run(log.lease, *until),
+                DriveResult::Asleep(until) => journal.put_to_sleep(log.lease, *until),
             }
         }
         let records = log.stored_records();
@@ -105,22 +105,22 @@ impl LocalRun {
 }
 
 /// The text of a run, offered to other processes while this one drives it.
-struct OfferedText {
+struct AnnouncedText {
     relay: Option<Arc<dyn TextRelay>>,
     lease: Lease,
 }
 
-impl OfferedText {
-    fn new(journal: &dyn Journal, lease: Lease, publisher: &Publisher) -> OfferedText {
+impl AnnouncedText {
+    fn new(journal: &dyn Journal, lease: Lease, publisher: &Publisher) -> AnnouncedText {
         let relay = journal.text_relay();
         if let Some(relay) = &relay {
-            relay.offer_run(lease, publisher.subscribe_handle());
+            relay.announce_run(lease, publisher.subscribe_handle());
         }
-        OfferedText { relay, lease }
+        AnnouncedText { relay, lease }
     }
 }
 
-impl Drop for OfferedText {
+impl Drop for AnnouncedText {
     fn drop(&mut self) {
         if let Some(relay) = &self.relay {
             relay.withdraw_run(self.lease);

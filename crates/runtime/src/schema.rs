@@ -21,7 +21,7 @@ pub fn validation_errors(schema: &Value, value: &Value) -> Option<String> {
         Ok(value) => value,
         Err(error) => return Some(format!("the value cannot be compared with the schema: {error}")),
     };
-    let complaints: Vec<_> = validator
+    let problems: Vec<_> = validator
         .iter_errors(&value)
         .take(MAX_VALIDATION_ERRORS)
         .map(|error| match error.instance_path().to_string() {
@@ -29,7 +29,7 @@ pub fn validation_errors(schema: &Value, value: &Value) -> Option<String> {
             path => format!("{path}: {error}"),
         })
         .collect();
-    (!complaints.is_empty()).then(|| complaints.join("; "))
+    (!problems.is_empty()).then(|| problems.join("; "))
 }
 
 /// The reason why `schema` is not a valid JSON Schema. External references are not fetched.

@@ -241,8 +241,8 @@ fn a_conversation_is_kept_with_the_end_of_its_run_or_not_at_all() {
     let calm = Trial::new(7, plan());
     let whole = calm.answer_until_end(calm.start_with_thread(Some("desk")));
     let expected = stored_thread(&calm).expect("kept");
-    let said = whole.env.find_thread("chat").messages().len();
-    assert_eq!(expected.as_list().map(<[Value]>::len), Some(said));
+    let count = whole.env.find_thread("chat").messages().len();
+    assert_eq!(expected.as_list().map(<[Value]>::len), Some(count));
     for cut in 0..whole.records.len() {
         let trial = Trial::new(7, plan());
         trial.journal.crash_after(cut);

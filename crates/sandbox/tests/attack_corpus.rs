@@ -56,13 +56,13 @@ async fn expressions_have_no_more_than_their_names() {
         for row in &rows {
             for source in &row.inputs {
                 let outcome = evaluate_source(&guarded.sandbox, source).await;
-                let said = outcome.clone().unwrap_or_else(|error| error.message);
+                let printed = outcome.clone().unwrap_or_else(|error| error.message);
                 for (key, value) in std::env::vars().filter(|(_, value)| value.len() > 8) {
-                    assert!(!said.contains(&value), "${key} was read: {source}\n{said}");
+                    assert!(!printed.contains(&value), "${key} was read: {source}\n{printed}");
                 }
                 let has_value = outcome.as_ref().is_ok_and(|value| value != "undefined" && value != "{}");
                 if row.must_fail && has_value {
-                    unexpected.push(format!("{source}: {said}"));
+                    unexpected.push(format!("{source}: {printed}"));
                 }
             }
         }

@@ -23,9 +23,9 @@ async fn attack_with(sandbox: &Sandbox, source: &str) -> Result<String, StepFail
     let outcome = evaluate_source(sandbox, source).await;
     // The limit is 100 ms; the rest allows for a busy machine.
     assert!(since.elapsed() < Duration::from_secs(2), "{source}: {:?}", since.elapsed());
-    let said = outcome.clone().unwrap_or_else(|error| error.message);
+    let printed = outcome.clone().unwrap_or_else(|error| error.message);
     for (key, value) in std::env::vars().filter(|(_, value)| value.len() > 8) {
-        assert!(!said.contains(&value), "${key} was read: {source}\n{said}");
+        assert!(!printed.contains(&value), "${key} was read: {source}\n{printed}");
     }
     assert_eq!(evaluate_source(sandbox, "1 + 1").await.as_deref(), Ok("2"), "after {source}");
     outcome

@@ -83,7 +83,7 @@ async fn dedent_takes_the_common_indent() {
 }
 
 #[tokio::test]
-async fn errors_say_what_was_thrown() {
+async fn errors_name_what_was_thrown() {
     let sandbox = Sandbox::new(test_config());
     for (source, expected) in [
         ("nope.x", "ReferenceError: nope is not defined"),

@@ -33,8 +33,8 @@ fn as_root_with_user_namespaces() {
         command.args(["--exact", "each_block_has_its_own_user_and_is_the_first_victim"]).output()
     });
     let output = started.join().expect("a thread").expect("the test starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
 }
 
 #[tokio::test]
@@ -270,8 +270,8 @@ async fn nothing_outlives_a_killed_parent() {
     let mut command = Command::new(std::env::current_exe().expect("this file"));
     command.args(["--exact", "a_process_that_waits_for_ever", "--nocapture"]).env(CHILD_VARIABLE, bytes.to_string());
     let mut parent = command.stdout(Stdio::piped()).spawn().expect("it starts");
-    let said = BufReader::new(parent.stdout.take().expect("a pipe")).lines();
-    assert!(said.map_while(Result::ok).any(|line| line == "it waits"), "the block did not start");
+    let printed = BufReader::new(parent.stdout.take().expect("a pipe")).lines();
+    assert!(printed.map_while(Result::ok).any(|line| line == "it waits"), "the block did not start");
     assert!(!processes_with(bytes).is_empty());
     parent.kill().expect("it is killed");
     parent.wait().expect("it is gone");

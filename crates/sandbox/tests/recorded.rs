@@ -38,8 +38,8 @@ impl Model for EchoEffects {
         request: &'a GenerateRequest,
         _context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply> {
-        let said = request.messages.last().map(|message| message.content.clone());
-        Box::pin(async move { Ok(GenerateReply { text: said, ..GenerateReply::default() }) })
+        let printed = request.messages.last().map(|message| message.content.clone());
+        Box::pin(async move { Ok(GenerateReply { text: printed, ..GenerateReply::default() }) })
     }
 
     fn context_window(&self, _model: &str) -> u64 {

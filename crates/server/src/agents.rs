@@ -77,8 +77,8 @@ pub(crate) async fn post_chat(
     let run = call.start_once(&request, async |id| {
         let agent = find_agent(&call, &name).await?;
         let text = agents::strip_mention(&chat.message);
-        let saying = UserMessage { files: &chat.files, keep: chat.keep, ..UserMessage::new(&agent, thread, text) };
-        run_turn(&call, saying, id).await
+        let turn = UserMessage { files: &chat.files, keep: chat.keep, ..UserMessage::new(&agent, thread, text) };
+        run_turn(&call, turn, id).await
     });
     respond_with_run(&server, run.await?, waiting, &headers).await
 }

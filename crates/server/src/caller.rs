@@ -72,7 +72,7 @@ impl Caller {
             (Some(name), _) => format!("the header {name} shows that a proxy forwards this request"),
             (None, false) => "this request does not come from the server's user or from root".to_owned(),
         };
-        let fix = "create a key with flowloom keys create --name NAME, restart the server, and send the key as \
+        let fix = "create a key with flowloom keys create, restart the server, and send the key as \
                    Authorization: Bearer fl_…";
         Err(Problem::new(Code::PeerRefused, format!("{why}, and the server has no API keys; {fix}")))
     }

@@ -153,7 +153,7 @@ fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<()
     // An authority in the request line takes precedence over the Host header.
     let host = request.uri.authority().map(|host| host.as_str()).or_else(|| text(header::HOST)).unwrap_or_default();
     if !server.is_own_host(host) {
-        let message = format!("unknown host {host:?}; accept it with --host");
+        let message = format!("unknown host {host:?}; start the server with every name under which callers reach it");
         return Err(Problem::new(Code::OriginRefused, message));
     }
     // The own origin includes the scheme and the port: another port of this machine is another site. Behind a proxy that

@@ -28,7 +28,7 @@ use crate::guard::GuardedRouter;
 use crate::problem::Problem;
 use crate::public_url::PublicUrl;
 use crate::rate::RateLimiter;
-use crate::state::{SHUTDOWN_TIMEOUT, Server, Shared};
+use crate::state::{SHUTDOWN_TIMEOUT, Server, ServerParts};
 use crate::{cors, describe, guard, listen, mcp, revoked, routes, studio};
 
 /// How long answers may take to be sent when the server stops.
@@ -133,7 +133,7 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
     hosts.extend(public_url.as_ref().map(|url| url.host_name().to_owned()));
     let telemetry = app.start_telemetry()?;
     let openapi = describe::complete_document(serde_json::to_value(openapi).unwrap_or_default(), public_url.as_ref());
-    let server = Server::new(Shared {
+    let server = Server::new(ServerParts {
         is_open: !has_keys,
         has_studio: options.has_studio,
         rates: RateLimiter::new(settings.rate_limit(is_local)),
@@ -142,7 +142,7 @@ pub async fn serve_http(app: App, options: ServerOptions) -> Result<RunningServe
         scopes: describe::collect_scopes(&openapi),
         openapi,
         public_url,
-        ..Shared::local(app, options.folder, RunSupervisor::new(options.max_runs, telemetry))
+        ..ServerParts::local(app, options.folder, RunSupervisor::new(options.max_runs, telemetry))
     });
     // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
     let signals =

@@ -28,19 +28,19 @@ pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What handlers share: a handle, of which each call has its own.
 #[derive(Clone)]
-pub(crate) struct Server(Arc<Shared>);
+pub(crate) struct Server(Arc<ServerParts>);
 
 impl Server {
     /// The handle of a server.
-    pub(crate) fn new(shared: Shared) -> Server {
+    pub(crate) fn new(shared: ServerParts) -> Server {
         Server(Arc::new(shared))
     }
 }
 
 impl Deref for Server {
-    type Target = Shared;
+    type Target = ServerParts;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &ServerParts {
         &self.0
     }
 }
@@ -70,7 +70,7 @@ impl FromRef<Server> for Arc<BlockRegistry> {
 }
 
 /// The parts of a server.
-pub(crate) struct Shared {
+pub(crate) struct ServerParts {
     pub(crate) app: Arc<App>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) supervisor: Arc<RunSupervisor>,
@@ -99,11 +99,11 @@ pub(crate) struct Shared {
     pub(crate) scopes: HashMap<String, Vec<(Method, Vec<Scope>)>>,
 }
 
-impl Shared {
+impl ServerParts {
     /// A server without network access, for use inside this process.
-    pub(crate) fn local(app: Arc<App>, folder: PathBuf, live: Arc<RunSupervisor>) -> Shared {
+    pub(crate) fn local(app: Arc<App>, folder: PathBuf, live: Arc<RunSupervisor>) -> ServerParts {
         let catalog = Arc::new(Catalog::new(folder, app.clone()));
-        Shared {
+        ServerParts {
             runs: RunService::new(app.clone(), catalog.clone(), live.clone()),
             busy_threads: Arc::new(BusyThreads::new(app.clone(), live.clone())),
             catalog,

@@ -192,7 +192,7 @@ pub(crate) struct AttachedFile {
 
 /// Sends a message to a conversation; the first message creates it. If the conversation waits for an answer, the
 /// message is the answer. With `Accept: text/event-stream`, the response streams the events of the turn.
-#[utoipa::path(post, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "say", tag = "threads", security(("key" = ["run"])), request_body = MessageRequest,
+#[utoipa::path(post, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "send_message", tag = "threads", security(("key" = ["run"])), request_body = MessageRequest,
     params(("workflow" = String, Path), ("thread" = String, Path), WaitQuery,
         ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single turn")),
     responses((status = 200, description = "The turn has ended", body = RunSchema), (status = 202, description = "The turn is still running or waiting", body = RunSchema),
@@ -209,12 +209,12 @@ pub(crate) async fn send_message(
     let request = format!("{}\n{text}", thread_key(&workflow, &thread));
     let run = call.start_once(&request, async |id| {
         let definition = call.find_definition(&workflow).await?;
-        let saying = UserMessage {
+        let sent = UserMessage {
             files: &message.files,
             keep: message.keep,
             ..UserMessage::new(&definition, &thread, &message.message)
         };
-        run_turn(&call, saying, id).await
+        run_turn(&call, sent, id).await
     });
     respond_with_run(&server, run.await?, waiting, &headers).await
 }
@@ -296,35 +296,35 @@ impl<'a> UserMessage<'a> {
 /// messages. A turn that replaces messages cancels the waiting run.
 pub(crate) async fn run_turn(
     call: &StartContext<'_>,
-    saying: UserMessage<'_>,
+    sent: UserMessage<'_>,
     id: Option<RunId>,
 ) -> ApiResult<ActiveRun> {
-    saying.check()?;
-    let (server, key) = (call.server, thread_key(&saying.definition.id, saying.thread));
+    sent.check()?;
+    let (server, key) = (call.server, thread_key(&sent.definition.id, sent.thread));
     let turn = ThreadTurn::acquire(&server.busy_threads, call.user(), &key).await?;
     let run = match find_waiting_run(server, call.user(), &key).await? {
-        Some(run) if saying.keep.is_none() => {
-            if !saying.files.is_empty() {
+        Some(run) if sent.keep.is_none() => {
+            if !sent.files.is_empty() {
                 let message = "the conversation waits for an answer, and an answer is a text without files";
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
             call.bind_to_run(run).await?;
-            answer_with_text(server, server.app.open_run_by_id(run).await?, saying.text, call.user()).await?
+            answer_with_text(server, server.app.open_run_by_id(run).await?, sent.text, call.user()).await?
         }
         waiting => {
-            let earlier = saying.select_earlier(load_messages(&server.app.store, call.user(), &key).await?)?;
+            let earlier = sent.select_earlier(load_messages(&server.app.store, call.user(), &key).await?)?;
             if let Some(run) = waiting {
                 let command = new_command(None, call.user(), CommandAction::Cancel {});
                 server.runs.send_command(server.app.open_run_by_id(run).await?, command).await?;
             }
-            let inputs = Value::map([("messages", earlier), ("message", saying.to_input())]);
+            let inputs = Value::map([("messages", earlier), ("message", sent.to_input())]);
             let new = StartRunRequest {
                 thread: Some(key),
-                needs_events: saying.subscribes,
+                needs_events: sent.subscribes,
                 id,
                 ..StartRunRequest::with_inputs(inputs)
             };
-            call.start_run(saying.definition, new).await?
+            call.start_run(sent.definition, new).await?
         }
     };
     turn.hold_until_end(run.id);

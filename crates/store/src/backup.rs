@@ -65,13 +65,13 @@ fn keep_replaced(database: &Path) -> io::Result<PathBuf> {
     // A damaged database is kept as it is, with its write-ahead log.
     drop(Sqlite::open(database).and_then(|sqlite| sqlite.run_script("PRAGMA wal_checkpoint(TRUNCATE)")));
     let mut names = (1..).map(|number| add_suffix(database, &format!(".replaced-{number}")));
-    let kept = names.find(|name| !name.exists()).unwrap_or_default();
+    let old_database = names.find(|name| !name.exists()).unwrap_or_default();
     // Not every file system has hard links.
-    std::fs::hard_link(database, &kept).or_else(|_| std::fs::copy(database, &kept).map(drop))?;
+    std::fs::hard_link(database, &old_database).or_else(|_| std::fs::copy(database, &old_database).map(drop))?;
     // The new database must not find the log of the old one.
-    ignore_missing(std::fs::rename(add_suffix(database, "-wal"), add_suffix(&kept, "-wal")))?;
+    ignore_missing(std::fs::rename(add_suffix(database, "-wal"), add_suffix(&old_database, "-wal")))?;
     ignore_missing(std::fs::remove_file(add_suffix(database, "-shm")))?;
-    Ok(kept)
+    Ok(old_database)
 }
 
 fn add_suffix(path: &Path, suffix: &str) -> PathBuf {

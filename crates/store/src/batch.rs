@@ -23,7 +23,7 @@ use crate::error::StoreError;
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
 use crate::rows::{EventRow, insert_events};
-use crate::worker::{LocalWorker, StoredRun};
+use crate::worker::{LocalWorker, RunIdentity};
 
 /// One batch, ready to be written.
 pub(crate) struct BatchWrite {
@@ -42,7 +42,7 @@ pub(crate) struct BatchEffects {
     /// Whether the batch released the lease.
     pub(crate) is_released: AtomicBool,
     caused: Mutex<Vec<CausedCommand>>,
-    run: Mutex<Option<StoredRun>>,
+    run: Mutex<Option<RunIdentity>>,
 }
 
 impl BatchEffects {
@@ -52,7 +52,7 @@ impl BatchEffects {
     }
 
     /// What never changes of the run's row.
-    pub(crate) fn lock_run(&self) -> MutexGuard<'_, Option<StoredRun>> {
+    pub(crate) fn lock_run(&self) -> MutexGuard<'_, Option<RunIdentity>> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -90,7 +90,7 @@ impl BatchWrite {
         self.effects.is_released.store(is_released, Ordering::Relaxed);
         // A transaction that is rolled back runs again.
         *self.effects.lock_caused() = caused;
-        *self.effects.lock_run() = Some(StoredRun { number: locked.number, user: locked.user });
+        *self.effects.lock_run() = Some(RunIdentity { number: locked.number, user: locked.user });
         Ok(())
     }
 
@@ -222,7 +222,7 @@ impl BatchWrite {
     /// is pending, and the run has made progress since it was claimed. The commit verifies it.
     fn assume_run(&self, connection: &DbConnection) -> Option<LockedRun> {
         let may_assume = connection.may_assume() && self.batch.decided.is_empty();
-        let StoredRun { number, user } = may_assume.then(|| self.worker.find_stored_run(self.lease.run)).flatten()?;
+        let RunIdentity { number, user } = may_assume.then(|| self.worker.find_stored_run(self.lease.run)).flatten()?;
         Some(LockedRun { number, user, origin: RowOrigin::Assumed, has_failed_claims: false, pending_commands: 0 })
     }
 

@@ -30,13 +30,13 @@ pub struct MemoryRuns {
 
 #[derive(Default)]
 struct MemoryState {
-    runs: BTreeMap<RunId, StoredRun>,
+    runs: BTreeMap<RunId, MemoryRun>,
     /// The child runs of each run that has some.
     children: HashMap<RunId, Vec<RunId>>,
     finished: VecDeque<RunId>,
 }
 
-struct StoredRun {
+struct MemoryRun {
     row: RunRow,
     epoch: u64,
     records: Vec<Arc<Record>>,
@@ -70,7 +70,7 @@ impl MemoryRuns {
     pub fn append_batch(&self, lease: Lease, batch: &Batch) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         // All runs share the lock, so as little as possible happens under it.
         let new_run = match batch.records.first().map(|record| (record, &record.event)) {
-            Some((record, Event::RunCreated(created))) => Some(StoredRun::new(record, created, lease)),
+            Some((record, Event::RunCreated(created))) => Some(MemoryRun::new(record, created, lease)),
             _ => None,
         };
         let mut state = self.lock_state();
@@ -110,7 +110,7 @@ impl MemoryRuns {
     /// Whether a worker has the lease of a run, or a command to it is pending. A run that is not stored yet is driven.
     pub fn read_drive_state(&self, run: RunId) -> DriveState {
         let to_state =
-            |stored: &StoredRun| DriveState::new(stored.is_driven, !stored.inbox.pending_commands().is_empty());
+            |stored: &MemoryRun| DriveState::new(stored.is_driven, !stored.inbox.pending_commands().is_empty());
         self.lock_state().runs.get(&run).map_or(DriveState::Driven, to_state)
     }
 
@@ -193,7 +193,7 @@ impl MemoryState {
         &mut self,
         lease: Lease,
         batch: &Batch,
-        new_run: Option<StoredRun>,
+        new_run: Option<MemoryRun>,
     ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         let records = batch.records.as_slice();
         if let Some(new_run) = new_run {
@@ -235,7 +235,7 @@ impl MemoryState {
     }
 
     /// Removes the oldest finished run if there are too many.
-    fn remove_oldest_finished(&mut self) -> Option<StoredRun> {
+    fn remove_oldest_finished(&mut self) -> Option<MemoryRun> {
         if self.finished.len() <= MAX_FINISHED_RUNS {
             return None;
         }
@@ -301,10 +301,10 @@ impl MemoryState {
     }
 }
 
-impl StoredRun {
-    fn new(record: &Record, created: &RunCreated, lease: Lease) -> StoredRun {
+impl MemoryRun {
+    fn new(record: &Record, created: &RunCreated, lease: Lease) -> MemoryRun {
         let (row, records) = (new_run_row(record, created), Vec::with_capacity(8));
-        StoredRun { row, epoch: lease.epoch, records, inbox: MemoryInbox::default(), is_driven: true }
+        MemoryRun { row, epoch: lease.epoch, records, inbox: MemoryInbox::default(), is_driven: true }
     }
 }
 

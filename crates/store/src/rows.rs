@@ -214,14 +214,14 @@ fn parse_event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Erro
 }
 
 /// What a read of a run's events needs of its row.
-struct StoredRun {
+struct RunExtent {
     number: i64,
     /// The run has at least this many events.
     status_seq: u64,
 }
 
 /// Fails with `RunNotFound`, or with `StoreCorrupt`.
-fn read_stored_run(connection: &DbConnection, run: RunId) -> Result<StoredRun, StoreError> {
+fn read_stored_run(connection: &DbConnection, run: RunId) -> Result<RunExtent, StoreError> {
     let sql = "select number, status, finished_at, status_seq, status_checksum from run where id = $1";
     let found = connection.query_first(sql, params![&run.to_string()], |row| {
         let status: String = row.get(1)?;
@@ -229,7 +229,7 @@ fn read_stored_run(connection: &DbConnection, run: RunId) -> Result<StoredRun, S
         let seq = row.get_count(3)?;
         let columns = StatusColumns { status: &status, finished_at, seq };
         match columns.checksum(run) == row.get::<i64>(4)? {
-            true => Ok(StoredRun { number: row.get(0)?, status_seq: seq }),
+            true => Ok(RunExtent { number: row.get(0)?, status_seq: seq }),
             false => Err(StoreError::Corrupt(Corruption::RunStatus(run))),
         }
     })?;

@@ -91,9 +91,9 @@ async fn a_conversation_is_kept_in_the_transaction_of_the_runs_end(place: &TestD
     let lease = store.begin_run(run_id(1)).expect("new");
     append_records(&*store, lease, vec![new_record(run_id(1), 1, created_event(&store))]).await.expect("stored");
     let user = thread_namespace("ann");
-    let end = |said: &str| {
-        let said = Some(MemoryWrite { key: "desk".into(), value: Some(Value::list(vec![said.into()])) });
-        Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: said }
+    let end = |text: &str| {
+        let text = Some(MemoryWrite { key: "desk".into(), value: Some(Value::list(vec![text.into()])) });
+        Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: text }
     };
     let stale = Lease { epoch: 9, ..lease };
     append_records(&*store, stale, vec![new_record(run_id(1), 2, end("lost"))]).await.expect_err("another owner's");

@@ -97,11 +97,11 @@ async fn memory_is_written_with_its_event_and_belongs_to_its_owner(journal: &dyn
 async fn a_conversation_is_kept_with_the_runs_end(journal: &dyn Journal) {
     let lease = begin_run(journal).await;
     let user = thread_namespace("ann");
-    let said = Some(MemoryWrite { key: "desk".into(), value: Some(Value::list(vec!["hello".into()])) });
+    let message_write = Some(MemoryWrite { key: "desk".into(), value: Some(Value::list(vec!["hello".into()])) });
     let end = new_record(
         run_id(1),
         3,
-        Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: said },
+        Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: message_write },
     );
     append_records(journal, Lease { epoch: 9, ..lease }, vec![end.clone()]).await.expect_err("another owner's");
     assert_eq!(journal.read_memory(&user, "desk").await.expect("readable"), None);

@@ -23,7 +23,7 @@ struct BoardState {
 
 /// A server at a time.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct ServerPlace {
     pub(crate) address: SocketAddr,
     version: u64,
 }
@@ -59,7 +59,7 @@ impl Board {
     }
 
     /// A living server: the one at `choice`, modulo their number. Waits until there is one; `None` if it is too late.
-    pub(crate) fn wait_for_server(&self, choice: usize) -> Option<Place> {
+    pub(crate) fn wait_for_server(&self, choice: usize) -> Option<ServerPlace> {
         let mut state = self.lock_state();
         loop {
             let late = state.is_stopped || state.deadline.is_some_and(|deadline| Instant::now() >= deadline);
@@ -69,13 +69,13 @@ impl Board {
                     let pause = Duration::from_millis(200);
                     state = self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
                 }
-                count => return Some(Place { address: state.addresses[choice % count], version: state.version }),
+                count => return Some(ServerPlace { address: state.addresses[choice % count], version: state.version }),
             }
         }
     }
 
     /// Waits until the servers have changed since `place` was read, at most for `limit`.
-    pub(crate) fn wait_for_change(&self, place: Place, limit: Duration) {
+    pub(crate) fn wait_for_change(&self, place: ServerPlace, limit: Duration) {
         let state = self.lock_state();
         let same = |state: &mut BoardState| state.version == place.version && !state.is_stopped;
         drop(self.changed.wait_timeout_while(state, limit, same));

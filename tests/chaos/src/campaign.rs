@@ -49,9 +49,9 @@ pub(crate) fn learn_expectations(site: &Site) -> Result<Expectations, String> {
     let mut expectations = Expectations::new();
     for case in CASES {
         let mut client = RunClient::new(case, format!("run-{}-0", case.workflow), None, &board, Random::new(0));
-        if !client.run_to_end() || !client.complaints.is_empty() {
-            let (seen, complaints) = (&client.seen, &client.complaints);
-            return Err(format!("undisturbed, {} does not end: {complaints:?} {seen:#?}", case.workflow));
+        if !client.run_to_end() || !client.problems.is_empty() {
+            let (seen, problems) = (&client.seen, &client.problems);
+            return Err(format!("undisturbed, {} does not end: {problems:?} {seen:#?}", case.workflow));
         }
         expectations.insert(case.workflow, learn_expectation(server.address, &client)?);
     }
@@ -166,7 +166,7 @@ impl<'a> Crowd<'a> {
             },
             false => {
                 problems.push(format!("the run does not end; the last answer to a command: {}", client.last_answer));
-                problems.extend(client.complaints.clone());
+                problems.extend(client.problems.clone());
             }
         }
         (!problems.is_empty()).then(|| Violation {

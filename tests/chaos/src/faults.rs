@@ -160,20 +160,20 @@ fn fill_disk(seed: u64) -> Result<Option<CampaignReport>, String> {
     let crowd = Crowd::new(&site, &expectations, seed).with_run_limit(RUN_COUNT);
     let mut random = Random::for_part(seed, "disk");
     let mut report = CampaignReport::default();
-    let mut complaints = Vec::new();
+    let mut problems = Vec::new();
     let disturbed = crowd.disturb_runs(
         || {
             let server = start_listed(&site, &crowd.board)?;
             std::thread::sleep(random.duration(50, 400));
             disk.fill()?;
-            complaints = check_full(&server, seed);
+            problems = check_full(&server, seed);
             disk.free()?;
             Ok(server)
         },
         &mut report,
     );
     disturbed?;
-    report.violations.extend(complaints);
+    report.violations.extend(problems);
     report.duration = started.elapsed();
     Ok(Some(report))
 }

@@ -72,7 +72,7 @@ pub(crate) fn judge_run(
     expectation: &Expectation,
     requests: &[RecordedRequest],
 ) -> Result<Vec<String>, ConnectionLost> {
-    let mut problems = client.complaints.clone();
+    let mut problems = client.problems.clone();
     let Some(run) = client.run.as_deref() else {
         problems.push("the run was never started".to_owned());
         return Ok(problems);

@@ -116,7 +116,7 @@ impl Site {
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("cannot start the program: {error}"))?;
         let mut lines = BufReader::new(child.stderr.take().ok_or("the program has no stderr")?).lines();
-        let mut said = Vec::new();
+        let mut printed = Vec::new();
         for line in lines.by_ref().map_while(Result::ok) {
             if let Some(address) = line.split("http://").nth(1).filter(|_| line.starts_with("Serving")) {
                 let address = address.trim().parse().map_err(|error| format!("{line}: {error}"))?;
@@ -124,12 +124,12 @@ impl Site {
                 std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
                 return Ok(Some(Server { child, address }));
             }
-            said.push(line);
+            printed.push(line);
         }
         let status = child.wait().map_err(|error| error.to_string())?;
         match is_killed(status) {
             true => Ok(None),
-            false => Err(format!("the server ended with {status}: {}", said.join("\n"))),
+            false => Err(format!("the server ended with {status}: {}", printed.join("\n"))),
         }
     }
 }

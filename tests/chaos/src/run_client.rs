@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::board::{Board, Place};
+use crate::board::{Board, ServerPlace};
 use crate::child_runs::{EventId, Journals, OpenStep, StepPlace, find_open_steps, list_child_runs};
 use crate::definitions::{Case, insert_tag};
 use crate::http::{ConnectionLost, Request};
@@ -59,7 +59,7 @@ pub(crate) struct RunClient<'a> {
     /// The answers that a server said were applied, by the question in its own run.
     pub(crate) answers: BTreeMap<StepPlace, String>,
     /// Responses and events that a client must never receive.
-    pub(crate) complaints: Vec<String>,
+    pub(crate) problems: Vec<String>,
     /// The last answer to a command.
     pub(crate) last_answer: String,
 }
@@ -91,7 +91,7 @@ impl<'a> RunClient<'a> {
             seen_in_child_runs: Journals::new(),
             decisions: BTreeMap::new(),
             answers: BTreeMap::new(),
-            complaints: Vec::new(),
+            problems: Vec::new(),
             last_answer: String::new(),
         }
     }
@@ -108,7 +108,7 @@ impl<'a> RunClient<'a> {
         false
     }
 
-    fn take_turn(&mut self, place: Place) -> Result<Turn, ConnectionLost> {
+    fn take_turn(&mut self, place: ServerPlace) -> Result<Turn, ConnectionLost> {
         let Some(run) = self.run.clone() else { return self.start(place) };
         self.follow_events(place, &run)?;
         let (status, state) = Request::get(&format!("/api/v1/runs/{run}")).send_json(place.address)?;
@@ -121,7 +121,7 @@ impl<'a> RunClient<'a> {
             "quarantined" => self.resume(place, &run),
             "running" | "queued" | "interrupted" => Ok(Turn::Wait),
             "" => {
-                self.complaints.push(format!("the state of the run is {status} {state}"));
+                self.problems.push(format!("the state of the run is {status} {state}"));
                 Ok(Turn::Wait)
             }
             _ if self.seen.last().is_some_and(|event| event["event"] == "run_finished") => Ok(Turn::Ended),
@@ -129,7 +129,7 @@ impl<'a> RunClient<'a> {
         }
     }
 
-    fn start(&mut self, place: Place) -> Result<Turn, ConnectionLost> {
+    fn start(&mut self, place: ServerPlace) -> Result<Turn, ConnectionLost> {
         let body = json!({"workflow": self.case.workflow, "inputs": self.case.inputs(&self.tag), "user": self.tag});
         let (status, state) = Request::post("/api/v1/runs", Some(&self.tag), Some(&body)).send_json(place.address)?;
         match (status, state["run_id"].as_str()) {
@@ -139,14 +139,14 @@ impl<'a> RunClient<'a> {
             }
             (429 | 500..=599, _) => Ok(Turn::Wait),
             _ => {
-                self.complaints.push(format!("the run cannot be started: {status} {state}"));
+                self.problems.push(format!("the run cannot be started: {status} {state}"));
                 Ok(Turn::Wait)
             }
         }
     }
 
     /// Receives events of the run and of the child runs that it shows.
-    fn follow_child_runs(&mut self, place: Place) -> Result<(), ConnectionLost> {
+    fn follow_child_runs(&mut self, place: ServerPlace) -> Result<(), ConnectionLost> {
         let mut left = list_child_runs(&self.seen);
         let mut known = BTreeSet::new();
         while let Some(run) = left.pop() {
@@ -170,13 +170,13 @@ impl<'a> RunClient<'a> {
     }
 
     /// Receives events until the run ends or waits. Each event must follow the one before it.
-    fn follow_events(&mut self, place: Place, run: &str) -> Result<(), ConnectionLost> {
+    fn follow_events(&mut self, place: ServerPlace, run: &str) -> Result<(), ConnectionLost> {
         let target = format!("/api/v1/runs/{run}/events?from={}", self.events_of(run).len());
         let mut stream = Request { timeout: Duration::from_secs(4), ..Request::get(&target) }.send(place.address)?;
         if stream.status != 200 {
             return match stream.status {
                 404 => {
-                    self.complaints.push(format!("the run {run} was acknowledged and is gone"));
+                    self.problems.push(format!("the run {run} was acknowledged and is gone"));
                     Ok(())
                 }
                 _ => Err(ConnectionLost),
@@ -190,14 +190,19 @@ impl<'a> RunClient<'a> {
             let event: Value = serde_json::from_str(&event.data).map_err(|_| ConnectionLost)?;
             let known = self.events_of(run).len();
             if event["seq"] != known as u64 + 1 {
-                self.complaints.push(format!("event {} of {run} follows event {known}", event["seq"]));
+                self.problems.push(format!("event {} of {run} follows event {known}", event["seq"]));
             }
             self.events_of(run).push(event);
         }
     }
 
     /// The steps of the run and of its child runs that wait since an event of kind `opening`.
-    fn find_open_steps(&mut self, place: Place, opening: &str, closing: &str) -> Result<Vec<OpenStep>, ConnectionLost> {
+    fn find_open_steps(
+        &mut self,
+        place: ServerPlace,
+        opening: &str,
+        closing: &str,
+    ) -> Result<Vec<OpenStep>, ConnectionLost> {
         self.follow_child_runs(place)?;
         let run = self.run.clone().unwrap_or_default();
         let mut journals = self.seen_in_child_runs.clone();
@@ -205,7 +210,7 @@ impl<'a> RunClient<'a> {
         Ok(find_open_steps(&journals, &run, opening, closing))
     }
 
-    fn answer_questions(&mut self, place: Place) -> Result<Turn, ConnectionLost> {
+    fn answer_questions(&mut self, place: ServerPlace) -> Result<Turn, ConnectionLost> {
         let open = self.find_open_steps(place, "asked", "answered")?;
         for question in &open {
             let own = &question.places[0];
@@ -222,13 +227,13 @@ impl<'a> RunClient<'a> {
                     self.answers.insert(own.clone(), answer);
                 }
                 202 | 429 | 500..=599 => {}
-                _ => self.complaints.push(format!("the answer to {path} was refused: {status} {state}")),
+                _ => self.problems.push(format!("the answer to {path} was refused: {status} {state}")),
             }
         }
         Ok(if open.is_empty() { Turn::Wait } else { Turn::Again })
     }
 
-    fn decide(&mut self, place: Place) -> Result<Turn, ConnectionLost> {
+    fn decide(&mut self, place: ServerPlace) -> Result<Turn, ConnectionLost> {
         let open = self.find_open_steps(place, "step_uncertain", "resolved")?;
         for step in &open {
             let decision = self.choose_decision(step);
@@ -253,7 +258,7 @@ impl<'a> RunClient<'a> {
                 202 | 429 | 500..=599 => {}
                 _ => {
                     let path = &decision.place.path;
-                    self.complaints.push(format!("the decision about {path} was refused: {status} {state}"))
+                    self.problems.push(format!("the decision about {path} was refused: {status} {state}"))
                 }
             }
         }
@@ -278,7 +283,7 @@ impl<'a> RunClient<'a> {
         self.decisions.entry(step.event_id()).or_insert(decision).clone()
     }
 
-    fn resume(&self, place: Place, run: &str) -> Result<Turn, ConnectionLost> {
+    fn resume(&self, place: ServerPlace, run: &str) -> Result<Turn, ConnectionLost> {
         Request::post(&format!("/api/v1/runs/{run}/resume"), None, Some(&json!({}))).send_json(place.address)?;
         Ok(Turn::Wait)
     }

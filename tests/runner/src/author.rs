@@ -7,9 +7,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flowloom_author::candidates::describe_block;
 use flowloom_author::clarify::{Clarification, Conversation, ConversationMessage, ConversationRole, clarify_goal};
 use flowloom_author::dry_run::{DryRunInputs, Prompts};
-use flowloom_author::offer::describe_block;
 use flowloom_author::wire::build_definition;
 use flowloom_author::{
     Candidate, Draft, DryRun, DryRunner, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, PlannerSettings,
@@ -88,18 +88,19 @@ fn clarification_value(clarified: &Clarification, expected: &Value) -> Value {
 
 fn parse_conversation(case: &Value) -> Conversation {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let said = |said: &Value| {
-        let role = if text(said, "role") == "assistant" { ConversationRole::Assistant } else { ConversationRole::User };
-        ConversationMessage { role, content: text(said, "content") }
+    let message = |message: &Value| {
+        let role =
+            if text(message, "role") == "assistant" { ConversationRole::Assistant } else { ConversationRole::User };
+        ConversationMessage { role, content: text(message, "content") }
     };
-    let history = case.get("history").and_then(Value::as_list).unwrap_or_default().iter().map(said).collect();
+    let history = case.get("history").and_then(Value::as_list).unwrap_or_default().iter().map(message).collect();
     Conversation { message: text(case, "message"), history }
 }
 
 fn message_roles(question: &ModelQuestion) -> Value {
     let name = |role| if role == Role::Assistant { "assistant" } else { "user" };
-    let said = question.messages.iter().map(|message| name(message.role));
-    Value::list(std::iter::once("system").chain(said).map(Value::from).collect())
+    let roles = question.messages.iter().map(|message| name(message.role));
+    Value::list(std::iter::once("system").chain(roles).map(Value::from).collect())
 }
 
 /// Judges the authoring of a pipeline.
@@ -208,9 +209,9 @@ impl PlannerEnv for ScriptedWorld {
         })
     }
 
-    fn offer_blocks<'a>(&'a self, _intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
-        let offered = self.registry.iter().map(describe_block).collect();
-        Box::pin(async move { Ok(offered) })
+    fn list_candidate_blocks<'a>(&'a self, _intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
+        let blocks = self.registry.iter().map(describe_block).collect();
+        Box::pin(async move { Ok(blocks) })
     }
 
     fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {

@@ -122,9 +122,9 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
     }
     let plan = Arc::new(plan);
     let engine = connect_engine(Engine::new(effects, journal.clone()), &plan);
-    let said = input.get("turns").or_else(|| case.get("turns")).and_then(Value::as_list).map(<[Value]>::to_vec);
+    let turns = input.get("turns").or_else(|| case.get("turns")).and_then(Value::as_list).map(<[Value]>::to_vec);
     let mut outcomes: Vec<RunOutcome> = Vec::new();
-    for turn in said.unwrap_or_else(|| vec![input.clone()]) {
+    for turn in turns.unwrap_or_else(|| vec![input.clone()]) {
         let new = turn_messages(&turn);
         let work = async {
             if let Some(last) = outcomes.last().filter(|last| last.state.status == Status::Waiting) {

@@ -187,8 +187,8 @@ impl CaseResult<'_> {
                 }
                 ("message_contains", _) => {
                     for part in expected.as_list().unwrap_or_default() {
-                        let is_said = messages.iter().any(|message| contains_part(message, part));
-                        judge.compare_key("error.message_contains", &true.into(), Some(&is_said.into()));
+                        let is_contained = messages.iter().any(|message| contains_part(message, part));
+                        judge.compare_key("error.message_contains", &true.into(), Some(&is_contained.into()));
                     }
                 }
                 (other, _) => judge.add_failure(format!("the key error.{other:?} is not known")),

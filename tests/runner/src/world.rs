@@ -87,12 +87,12 @@ impl CaseWorld {
             return Ok((part == 0).then(|| format!("SUMMARY({characters})")));
         }
         let mut state = self.lock_state();
-        let said = request.messages.iter().map(|message| {
+        let messages = request.messages.iter().map(|message| {
             let role = if message.role == Role::User { "user" } else { "system" };
             Value::map([("role", Value::from(role)), ("content", message.content.as_str().into())])
         });
-        let said = Value::list(said.collect());
-        state.trace.prompts.push(said);
+        let messages = Value::list(messages.collect());
+        state.trace.prompts.push(messages);
         state.trace.asked.push(request.clone());
         let index = state.answers;
         state.answers += 1;

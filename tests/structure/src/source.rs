@@ -46,6 +46,23 @@ pub fn blank_text(text: &str) -> String {
     String::from_utf8(out).expect("only whole literals are replaced")
 }
 
+/// The string literals of Rust code as they are written, without their quotation marks; comments have none.
+pub fn string_literals(text: &str) -> Vec<&str> {
+    let mut literals = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let end = end_of_literal(text, at);
+        if let Some(end) = end {
+            let literal = &text[at..end];
+            if !literal.starts_with(['/', '\'']) {
+                literals.push(literal.trim_start_matches(['b', 'r', '#']).trim_end_matches('#').trim_matches('"'));
+            }
+        }
+        at = end.unwrap_or(at + 1);
+    }
+    literals
+}
+
 /// Where the comment or literal that begins at `at` ends; `None` if none begins there.
 fn end_of_literal(text: &str, at: usize) -> Option<usize> {
     let bytes = text.as_bytes();
@@ -141,5 +158,6 @@ mod tests {
         assert_eq!(code.len(), text.len());
         assert_eq!(declared_names(&code, &["fn"]), ["z"]);
         assert!(code.contains("<'a>") && !code.contains("'c'"), "{code}");
+        assert_eq!(string_literals(text), ["fn x", "fn \"w"]);
     }
 }

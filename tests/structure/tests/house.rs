@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use structure::source::{read_product_files, string_literals};
+
 /// Maximum number of lines of a source file; tables of data are not source files.
 const MAX_FILE_LINES: usize = 500;
 
@@ -117,15 +119,40 @@ fn use_cases_and_server_know_no_terminal() {
         for file in files {
             let text = std::fs::read_to_string(&file).expect("UTF-8");
             let text = text.split("#[cfg(test)]").next().unwrap_or_default();
-            for word in ["println!(", "print!(", "\"--"] {
+            for word in ["println!(", "print!("] {
                 assert!(!text.contains(word), "{} uses {word}", file.display());
             }
         }
     }
 }
 
+/// Text below `flowloom` is also read over HTTP and in editors, where flags of the command line mean nothing.
 #[test]
-fn files_are_short_and_say_what_lives_there() {
+fn no_text_below_the_command_line_names_its_flags() {
+    let mut broken = Vec::new();
+    for file in read_product_files(&["crates"]).iter().filter(|file| !file.path.starts_with("crates/flowloom/")) {
+        for literal in string_literals(&file.text).into_iter().filter(|literal| names_flag(literal)) {
+            broken.push(format!("{}: {literal}", file.path));
+        }
+    }
+    assert!(broken.is_empty(), "let crates/flowloom/src/flags.rs name the flag:\n{}", broken.join("\n"));
+}
+
+/// Whether a text has a flag after other words, such as ` --host`. A program's argument is a literal of its own.
+fn names_flag(text: &str) -> bool {
+    text.split([' ', '\n', '(', '`'])
+        .skip(1)
+        .any(|word| word.strip_prefix("--").is_some_and(|flag| flag.starts_with(|c: char| c.is_ascii_lowercase())))
+}
+
+#[test]
+fn flags_are_found_in_texts() {
+    assert!(names_flag("accept it with --host") && names_flag("(--lenient leaves it out)"));
+    assert!(!names_flag("--quiet") && !names_flag("a -- b"));
+}
+
+#[test]
+fn files_are_short_and_have_a_header() {
     let mut broken = Vec::new();
     for file in source_files() {
         let text = std::fs::read_to_string(&file).expect("UTF-8");

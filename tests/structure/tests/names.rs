@@ -9,9 +9,11 @@ use structure::source::{blank_text, declared_names, read_product_files};
 /// Share of the functions that may have a name of one word, in percent.
 const MAX_ONE_WORD_PERCENT: usize = 45;
 
-/// Words that the glossary has replaced, each with the term to use.
-const OLD_TERMS: [(&str, &str); 22] = [
+/// Words that the glossary has replaced, each with the term to use. No name and no public text has them.
+const OLD_TERMS: [(&str, &str); 31] = [
     ("begun", "started"),
+    ("complaint", "problem or validation error"),
+    ("complaints", "problems or validation errors"),
     ("doer", "node events"),
     ("fruitless", "failed claims"),
     ("goes on", "continue or resume"),
@@ -20,7 +22,11 @@ const OLD_TERMS: [(&str, &str); 22] = [
     ("holder", "user"),
     ("keepers", "tasks"),
     ("likeness", "similarity"),
+    ("mend", "fix or correct"),
     ("mended", "repaired"),
+    ("offered", "available or candidate"),
+    ("park", "sleep or suspend"),
+    ("parked", "sleeping or suspended"),
     ("patience", "timeout"),
     ("purse", "allowance"),
     ("rehearsal", "dry run"),
@@ -30,14 +36,49 @@ const OLD_TERMS: [(&str, &str); 22] = [
     ("stand in", "mock"),
     ("take up", "recovery"),
     ("takeup", "recovery"),
+    ("teller", "encoder"),
     ("told", "progress, reported or sent"),
+    ("unpark", "wake or resume"),
+    ("unparked", "awake or resumed"),
     ("wish", "signal or goal"),
     ("wishes", "signals or goals"),
 ];
 
-/// Texts that are public or stored: folder and extension. The migrations of the database name what they rename.
-const PUBLIC_TEXTS: [(&str, &str); 3] =
-    [("crates/flowloom/tests/help", "snap"), ("crates/flowloom/tests/api", "snap"), ("crates/store/src", "rs")];
+/// Words that say too little in a name, each with what to use. A sentence may have them.
+const VAGUE_WORDS: [(&str, &str); 8] = [
+    ("offer", "descriptor, candidate or announce"),
+    ("offers", "descriptors or candidates"),
+    ("parks", "sleeps or suspends"),
+    ("played", "recorded, mocked or stepped"),
+    ("said", "message, text or output"),
+    ("say", "append, send or report"),
+    ("saying", "message or turn"),
+    ("speaker", "role or answer stream"),
+];
+
+/// Texts that are public or stored: folder, and end of the file's name. The migrations of the database name what they
+/// rename.
+const PUBLIC_TEXTS: [(&str, &str); 5] = [
+    ("crates/flowloom/tests/help", ".snap"),
+    ("crates/flowloom/tests/api", ".snap"),
+    ("crates/store/src", ".rs"),
+    ("crates/store/src", ".sql"),
+    ("crates/formats/src", "schema.json"),
+];
+
+/// Migrations that created or renamed what the glossary has replaced: they are frozen. Folder, and the last such version.
+const FROZEN_MIGRATIONS: [(&str, u32); 2] = [("crates/store/src", 8), ("crates/store/src/db/postgres", 2)];
+
+/// Whether a file is a frozen migration: `schema.sql` is version 1, `schema-N.sql` version N.
+fn is_frozen_migration(path: &str) -> bool {
+    let Some((folder, name)) = path.rsplit_once('/') else { return false };
+    let version = match name.strip_prefix("schema").and_then(|rest| rest.strip_suffix(".sql")) {
+        Some("") => 1,
+        Some(number) => number.trim_start_matches('-').parse().expect("a version"),
+        None => return false,
+    };
+    FROZEN_MIGRATIONS.iter().any(|(frozen, last)| *frozen == folder && version <= *last)
+}
 
 /// The words of an identifier in snake case or in camel case, in lower case.
 fn split_words(identifier: &str) -> Vec<String> {
@@ -56,16 +97,45 @@ fn split_words(identifier: &str) -> Vec<String> {
     words
 }
 
-/// The replaced term in these words, and what to use instead.
-fn find_old_term(words: &[String]) -> Option<(&'static str, &'static str)> {
+/// The first of `terms` in these words, and what to use instead.
+fn find_term(terms: &[(&'static str, &'static str)], words: &[String]) -> Option<(&'static str, &'static str)> {
     let text = format!(" {} ", words.join(" "));
-    OLD_TERMS.into_iter().find(|(old, _)| text.contains(&format!(" {old} ")))
+    terms.iter().copied().find(|(old, _)| text.contains(&format!(" {old} ")))
+}
+
+/// The replaced term in the words of a text, and what to use instead.
+fn find_old_term(words: &[String]) -> Option<(&'static str, &'static str)> {
+    find_term(&OLD_TERMS, words)
+}
+
+/// The replaced term in the words of a name, and what to use instead.
+fn find_bad_name(words: &[String]) -> Option<(&'static str, &'static str)> {
+    find_old_term(words).or_else(|| find_term(&VAGUE_WORDS, words))
+}
+
+/// The string literals of TypeScript: texts in straight quotation marks or backticks, line by line.
+fn string_literals(line: &str) -> Vec<&str> {
+    let mut literals = Vec::new();
+    let mut rest = line;
+    while let Some(start) = rest.find(['"', '`']) {
+        let quote = rest[start..].chars().next().expect("a quotation mark");
+        let inside = &rest[start + 1..];
+        let end = inside.find(quote).unwrap_or(inside.len());
+        literals.push(&inside[..end]);
+        rest = inside.get(end + 1..).unwrap_or_default();
+    }
+    literals
 }
 
 /// The identifiers and plain words of a text.
 fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
         .filter(|word| word.starts_with(|c: char| !c.is_ascii_digit()))
+}
+
+/// The words of a text, in lower case; those of an identifier each for itself.
+fn words_of(text: &str) -> Vec<String> {
+    identifiers(text).flat_map(split_words).collect()
 }
 
 #[test]
@@ -76,7 +146,7 @@ fn declarations_use_the_terms_of_the_glossary() {
             let path = relative_path(&file);
             let code = blank_text(&read_text(&file));
             for identifier in identifiers(&code) {
-                if let Some((old, new)) = find_old_term(&split_words(identifier)) {
+                if let Some((old, new)) = find_bad_name(&split_words(identifier)) {
                     problems.insert(format!("{path}: {identifier}"), format!("instead of {old:?}, say {new}"));
                 }
             }
@@ -88,10 +158,12 @@ fn declarations_use_the_terms_of_the_glossary() {
 #[test]
 fn help_routes_and_statements_use_the_terms_of_the_glossary() {
     let mut problems = Vec::new();
-    for (folder, extension) in PUBLIC_TEXTS {
-        for file in list_files(folder, extension) {
+    for (folder, ending) in PUBLIC_TEXTS {
+        let (_, extension) = ending.rsplit_once('.').expect("an extension");
+        let files = list_files(folder, extension).into_iter().filter(|file| relative_path(file).ends_with(ending));
+        for file in files.filter(|file| !is_frozen_migration(&relative_path(file))) {
             for line in read_text(&file).lines() {
-                let words: Vec<String> = identifiers(line).flat_map(split_words).collect();
+                let words = words_of(line);
                 if let Some((old, new)) = find_old_term(&words) {
                     problems.push(format!("{}: instead of {old:?}, say {new}: {line}", relative_path(&file)));
                 }
@@ -102,7 +174,21 @@ fn help_routes_and_statements_use_the_terms_of_the_glossary() {
 }
 
 #[test]
-fn functions_say_a_verb_and_an_object() {
+fn the_studio_uses_the_terms_of_the_glossary() {
+    let mut problems = Vec::new();
+    for file in list_files("web/src", "ts").into_iter().filter(|file| relative_path(file).contains("/strings")) {
+        for literal in read_text(&file).lines().flat_map(string_literals) {
+            let words = words_of(literal);
+            if let Some((old, new)) = find_old_term(&words) {
+                problems.push(format!("{}: instead of {old:?}, say {new}: {literal}", relative_path(&file)));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn functions_have_a_verb_and_an_object() {
     let files = read_product_files(&["crates"]);
     let count = |keyword: &str| {
         let names = files.iter().flat_map(|file| declared_names(&file.code, &[keyword]));
@@ -125,4 +211,9 @@ fn words_are_found_in_every_form() {
     assert_eq!(words("HttpReplyV2"), "http reply v2");
     assert_eq!(words("MAX_BYTES"), "max bytes");
     assert!(find_old_term(&split_words("TakeUpTask")).is_some() && find_old_term(&split_words("untold")).is_none());
+    assert!(find_bad_name(&split_words("is_said")).is_some() && find_old_term(&words_of("what he said")).is_none());
+    assert_eq!(string_literals("wire: \"Dry run\", x: `a ${b}`,"), ["Dry run", "a ${b}"]);
+    assert!(
+        is_frozen_migration("crates/store/src/schema-8.sql") && !is_frozen_migration("crates/store/src/schema-9.sql")
+    );
 }

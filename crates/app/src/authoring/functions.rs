@@ -19,7 +19,7 @@ use super::world::RecordedEnv;
 use super::{AuthoringEnv, persist};
 
 /// Lists the existing blocks that may serve a goal; called as a child step of `author::decompose`.
-pub(super) const OFFER_FUNCTION: &str = "author::offer";
+pub(super) const CANDIDATES_FUNCTION: &str = "author::offer";
 /// Finds blocks; called as a child step of `author::search`.
 pub(super) const FIND_FUNCTION: &str = "author::find";
 /// Runs a trial of a block; called as a child step of `author::create`.
@@ -36,7 +36,7 @@ enum AuthorOperation {
     Clarify,
     Stage(Stage),
     Store,
-    Offer,
+    ListCandidates,
     Find,
     Trial,
     DryRun,
@@ -57,7 +57,7 @@ pub fn build_functions(author: AuthoringEnv) -> Vec<(&'static str, FunctionConfi
         ("author::create", AuthorOperation::Stage(Stage::Create)),
         ("author::wire", AuthorOperation::Stage(Stage::Wire)),
         ("author::keep", AuthorOperation::Store),
-        (OFFER_FUNCTION, AuthorOperation::Offer),
+        (CANDIDATES_FUNCTION, AuthorOperation::ListCandidates),
         (FIND_FUNCTION, AuthorOperation::Find),
         (TRIAL_FUNCTION, AuthorOperation::Trial),
         (DRY_RUN_FUNCTION, AuthorOperation::DryRun),
@@ -86,9 +86,9 @@ impl NativeFunction for AuthorFunction {
                 AuthorOperation::Store => {
                     persist::finish_pipeline(author, AuthoringJob::from_payload(payload)?, context, below).await
                 }
-                AuthorOperation::Offer => {
+                AuthorOperation::ListCandidates => {
                     let intent = payload.get("intent").unwrap_or_default();
-                    to_value(&author.offer_blocks(intent.as_str().unwrap_or_default(), &context.user).await?)
+                    to_value(&author.list_candidate_blocks(intent.as_str().unwrap_or_default(), &context.user).await?)
                 }
                 AuthorOperation::Find => {
                     let wanted: RequiredBlock =

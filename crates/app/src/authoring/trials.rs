@@ -1,8 +1,8 @@
 //! Operations that stages perform as child steps: searching blocks, running a trial, executing a dry run.
 
+use flowloom_author::candidates::describe_block;
 use flowloom_author::create::numbered_ids;
 use flowloom_author::dry_run::{DryRun, DryRunInputs, DryRunner, Prompts};
-use flowloom_author::offer::describe_block;
 use flowloom_author::{Candidate, RequiredBlock, TrialOutcome};
 use flowloom_core::block::Card;
 use flowloom_core::error::StepFailure;
@@ -44,8 +44,8 @@ pub(super) struct CandidateSearch {
 
 impl AuthoringEnv {
     /// The existing blocks that may serve a goal, as [`describe_block`] describes them.
-    pub(super) async fn offer_blocks(&self, intent: &str, user: &str) -> Result<Vec<Value>, StepFailure> {
-        Ok(self.blocks.offer_blocks(user, intent).await?.iter().map(describe_block).collect())
+    pub(super) async fn list_candidate_blocks(&self, intent: &str, user: &str) -> Result<Vec<Value>, StepFailure> {
+        Ok(self.blocks.list_candidate_blocks(user, intent).await?.iter().map(describe_block).collect())
     }
 
     pub(super) async fn find_candidates(

@@ -79,10 +79,10 @@ impl PlannerEnv for RecordedEnv<'_> {
         })
     }
 
-    fn offer_blocks<'a>(&'a self, intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
+    fn list_candidate_blocks<'a>(&'a self, intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
         Box::pin(async move {
             let arguments = Map::from_iter([("intent".into(), Value::from(intent))]);
-            self.call_function(functions::OFFER_FUNCTION, &arguments).await
+            self.call_function(functions::CANDIDATES_FUNCTION, &arguments).await
         })
     }
 

@@ -1,11 +1,11 @@
 //! The block registry of the server and the commands: stored and built-in blocks, and search. How a block runs is in
 //! `formats` and `runtime`.
 
+mod candidates;
 mod check;
 mod embeddings;
 mod error;
 mod find;
-mod offer;
 mod persist;
 mod vectors;
 

@@ -38,7 +38,8 @@ pub enum ConfigError {
     },
     /// A file of the project, found in a folder further up, belongs to another user.
     #[error(
-        "{} belongs to another user (uid {owner}), who could run commands with it; to trust it: --config {}",
+        "{} belongs to another user (uid {owner}), who could run commands with it; to trust it, name the configuration \
+         {} yourself",
         path.display(), path.with_file_name("flowloom.toml").display()
     )]
     ForeignFile {

@@ -54,8 +54,8 @@ pub struct Bundle {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mcp: BTreeMap<String, McpSettings>,
     /// The tool lists of those servers, where the definition offers them to a model.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub offered: ServerTools,
+    #[serde(default, rename = "offered", skip_serializing_if = "BTreeMap::is_empty")]
+    pub server_tools: ServerTools,
     /// The workflows that an agent may call as tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<WorkflowTools>,
@@ -89,8 +89,8 @@ impl Bundle {
     }
 
     /// The same bundle with the tools available to models.
-    pub fn with_tools(self, offered: &AvailableTools) -> Bundle {
-        Bundle { offered: offered.servers.clone(), flows: offered.flows.clone(), ..self }
+    pub fn with_tools(self, available: &AvailableTools) -> Bundle {
+        Bundle { server_tools: available.servers.clone(), flows: available.flows.clone(), ..self }
     }
 
     /// Whose definition it is, and its file.
@@ -114,7 +114,7 @@ impl Bundle {
         Surroundings {
             functions: &self.functions,
             mcp: &self.mcp,
-            declared: &self.offered,
+            declared: &self.server_tools,
             flows: self.flows.as_ref().map(to_compiler_input),
             tools: &self.tools,
             agent_folders: self.agent_folders.clone(),

@@ -91,8 +91,8 @@ impl CatalogEntry {
             return Ok(Some(prepared.clone()));
         }
         let with_tools = self.prepared_with_tools.get_or_try_init(async || {
-            let offered = catalog.app.servers.query_available(&catalog.app.config, &self.required_servers).await?;
-            catalog.prepare_with_tools(self, prepared, offered).map(Arc::new)
+            let available = catalog.app.servers.query_available(&catalog.app.config, &self.required_servers).await?;
+            catalog.prepare_with_tools(self, prepared, available).map(Arc::new)
         });
         with_tools.await.cloned().map(Some)
     }
@@ -184,13 +184,13 @@ impl Catalog {
         &self,
         definition: &CatalogEntry,
         prepared: &PreparedDefinition,
-        offered: AvailableTools,
+        available: AvailableTools,
     ) -> Result<PreparedDefinition, AppError> {
-        let bundle = prepared.parse_bundle()?.with_tools(&offered);
+        let bundle = prepared.parse_bundle()?.with_tools(&available);
         let tenant = bundle.tenant.clone();
         let sources = bundle.to_sources();
         let compiled = compile(&bundle.entry, &sources, Some(bundle.format));
-        let source = LoadedDefinition::of_files(&bundle.entry, sources.files, compiled, offered);
+        let source = LoadedDefinition::of_files(&bundle.entry, sources.files, compiled, available);
         let Some(plan) = source.compiled.plan.clone() else {
             let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error());
             let messages = errors.map(|problem| problem.message.clone()).collect();
@@ -207,9 +207,9 @@ impl Catalog {
         compiled: &PreparedDefinition,
         user: &str,
     ) -> Result<Arc<PreparedDefinition>, AppError> {
-        let mut offered = self.app.servers.query_available(&self.app.config, &agent.required_servers).await?;
-        offered.flows = Some(agents::load_available(self, user).await?);
-        let prepared = Arc::new(self.prepare_with_tools(agent, compiled, offered)?);
+        let mut available = self.app.servers.query_available(&self.app.config, &agent.required_servers).await?;
+        available.flows = Some(agents::load_available(self, user).await?);
+        let prepared = Arc::new(self.prepare_with_tools(agent, compiled, available)?);
         let mut agents = lock(&self.agents);
         if agents.len() >= MAX_COMPILED_DEFINITIONS {
             agents.clear();

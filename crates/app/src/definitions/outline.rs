@@ -50,22 +50,22 @@ struct GraphFragment {
 
 /// Where a step is.
 #[derive(Clone)]
-struct Place {
+struct OutlinePosition {
     path: Path,
     /// Whether an included definition contains it.
     is_included: bool,
 }
 
-impl Place {
-    fn child_place(&self, step: &Step) -> Place {
-        Place { path: self.path.child_path(&step.key), is_included: self.is_included }
+impl OutlinePosition {
+    fn child_place(&self, step: &Step) -> OutlinePosition {
+        OutlinePosition { path: self.path.child_path(&step.key), is_included: self.is_included }
     }
 }
 
 /// Outlines a plan.
 pub fn outline_plan(plan: &Plan) -> Outline {
     let mut outline = Outline::default();
-    let whole = outline.add_step(&plan.root, Place { path: Path::root(), is_included: false });
+    let whole = outline.add_step(&plan.root, OutlinePosition { path: Path::root(), is_included: false });
     for (from, label) in whole.exits {
         outline.arrows.push(OutlineArrow { from, to: None, label });
     }
@@ -73,7 +73,7 @@ pub fn outline_plan(plan: &Plan) -> Outline {
 }
 
 impl Outline {
-    fn add_node(&mut self, step: &Step, place: Place) -> GraphFragment {
+    fn add_node(&mut self, step: &Step, place: OutlinePosition) -> GraphFragment {
         let kind = step.kind.name();
         let title = if step.title.is_empty() { step.key.as_str().to_owned() } else { step.title.clone() };
         let span = (!place.is_included && step.span.length > 0).then_some(step.span);
@@ -82,12 +82,12 @@ impl Outline {
         GraphFragment { entries: vec![at], exits: vec![(at, String::new())] }
     }
 
-    fn add_step(&mut self, step: &Step, place: Place) -> GraphFragment {
+    fn add_step(&mut self, step: &Step, place: OutlinePosition) -> GraphFragment {
         match &step.kind {
             StepKind::Composite(Composite::Sequence(steps)) => self.add_chain(steps, &place),
             StepKind::Composite(Composite::Scoped(scoped)) => self.add_chain(&scoped.body, &place),
             StepKind::Composite(Composite::Subflow(subflow)) => {
-                let inner = Place { is_included: true, ..place.child_place(&subflow.plan.root) };
+                let inner = OutlinePosition { is_included: true, ..place.child_place(&subflow.plan.root) };
                 self.add_step(&subflow.plan.root, inner)
             }
             StepKind::Composite(Composite::Parallel(members)) => {
@@ -114,7 +114,7 @@ impl Outline {
                 GraphFragment { entries: part.entries, exits: Vec::new() }
             }
             // Appended messages are part of the model call that follows.
-            StepKind::Composite(Composite::Say(_)) => GraphFragment::default(),
+            StepKind::Composite(Composite::AppendMessage(_)) => GraphFragment::default(),
             StepKind::Leaf(_)
             | StepKind::Composite(
                 Composite::Agent(_) | Composite::Turn(_) | Composite::Tools(_) | Composite::Assign(_),
@@ -122,11 +122,11 @@ impl Outline {
         }
     }
 
-    fn add_child(&mut self, step: &Step, place: &Place) -> GraphFragment {
+    fn add_child(&mut self, step: &Step, place: &OutlinePosition) -> GraphFragment {
         self.add_step(step, place.child_place(step))
     }
 
-    fn add_chain(&mut self, steps: &[Step], place: &Place) -> GraphFragment {
+    fn add_chain(&mut self, steps: &[Step], place: &OutlinePosition) -> GraphFragment {
         let mut whole = GraphFragment::default();
         for step in steps {
             let part = self.add_child(step, place);
@@ -151,7 +151,7 @@ impl Outline {
         step: &Step,
         arms: &[(Expr, Step)],
         otherwise: Option<&Step>,
-        place: Place,
+        place: OutlinePosition,
     ) -> GraphFragment {
         let mut whole = self.add_node(step, place.clone());
         let choice = whole.entries[0];
@@ -172,7 +172,7 @@ impl Outline {
         whole
     }
 
-    fn add_dag(&mut self, dag: &Dag, place: &Place) -> GraphFragment {
+    fn add_dag(&mut self, dag: &Dag, place: &OutlinePosition) -> GraphFragment {
         let parts: Vec<GraphFragment> = dag.nodes.iter().map(|node| self.add_child(&node.step, place)).collect();
         let mut whole = GraphFragment::default();
         let mut is_needed = vec![false; parts.len()];
@@ -190,7 +190,7 @@ impl Outline {
         whole
     }
 
-    fn add_machine(&mut self, machine: &Machine, place: &Place) -> GraphFragment {
+    fn add_machine(&mut self, machine: &Machine, place: &OutlinePosition) -> GraphFragment {
         let parts: Vec<GraphFragment> =
             machine.nodes.iter().map(|node| self.add_node(node, place.child_place(node))).collect();
         let mut whole = GraphFragment { entries: parts[machine.entry].entries.clone(), exits: Vec::new() };

@@ -11,7 +11,7 @@ use flowloom_formats::{agent, graph};
 use super::bundle::AvailableTools;
 use super::folder;
 use super::source::{LoadedDefinition, Loader};
-use crate::tools::offer::ToolDescriptor;
+use crate::tools::descriptor::ToolDescriptor;
 
 impl LoadedDefinition {
     /// Adds the warnings that `check` gives besides the problems of compiling. Reads the folder of an agent.

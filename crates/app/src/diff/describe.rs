@@ -14,11 +14,11 @@ use flowloom_core::value::Value;
 use crate::definitions::conditions::render_condition;
 
 /// Texts by name, in the order in which people read them.
-pub(super) type Fields = Vec<(&'static str, String)>;
+pub(super) type DescribedFields = Vec<(&'static str, String)>;
 
 /// What a step does. Empty for a step that only puts others in order.
-pub(super) fn describe_step(step: &Step) -> Fields {
-    let mut fields = Fields::new();
+pub(super) fn describe_step(step: &Step) -> DescribedFields {
+    let mut fields = DescribedFields::new();
     match &step.kind {
         StepKind::Leaf(leaf) => describe_leaf(leaf, &mut fields),
         StepKind::Composite(composite) => describe_composite(composite, &mut fields),
@@ -35,7 +35,7 @@ pub(super) fn describe_step(step: &Step) -> Fields {
     fields
 }
 
-fn push_text(fields: &mut Fields, name: &'static str, text: String) {
+fn push_text(fields: &mut DescribedFields, name: &'static str, text: String) {
     if !text.is_empty() {
         fields.push((name, text));
     }
@@ -45,7 +45,7 @@ fn join_lines(lines: impl Iterator<Item = String>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn describe_policy(policy: &Policy, fields: &mut Fields) {
+fn describe_policy(policy: &Policy, fields: &mut DescribedFields) {
     if let Some(timeout) = policy.timeout_ms {
         fields.push(("timeout", format!("{timeout} ms")));
     }
@@ -63,7 +63,7 @@ fn describe_write(write: &Write) -> String {
     if write.merge == Merge::Append { format!("{name} (appended)") } else { name }
 }
 
-fn describe_leaf(leaf: &Leaf, fields: &mut Fields) {
+fn describe_leaf(leaf: &Leaf, fields: &mut DescribedFields) {
     match leaf {
         Leaf::Fail { code, message } => fields.push(("fails with", format!("{code}: {message}"))),
         Leaf::Generate(generate) => describe_generate(generate, fields),
@@ -83,13 +83,13 @@ fn describe_leaf(leaf: &Leaf, fields: &mut Fields) {
     }
 }
 
-fn push_schema(fields: &mut Fields, name: &'static str, schema: Option<&Value>) {
+fn push_schema(fields: &mut DescribedFields, name: &'static str, schema: Option<&Value>) {
     if let Some(schema) = schema {
         fields.push((name, render::to_json(schema)));
     }
 }
 
-fn describe_generate(generate: &Generate, fields: &mut Fields) {
+fn describe_generate(generate: &Generate, fields: &mut DescribedFields) {
     if let Some(model) = &generate.model {
         fields.push(("model", render_template(model)));
     }
@@ -121,7 +121,7 @@ fn describe_options(options: &GenerateOptions) -> String {
     }
 }
 
-fn describe_http(http: &HttpSpec, fields: &mut Fields) {
+fn describe_http(http: &HttpSpec, fields: &mut DescribedFields) {
     let method = render_template(&http.method);
     fields.push(("method", if method.is_empty() { "GET".to_owned() } else { method }));
     fields.push(("url", render_template(&http.url)));
@@ -136,7 +136,7 @@ fn describe_http(http: &HttpSpec, fields: &mut Fields) {
     push_text(fields, "body", body);
 }
 
-fn describe_scrape(scrape: &Scrape, fields: &mut Fields) {
+fn describe_scrape(scrape: &Scrape, fields: &mut DescribedFields) {
     fields.push(("url", render_template(&scrape.url)));
     fields.push(("capture", if scrape.capture == Capture::Html { "html" } else { "text" }.to_owned()));
     if let Some(selector) = &scrape.selector {
@@ -147,7 +147,7 @@ fn describe_scrape(scrape: &Scrape, fields: &mut Fields) {
     }
 }
 
-fn describe_call(call: &FunctionCall, fields: &mut Fields) {
+fn describe_call(call: &FunctionCall, fields: &mut DescribedFields) {
     fields.push(("function", call.function.to_string()));
     push_text(fields, "prompt", render_template(&call.prompt));
     let arguments = call.arguments.iter().flatten().map(|(name, value)| format!("{name}: {}", render_condition(value)));
@@ -155,7 +155,7 @@ fn describe_call(call: &FunctionCall, fields: &mut Fields) {
     push_text(fields, "extra", join_lines(call.extra.iter().map(|(name, variable)| format!("{name}: {variable}"))));
 }
 
-fn describe_block(block: &Block, fields: &mut Fields) {
+fn describe_block(block: &Block, fields: &mut DescribedFields) {
     fields.push(("block", block.id.to_string()));
     match &block.code {
         BlockCode::Python { source, .. } => fields.push(("code", source.to_string())),
@@ -167,7 +167,7 @@ fn describe_block(block: &Block, fields: &mut Fields) {
     push_schema(fields, "output schema", block.output_schema.as_ref());
 }
 
-fn describe_composite(composite: &Composite, fields: &mut Fields) {
+fn describe_composite(composite: &Composite, fields: &mut DescribedFields) {
     match composite {
         Composite::Sequence(_) | Composite::Parallel(_) | Composite::Return(_) => {}
         Composite::Dag(dag) => push_text(fields, "needs", describe_needs(dag)),
@@ -205,7 +205,7 @@ fn describe_composite(composite: &Composite, fields: &mut Fields) {
             push_text(fields, "destinations", destinations.map(|name| name.to_string()).collect::<Vec<_>>().join(", "));
         }
         Composite::Tools(_) => {}
-        Composite::Say(AppendMessage { role, content, .. }) => {
+        Composite::AppendMessage(AppendMessage { role, content, .. }) => {
             let text = match content {
                 Content::Blocks(blocks) => blocks.iter().map(render_template).collect::<Vec<_>>().join("\n\n"),
                 Content::Value(value) | Content::Json(value) => format!("{{{{{}}}}}", render_condition(value)),
@@ -231,7 +231,7 @@ fn describe_needs(dag: &Dag) -> String {
     }))
 }
 
-fn describe_machine(machine: &Machine, fields: &mut Fields) {
+fn describe_machine(machine: &Machine, fields: &mut DescribedFields) {
     let key = |index: usize| machine.nodes.get(index).map_or("?", |node| node.key.as_str());
     fields.push(("starts at", key(machine.entry).to_owned()));
     let edges = machine.edges.iter().filter(|edge| edge.label.is_some()).map(|edge| {
@@ -243,7 +243,7 @@ fn describe_machine(machine: &Machine, fields: &mut Fields) {
     fields.push(("visits", format!("at most {}", machine.max_visits)));
 }
 
-fn describe_loop(looped: &Loop, fields: &mut Fields) {
+fn describe_loop(looped: &Loop, fields: &mut DescribedFields) {
     if let Some(until) = &looped.until {
         let test = if looped.test == LoopTest::Before { "before" } else { "after" };
         fields.push(("until", format!("{} (tested {test} each time)", render_condition(until))));

@@ -5,14 +5,14 @@ use std::collections::{HashMap, VecDeque};
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Plan, Step};
 
-use super::describe::{Fields, describe_step};
+use super::describe::{DescribedFields, describe_step};
 
 /// A step with what it means.
 pub(super) struct DescribedStep {
     pub(super) path: Path,
     pub(super) title: String,
     pub(super) kind: &'static str,
-    pub(super) fields: Fields,
+    pub(super) fields: DescribedFields,
 }
 
 /// The steps of a plan that do something, in order.

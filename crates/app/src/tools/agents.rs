@@ -45,7 +45,7 @@ async fn build_tool(
     definition: &CatalogEntry,
     user: &str,
 ) -> Result<Option<WorkflowTool>, AppError> {
-    let (Some(offer), Some(prepared)) =
+    let (Some(descriptor), Some(prepared)) =
         (catalog::build_tool(definition), definition.prepare_for_run(catalog, user).await?)
     else {
         return Ok(None);
@@ -53,7 +53,7 @@ async fn build_tool(
     // Flows are declared to agents in the form of their original system.
     let declaration = match definition.format {
         flow::FORMAT => flow::flow_tool(&prepared.plan, &definition.id),
-        _ => offer.declaration,
+        _ => descriptor.declaration,
     };
     Ok(Some(WorkflowTool { declaration, bundle: prepared.parse_bundle()? }))
 }
@@ -74,6 +74,6 @@ pub async fn attach_workflows(
     let catalog = Arc::new(Catalog::new(folder.to_owned(), app.clone()));
     let flows = Some(load_available(&catalog, user).await?);
     let loader = Loader { format: Some(flowloom_formats::agent::FORMAT), lenient, ..Loader::new(&app.config) };
-    let offered = AvailableTools { flows, ..source.available_tools().clone() };
-    Ok(source.with_tools(offered).compile(&loader))
+    let available = AvailableTools { flows, ..source.available_tools().clone() };
+    Ok(source.with_tools(available).compile(&loader))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flowloom_core::json::parse_value;
 use flowloom_formats::flow;
 
-use super::offer::ToolDescriptor;
+use super::descriptor::ToolDescriptor;
 use crate::definitions::catalog::{Catalog, CatalogEntry};
 use crate::error::AppError;
 

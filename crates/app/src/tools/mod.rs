@@ -2,7 +2,7 @@
 
 pub mod agents;
 pub mod catalog;
+pub mod descriptor;
 pub mod mcp;
 pub mod memory_keys;
-pub mod offer;
 pub mod workflows;

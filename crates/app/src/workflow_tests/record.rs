@@ -33,7 +33,7 @@ pub async fn record_test(app: &App, opened: &LoadedRun, definition: &FilePath) -
         inputs: opened.state().inputs(),
         model: bundle.model.clone(),
         aliases: bundle.aliases.iter().cloned().collect(),
-        tools: bundle.offered.clone(),
+        tools: bundle.server_tools.clone(),
         steps,
         expressions,
         answers: Vec::new(),

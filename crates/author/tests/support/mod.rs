@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use flowloom_author::offer::describe_block;
+use flowloom_author::candidates::describe_block;
 use flowloom_author::{
     Candidate, DryRun, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, RequiredBlock, TrialOutcome,
 };
@@ -37,11 +37,11 @@ pub(crate) fn parse_json(text: &str) -> Value {
 impl Scripted {
     /// An environment whose model returns these answers; `!FL1010` fails with that code.
     pub(crate) fn with_answers<T: Into<String>>(answers: impl IntoIterator<Item = T>) -> Scripted {
-        let answer = |said: String| match said.strip_prefix('!') {
+        let answer = |reply: String| match reply.strip_prefix('!') {
             Some(code) => Err(StepFailure::new(Code::parse(code).expect("a code"), "the model is gone")),
-            None => Ok(said),
+            None => Ok(reply),
         };
-        let answers = answers.into_iter().map(|said| answer(said.into())).collect();
+        let answers = answers.into_iter().map(|reply| answer(reply.into())).collect();
         Scripted { answers: Mutex::new(answers), ..Scripted::default() }
     }
 
@@ -80,9 +80,9 @@ impl PlannerEnv for Scripted {
         })
     }
 
-    fn offer_blocks<'a>(&'a self, _intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
-        let offered = self.registry.iter().map(|candidate| describe_block(&candidate.block)).collect();
-        Box::pin(async move { Ok(offered) })
+    fn list_candidate_blocks<'a>(&'a self, _intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
+        let blocks = self.registry.iter().map(|candidate| describe_block(&candidate.block)).collect();
+        Box::pin(async move { Ok(blocks) })
     }
 
     fn find_blocks<'a>(&'a self, _wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {

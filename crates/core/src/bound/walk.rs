@@ -28,7 +28,7 @@ pub fn bound_plan(
     latencies: Latencies,
 ) -> WorstCase {
     let mut walk = Walk { figures, limits, latencies, sizes: Sizes::of_inputs(plan, inputs), unbounded: Vec::new() };
-    let place = Place { path: Path::root(), is_included: false };
+    let place = StepLocation { path: Path::root(), is_included: false };
     let bound = walk.bound_step(&plan.root, &place);
     WorstCase { bound, unbounded: walk.unbounded }
 }
@@ -43,19 +43,19 @@ struct Walk<'a> {
 
 /// Where a step is.
 #[derive(Clone)]
-struct Place {
+struct StepLocation {
     path: Path,
     is_included: bool,
 }
 
-impl Place {
-    fn child_place(&self, step: &Step) -> Place {
-        Place { path: self.path.child_path(&step.key), is_included: self.is_included }
+impl StepLocation {
+    fn child_place(&self, step: &Step) -> StepLocation {
+        StepLocation { path: self.path.child_path(&step.key), is_included: self.is_included }
     }
 }
 
 impl Walk<'_> {
-    fn report(&mut self, step: &Step, place: &Place, reason: impl Into<String>) {
+    fn report(&mut self, step: &Step, place: &StepLocation, reason: impl Into<String>) {
         let span = if place.is_included { Span::default() } else { step.span };
         let found = Unbounded { path: place.path.clone(), span, reason: reason.into() };
         if !self.unbounded.contains(&found) {
@@ -63,11 +63,11 @@ impl Walk<'_> {
         }
     }
 
-    fn bound_child(&mut self, step: &Step, place: &Place) -> Bound {
+    fn bound_child(&mut self, step: &Step, place: &StepLocation) -> Bound {
         self.bound_step(step, &place.child_place(step))
     }
 
-    fn bound_step(&mut self, step: &Step, place: &Place) -> Bound {
+    fn bound_step(&mut self, step: &Step, place: &StepLocation) -> Bound {
         let bound = match &step.kind {
             StepKind::Leaf(leaf) => self.bound_leaf(step, leaf, place),
             StepKind::Composite(composite) => self.bound_composite(step, composite, place),
@@ -101,7 +101,7 @@ impl Walk<'_> {
         }
     }
 
-    fn bound_leaf(&mut self, step: &Step, leaf: &Leaf, place: &Place) -> Bound {
+    fn bound_leaf(&mut self, step: &Step, leaf: &Leaf, place: &StepLocation) -> Bound {
         let latencies = self.latencies;
         let (effect, ms) = match leaf {
             Leaf::Fail { .. } => (Bound::default(), 0),
@@ -174,7 +174,7 @@ impl Walk<'_> {
         bound
     }
 
-    fn bound_scrape(&mut self, step: &Step, scrape: &Scrape, place: &Place) -> Bound {
+    fn bound_scrape(&mut self, step: &Step, scrape: &Scrape, place: &StepLocation) -> Bound {
         let mut bound = Bound::default();
         bound.requests.insert(("GET".to_owned(), find_host(&scrape.url)), Count::ONE);
         if scrape.summary.is_some() {
@@ -187,7 +187,7 @@ impl Walk<'_> {
         bound
     }
 
-    fn bound_function(&mut self, step: &Step, place: &Place, function: &str) -> Bound {
+    fn bound_function(&mut self, step: &Step, place: &StepLocation, function: &str) -> Bound {
         let mut bound = Bound { writes: Count::ONE, ..Bound::default() };
         bound.functions.insert(function.to_owned(), Count::ONE);
         if let Some(workflow) = function.strip_prefix("flow::") {
@@ -197,7 +197,7 @@ impl Walk<'_> {
         bound
     }
 
-    fn bound_block(&mut self, step: &Step, block: &Block, place: &Place) -> Bound {
+    fn bound_block(&mut self, step: &Step, block: &Block, place: &StepLocation) -> Bound {
         match &block.code {
             BlockCode::Prompt { generate, .. } => self.bound_conversation_call(generate),
             BlockCode::Function(function) => self.bound_function(step, place, function),
@@ -229,7 +229,7 @@ impl Walk<'_> {
         bound.models.insert("*".to_owned(), any);
     }
 
-    fn bound_composite(&mut self, step: &Step, composite: &Composite, place: &Place) -> Bound {
+    fn bound_composite(&mut self, step: &Step, composite: &Composite, place: &StepLocation) -> Bound {
         match composite {
             Composite::Sequence(steps) => self.bound_sequence(steps, place),
             Composite::Scoped(scoped) => self.bound_sequence(&scoped.body, place),
@@ -247,7 +247,7 @@ impl Walk<'_> {
             Composite::Subflow(subflow) => {
                 let outer = std::mem::take(&mut self.sizes);
                 self.sizes = Sizes::of_inputs(&subflow.plan, None);
-                let inner = Place { is_included: true, ..place.child_place(&subflow.plan.root) };
+                let inner = StepLocation { is_included: true, ..place.child_place(&subflow.plan.root) };
                 let bound = self.bound_step(&subflow.plan.root, &inner);
                 self.sizes = outer;
                 bound
@@ -257,16 +257,16 @@ impl Walk<'_> {
             Composite::Tools(tools) => {
                 self.bound_tools(step, place, &tools.tools, "tool calls: an answer may request any number")
             }
-            Composite::Say(_) | Composite::Assign(_) => Bound::default(),
+            Composite::AppendMessage(_) | Composite::Assign(_) => Bound::default(),
         }
     }
 
-    fn bound_sequence(&mut self, steps: &[Step], place: &Place) -> Bound {
+    fn bound_sequence(&mut self, steps: &[Step], place: &StepLocation) -> Bound {
         steps.iter().map(|step| self.bound_child(step, place)).fold(Bound::default(), Bound::then)
     }
 
     /// All nodes; the chain is the longest path along the needs.
-    fn bound_dag(&mut self, dag: &Dag, place: &Place) -> Bound {
+    fn bound_dag(&mut self, dag: &Dag, place: &StepLocation) -> Bound {
         let bounds: Vec<Bound> = dag.nodes.iter().map(|node| self.bound_child(&node.step, place)).collect();
         let mut waits: Vec<usize> = dag.nodes.iter().map(|node| node.needs.len()).collect();
         let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); bounds.len()];
@@ -295,7 +295,7 @@ impl Walk<'_> {
         Bound { chain_ms, ..bounds.into_iter().fold(Bound::default(), Bound::beside) }
     }
 
-    fn bound_machine(&mut self, step: &Step, machine: &Machine, place: &Place) -> Bound {
+    fn bound_machine(&mut self, step: &Step, machine: &Machine, place: &StepLocation) -> Bound {
         // A visit may use what any other visit has written.
         machine.nodes.iter().for_each(|node| self.note_writes(node));
         let nodes = machine.nodes.iter().map(|node| self.bound_child(node, place));
@@ -310,7 +310,7 @@ impl Walk<'_> {
         visit.repeated(times)
     }
 
-    fn bound_loop(&mut self, step: &Step, looped: &Loop, place: &Place) -> Bound {
+    fn bound_loop(&mut self, step: &Step, looped: &Loop, place: &StepLocation) -> Bound {
         // An iteration may use what the one before it has written.
         self.note_writes(&looped.body);
         let body = self.bound_step(&looped.body, place);
@@ -324,7 +324,7 @@ impl Walk<'_> {
         body.repeated(times)
     }
 
-    fn bound_agent(&mut self, step: &Step, agent: &Agent, place: &Place) -> Bound {
+    fn bound_agent(&mut self, step: &Step, agent: &Agent, place: &StepLocation) -> Bound {
         let rounds = match agent.limit {
             CallLimit::Rounds(rounds) | CallLimit::Calls(rounds) => u64::from(rounds) + 1,
         };
@@ -356,7 +356,7 @@ impl Walk<'_> {
     }
 
     /// Any number of calls of tools.
-    fn bound_tools(&mut self, step: &Step, place: &Place, tools: &[AgentTool], reason: &str) -> Bound {
+    fn bound_tools(&mut self, step: &Step, place: &StepLocation, tools: &[AgentTool], reason: &str) -> Bound {
         if tools.is_empty() {
             return Bound::default();
         }
@@ -365,7 +365,7 @@ impl Walk<'_> {
     }
 
     /// One call of the tool that does the most.
-    fn bound_each_tool(&mut self, step: &Step, place: &Place, tools: &[AgentTool]) -> Bound {
+    fn bound_each_tool(&mut self, step: &Step, place: &StepLocation, tools: &[AgentTool]) -> Bound {
         let mut most = Bound::default();
         for tool in tools {
             let effect = match &tool.effect {

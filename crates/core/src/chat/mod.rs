@@ -1,19 +1,19 @@
 //! Conversations: messages, the tools that a model is offered, the options of a model call, and what it cost.
 //!
 //! Stored conversations are in `thread`; how values become the parts of a message is in `content`, and what a person
-//! says in `said`.
+//! says in `user_message`.
 
 pub mod content;
-mod said;
 mod thread;
+mod user_message;
 
 use serde::{Deserialize, Serialize};
 
 use crate::value::Value;
 
 pub use content::Content;
-pub use said::read_user_message;
 pub use thread::{Messages, Thread, close_open_calls, unanswered_call_message};
+pub use user_message::read_user_message;
 
 /// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

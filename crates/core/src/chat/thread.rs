@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_the_same_only_if_everything_said_is() {
+    fn a_request_is_the_same_only_if_its_messages_are() {
         let hash = |messages: &Messages| {
             let mut hasher = Hasher::new();
             messages.hash_into(&mut hasher);

@@ -83,9 +83,9 @@ impl Serialize for Data<'_> {
 struct Untagged<S>(S);
 
 /// The fields of a variant, written as those of a struct.
-struct Fields<T>(T);
+struct VariantFields<T>(T);
 
-impl<T: SerializeStruct> SerializeStructVariant for Fields<T> {
+impl<T: SerializeStruct> SerializeStructVariant for VariantFields<T> {
     type Ok = T::Ok;
     type Error = T::Error;
 
@@ -120,7 +120,7 @@ impl<S: Serializer> Serializer for Untagged<S> {
     type SerializeTupleVariant = Impossible<S::Ok, S::Error>;
     type SerializeMap = Impossible<S::Ok, S::Error>;
     type SerializeStruct = Impossible<S::Ok, S::Error>;
-    type SerializeStructVariant = Fields<S::SerializeStruct>;
+    type SerializeStructVariant = VariantFields<S::SerializeStruct>;
 
     fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Result<S::Ok, S::Error> {
         self.0.serialize_unit()
@@ -143,7 +143,7 @@ impl<S: Serializer> Serializer for Untagged<S> {
         _: &'static str,
         length: usize,
     ) -> Result<Self::SerializeStructVariant, S::Error> {
-        self.0.serialize_struct(name, length).map(Fields)
+        self.0.serialize_struct(name, length).map(VariantFields)
     }
 
     fn serialize_some<V: Serialize + ?Sized>(self, value: &V) -> Result<S::Ok, S::Error> {

@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where() {
+    fn errors_have_a_place() {
         let error = parse_node("{\n \"a\": 01}").map(|_| ()).expect_err("leading zero");
         assert_eq!((error.span.start, error.span.length), (8, 2));
         let deep = "[".repeat(100_000);

@@ -106,7 +106,7 @@ fn check_kind(kind: &StepKind) -> Result<(), NotAlone> {
     match kind {
         StepKind::Leaf(Leaf::Fail { .. }) => Err(NotAlone::Empty),
         StepKind::Composite(Composite::Tools(_)) => Err(NotAlone::NeedsAnswer),
-        StepKind::Composite(Composite::Assign(_) | Composite::Say(_)) => Err(NotAlone::SetsVariables),
+        StepKind::Composite(Composite::Assign(_) | Composite::AppendMessage(_)) => Err(NotAlone::SetsVariables),
         _ => Ok(()),
     }
 }
@@ -154,7 +154,11 @@ fn keep_within(composite: &Composite, place: &Path, wanted: &Path) -> Result<Com
         }
         Composite::Return(step) => Composite::Return(Box::new(keep_step(step, place, wanted)?)),
         Composite::Subflow(_) => return Err(NotAlone::Included),
-        Composite::Agent(_) | Composite::Turn(_) | Composite::Tools(_) | Composite::Say(_) | Composite::Assign(_) => {
+        Composite::Agent(_)
+        | Composite::Turn(_)
+        | Composite::Tools(_)
+        | Composite::AppendMessage(_)
+        | Composite::Assign(_) => {
             return Err(NotAlone::Missing);
         }
     })
@@ -164,23 +168,22 @@ fn keep_within(composite: &Composite, place: &Path, wanted: &Path) -> Result<Com
 fn keep_in_sequence(steps: &[Step], place: &Path, wanted: &Path) -> Result<Vec<Step>, NotAlone> {
     let is_around = |step: &Step| wanted.is_within(&place.child_path(&step.key));
     let at = steps.iter().position(is_around).ok_or(NotAlone::Missing)?;
-    let says =
-        |step: &Step, who: Role| matches!(&step.kind, StepKind::Composite(Composite::Say(said)) if said.role == who);
-    let said = steps[..at].iter().rev().take_while(|step| says(step, Role::User)).count();
-    let mut kept = steps[at - said..at].to_vec();
-    kept.push(keep_step(&steps[at], &place.child_path(&steps[at].key), wanted)?);
-    kept.extend(steps.get(at + 1).filter(|step| says(step, Role::Assistant)).cloned());
-    Ok(kept)
+    let appends = |step: &Step, who: Role| matches!(&step.kind, StepKind::Composite(Composite::AppendMessage(message)) if message.role == who);
+    let texts = steps[..at].iter().rev().take_while(|step| appends(step, Role::User)).count();
+    let mut around = steps[at - texts..at].to_vec();
+    around.push(keep_step(&steps[at], &place.child_path(&steps[at].key), wanted)?);
+    around.extend(steps.get(at + 1).filter(|step| appends(step, Role::Assistant)).cloned());
+    Ok(around)
 }
 
-fn says(step: &Step, who: Role) -> bool {
-    matches!(&step.kind, StepKind::Composite(Composite::Say(said)) if said.role == who)
+fn appends(step: &Step, who: Role) -> bool {
+    matches!(&step.kind, StepKind::Composite(Composite::AppendMessage(message)) if message.role == who)
 }
 
 /// Whether a step says texts to a model before it is called.
 fn repeats_text(root: &Step) -> bool {
     let mut found = false;
-    root.visit(&mut |step| found |= says(step, Role::User));
+    root.visit(&mut |step| found |= appends(step, Role::User));
     found
 }
 
@@ -217,8 +220,8 @@ pub fn inputs_from_env(plan: &Plan, env: &Env) -> Map {
         let mut messages = thread.messages();
         // What is said to the step is said again.
         if repeats_text(&plan.root) {
-            let said = messages.iter().rev().take_while(|message| message.role == Role::User).count();
-            messages = &messages[..messages.len() - said];
+            let texts = messages.iter().rev().take_while(|message| message.role == Role::User).count();
+            messages = &messages[..messages.len() - texts];
         }
         let messages = serde_json::to_string(messages).unwrap_or_default();
         inputs.shift_remove("message");

@@ -109,8 +109,8 @@ impl Inputs {
     pub fn keep_accepted(&self, given: Value) -> Value {
         match given.as_map() {
             Some(map) if map.keys().any(|name| !self.accepts(name)) => {
-                let kept = map.iter().filter(|(name, _)| self.accepts(name));
-                kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map>().into()
+                let accepted = map.iter().filter(|(name, _)| self.accepts(name));
+                accepted.map(|(name, value)| (name.clone(), value.clone())).collect::<Map>().into()
             }
             _ => given,
         }

@@ -127,7 +127,7 @@ impl Reads {
             Composite::Agent(agent) => self.read_generate(&agent.generate),
             Composite::Turn(turn) => self.read_generate(&turn.generate),
             Composite::Tools(_) => {}
-            Composite::Say(said) => match &said.content {
+            Composite::AppendMessage(message) => match &message.content {
                 Content::Blocks(blocks) => blocks.iter().for_each(|block| self.read_text(block)),
                 Content::Value(value) | Content::Json(value) => self.read_expr(value),
             },

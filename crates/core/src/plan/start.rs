@@ -11,8 +11,8 @@ use crate::value::Value;
 impl Plan {
     /// The reason to reject a run with these inputs; `None` if they are valid.
     pub fn check_inputs(&self, inputs: &Value) -> Option<StepFailure> {
-        let said = self.thread.as_ref().and_then(|_| inputs.get("message")).map(read_user_message);
-        let problem = said.and_then(Result::err).map(|problem| StepFailure::new(Code::InputInvalid, problem));
+        let message = self.thread.as_ref().and_then(|_| inputs.get("message")).map(read_user_message);
+        let problem = message.and_then(Result::err).map(|problem| StepFailure::new(Code::InputInvalid, problem));
         problem.or_else(|| self.inputs.check_inputs(inputs))
     }
 
@@ -23,7 +23,7 @@ impl Plan {
             let messages = inputs.get("messages").map(crate::render::to_json).unwrap_or_default();
             let messages: Vec<Message> = serde_json::from_str(&messages).unwrap_or_default();
             // What is no message was refused before the run.
-            let new = inputs.get("message").and_then(|said| read_user_message(said).ok());
+            let new = inputs.get("message").and_then(|message| read_user_message(message).ok());
             let messages = close_open_calls(messages.into_iter().chain(new));
             messages.into_iter().for_each(|message| env.append_message(thread, message));
         }

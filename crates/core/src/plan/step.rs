@@ -188,7 +188,7 @@ pub enum Composite {
     /// Runs the tools that the last answer requests.
     Tools(CallTools),
     /// Appends a message to a conversation; no effect.
-    Say(AppendMessage),
+    AppendMessage(AppendMessage),
     /// Sets variables; no effect.
     Assign(Vec<Assignment>),
 }
@@ -261,7 +261,7 @@ impl Composite {
             Composite::Agent(_)
             | Composite::Turn(_)
             | Composite::Tools(_)
-            | Composite::Say(_)
+            | Composite::AppendMessage(_)
             | Composite::Assign(_) => Vec::new(),
         }
     }
@@ -281,7 +281,7 @@ impl Composite {
             | Composite::Subflow(_)
             | Composite::Scoped(_)
             | Composite::Turn(_)
-            | Composite::Say(_)
+            | Composite::AppendMessage(_)
             | Composite::Assign(_) => true,
         }
     }
@@ -301,7 +301,7 @@ impl Composite {
             Composite::Agent(_) => "agent",
             Composite::Turn(_) => "turn",
             Composite::Tools(_) => "tools",
-            Composite::Say(_) => "say",
+            Composite::AppendMessage(_) => "say",
             Composite::Assign(_) => "assign",
         }
     }

@@ -61,13 +61,13 @@ impl NewUser {
     }
 
     fn check_screen(&self, name: &str, arguments: &[&str], screen: &Screen) {
-        let said = format!("$ flowloom {}\n{}\nexit {:?}\n", arguments.join(" "), screen.text, screen.exit);
-        assert!(!screen.text.contains(|c| SPINNER.contains(c)), "a spinner is left over:\n{said}");
+        let printed = format!("$ flowloom {}\n{}\nexit {:?}\n", arguments.join(" "), screen.text, screen.exit);
+        assert!(!screen.text.contains(|c| SPINNER.contains(c)), "a spinner is left over:\n{printed}");
         let colours = screen.bytes.split("\x1b[").skip(1).filter(|code| ends_colour(code)).count();
         assert_eq!(colours, 0, "colours in spite of NO_COLOR: {:?}", screen.bytes);
         // Only the model's own text may fill a line.
         let wide: Vec<_> = screen.wrapped.iter().filter(|line| !ANSWER.contains(line.as_str())).collect();
-        assert!(wide.is_empty(), "wider than {} columns: {wide:#?}\n{said}", self.columns);
+        assert!(wide.is_empty(), "wider than {} columns: {wide:#?}\n{printed}", self.columns);
         let mut settings = insta::Settings::clone_current();
         settings.set_snapshot_path("snapshots");
         settings.set_prepend_module_to_snapshot(false);
@@ -78,7 +78,7 @@ impl NewUser {
         settings.add_filter(r"▏[ ━]*▕", "▏[bar]▕");
         settings.add_filter(r"127\.0\.0\.1:\d+", "[address]");
         settings.add_filter(r"scripted:\S*(…|answers\.json)", "[model]");
-        settings.bind(|| insta::assert_snapshot!(format!("{name}-{}", self.columns), said));
+        settings.bind(|| insta::assert_snapshot!(format!("{name}-{}", self.columns), printed));
     }
 }
 

@@ -20,17 +20,17 @@ fn scripted_answers() -> Value {
     let wrong = block("async def execute(inputs, context):\n    return {'loud': inputs['text'].upper()}\n");
     let right = block("async def execute(inputs, context):\n    return {'text': inputs['text'].upper()}\n");
     let pipeline = json!({"id": "pipeline_shout", "name": "Shouts", "nodes": [{"id": "n1", "block_id": "shout", "inputs": {"text": "hello"}}]});
-    let said = |value: Value| value.to_string();
+    let printed = |value: Value| value.to_string();
     json!({"match": [
-        {"contains": "does not fit output_schema", "answer": said(right)},
-        {"contains": "Write this block.", "answer": said(wrong)},
-        {"contains": "data: the blocks", "answer": said(pipeline)},
+        {"contains": "does not fit output_schema", "answer": printed(right)},
+        {"contains": "Write this block.", "answer": printed(wrong)},
+        {"contains": "data: the blocks", "answer": printed(pipeline)},
         {"contains": "You turn a conversation", "answer": "Shout hello at everyone"},
-        {"contains": "At whom?", "answer": said(json!({"ready": true, "refined_intent": "Shout hello at everyone"}))},
-        {"contains": "Say something", "answer": said(json!({"ready": false}))},
-        {"contains": "You decide whether", "answer": said(json!({"ready": false, "question": "At whom?"}))},
+        {"contains": "At whom?", "answer": printed(json!({"ready": true, "refined_intent": "Shout hello at everyone"}))},
+        {"contains": "Say something", "answer": printed(json!({"ready": false}))},
+        {"contains": "You decide whether", "answer": printed(json!({"ready": false, "question": "At whom?"}))},
         {"contains": "Shout hello at nobody", "answer": "{\"required_blocks\": []}"},
-        {"contains": "Shout", "answer": said(needs)},
+        {"contains": "Shout", "answer": printed(needs)},
     ]})
 }
 

@@ -85,8 +85,8 @@ impl EmbeddingServer {
         made.lock().expect("not poisoned").extend(texts.iter().map(|text| (*text).to_owned()));
         changed.notify_all();
         let has = |text: &str, words: &str| {
-            let mut said = text.split(|c: char| !c.is_alphanumeric());
-            said.any(|said| words.split(' ').any(|word| word == said.to_lowercase()))
+            let mut printed = text.split(|c: char| !c.is_alphanumeric());
+            printed.any(|printed| words.split(' ').any(|word| word == printed.to_lowercase()))
         };
         let vector = |text: &&str| -> Vec<f32> {
             let meant = SYNONYM_GROUPS.iter().map(|words| f32::from(has(text, words)));

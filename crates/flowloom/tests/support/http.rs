@@ -50,18 +50,18 @@ impl RunningServer {
 
     pub(crate) fn spawn_command(mut command: Command) -> RunningServer {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut printed = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut seen = String::new();
         let address = loop {
             let mut line = String::new();
-            assert!(said.read_line(&mut line).expect("readable") > 0, "it ended: {seen}");
+            assert!(printed.read_line(&mut line).expect("readable") > 0, "it ended: {seen}");
             seen += &line;
             if let Some((_, address)) = line.split_once("at http://") {
                 break address.trim().to_owned();
             }
         };
         let log = Arc::new(Mutex::new(seen));
-        collect_lines(said, Arc::clone(&log));
+        collect_lines(printed, Arc::clone(&log));
         RunningServer { address, child, log }
     }
 
@@ -109,9 +109,9 @@ impl RunningServer {
 }
 
 /// Appends what a server prints to its log, until it ends.
-fn collect_lines(said: BufReader<ChildStderr>, log: Arc<Mutex<String>>) {
+fn collect_lines(printed: BufReader<ChildStderr>, log: Arc<Mutex<String>>) {
     std::thread::spawn(move || {
-        for line in said.lines().map_while(Result::ok) {
+        for line in printed.lines().map_while(Result::ok) {
             *log.lock().expect("not poisoned") += &format!("{line}\n");
         }
     });

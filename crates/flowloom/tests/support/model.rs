@@ -17,8 +17,8 @@ impl StreamingModel {
     pub(crate) fn start() -> StreamingModel {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
-        let (pieces, said) = channel();
-        std::thread::spawn(move || serve_call(&listener, &said));
+        let (pieces, printed) = channel();
+        std::thread::spawn(move || serve_call(&listener, &printed));
         StreamingModel { address, pieces }
     }
 
@@ -36,7 +36,7 @@ impl StreamingModel {
     }
 }
 
-fn serve_call(listener: &TcpListener, said: &Receiver<Option<String>>) {
+fn serve_call(listener: &TcpListener, printed: &Receiver<Option<String>>) {
     let (mut stream, _) = listener.accept().expect("a call");
     let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
     let mut length = 0;
@@ -54,7 +54,7 @@ fn serve_call(listener: &TcpListener, said: &Receiver<Option<String>>) {
             json!({"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]});
         stream.write_all(format!("data: {chunk}\n\n").as_bytes()).expect("sent");
     };
-    while let Ok(Some(piece)) = said.recv() {
+    while let Ok(Some(piece)) = printed.recv() {
         send(json!({"role": "assistant", "content": piece}), json!(null));
     }
     send(json!({}), json!("stop"));

@@ -6,7 +6,7 @@ use super::present::render_result;
 use super::{FORMAT, compile, find_replied_flow, find_wrapped_flow};
 use crate::answer_source;
 use crate::front_end::FrontEnd;
-use crate::shape::Shape;
+use crate::shape::DocumentShape;
 
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
@@ -23,7 +23,7 @@ pub(crate) const FRONT_END: FrontEnd = FrontEnd {
 };
 
 /// What people take out of AnythingLLM's builder instead of the file that it saves.
-fn describe_near_miss(shape: &Shape<'_>) -> Option<&'static str> {
+fn describe_near_miss(shape: &DocumentShape<'_>) -> Option<&'static str> {
     let is_block = |item: &Node| item.get("type").is_some() && item.get("config").is_some();
     if shape.whole.items().is_some_and(|items| items.iter().any(is_block)) {
         return Some("this is the list of a flow's steps; a flow is an object: {\"name\": \"…\", \"steps\": [ … ]}");
@@ -34,7 +34,7 @@ fn describe_near_miss(shape: &Shape<'_>) -> Option<&'static str> {
     )
 }
 
-fn score_shape(shape: &Shape<'_>) -> u8 {
+fn score_shape(shape: &DocumentShape<'_>) -> u8 {
     if find_wrapped_flow(shape.whole).is_some() || find_replied_flow(shape.whole).is_some() {
         return 6;
     }

@@ -7,7 +7,7 @@ use super::tables::is_table;
 use super::{FORMAT, compile};
 use crate::answer_source;
 use crate::front_end::FrontEnd;
-use crate::shape::Shape;
+use crate::shape::DocumentShape;
 
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
@@ -16,16 +16,16 @@ pub(crate) const FRONT_END: FrontEnd = FrontEnd {
     recognises: |file, _| is_table(file),
     score_shape,
     find_answer_source: |plan, _| answer_source::of_only_agent(plan),
-    offered_functions,
+    functions_for_models,
     ..FrontEnd::new(FORMAT, include_str!("schema.json"), compile, render_result)
 };
 
-fn score_shape(shape: &Shape<'_>) -> u8 {
+fn score_shape(shape: &DocumentShape<'_>) -> u8 {
     let is_graph = shape.has_item_with("nodes", &["nodeType", "node_type"]) || shape.has(&["entrypointNodeId"]);
     if is_graph && shape.has(&["nodes"]) { 5 } else { 0 }
 }
 
-fn offered_functions(plan: &Plan) -> Vec<&str> {
+fn functions_for_models(plan: &Plan) -> Vec<&str> {
     let StepKind::Composite(Composite::Machine(machine)) = &plan.root.kind else { return Vec::new() };
     let turns = machine.nodes.iter().filter_map(|node| match &node.kind {
         StepKind::Composite(Composite::Turn(turn)) => Some(&turn.tools),

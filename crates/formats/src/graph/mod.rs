@@ -332,8 +332,7 @@ impl GraphCompiler<'_> {
             }
             _ => self.problems.add_error(code, span, message),
         };
-        diagnostic.help =
-            Some(if code == Code::DanglingEdge { format!("{help}; --lenient leaves it out") } else { help });
+        diagnostic.help = Some(help);
     }
 }
 

@@ -147,10 +147,10 @@ fn build_person() -> StepKind {
     let key = |name: &str| Key::from_name(name).unwrap_or_else(|| Key::numbered_key("step", 1));
     let mut ask = Step::new(key("ask"), Leaf::Ask { question, schema: None });
     ask.writes = vec![Write::to_variable("said")];
-    let said = Ref { name: "said".into(), path: Vec::new(), source: "said".into() };
-    let content = Content::Value(Expr::Ref(said));
-    let say = AppendMessage { thread: Some(THREAD_NAME.into()), role: Role::User, content, in_transcript: false };
-    StepKind::Composite(Composite::Sequence(vec![ask, Step::new(key("say"), Composite::Say(say))]))
+    let typed = Ref { name: "said".into(), path: Vec::new(), source: "said".into() };
+    let content = Content::Value(Expr::Ref(typed));
+    let append = AppendMessage { thread: Some(THREAD_NAME.into()), role: Role::User, content, in_transcript: false };
+    StepKind::Composite(Composite::Sequence(vec![ask, Step::new(key("say"), Composite::AppendMessage(append))]))
 }
 
 /// The edges of a node in the order in which they are tried.

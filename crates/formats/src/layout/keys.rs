@@ -10,21 +10,21 @@ use super::tree::{Item, Items, Value};
 use crate::{agent, flow, graph, pipeline, steps};
 
 /// What a value is to its format.
-pub(super) enum Shape {
+pub(super) enum ValueShape {
     /// Data of the author.
     Free,
     /// An object with these keys, in this order. Others follow, in the order in which they are written.
-    Record(&'static [(&'static str, &'static Shape)]),
+    Record(&'static [(&'static str, &'static ValueShape)]),
     /// A list that is the body of a definition: each item starts on a line of its own.
-    Rows(&'static Shape),
+    Rows(&'static ValueShape),
     /// Another list.
-    List(&'static Shape),
+    List(&'static ValueShape),
 }
 
-use Shape::{Free, List, Record, Rows};
+use ValueShape::{Free, List, Record, Rows};
 
 /// The shape of a definition in a format.
-pub(super) fn shape_of(format: Format) -> &'static Shape {
+pub(super) fn shape_of(format: Format) -> &'static ValueShape {
     match format {
         flow::FORMAT => &FLOW_FILE,
         steps::FORMAT => &STEPS_FILE,
@@ -35,9 +35,9 @@ pub(super) fn shape_of(format: Format) -> &'static Shape {
     }
 }
 
-impl Shape {
+impl ValueShape {
     /// The shape of the entry `key` of an object.
-    pub(super) fn entry(&self, key: &str) -> &'static Shape {
+    pub(super) fn entry(&self, key: &str) -> &'static ValueShape {
         match self {
             Record(keys) => keys.iter().find(|(name, _)| *name == key).map_or(&Free, |(_, shape)| shape),
             Free | Rows(_) | List(_) => &Free,
@@ -45,7 +45,7 @@ impl Shape {
     }
 
     /// The shape of the items of a list.
-    pub(super) fn item(&self) -> &'static Shape {
+    pub(super) fn item(&self) -> &'static ValueShape {
         match self {
             Rows(shape) | List(shape) => shape,
             Free | Record(_) => &Free,
@@ -54,7 +54,7 @@ impl Shape {
 }
 
 /// Puts the keys of a value, and of everything in it, into the order of its shape.
-pub(super) fn sort_keys(value: &mut Value<'_>, shape: &Shape) {
+pub(super) fn sort_keys(value: &mut Value<'_>, shape: &ValueShape) {
     match value {
         Value::Scalar(_) => {}
         Value::List(Items { items, .. }) => {
@@ -83,7 +83,7 @@ pub(super) fn key_text(item: &Item<'_>) -> String {
     parsed.and_then(|(node, _)| node.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-static FLOW_FILE: Shape = Record(&[
+static FLOW_FILE: ValueShape = Record(&[
     ("success", &Free),
     ("uuid", &Free),
     ("name", &Free),
@@ -93,11 +93,12 @@ static FLOW_FILE: Shape = Record(&[
     ("config", &FLOW),
     ("steps", &FLOW_STEPS),
 ]);
-static FLOW_REPLY: Shape = Record(&[("uuid", &Free), ("name", &Free), ("config", &FLOW), ("steps", &FLOW_STEPS)]);
-static FLOW: Shape =
+static FLOW_REPLY: ValueShape = Record(&[("uuid", &Free), ("name", &Free), ("config", &FLOW), ("steps", &FLOW_STEPS)]);
+static FLOW: ValueShape =
     Record(&[("uuid", &Free), ("name", &Free), ("description", &Free), ("active", &Free), ("steps", &FLOW_STEPS)]);
-static FLOW_STEPS: Shape = Rows(&Record(&[("id", &Free), ("type", &Free), ("name", &Free), ("config", &FLOW_CONFIG)]));
-static FLOW_CONFIG: Shape = Record(&[
+static FLOW_STEPS: ValueShape =
+    Rows(&Record(&[("id", &Free), ("type", &Free), ("name", &Free), ("config", &FLOW_CONFIG)]));
+static FLOW_CONFIG: ValueShape = Record(&[
     ("variables", &Rows(&Record(&[("name", &Free), ("value", &Free), ("description", &Free)]))),
     ("url", &Free),
     ("method", &Free),
@@ -114,7 +115,7 @@ static FLOW_CONFIG: Shape = Record(&[
     ("directOutput", &Free),
 ]);
 
-static STEPS_FILE: Shape = Record(&[
+static STEPS_FILE: ValueShape = Record(&[
     ("workflow", &STEPS),
     ("definition", &STEPS),
     ("id", &Free),
@@ -125,7 +126,7 @@ static STEPS_FILE: Shape = Record(&[
     ("agents", &Free),
     ("steps", &STEPS_ROWS),
 ]);
-static STEPS: Shape = Record(&[
+static STEPS: ValueShape = Record(&[
     ("id", &Free),
     ("name", &Free),
     ("description", &Free),
@@ -134,7 +135,7 @@ static STEPS: Shape = Record(&[
     ("agents", &Free),
     ("steps", &STEPS_ROWS),
 ]);
-static STEPS_ROWS: Shape = Rows(&Record(&[
+static STEPS_ROWS: ValueShape = Rows(&Record(&[
     ("name", &Free),
     ("functionId", &Free),
     ("promptTemplate", &Free),
@@ -148,7 +149,7 @@ static STEPS_ROWS: Shape = Rows(&Record(&[
     ("outputVar", &Free),
 ]));
 
-static PIPELINE_FILE: Shape = Record(&[
+static PIPELINE_FILE: ValueShape = Record(&[
     ("pipeline", &PIPELINE),
     ("id", &Free),
     ("name", &Free),
@@ -165,7 +166,7 @@ static PIPELINE_FILE: Shape = Record(&[
     ("metadata", &Free),
     ("blocks", &Rows(&BLOCK)),
 ]);
-static PIPELINE: Shape = Record(&[
+static PIPELINE: ValueShape = Record(&[
     ("id", &Free),
     ("name", &Free),
     ("description", &Free),
@@ -180,7 +181,7 @@ static PIPELINE: Shape = Record(&[
     ("created_at", &Free),
     ("metadata", &Free),
 ]);
-static PIPELINE_NODES: Shape = Rows(&Record(&[
+static PIPELINE_NODES: ValueShape = Rows(&Record(&[
     ("id", &Free),
     ("block_id", &Free),
     ("name", &Free),
@@ -188,8 +189,8 @@ static PIPELINE_NODES: Shape = Rows(&Record(&[
     ("inputs", &Free),
     ("position", &Free),
 ]));
-static PIPELINE_EDGES: Shape = Rows(&Record(&[("id", &Free), ("from", &Free), ("to", &Free)]));
-static BLOCK: Shape = Record(&[
+static PIPELINE_EDGES: ValueShape = Rows(&Record(&[("id", &Free), ("from", &Free), ("to", &Free)]));
+static BLOCK: ValueShape = Record(&[
     ("id", &Free),
     ("name", &Free),
     ("description", &Free),
@@ -206,7 +207,7 @@ static BLOCK: Shape = Record(&[
     ("metadata", &Free),
 ]);
 
-static GRAPH_FILE: Shape = Record(&[
+static GRAPH_FILE: ValueShape = Record(&[
     ("workflow", &GRAPH),
     ("definition", &GRAPH),
     ("id", &Free),
@@ -221,7 +222,7 @@ static GRAPH_FILE: Shape = Record(&[
     ("edges", &GRAPH_EDGES),
     ("agents", &Rows(&AGENT)),
 ]);
-static GRAPH: Shape = Record(&[
+static GRAPH: ValueShape = Record(&[
     ("id", &Free),
     ("name", &Free),
     ("description", &Free),
@@ -233,7 +234,7 @@ static GRAPH: Shape = Record(&[
     ("nodes", &GRAPH_NODES),
     ("edges", &GRAPH_EDGES),
 ]);
-static GRAPH_NODES: Shape = Rows(&Record(&[
+static GRAPH_NODES: ValueShape = Rows(&Record(&[
     ("id", &Free),
     ("workflowId", &Free),
     ("workflow_id", &Free),
@@ -244,7 +245,7 @@ static GRAPH_NODES: Shape = Rows(&Record(&[
     ("agentId", &Free),
     ("agent_id", &Free),
 ]));
-static GRAPH_EDGES: Shape = Rows(&Record(&[
+static GRAPH_EDGES: ValueShape = Rows(&Record(&[
     ("id", &Free),
     ("workflowId", &Free),
     ("workflow_id", &Free),
@@ -257,7 +258,7 @@ static GRAPH_EDGES: Shape = Rows(&Record(&[
     ("conditionValue", &Free),
     ("condition_value", &Free),
 ]));
-static AGENT: Shape = Record(&[
+static AGENT: ValueShape = Record(&[
     ("id", &Free),
     ("agentId", &Free),
     ("agent_id", &Free),
@@ -274,7 +275,7 @@ static AGENT: Shape = Record(&[
     ("toolChoice", &Free),
     ("maxToolCalls", &Free),
 ]);
-static TOOL: Shape = Record(&[
+static TOOL: ValueShape = Record(&[
     ("toolId", &Free),
     ("type", &Free),
     ("name", &Free),

@@ -1,6 +1,6 @@
 //! Writes a JSON tree in the canonical layout: two blanks for each level, and short values on one line.
 
-use super::keys::{Shape, key_text};
+use super::keys::{ValueShape, key_text};
 use super::tree::{Document, Item, Items, Value};
 
 /// Characters of the longest line that is not broken.
@@ -10,7 +10,7 @@ const MAX_LINE_CHARS: usize = 120;
 const MAX_LINE_LEVELS: usize = 2;
 
 /// The document as text.
-pub(super) fn write_document(document: &Document<'_>, shape: &Shape) -> String {
+pub(super) fn write_document(document: &Document<'_>, shape: &ValueShape) -> String {
     let mut writer = Writer { out: String::new(), column: 0 };
     writer.push_comments(&document.before, 0);
     match &document.root {
@@ -53,13 +53,13 @@ impl Writer {
     }
 
     /// `closing` characters follow the value on its line.
-    fn push_value(&mut self, value: &Value<'_>, level: usize, shape: &Shape, closing: usize) {
+    fn push_value(&mut self, value: &Value<'_>, level: usize, shape: &ValueShape, closing: usize) {
         let room = MAX_LINE_CHARS.saturating_sub(self.column + closing);
         match value {
             Value::Scalar(text) => self.push(text),
             Value::List(items) | Value::Map(items) => {
                 let brackets = if matches!(value, Value::List(_)) { ['[', ']'] } else { ['{', '}'] };
-                let is_body = matches!(shape, Shape::Rows(_)) && !items.items.is_empty();
+                let is_body = matches!(shape, ValueShape::Rows(_)) && !items.items.is_empty();
                 match write_line(value, MAX_LINE_LEVELS).filter(|line| !is_body && line.chars().count() <= room) {
                     Some(line) => self.push(&line),
                     None => self.push_broken(brackets, items, level, shape),
@@ -68,7 +68,7 @@ impl Writer {
         }
     }
 
-    fn push_broken(&mut self, [open, close]: [char; 2], items: &Items<'_>, level: usize, shape: &Shape) {
+    fn push_broken(&mut self, [open, close]: [char; 2], items: &Items<'_>, level: usize, shape: &ValueShape) {
         self.push(open.encode_utf8(&mut [0; 4]));
         for (index, item) in items.items.iter().enumerate() {
             self.start_line(level + 1);
@@ -84,7 +84,7 @@ impl Writer {
         self.push(close.encode_utf8(&mut [0; 4]));
     }
 
-    fn push_item(&mut self, item: &Item<'_>, is_last: bool, level: usize, shape: &Shape) {
+    fn push_item(&mut self, item: &Item<'_>, is_last: bool, level: usize, shape: &ValueShape) {
         self.push_comments(&item.before, level);
         let shape = match item.key {
             Some(key) => {

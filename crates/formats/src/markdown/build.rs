@@ -148,8 +148,11 @@ impl MarkdownCompiler<'_> {
         let mut scripts = Vec::new();
         let blocks = blocks.into_iter().map(|block| to_template(block, &mut self.slots, &mut scripts)).collect();
         let content = Content::Blocks(blocks);
-        let say = AppendMessage { thread: Some(thread.clone()), role: Role::User, content, in_transcript: true };
-        Step { scripts, ..Step::new(siblings.next_key(None, "text"), StepKind::Composite(Composite::Say(say))) }
+        let message = AppendMessage { thread: Some(thread.clone()), role: Role::User, content, in_transcript: true };
+        Step {
+            scripts,
+            ..Step::new(siblings.next_key(None, "text"), StepKind::Composite(Composite::AppendMessage(message)))
+        }
     }
 
     /// The steps of an action.
@@ -183,15 +186,15 @@ impl MarkdownCompiler<'_> {
         let value = Expr::Js(Arc::new(Js::Name(name.into())));
         let is_json = action.name == "gen-object";
         let content = if is_json { Content::Json(value) } else { Content::Value(value) };
-        let is_said_already =
+        let is_in_thread =
             matches!(step.kind, StepKind::Leaf(Leaf::Generate(_)) | StepKind::Composite(Composite::Agent(_)));
         let result = AppendMessage {
-            thread: (!is_said_already).then(|| thread.clone()),
+            thread: (!is_in_thread).then(|| thread.clone()),
             role: Role::Assistant,
             content,
             in_transcript: !has_scope,
         };
-        let result = Step::new(siblings.next_key(None, "result"), Composite::Say(result));
+        let result = Step::new(siblings.next_key(None, "result"), Composite::AppendMessage(result));
         Some(vec![step, result])
     }
 

@@ -27,7 +27,7 @@ use super::{MarkdownCompiler, lex};
 const MAX_EXPRESSION_BYTES: usize = 32 << 10;
 
 /// Maximum number of undeclared names that a fix declares as inputs.
-const MAX_OFFERED_INPUTS: usize = 100;
+const MAX_PROPOSED_INPUTS: usize = 100;
 
 /// Global names of JavaScript that expressions may use.
 const ALLOWED_GLOBALS: [&str; 13] = [
@@ -297,7 +297,7 @@ impl MarkdownCompiler<'_> {
                 if names.is_root()
                     && text.file == self.entry
                     && is_identifier(name)
-                    && self.undeclared.len() < MAX_OFFERED_INPUTS
+                    && self.undeclared.len() < MAX_PROPOSED_INPUTS
                 {
                     self.undeclared.push((name.to_owned(), is_list));
                 }

@@ -13,6 +13,6 @@ pub(crate) const FRONT_END: FrontEnd = FrontEnd {
         name.ends_with(".mdx") || name.ends_with(".md")
     },
     find_answer_source: answer_source::of_only_answer,
-    offered_functions: |plan| plan.functions.iter().map(|(function, _)| &**function).collect(),
+    functions_for_models: |plan| plan.functions.iter().map(|(function, _)| &**function).collect(),
     ..FrontEnd::new(FORMAT, include_str!("frontmatter.schema.json"), compile, render_result)
 };

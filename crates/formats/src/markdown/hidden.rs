@@ -16,7 +16,8 @@ impl MarkdownCompiler<'_> {
         let has_hidden = self.warn_unclosed_fences(nodes.iter().copied(), text);
         let mut has_action = false;
         root.visit(&mut |step| {
-            has_action |= !matches!(step.kind, StepKind::Composite(Composite::Sequence(_) | Composite::Say(_)));
+            has_action |=
+                !matches!(step.kind, StepKind::Composite(Composite::Sequence(_) | Composite::AppendMessage(_)));
         });
         if !has_action && !has_hidden && !self.problems.has_errors() {
             let message = "no action: no model is asked, and the output is the text of the file";

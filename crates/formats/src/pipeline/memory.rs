@@ -75,7 +75,7 @@ pub(super) fn check_keys(
     keys: &BTreeSet<String>,
     problems: &mut Problems,
 ) {
-    let mut say = |key: &str, span: Span, what: &str| {
+    let mut report_undeclared = |key: &str, span: Span, what: &str| {
         let message = format_args!("the node {node} {what} {key:?} of the memory, which memory_keys does not name");
         let meant = problems.find_similar(key, keys.iter().map(String::as_str));
         problems.add_warning(Code::MemoryKey, span, message).help = Some(match meant {
@@ -87,7 +87,7 @@ pub(super) fn check_keys(
         data.visit(&mut |template| {
             for reference in template.iter_refs().filter(|reference| is_undeclared(reference)) {
                 if let Some(Segment::Field(key) | Segment::Key(key)) = reference.path.first() {
-                    say(key, *span, "refers to");
+                    report_undeclared(key, *span, "refers to");
                 }
             }
         });
@@ -102,7 +102,7 @@ pub(super) fn check_keys(
             literal.filter(|key| BLOCKS_WITH_KEY.contains(&block) && name == "key" && !is_declared(key, keys))
         {
             let what = if block == "memory_read" { "reads" } else { "writes" };
-            say(key, *span, what);
+            report_undeclared(key, *span, what);
         }
     }
 }

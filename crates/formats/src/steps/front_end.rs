@@ -6,7 +6,7 @@ use super::present::render_result;
 use super::{FORMAT, compile, literal_start};
 use crate::answer_source;
 use crate::front_end::FrontEnd;
-use crate::shape::Shape;
+use crate::shape::DocumentShape;
 
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
@@ -22,7 +22,7 @@ pub(crate) const FRONT_END: FrontEnd = FrontEnd {
     )
 };
 
-fn score_shape(shape: &Shape<'_>) -> u8 {
+fn score_shape(shape: &DocumentShape<'_>) -> u8 {
     let keys = ["functionId", "promptTemplate", "errorMode", "mode"];
     // A list of nodes says more of a definition than its steps.
     if shape.has_item_with("steps", &keys) && !shape.has(&["nodes"]) {

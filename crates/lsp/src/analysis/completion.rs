@@ -9,7 +9,7 @@ use super::elements::{ELEMENTS, GLOBALS, find_element, find_members};
 use super::index::{Body, Index};
 use super::json_place::{JsonPath, JsonPlace, PathStep, find_place, to_pattern};
 use super::json_tree::inner_span;
-use super::known::{Known, Offer};
+use super::known::{Known, KnownName};
 use super::mdx::{Element, MdxDocument};
 use super::names::{Name, NameKind, Role};
 use super::roles::{TextRole, find_role};
@@ -209,12 +209,12 @@ impl Context<'_> {
             }
             proposal
         };
-        let offers = |offers: &[Offer], kind| -> Vec<Proposal> {
-            let propose = |offer: &Offer| Proposal {
-                detail: offer.detail.clone(),
-                ..Proposal::new(&offer.name, ProposalKind::Name(kind), replaces)
+        let propose_names = |names: &[KnownName], kind| -> Vec<Proposal> {
+            let propose = |known: &KnownName| Proposal {
+                detail: known.detail.clone(),
+                ..Proposal::new(&known.name, ProposalKind::Name(kind), replaces)
             };
-            offers.iter().map(propose).map(quote).collect()
+            names.iter().map(propose).map(quote).collect()
         };
         if let TextRole::Name(kind, role) = role {
             let own = || {
@@ -222,13 +222,13 @@ impl Context<'_> {
                 names.map(|name| quote(Proposal::of_name(&name, replaces))).collect::<Vec<_>>()
             };
             return match (kind, role) {
-                (NameKind::Function, _) => offers(&self.known.functions, kind),
-                (NameKind::Model, _) => offers(&self.known.models, kind),
+                (NameKind::Function, _) => propose_names(&self.known.functions, kind),
+                (NameKind::Model, _) => propose_names(&self.known.models, kind),
                 (NameKind::Tool, _) => {
-                    [offers(&self.known.workflows, kind), offers(&self.known.functions, kind)].concat()
+                    [propose_names(&self.known.workflows, kind), propose_names(&self.known.functions, kind)].concat()
                 }
-                (NameKind::Block, Role::Read) => join_unique(own(), offers(&self.known.blocks, kind)),
-                (NameKind::Agent, Role::Read) => join_unique(own(), offers(&self.known.agents, kind)),
+                (NameKind::Block, Role::Read) => join_unique(own(), propose_names(&self.known.blocks, kind)),
+                (NameKind::Agent, Role::Read) => join_unique(own(), propose_names(&self.known.agents, kind)),
                 (NameKind::Destination, Role::Read) => {
                     let mut own = own();
                     own.push(quote(Proposal::new("END", ProposalKind::Value, replaces)));
@@ -319,12 +319,12 @@ impl Context<'_> {
         });
         if let Some(attribute) = value {
             let replaces = attribute.value.unwrap_or_default();
-            let offers = if attribute.name == "model" { self.known.models.as_slice() } else { &[] };
-            let propose = |offer: &Offer| Proposal {
-                detail: offer.detail.clone(),
-                ..Proposal::new(&offer.name, ProposalKind::Name(NameKind::Model), replaces)
+            let models = if attribute.name == "model" { self.known.models.as_slice() } else { &[] };
+            let propose = |known: &KnownName| Proposal {
+                detail: known.detail.clone(),
+                ..Proposal::new(&known.name, ProposalKind::Name(NameKind::Model), replaces)
             };
-            return offers.iter().map(propose).collect();
+            return models.iter().map(propose).collect();
         }
         let replaces = self.word_span();
         let Some(kind) = find_element(&element.name) else { return Vec::new() };

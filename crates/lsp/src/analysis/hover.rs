@@ -51,15 +51,15 @@ fn describe_name(definition: &Definition, name: &Name, known: &Known) -> Meaning
             lines.push(about.origin.clone());
         }
     } else {
-        let offers = match name.kind {
+        let names = match name.kind {
             NameKind::Function => &known.functions,
             NameKind::Block => &known.blocks,
             NameKind::Agent => &known.agents,
             NameKind::Tool => &known.workflows,
             _ => &known.models,
         };
-        let offer = offers.iter().find(|offer| offer.name == name.text);
-        lines.extend(offer.map(|offer| offer.detail.clone()).filter(|detail| !detail.is_empty()));
+        let found = names.iter().find(|known| known.name == name.text);
+        lines.extend(found.map(|found| found.detail.clone()).filter(|detail| !detail.is_empty()));
     }
     let is_variable = matches!(name.kind, NameKind::Variable | NameKind::Node);
     Meaning { span: name.span, text: lines.join("\n\n"), variable: is_variable.then(|| name.clone()) }

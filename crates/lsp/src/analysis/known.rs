@@ -6,20 +6,20 @@ use flowloom_app::definitions::nameable::{Nameable, NameableThings};
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Functions.
-    pub functions: Vec<Offer>,
+    pub functions: Vec<KnownName>,
     /// Models.
-    pub models: Vec<Offer>,
+    pub models: Vec<KnownName>,
     /// Blocks of pipelines.
-    pub blocks: Vec<Offer>,
+    pub blocks: Vec<KnownName>,
     /// Agents of graphs.
-    pub agents: Vec<Offer>,
+    pub agents: Vec<KnownName>,
     /// Workflows of the folder, which agents call.
-    pub workflows: Vec<Offer>,
+    pub workflows: Vec<KnownName>,
 }
 
 /// A thing that can be named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
+pub struct KnownName {
     /// The name.
     pub name: String,
     /// What it is, in a few words.
@@ -28,22 +28,22 @@ pub struct Offer {
 
 impl From<NameableThings> for Known {
     fn from(things: NameableThings) -> Known {
-        let offer = |things: Vec<Nameable>| {
-            things.into_iter().map(|thing| Offer::new(thing.name, thing.description)).collect::<Vec<_>>()
+        let to_names = |things: Vec<Nameable>| {
+            things.into_iter().map(|thing| KnownName::new(thing.name, thing.description)).collect::<Vec<_>>()
         };
         Known {
-            functions: offer(things.functions),
-            models: offer(things.models),
-            blocks: offer(things.blocks),
-            agents: offer(things.agents),
-            workflows: offer(things.workflows),
+            functions: to_names(things.functions),
+            models: to_names(things.models),
+            blocks: to_names(things.blocks),
+            agents: to_names(things.agents),
+            workflows: to_names(things.workflows),
         }
     }
 }
 
-impl Offer {
-    /// An offer.
-    pub fn new(name: impl Into<String>, detail: impl Into<String>) -> Offer {
-        Offer { name: name.into(), detail: detail.into() }
+impl KnownName {
+    /// A name with its description.
+    pub fn new(name: impl Into<String>, detail: impl Into<String>) -> KnownName {
+        KnownName { name: name.into(), detail: detail.into() }
     }
 }

@@ -14,7 +14,7 @@ pub enum ColumnUnit {
 
 /// A place in a text, as an editor counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct TextPosition {
     /// The line, from 0.
     pub line: u32,
     /// The column, from 0, in units of the encoding.
@@ -58,7 +58,7 @@ impl Lines {
     }
 
     /// The place of a byte offset.
-    pub fn find_place(&self, text: &str, offset: usize, unit: ColumnUnit) -> Place {
+    pub fn find_place(&self, text: &str, offset: usize, unit: ColumnUnit) -> TextPosition {
         let offset = text.floor_char_boundary(offset);
         let line = self.find_line(offset);
         let before = &text[self.starts[line]..offset];
@@ -66,12 +66,12 @@ impl Lines {
             ColumnUnit::Utf8 => before.len(),
             ColumnUnit::Utf16 => before.encode_utf16().count(),
         };
-        Place { line: to_u32(line), column: to_u32(column) }
+        TextPosition { line: to_u32(line), column: to_u32(column) }
     }
 
     /// The byte offset of a place. A place after the end of a line is the end of that line, and a place within a
     /// character is its start.
-    pub fn find_offset(&self, text: &str, place: Place, unit: ColumnUnit) -> usize {
+    pub fn find_offset(&self, text: &str, place: TextPosition, unit: ColumnUnit) -> usize {
         let line = place.line as usize;
         let start = self.line_start(text, line);
         let content = self.line_text(text, line).trim_end_matches(['\n', '\r']);
@@ -84,7 +84,7 @@ impl Lines {
     }
 
     /// The start and the end of a span.
-    pub fn find_range(&self, text: &str, span: Span, unit: ColumnUnit) -> (Place, Place) {
+    pub fn find_range(&self, text: &str, span: Span, unit: ColumnUnit) -> (TextPosition, TextPosition) {
         (self.find_place(text, span.start, unit), self.find_place(text, span.end(), unit))
     }
 }
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(place(5, ColumnUnit::Utf16), (0, 3));
         assert_eq!(place(5, ColumnUnit::Utf8), (0, 5));
         assert_eq!(place(10, ColumnUnit::Utf16), (1, 1));
-        let offset = |line, column| lines.find_offset(text, Place { line, column }, ColumnUnit::Utf16);
+        let offset = |line, column| lines.find_offset(text, TextPosition { line, column }, ColumnUnit::Utf16);
         assert_eq!(offset(0, 2), 1, "within a character");
         assert_eq!(offset(0, 99), 6, "after the end of a line, but before its line break");
         assert_eq!(offset(9, 0), text.len(), "after the last line");

@@ -83,7 +83,7 @@ impl Slots {
         }
         let was_first = self.slots.first().map(|slot| slot.lead.clone());
         self.slots.insert(at, Slot { lead: self.other_lead.clone(), body, tail: String::new() });
-        self.mend_first(was_first.as_deref());
+        self.repair_first(was_first.as_deref());
     }
 
     /// Moves one to another position.
@@ -91,18 +91,18 @@ impl Slots {
         let was_first = self.slots.first().map(|slot| slot.lead.clone());
         let slot = self.slots.remove(from);
         self.slots.insert(to.min(self.slots.len()), slot);
-        self.mend_first(was_first.as_deref());
+        self.repair_first(was_first.as_deref());
     }
 
     /// Removes one.
     pub(super) fn remove(&mut self, at: usize) {
         let was_first = self.slots.first().map(|slot| slot.lead.clone());
         self.slots.remove(at);
-        self.mend_first(was_first.as_deref());
+        self.repair_first(was_first.as_deref());
     }
 
     /// Gives the first one the lead of a first one, and the one that was first that of the others.
-    fn mend_first(&mut self, was_first: Option<&str>) {
+    fn repair_first(&mut self, was_first: Option<&str>) {
         let Some(first_lead) = self.first_lead.clone() else { return };
         let other_lead = self.other_lead.clone();
         for (index, slot) in self.slots.iter_mut().enumerate() {

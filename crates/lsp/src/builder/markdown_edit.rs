@@ -22,7 +22,7 @@ pub(super) struct MarkdownText {
 }
 
 /// What a path of a Markdown workflow leads to.
-enum Place<'p> {
+enum EditTarget<'p> {
     /// An action, or a list of actions inside one.
     Action(usize),
     /// An attribute of an action, or a part of its value.
@@ -52,44 +52,44 @@ impl MarkdownText {
     /// Gives a value another content.
     pub(super) fn set_value(&mut self, path: &[PathStep], value: &Value) -> Result<(), BuildError> {
         match find_place(path)? {
-            Place::Attribute(action, TEXT_KEY, []) => self.set_text(action, value.as_str().unwrap_or_default()),
-            Place::Attribute(action, name, []) => self.set_attribute(action, name, value),
-            Place::Attribute(action, name, below) => {
+            EditTarget::Attribute(action, TEXT_KEY, []) => self.set_text(action, value.as_str().unwrap_or_default()),
+            EditTarget::Attribute(action, name, []) => self.set_attribute(action, name, value),
+            EditTarget::Attribute(action, name, below) => {
                 let whole = self.value_of(action, name)?;
                 self.set_attribute(action, name, &set_below(whole, below, Some(value)))
             }
-            Place::After => {
+            EditTarget::After => {
                 self.set_after(value.as_str().unwrap_or_default());
                 Ok(())
             }
-            Place::Frontmatter => yaml_edit::set_value(&mut self.text, &key_names(path)?, value),
-            Place::Action(_) | Place::Document => Err(BuildError::Nothing(path.to_vec())),
+            EditTarget::Frontmatter => yaml_edit::set_value(&mut self.text, &key_names(path)?, value),
+            EditTarget::Action(_) | EditTarget::Document => Err(BuildError::Nothing(path.to_vec())),
         }
     }
 
     /// Removes a value, or an action with the text in front of it.
     pub(super) fn remove(&mut self, path: &[PathStep]) -> Result<(), BuildError> {
         match find_place(path)? {
-            Place::Action(action) => self.take_action(action).map(drop),
-            Place::Attribute(action, TEXT_KEY, []) => self.set_text(action, ""),
-            Place::Attribute(action, name, []) => self.remove_attribute(action, name),
-            Place::Attribute(action, name, below) => {
+            EditTarget::Action(action) => self.take_action(action).map(drop),
+            EditTarget::Attribute(action, TEXT_KEY, []) => self.set_text(action, ""),
+            EditTarget::Attribute(action, name, []) => self.remove_attribute(action, name),
+            EditTarget::Attribute(action, name, below) => {
                 let whole = self.value_of(action, name)?;
                 self.set_attribute(action, name, &set_below(whole, below, None))
             }
-            Place::After => {
+            EditTarget::After => {
                 self.set_after("");
                 Ok(())
             }
-            Place::Frontmatter => yaml_edit::remove(&mut self.text, &key_names(path)?),
-            Place::Document => Err(BuildError::Nothing(path.to_vec())),
+            EditTarget::Frontmatter => yaml_edit::remove(&mut self.text, &key_names(path)?),
+            EditTarget::Document => Err(BuildError::Nothing(path.to_vec())),
         }
     }
 
     /// Gives a key of the frontmatter another name.
     pub(super) fn rename_key(&mut self, path: &[PathStep], to: &str) -> Result<(), BuildError> {
         match find_place(path)? {
-            Place::Frontmatter => yaml_edit::rename_key(&mut self.text, &key_names(path)?, to),
+            EditTarget::Frontmatter => yaml_edit::rename_key(&mut self.text, &key_names(path)?, to),
             _ => Err(BuildError::Nothing(path.to_vec())),
         }
     }
@@ -97,8 +97,8 @@ impl MarkdownText {
     /// Adds the text of an action to those of the document, or of an action.
     fn insert_text(&mut self, list: &[PathStep], at: usize, block: &str) -> Result<(), BuildError> {
         let parent = match find_place(list)? {
-            Place::Document => None,
-            Place::Action(action) => Some(action),
+            EditTarget::Document => None,
+            EditTarget::Action(action) => Some(action),
             _ => return Err(BuildError::Nothing(list.to_vec())),
         };
         let actions = self.actions();
@@ -131,7 +131,7 @@ impl MarkdownText {
 
     /// Moves an action, with the text in front of it, among its siblings.
     pub(super) fn move_action(&mut self, path: &[PathStep], to: usize) -> Result<Option<JsonPath>, BuildError> {
-        let Place::Action(action) = find_place(path)? else { return Err(BuildError::Nothing(path.to_vec())) };
+        let EditTarget::Action(action) = find_place(path)? else { return Err(BuildError::Nothing(path.to_vec())) };
         let parent = self.actions().actions.get(action).and_then(|action| action.parent);
         let block = self.take_action(action)?;
         let list = parent.map_or_else(list_path, |parent| super::join_step(&list_path(), PathStep::Index(parent)));
@@ -154,7 +154,7 @@ impl MarkdownText {
 
     /// The text of an action, with the text in front of it.
     pub(super) fn copy_action(&self, path: &[PathStep]) -> Result<String, BuildError> {
-        let Place::Action(action) = find_place(path)? else { return Err(BuildError::Nothing(path.to_vec())) };
+        let EditTarget::Action(action) = find_place(path)? else { return Err(BuildError::Nothing(path.to_vec())) };
         let actions = self.actions();
         let found = actions.actions.get(action).ok_or_else(|| BuildError::Nothing(path.to_vec()))?;
         Ok(remove_indent(&self.text[found.text.start..actions.element(action).span.end()]))
@@ -162,7 +162,7 @@ impl MarkdownText {
 
     /// Where an action is among its siblings, and the list that these are.
     pub(super) fn find_position(&self, path: &[PathStep]) -> Result<(JsonPath, usize), BuildError> {
-        let Place::Action(action) = find_place(path)? else { return Err(BuildError::Nothing(path.to_vec())) };
+        let EditTarget::Action(action) = find_place(path)? else { return Err(BuildError::Nothing(path.to_vec())) };
         let actions = self.actions();
         let parent = actions.actions.get(action).ok_or_else(|| BuildError::Nothing(path.to_vec()))?.parent;
         let at = actions.children(parent).iter().position(|sibling| *sibling == action).unwrap_or_default();
@@ -282,15 +282,15 @@ fn find_attribute(element: &crate::analysis::mdx::Element, name: &str) -> Option
     Some(found.name_span.start..end)
 }
 
-fn find_place(path: &[PathStep]) -> Result<Place<'_>, BuildError> {
+fn find_place(path: &[PathStep]) -> Result<EditTarget<'_>, BuildError> {
     Ok(match path {
-        [PathStep::Key(list)] if list == kinds::ELEMENTS => Place::Document,
-        [PathStep::Key(list), PathStep::Index(action)] if list == kinds::ELEMENTS => Place::Action(*action),
+        [PathStep::Key(list)] if list == kinds::ELEMENTS => EditTarget::Document,
+        [PathStep::Key(list), PathStep::Index(action)] if list == kinds::ELEMENTS => EditTarget::Action(*action),
         [PathStep::Key(list), PathStep::Index(action), PathStep::Key(name), below @ ..] if list == kinds::ELEMENTS => {
-            Place::Attribute(*action, name, below)
+            EditTarget::Attribute(*action, name, below)
         }
-        [PathStep::Key(key)] if key == AFTER_KEY => Place::After,
-        [PathStep::Key(_), ..] => Place::Frontmatter,
+        [PathStep::Key(key)] if key == AFTER_KEY => EditTarget::After,
+        [PathStep::Key(_), ..] => EditTarget::Frontmatter,
         _ => return Err(BuildError::Nothing(path.to_vec())),
     })
 }

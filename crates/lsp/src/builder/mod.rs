@@ -28,7 +28,7 @@ use crate::analysis::json_place::{JsonPath, PathStep};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// The text cannot be read.
-    #[error("the source cannot be read ({0}); mend it first")]
+    #[error("the source cannot be read ({0}); correct it first")]
     Unreadable(String),
     /// A key is there twice, so that a change could be of either.
     #[error("the source has the key {0:?} twice in one object; remove one of them first")]

@@ -1,7 +1,7 @@
 //! The debugger, in the debug adapter protocol. A recorded run is played from its record, forwards and backwards; nothing is
 //! performed. A new run halts before each of its effects, and its past can be looked at in the same way.
 
-mod played;
+mod recorded;
 mod session;
 mod values;
 
@@ -15,7 +15,7 @@ use tokio::io::{
 use crate::server::LoadConfig;
 use tokio::sync::mpsc;
 
-use session::{Answer, DebugEvent, Session};
+use session::{Answer, DebugEvent, DebugSession};
 
 /// Maximum size of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
@@ -51,7 +51,7 @@ pub async fn serve_debugger(
             }
         }
     });
-    let mut session = Session::new(load_config);
+    let mut session = DebugSession::new(load_config);
     let mut writer = MessageWriter { output, sequence: 0 };
     loop {
         tokio::select! {

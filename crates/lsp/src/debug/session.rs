@@ -8,7 +8,7 @@ use flowloom_core::json::parse_value;
 use flowloom_core::path::Path as StepPath;
 use serde_json::json;
 
-use super::played::{Direction, PlayedRun};
+use super::recorded::{Direction, RecordedRun};
 use crate::server::LoadConfig;
 
 /// The number of the only thread.
@@ -40,9 +40,9 @@ impl Answer {
 }
 
 /// A conversation with an editor.
-pub(super) struct Session {
+pub(super) struct DebugSession {
     load_config: LoadConfig,
-    run: Option<PlayedRun>,
+    run: Option<RecordedRun>,
     live: Option<LiveRun>,
     /// Lines with a breakpoint, from 1.
     breakpoints: Vec<usize>,
@@ -70,9 +70,9 @@ enum Goal {
     Breakpoint,
 }
 
-impl Session {
-    pub(super) fn new(load_config: LoadConfig) -> Session {
-        Session { load_config, run: None, live: None, breakpoints: Vec::new(), stops_on_entry: true }
+impl DebugSession {
+    pub(super) fn new(load_config: LoadConfig) -> DebugSession {
+        DebugSession { load_config, run: None, live: None, breakpoints: Vec::new(), stops_on_entry: true }
     }
 
     /// Answers a request.
@@ -119,7 +119,7 @@ impl Session {
     async fn play_run(&mut self, definition: &Path, run: &str) -> Result<(), String> {
         let config = (self.load_config)(definition).map_err(|error| error.to_string())?;
         let playback = Playback::open(config, run).await.map_err(|error| error.to_string())?;
-        self.run = Some(PlayedRun::new(playback, definition.to_owned()));
+        self.run = Some(RecordedRun::new(playback, definition.to_owned()));
         Ok(())
     }
 

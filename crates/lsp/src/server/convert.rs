@@ -3,7 +3,7 @@
 use flowloom_core::diagnostic::Span;
 use lsp_types::{Position, Range, TextEdit};
 
-use crate::analysis::lines::{ColumnUnit, Lines, Place};
+use crate::analysis::lines::{ColumnUnit, Lines, TextPosition};
 
 /// A text with its lines, and how the editor counts its columns.
 #[derive(Clone, Copy)]
@@ -31,10 +31,10 @@ impl TextView<'_> {
     }
 }
 
-pub(super) fn to_place(position: Position) -> Place {
-    Place { line: position.line, column: position.character }
+pub(super) fn to_place(position: Position) -> TextPosition {
+    TextPosition { line: position.line, column: position.character }
 }
 
-fn to_position(place: Place) -> Position {
+fn to_position(place: TextPosition) -> Position {
     Position::new(place.line, place.column)
 }

@@ -175,8 +175,8 @@ pub(super) fn list_lenses(snapshot: &Snapshot, uri: &Url) -> Option<Vec<CodeLens
         let sign = if run.status == Status::Succeeded { "✓" } else { "✗" };
         let title = format!("{sign} last run: {}{tokens}{cost}", run.status.name());
         lenses.push(lens(title, SHOW_RUN_COMMAND, json!(run.id.to_string())));
-        let played = json!({"definition": uri, "run": run.id.to_string()});
-        lenses.push(lens("step through it".to_owned(), DEBUG_COMMAND, played));
+        let arguments = json!({"definition": uri, "run": run.id.to_string()});
+        lenses.push(lens("step through it".to_owned(), DEBUG_COMMAND, arguments));
     }
     Some(lenses)
 }

@@ -22,7 +22,7 @@ fn dot_product(a: &Vector, b: &Vector) -> f32 {
 }
 
 #[tokio::test]
-async fn the_local_model_says_what_its_makers_say() {
+async fn the_local_model_gives_what_its_makers_publish() {
     let Some(embedder) = cached_embedder() else { return };
     assert_eq!(embedder.model_name(), "local:all-minilm-l6-v2");
     let long = "word ".repeat(5_000);

@@ -104,7 +104,7 @@ impl LanguageModel {
         let room = job.max_tokens.min(self.window_tokens().saturating_sub(input_tokens));
         let mut in_call = must_call;
         let mut sampler = self.build_job_sampler(job, matcher);
-        let mut session = Session::open(self, input_tokens + room)?;
+        let mut session = AnswerContext::open(self, input_tokens + room)?;
         session.read_prompt(&prompt, stop)?;
         let (mut stopped, mut output_tokens) = (false, 0);
         while output_tokens < room {
@@ -146,15 +146,15 @@ impl LanguageModel {
 }
 
 /// The attention cache of one answer.
-struct Session<'model> {
+struct AnswerContext<'model> {
     context: LlamaContext<'model>,
     batch: LlamaBatch<'static>,
     /// Number of tokens read so far.
     position: i32,
 }
 
-impl<'model> Session<'model> {
-    fn open(model: &'model LanguageModel, tokens: usize) -> Result<Session<'model>, GenerationError> {
+impl<'model> AnswerContext<'model> {
+    fn open(model: &'model LanguageModel, tokens: usize) -> Result<AnswerContext<'model>, GenerationError> {
         let size = u32::try_from(tokens.max(1)).ok().and_then(NonZeroU32::new);
         let params = LlamaContextParams::default()
             .with_n_ctx(size)
@@ -162,7 +162,7 @@ impl<'model> Session<'model> {
             .with_n_threads(threads::count_for_answer())
             .with_n_threads_batch(threads::count_for_prompt());
         let context = model.model.new_context(&model.backend, params).map_err(compute_error)?;
-        Ok(Session { context, batch: LlamaBatch::new(PROMPT_BATCH_TOKENS, 1), position: 0 })
+        Ok(AnswerContext { context, batch: LlamaBatch::new(PROMPT_BATCH_TOKENS, 1), position: 0 })
     }
 
     /// Reads the prompt, after which the scores of the first token of the answer are known.

@@ -85,7 +85,7 @@ fn an_answer_that_nobody_waits_for_stops() {
 }
 
 #[test]
-fn special_tokens_are_single_and_data_cannot_pose_as_a_speaker() {
+fn special_tokens_are_single_and_data_cannot_pose_as_a_role() {
     let Some(model) = lock_model() else { return };
     let encode = |text: &str| {
         let messages = [Message::new(Role::System, "S"), Message::new(Role::User, text)];

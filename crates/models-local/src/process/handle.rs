@@ -9,7 +9,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::protocol::{Reply, Request};
+use super::protocol::{Reply, WorkerRequest};
 use super::worker::WORKER_ARGUMENT;
 use crate::error::LocalModelError;
 use crate::language::error::GenerationError;
@@ -66,7 +66,7 @@ impl ModelProcess {
         stop: &CancellationToken,
         mut show: impl FnMut(&str),
     ) -> Result<GeneratedText, LocalModelError> {
-        self.send_request(&Request::Answer(Box::new(job))).await?;
+        self.send_request(&WorkerRequest::Answer(Box::new(job))).await?;
         loop {
             let reply = tokio::select! {
                 biased;
@@ -83,7 +83,7 @@ impl ModelProcess {
     }
 
     async fn cancel_answer(&mut self) -> Result<GeneratedText, LocalModelError> {
-        self.send_request(&Request::Cancel).await?;
+        self.send_request(&WorkerRequest::Cancel).await?;
         let stopped = async {
             while matches!(self.next_reply().await?, Reply::Text(_)) {}
             Ok(())
@@ -94,7 +94,7 @@ impl ModelProcess {
         }
     }
 
-    async fn send_request(&mut self, request: &Request) -> Result<(), LocalModelError> {
+    async fn send_request(&mut self, request: &WorkerRequest) -> Result<(), LocalModelError> {
         let mut line =
             serde_json::to_vec(request).map_err(|error| LocalModelError::UnexpectedMessage(error.to_string()))?;
         line.push(b'\n');

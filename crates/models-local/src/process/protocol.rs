@@ -9,7 +9,7 @@ use crate::language::{AnswerJob, GeneratedText};
 /// From the parent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Request {
+pub(crate) enum WorkerRequest {
     /// Start an answer. The parent waits for its end before it sends another one.
     Answer(Box<AnswerJob>),
     /// Stop the answer that was started last, if it is still being generated.

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use tracing::Level;
 
-use super::protocol::{Reply, Request};
+use super::protocol::{Reply, WorkerRequest};
 use crate::language::{AnswerJob, LanguageModel};
 use crate::process::processor::check_processor;
 
@@ -65,13 +65,13 @@ fn read_jobs(stop: Arc<AtomicBool>) -> Receiver<AnswerJob> {
     std::thread::spawn(move || {
         for line in stdin().lock().lines() {
             match line.ok().and_then(|line| serde_json::from_str(&line).ok()) {
-                Some(Request::Answer(job)) => {
+                Some(WorkerRequest::Answer(job)) => {
                     stop.store(false, Ordering::Relaxed);
                     if sender.send(*job).is_err() {
                         break;
                     }
                 }
-                Some(Request::Cancel) => stop.store(true, Ordering::Relaxed),
+                Some(WorkerRequest::Cancel) => stop.store(true, Ordering::Relaxed),
                 None => break,
             }
         }

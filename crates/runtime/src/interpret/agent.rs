@@ -31,7 +31,7 @@ impl Interpreter {
         let failed = |error| Interrupt::Failed(error, place.path.clone());
         let request = self.generate_request(&agent.generate, env, place).map_err(failed)?;
         let new = request.messages.new_messages().to_vec();
-        let offered: Vec<_> = agent.tools.iter().map(|tool| tool.declaration.clone()).collect();
+        let tools: Vec<_> = agent.tools.iter().map(|tool| tool.declaration.clone()).collect();
         let mut progress = AgentProgress { request, called: 0 };
         for round in 0u32.. {
             let AgentProgress { request, called } = &mut progress;
@@ -39,7 +39,7 @@ impl Interpreter {
                 CallLimit::Rounds(most) => round < most,
                 CallLimit::Calls(most) => *called < most,
             };
-            request.tools = if may_call { offered.clone() } else { Vec::new() };
+            request.tools = if may_call { tools.clone() } else { Vec::new() };
             request.options.must_call = agent.must_call && *called == 0 && !request.tools.is_empty();
             let turn =
                 place.with_path(place.path.child_path(&Key::numbered_key("turn", 1)).iteration_path(u64::from(round)));

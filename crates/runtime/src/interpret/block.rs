@@ -31,8 +31,8 @@ pub(super) fn coerce_inputs(block: &Block, given: Value) -> Result<Value, StepFa
     let whole = Value::from(map);
     match validation_errors(schema, &whole) {
         None => Ok(whole),
-        Some(complaints) => {
-            Err(StepFailure::new(Code::BlockInput, format!("the inputs do not match the block's schema: {complaints}")))
+        Some(problems) => {
+            Err(StepFailure::new(Code::BlockInput, format!("the inputs do not match the block's schema: {problems}")))
         }
     }
 }
@@ -70,6 +70,6 @@ pub(super) fn check_output(block: &Block, output: Option<&Value>) -> Option<Step
         };
         return Some(StepFailure::new(Code::BlockError, message));
     }
-    let complaints = validation_errors(block.output_schema.as_ref()?, output)?;
-    Some(StepFailure::new(Code::BlockOutput, format!("the output does not match the block's schema: {complaints}")))
+    let problems = validation_errors(block.output_schema.as_ref()?, output)?;
+    Some(StepFailure::new(Code::BlockOutput, format!("the output does not match the block's schema: {problems}")))
 }

@@ -274,7 +274,7 @@ impl Interpreter {
             }
             StepKind::Composite(Composite::Subflow(subflow)) => Box::pin(self.run_subflow(subflow, env, &inner)).await,
             StepKind::Composite(Composite::Scoped(scoped)) => Box::pin(self.run_scoped(scoped, env, &inner)).await,
-            StepKind::Composite(Composite::Say(say)) => self.append_message(say, env, place),
+            StepKind::Composite(Composite::AppendMessage(message)) => self.append_message(message, env, place),
             StepKind::Composite(Composite::Turn(turn)) => Box::pin(self.run_turn(step, turn, env, &inner)).await,
             StepKind::Composite(Composite::Tools(tools)) => Box::pin(self.run_tools(step, tools, env, &inner)).await,
             StepKind::Composite(Composite::Agent(agent)) => Box::pin(self.run_agent(step, agent, env, &inner)).await,

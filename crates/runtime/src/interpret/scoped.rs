@@ -82,16 +82,16 @@ impl Interpreter {
     }
 
     /// Appends a message to a conversation and to the transcript.
-    pub(super) fn append_message(&self, say: &AppendMessage, env: &mut Env, place: &StepContext) -> StepResult {
-        let parts = say.content.render_parts(env).map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
+    pub(super) fn append_message(&self, append: &AppendMessage, env: &mut Env, place: &StepContext) -> StepResult {
+        let parts = append.content.render_parts(env).map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
         // The text is part of the next request.
         self.missing.hold_messages();
-        let message = content::build_message(say.role, parts);
-        if say.in_transcript && !message.content.is_empty() {
+        let message = content::build_message(append.role, parts);
+        if append.in_transcript && !message.content.is_empty() {
             env.write_text(place.path.parent(), message.content.clone());
         }
-        match &say.thread {
-            Some(thread) if say.role != Role::System => env.append_message(thread, message),
+        match &append.thread {
+            Some(thread) if append.role != Role::System => env.append_message(thread, message),
             _ => {}
         }
         Ok(None)

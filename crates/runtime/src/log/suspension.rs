@@ -111,8 +111,8 @@ impl RunLog {
             _ if state.answers.contains_key(path) => return Err(RunError::AlreadyAnswered(path.clone())),
             _ => return Err(RunError::NotWaiting(path.clone())),
         };
-        if let Some(complaints) = schema.and_then(|schema| validation_errors(schema, &value)) {
-            return Err(RunError::InvalidAnswer(complaints));
+        if let Some(problems) = schema.and_then(|schema| validation_errors(schema, &value)) {
+            return Err(RunError::InvalidAnswer(problems));
         }
         state.answers.insert(path.clone(), value.clone());
         self.wake_suspended(&mut state, path, attempt, Event::Answered { value, by })

@@ -79,7 +79,7 @@ impl Model for World {
         Box::pin(async move {
             self.wait_for_latency(context).await;
             context.deltas.push(&context.path, context.attempt, "answer");
-            let said = request.messages.last().map(|message| message.content.clone()).unwrap_or_default();
+            let prompt = request.messages.last().map(|message| message.content.clone()).unwrap_or_default();
             let asked = request.messages.iter().all(|message| message.role != Role::Tool);
             let first_round = !request.tools.is_empty() && asked;
             let tool_calls = if first_round {
@@ -93,7 +93,7 @@ impl Model for World {
                 Vec::new()
             };
             let usage = Usage { input_tokens: 10, output_tokens: 5, micro_usd: Some(3) };
-            Ok(GenerateReply { text: Some(format!("M({said})")), tool_calls, usage })
+            Ok(GenerateReply { text: Some(format!("M({prompt})")), tool_calls, usage })
         })
     }
 
@@ -191,11 +191,11 @@ async fn run_child_effects(below: &dyn ChildEffects) -> Result<Value, StepFailur
     let (model, options) = ("test:model".to_owned(), GenerateOptions::default());
     let schema = Some(Value::map([("type", Value::from("object"))]));
     let asked = GenerateRequest { model, messages, tools: Vec::new(), schema, options, purpose: Purpose::Judged };
-    let said = below.perform_request(Request::Generate(Box::new(asked))).await?;
-    below.report_progress("heard", said.clone());
+    let prompt = below.perform_request(Request::Generate(Box::new(asked))).await?;
+    below.report_progress("heard", prompt.clone());
     let call = CallRequest { function: "inner".into(), payload: Payload::from_arguments(Map::new()) };
     let inner = below.perform_request(Request::Call(call)).await?;
-    Ok(Value::list(vec![said, inner]))
+    Ok(Value::list(vec![prompt, inner]))
 }
 
 impl effects::CodeRunner for World {
@@ -210,12 +210,12 @@ impl effects::CodeRunner for World {
             let url = Rich::from("http://example.test/block");
             let request_of = HttpRequest { method: "GET".into(), url, headers: Vec::new(), body: None };
             let reply = host.send_http(request_of).await?;
-            let said =
+            let prompt =
                 host.generate_reply(vec![Message::new(Role::User, "from a block")]).await?.text.unwrap_or_default();
             let output = Value::map([
                 ("inputs", request.inputs.clone()),
                 ("body", reply.body.into()),
-                ("said", said.into()),
+                ("said", prompt.into()),
                 ("before", request.memory.clone()),
             ]);
             let memory = vec![("block".to_owned(), Some(context.path.as_str().into())), ("gone".to_owned(), None)];

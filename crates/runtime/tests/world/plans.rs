@@ -213,23 +213,23 @@ fn story_step() -> Step {
             place: Default::default(),
         })
     };
-    let (until, provided, said) =
+    let (until, provided, text) =
         (script("until", &["$"]), script("provided", &["last"]), script("said", &["given", "$"]));
     let helper = LoopHelper { names: vec!["$".into(), "$story".into()], history: true };
     let words = Template {
-        parts: vec![TemplatePart::Text("say ".into()), TemplatePart::Expr(Arc::new(Expr::Script(said.clone())))],
+        parts: vec![TemplatePart::Text("say ".into()), TemplatePart::Expr(Arc::new(Expr::Script(text.clone())))],
     };
-    let say = AppendMessage {
+    let append = AppendMessage {
         thread: Some("chapter".into()),
         role: Role::User,
         content: Content::Blocks(vec![words]),
         in_transcript: true,
     };
-    let mut say = Step::new(Key::numbered_key("say", 1), Composite::Say(say));
-    say.scripts = vec![said];
+    let mut append = Step::new(Key::numbered_key("say", 1), Composite::AppendMessage(append));
+    append.scripts = vec![text];
     let write = Generate { messages: Vec::new(), thread: Some("chapter".into()), ..generate_spec() };
     let body = ScopedSteps {
-        body: vec![say, make_step("chapter", Leaf::Generate(write))],
+        body: vec![append, make_step("chapter", Leaf::Generate(write))],
         provide: vec![("given".into(), Expr::Script(provided.clone()))],
         sees: vec!["$".into(), "$story".into()],
         gives: vec!["chapter".into()],

@@ -115,7 +115,7 @@ impl BlockProcess {
             let pending = self.out.as_slices().0;
             tokio::select! {
                 frame = self.from.next_frame() => match frame.map(|frame| frame.as_deref().map(InterpreterMessage::parse_frame)) {
-                    Ok(Some(Ok(said))) => return ProcessMessage::Message(said),
+                    Ok(Some(Ok(message))) => return ProcessMessage::Message(message),
                     Ok(Some(Err(error))) => return ProcessMessage::Invalid(error),
                     Ok(None) => return ProcessMessage::End,
                     Err(error) => return ProcessMessage::Invalid(MessageError::Frame(error)),

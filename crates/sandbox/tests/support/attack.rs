@@ -137,20 +137,20 @@ impl GuardedSandbox {
         let request = python_request(source, &inputs);
         let reply = self.sandbox.run_python(&request, &AnsweringRun::default(), &context_of("local")).await;
         let outcome = reply.map(|reply| json::write_json(&reply.output));
-        let said = match &outcome {
+        let printed = match &outcome {
             Ok(output) => output.clone(),
             Err(error) => error.message.clone(),
         };
-        self.check_canaries(&said, source);
+        self.check_canaries(&printed, source);
         outcome
     }
 
     /// Checks that nothing was read, reached, changed or left behind.
-    fn check_canaries(&self, said: &str, source: &str) {
+    fn check_canaries(&self, printed: &str, source: &str) {
         let name = self.name;
-        assert!(!said.contains(FILE_CONTENT), "{name}: the file was read: {source}\n{said}");
+        assert!(!printed.contains(FILE_CONTENT), "{name}: the file was read: {source}\n{printed}");
         for (key, value) in std::env::vars().filter(|(_, value)| value.len() > 8) {
-            assert!(!said.contains(&value), "{name}: ${key} was read: {source}\n{said}");
+            assert!(!printed.contains(&value), "{name}: ${key} was read: {source}\n{printed}");
         }
         assert_eq!(fs::read_to_string(&self.file).expect("the canary"), FILE_CONTENT, "{name}: {source}");
         assert_eq!(fs::read_dir(self.folder.path()).expect("the folder").count(), 1, "{name}: {source}");
@@ -223,11 +223,11 @@ pub fn again_as_an_ordinary_user() {
     let mut command = Command::new(tests);
     command.arg("--test-threads=2").env(WORKER_VARIABLE, worker).current_dir("/").uid(1000).gid(1000);
     let output = command.output().expect("the tests start");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
 
-    assert!(output.status.success(), "as an ordinary user:\n{said}\n{errors}");
-    for line in said.lines().filter(|line| line.starts_with("SKIP")) {
+    assert!(output.status.success(), "as an ordinary user:\n{printed}\n{errors}");
+    for line in printed.lines().filter(|line| line.starts_with("SKIP")) {
         println!("{line} (as an ordinary user)");
     }
 }

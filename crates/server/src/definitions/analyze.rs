@@ -11,7 +11,7 @@ use flowloom_formats::StopFlag;
 use flowloom_lsp::analysis::completion::{Proposal, ProposalKind, list_proposals};
 use flowloom_lsp::analysis::definition::{Definition, IndexedFile};
 use flowloom_lsp::analysis::hover::find_meaning;
-use flowloom_lsp::analysis::known::{Known, Offer};
+use flowloom_lsp::analysis::known::{Known, KnownName};
 use flowloom_lsp::analysis::names::{Name, NameKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -243,8 +243,8 @@ fn list_variables(definition: &Definition, file: &IndexedFile, offset: usize) ->
 }
 
 fn write_names(known: Known) -> NameLists {
-    let write = |offers: Vec<Offer>| {
-        offers.into_iter().map(|offer| NamedThing { name: offer.name, detail: offer.detail }).collect()
+    let write = |names: Vec<KnownName>| {
+        names.into_iter().map(|name| NamedThing { name: name.name, detail: name.detail }).collect()
     };
     NameLists {
         functions: write(known.functions),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
-use flowloom_app::tools::offer::ToolDescriptor;
+use flowloom_app::tools::descriptor::ToolDescriptor;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;

@@ -14,7 +14,7 @@ use axum::http::request::Parts;
 use flowloom_app::definitions::stored::is_definition_id;
 use flowloom_app::keys::Scope;
 use flowloom_app::tools::catalog::list_tools;
-use flowloom_app::tools::offer::{ToolDescriptor, make_names_unique};
+use flowloom_app::tools::descriptor::{ToolDescriptor, make_names_unique};
 use flowloom_core::code::Code;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData, Implementation, ListToolsResult,
@@ -100,9 +100,9 @@ impl ServerHandler for McpHandler {
     ) -> Result<ListToolsResult, ErrorData> {
         let (caller, _) = self.find_caller(&context)?;
         caller.require_scope(Scope::Read).map_err(to_protocol_error)?;
-        let offers = self.list_available(&caller).await.map_err(to_protocol_error)?;
+        let descriptors = self.list_available(&caller).await.map_err(to_protocol_error)?;
         let cursor = request.and_then(|request| request.cursor);
-        let page = tools::list_page(&offers, cursor.as_deref());
+        let page = tools::list_page(&descriptors, cursor.as_deref());
         page.ok_or_else(|| ErrorData::invalid_params("invalid cursor", None))
     }
 
@@ -113,15 +113,15 @@ impl ServerHandler for McpHandler {
     ) -> Result<CallToolResponse, ErrorData> {
         let (caller, headers) = self.find_caller(&context)?;
         caller.require_scope(Scope::Run).map_err(to_protocol_error)?;
-        let offers = self.list_available(&caller).await.map_err(to_protocol_error)?;
-        let offer = offers.into_iter().find(|offer| offer.declaration.name == request.name);
+        let descriptors = self.list_available(&caller).await.map_err(to_protocol_error)?;
+        let descriptor = descriptors.into_iter().find(|descriptor| descriptor.declaration.name == request.name);
         let unknown = || ErrorData::invalid_params(format!("there is no tool {}", request.name), None);
-        let offer = offer.ok_or_else(unknown)?;
-        let thread = match offer.plan.thread {
+        let descriptor = descriptor.ok_or_else(unknown)?;
+        let thread = match descriptor.plan.thread {
             Some(_) => Some(self.choose_thread(&context, &headers).map_err(to_protocol_error)?),
             None => None,
         };
-        let calling = ToolCallHandler { server: &self.server, caller, headers, tool: offer, thread, context };
+        let calling = ToolCallHandler { server: &self.server, caller, headers, tool: descriptor, thread, context };
         // Invalid arguments are reported as a tool result, so that the model can correct them.
         Ok(calling.handle(request).await.unwrap_or_else(|problem| result::problem_result(&problem).into()))
     }

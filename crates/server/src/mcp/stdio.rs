@@ -11,12 +11,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{LocalClient, McpHandler};
 use crate::caller::Caller;
 use crate::error::ServeError;
-use crate::state::{SHUTDOWN_TIMEOUT, Server, Shared};
+use crate::state::{SHUTDOWN_TIMEOUT, Server, ServerParts};
 
 /// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
 pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), ServeError> {
     let telemetry = app.start_telemetry()?;
-    let server = Server::new(Shared::local(Arc::new(app), folder, RunSupervisor::new(usize::MAX, telemetry)));
+    let server = Server::new(ServerParts::local(Arc::new(app), folder, RunSupervisor::new(usize::MAX, telemetry)));
     let alone = LocalClient { caller: Caller::local(user), thread: uuid::Uuid::new_v4().to_string() };
     let handler = McpHandler { server: server.clone(), local_client: Some(alone) };
     let served = serve_client(handler).await;

@@ -1,6 +1,6 @@
 //! Lists workflows as MCP tools: pages and annotations.
 
-use flowloom_app::tools::offer::ToolDescriptor;
+use flowloom_app::tools::descriptor::ToolDescriptor;
 use flowloom_core::plan::Plan;
 use rmcp::model::{ListToolsResult, Tool, ToolAnnotations};
 
@@ -8,22 +8,22 @@ use rmcp::model::{ListToolsResult, Tool, ToolAnnotations};
 const PAGE_TOOLS: usize = 1000;
 
 /// A page of the list, starting at `cursor`; `None` if the cursor is invalid.
-pub(crate) fn list_page(offers: &[ToolDescriptor], cursor: Option<&str>) -> Option<ListToolsResult> {
+pub(crate) fn list_page(descriptors: &[ToolDescriptor], cursor: Option<&str>) -> Option<ListToolsResult> {
     let begin =
-        cursor.map_or(Some(0), |cursor| cursor.parse().ok().filter(|begin| (1..offers.len()).contains(begin)))?;
-    let end = offers.len().min(begin + PAGE_TOOLS);
-    let mut page = ListToolsResult::with_all_items(offers[begin..end].iter().map(to_mcp_tool).collect());
-    page.next_cursor = (end < offers.len()).then(|| end.to_string());
+        cursor.map_or(Some(0), |cursor| cursor.parse().ok().filter(|begin| (1..descriptors.len()).contains(begin)))?;
+    let end = descriptors.len().min(begin + PAGE_TOOLS);
+    let mut page = ListToolsResult::with_all_items(descriptors[begin..end].iter().map(to_mcp_tool).collect());
+    page.next_cursor = (end < descriptors.len()).then(|| end.to_string());
     Some(page)
 }
 
-fn to_mcp_tool(offer: &ToolDescriptor) -> Tool {
-    let declaration = &offer.declaration;
+fn to_mcp_tool(descriptor: &ToolDescriptor) -> Tool {
+    let declaration = &descriptor.declaration;
     let schema = serde_json::to_value(&declaration.parameters).ok();
     let schema = schema.and_then(|schema| schema.as_object().cloned()).unwrap_or_default();
     Tool::new(declaration.name.clone(), declaration.description.clone(), schema)
-        .with_title(offer.plan.name.clone())
-        .with_annotations(derive_annotations(&offer.plan))
+        .with_title(descriptor.plan.name.clone())
+        .with_annotations(derive_annotations(&descriptor.plan))
 }
 
 /// Derives annotations from a definition. Effects of functions, code blocks and servers are unknown and therefore count
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     /// Compiles `text` as `file` and returns the tool of the workflow `id`.
-    fn offered(id: &str, file: &str, text: &str) -> ToolDescriptor {
+    fn tool_of(id: &str, file: &str, text: &str) -> ToolDescriptor {
         let files = BTreeMap::from([(file.to_owned(), text.as_bytes().to_vec())]);
         let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
         let compiled = compile(file, &sources, None);
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_long_list_has_pages() {
-        let one = offered("one", "list.json", include_str!("../../../../examples/steps/refine.json"));
+        let one = tool_of("one", "list.json", include_str!("../../../../examples/steps/refine.json"));
         let all = vec![one; PAGE_TOOLS + 1];
         let first = list_page(&all, None).expect("a page");
         assert_eq!((first.tools.len(), first.next_cursor.as_deref()), (PAGE_TOOLS, Some("1000")));
@@ -69,7 +69,7 @@ mod tests {
 
     /// Read only, destructive, and open world.
     fn annotations_of(file: &str, text: &str) -> [Option<bool>; 3] {
-        let annotations = derive_annotations(&offered("one", file, text).plan);
+        let annotations = derive_annotations(&tool_of("one", file, text).plan);
         [annotations.read_only_hint, annotations.destructive_hint, annotations.open_world_hint]
     }
 

@@ -178,12 +178,12 @@ pub(crate) async fn complete_chat(
     };
     let wanted = wanted.with_thread(&headers);
     let asking = OpenAiContext { server: &server, caller: &caller, headers: &headers };
-    let speaker = asking.start_answer(&wanted, &format!("chat\n{text}")).await?.in_format(format);
-    let run = speaker.run_id();
+    let stream = asking.start_answer(&wanted, &format!("chat\n{text}")).await?.in_format(format);
+    let run = stream.run_id();
     if new.stream == Some(true) {
-        return Ok((run_headers(run), chunks::stream_chunks(speaker, wanted.model, with_usage)).into_response());
+        return Ok((run_headers(run), chunks::stream_chunks(stream, wanted.model, with_usage)).into_response());
     }
-    let RunAnswer { text, calls, usage, .. } = speaker.wait_for_answer().await?;
+    let RunAnswer { text, calls, usage, .. } = stream.wait_for_answer().await?;
     let finish_reason = if calls.is_empty() { "stop" } else { "tool_calls" };
     let content = (calls.is_empty() || !text.is_empty()).then_some(text);
     let tool_calls = calls.into_iter().map(RequestedCall::from).collect();

@@ -9,11 +9,11 @@ use flowloom_core::id::RunId;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
+use super::answer_stream::{AnswerPiece, AnswerStream};
 use super::chat::{RequestedCall, TokenUsage, completion_id};
 use super::failure::OpenAiError;
 use super::names::created_seconds;
 use super::reply::RunAnswer;
-use super::speaker::{AnswerPiece, AnswerStream};
 
 /// Interval of heartbeats while nothing happens.
 pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -27,10 +27,10 @@ struct ChunkEncoder {
 }
 
 /// Streams the answer of a run as chunks; the first chunk contains the role.
-pub(crate) fn stream_chunks(speaker: AnswerStream, model: String, with_usage: bool) -> Response {
-    let chunks = ChunkEncoder { run: speaker.run_id(), model, with_usage };
+pub(crate) fn stream_chunks(stream: AnswerStream, model: String, with_usage: bool) -> Response {
+    let chunks = ChunkEncoder { run: stream.run_id(), model, with_usage };
     let first = chunks.build_chunk(json!({"role": "assistant", "content": ""}), Value::Null);
-    let rest = speaker.into_pieces().flat_map(move |piece| stream::iter(chunks.encode_piece(piece)));
+    let rest = stream.into_pieces().flat_map(move |piece| stream::iter(chunks.encode_piece(piece)));
     let events = stream::iter([first]).chain(rest).map(Ok::<_, Infallible>);
     Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT_INTERVAL)).into_response()
 }

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_goes_to_the_one_that_needs_it() {
+    fn messages_go_to_the_input_that_needs_them() {
         let declared = [
             declare_input("tone", InputKind::OneOf(vec!["kind".into()]), false),
             declare_input("title", InputKind::Text, false),

@@ -140,9 +140,9 @@ fn to_graph_message(message: &ChatMessage) -> ApiResult<Option<Value>> {
     let mut fields = vec![("role", Value::from(role))];
     match message_value(message)? {
         parts @ Value::List(_) if role == "user" => {
-            let said = read_user_message(&parts).map_err(|problem| Problem::new(Code::RequestInvalid, problem))?;
-            fields.push(("content", said.content.as_str().into()));
-            let parts = serde_json::to_string(&said.parts).ok().and_then(|parts| parse_value(&parts).ok());
+            let message = read_user_message(&parts).map_err(|problem| Problem::new(Code::RequestInvalid, problem))?;
+            fields.push(("content", message.content.as_str().into()));
+            let parts = serde_json::to_string(&message.parts).ok().and_then(|parts| parse_value(&parts).ok());
             fields.extend(parts.map(|parts| ("parts", parts)));
         }
         _ => fields.push(("content", message_text(message)?.into())),

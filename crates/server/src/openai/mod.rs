@@ -1,6 +1,7 @@
 //! `/v1`: an OpenAI-compatible API in which workflows are models, so that existing clients work unchanged
 //! (docs/protocols.md). The handlers only translate; the runs are ordinary runs.
 
+mod answer_stream;
 mod chat;
 mod chunks;
 pub(crate) mod failure;
@@ -13,7 +14,6 @@ mod reply;
 mod response_events;
 mod responses;
 mod run;
-mod speaker;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

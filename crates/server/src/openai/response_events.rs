@@ -7,10 +7,10 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
+use super::answer_stream::{AnswerPiece, AnswerStream};
 use super::chunks::HEARTBEAT_INTERVAL;
 use super::reply::RunAnswer;
 use super::responses::{ResponseBuilder, text_part};
-use super::speaker::{AnswerPiece, AnswerStream};
 use crate::problem::Problem;
 
 /// The state of a stream.
@@ -23,14 +23,14 @@ struct ResponseEncoder {
 }
 
 /// Streams the answer of a run as events; the first ones announce the response.
-pub(crate) fn stream_response(speaker: AnswerStream, shape: ResponseBuilder) -> Response {
+pub(crate) fn stream_response(stream: AnswerStream, shape: ResponseBuilder) -> Response {
     let mut events = ResponseEncoder { shape, number: 0, text: None };
     let created = events.shape.build_response("in_progress", &[]);
     let first = [
         events.build_event("response.created", json!({"response": created})),
         events.build_event("response.in_progress", json!({"response": created})),
     ];
-    let rest = speaker.into_pieces().flat_map(move |piece| stream::iter(events.encode_piece(piece)));
+    let rest = stream.into_pieces().flat_map(move |piece| stream::iter(events.encode_piece(piece)));
     let all = stream::iter(first).chain(rest).map(Ok::<_, Infallible>);
     Sse::new(all).keep_alive(KeepAlive::new().interval(HEARTBEAT_INTERVAL)).into_response()
 }

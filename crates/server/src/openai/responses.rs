@@ -19,13 +19,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::answer_stream::read_outcome;
 use super::format::{AnswerFormat, FormatRequest};
 use super::messages::{CalledFunction, ChatMessage, Conversation, MessageContent, MessageToolCall};
 use super::names::{created_seconds, run_headers};
 use super::reply::{RunAnswer, build_answer};
 use super::response_events;
 use super::run::{ModelRequest, OpenAiContext};
-use super::speaker::read_outcome;
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::params::PathParam;
@@ -203,19 +203,19 @@ pub(crate) async fn create_response(
     }
     let wanted = new.into_request()?.with_thread(&headers);
     let asking = OpenAiContext { server: &server, caller: &caller, headers: &headers };
-    let mut speaker = asking.start_answer(&wanted, &format!("responses\n{text}")).await?.in_format(format);
+    let mut stream = asking.start_answer(&wanted, &format!("responses\n{text}")).await?.in_format(format);
     if is_background {
-        speaker = speaker.cancel_on_drop(None);
+        stream = stream.cancel_on_drop(None);
     }
-    let run = speaker.run_id();
+    let run = stream.run_id();
     let shape = ResponseBuilder { run, model: wanted.model, previous, is_background };
     if is_background && !is_stream {
         return Ok((run_headers(run), Json(shape.build_response("in_progress", &[]))).into_response());
     }
     if is_stream {
-        return Ok((run_headers(run), response_events::stream_response(speaker, shape)).into_response());
+        return Ok((run_headers(run), response_events::stream_response(stream, shape)).into_response());
     }
-    let reply = speaker.wait_for_answer().await?;
+    let reply = stream.wait_for_answer().await?;
     Ok((run_headers(run), Json(shape.completed_response(&reply))).into_response())
 }
 

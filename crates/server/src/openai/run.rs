@@ -13,10 +13,10 @@ use flowloom_core::state::StepState;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{AnswerSource, find_answer_source, render_result};
 
+use super::answer_stream::AnswerStream;
 use super::inputs;
 use super::messages::Conversation;
 use super::reply::{find_client_call, parse_call_id};
-use super::speaker::AnswerStream;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::open_own_run;
@@ -95,8 +95,8 @@ impl OpenAiContext<'_> {
         if let (Some(thread), Some(_)) = (&wanted.thread, &plan.thread) {
             let text = wanted.conversation.last_user_text()?;
             let words = find_answer_source(&plan, &Value::Null);
-            let saying = UserMessage { subscribes: true, ..UserMessage::new(definition, thread, &text) };
-            return Ok((run_turn(call, saying, id).await?, words));
+            let turn = UserMessage { subscribes: true, ..UserMessage::new(definition, thread, &text) };
+            return Ok((run_turn(call, turn, id).await?, words));
         }
         let mut inputs = inputs::build_inputs(&plan, &wanted.conversation, &wanted.metadata)?;
         if let (Some(previous), Some(_)) = (wanted.previous, &plan.thread) {

@@ -50,8 +50,8 @@ pub(crate) async fn respond_with_run(
     if accepts_events(headers) {
         return Ok(match subscription {
             Some(subscription) => {
-                let teller = Box::new(events::JournalEncoder { with_text: true });
-                events::stream_encoded(server.clone(), id, 0, teller, Some(subscription))
+                let encoder = Box::new(events::JournalEncoder { with_text: true });
+                events::stream_encoded(server.clone(), id, 0, encoder, Some(subscription))
             }
             None => events::stream_run(server.clone(), id, 0, true),
         });

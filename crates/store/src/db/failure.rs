@@ -50,7 +50,7 @@ pub(crate) fn describe_postgres(error: &tokio_postgres::Error) -> String {
     let (class, advice) = advise_postgres(error);
     // The error's own text omits the cause.
     let why = match (error.as_db_error(), std::error::Error::source(error)) {
-        (Some(said), _) => said.message().to_owned(),
+        (Some(reply), _) => reply.message().to_owned(),
         (None, Some(cause)) => format!("{error}: {cause}"),
         (None, None) => error.to_string(),
     };
@@ -66,11 +66,11 @@ fn is_wrong_type(error: &rusqlite::Error) -> bool {
 fn advise_sqlite(error: &rusqlite::Error) -> (DatabaseFailure, &'static str) {
     match error.sqlite_error_code() {
         None if is_wrong_type(error) => {
-            (DatabaseFailure::Corrupt, "check the database with flowloom doctor --read-data, and restore a backup")
+            (DatabaseFailure::Corrupt, "check the database with flowloom doctor, and restore a backup")
         }
         Some(ErrorCode::DiskFull) => (DatabaseFailure::Full, "free some space and resume the run"),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            (DatabaseFailure::ReadOnly, "check the permissions of the data folder, or choose another with --data-dir")
+            (DatabaseFailure::ReadOnly, "check the permissions of the data folder, or choose another")
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             (DatabaseFailure::Corrupt, "restore a backup, or move the file away and start afresh")
@@ -113,7 +113,7 @@ fn advise_postgres(error: &tokio_postgres::Error) -> (DatabaseFailure, &'static 
 /// Whether this error ended the session.
 pub(crate) fn is_connection_lost(error: &tokio_postgres::Error) -> bool {
     match error.as_db_error() {
-        Some(said) => matches!(said.parsed_severity(), Some(Severity::Fatal | Severity::Panic)),
+        Some(reply) => matches!(reply.parsed_severity(), Some(Severity::Fatal | Severity::Panic)),
         None => {
             let mut cause = std::error::Error::source(error);
             let mut is_io = error.is_closed();

@@ -18,8 +18,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::db::postgres::Database;
 
 /// What the relay is asked for.
-enum Request {
-    Offer(Lease, SubscribeHandle),
+enum RelayRequest {
+    Announce(Lease, SubscribeHandle),
     Withdraw(Lease),
     Follow(RunId, UnboundedSender<RelayedText>),
 }
@@ -27,7 +27,7 @@ enum Request {
 /// The relay of this process. Its thread starts with the first request, and ends with the relay.
 pub(crate) struct PostgresRelay {
     database: Database,
-    requests: OnceLock<Option<UnboundedSender<Request>>>,
+    requests: OnceLock<Option<UnboundedSender<RelayRequest>>>,
 }
 
 impl PostgresRelay {
@@ -35,14 +35,14 @@ impl PostgresRelay {
         PostgresRelay { database, requests: OnceLock::new() }
     }
 
-    fn send_request(&self, request: Request) {
+    fn send_request(&self, request: RelayRequest) {
         if let Some(requests) = self.requests.get_or_init(|| self.start_thread()) {
             // The thread ends before the relay only if it panics; then the text is missing.
             let _ = requests.send(request);
         }
     }
 
-    fn start_thread(&self) -> Option<UnboundedSender<Request>> {
+    fn start_thread(&self) -> Option<UnboundedSender<RelayRequest>> {
         let (sender, requests) = unbounded_channel();
         let database = self.database.clone();
         let thread = std::thread::Builder::new().name("store-text".into());
@@ -51,17 +51,17 @@ impl PostgresRelay {
 }
 
 impl TextRelay for PostgresRelay {
-    fn offer_run(&self, lease: Lease, text: SubscribeHandle) {
-        self.send_request(Request::Offer(lease, text));
+    fn announce_run(&self, lease: Lease, text: SubscribeHandle) {
+        self.send_request(RelayRequest::Announce(lease, text));
     }
 
     fn withdraw_run(&self, lease: Lease) {
-        self.send_request(Request::Withdraw(lease));
+        self.send_request(RelayRequest::Withdraw(lease));
     }
 
     fn follow_run(&self, run: RunId) -> UnboundedReceiver<RelayedText> {
         let (sender, receiver) = unbounded_channel();
-        self.send_request(Request::Follow(run, sender));
+        self.send_request(RelayRequest::Follow(run, sender));
         receiver
     }
 }

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, interval, timeout};
 use tokio_postgres::Notification;
 
-use super::Request;
+use super::RelayRequest;
 use super::message::{FOLLOW_CHANNEL, FollowKind, FollowMessage, TextMessage, new_text_channel};
 use super::sending::{Notifier, send_text};
 use crate::db::postgres::{Database, ListenSession};
@@ -27,18 +27,18 @@ const FOLLOW_TIMEOUT: Duration = Duration::from_secs(35);
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
 /// Relays text until the requests end.
-pub(super) fn relay_text(database: &Database, requests: UnboundedReceiver<Request>) {
+pub(super) fn relay_text(database: &Database, requests: UnboundedReceiver<RelayRequest>) {
     if let Ok(runtime) = Builder::new_current_thread().enable_all().build() {
         runtime.block_on(Relay::new(requests).relay_with(database));
     }
 }
 
 struct Relay {
-    requests: UnboundedReceiver<Request>,
+    requests: UnboundedReceiver<RelayRequest>,
     /// The channel on which this process receives text.
     channel: String,
     /// The runs that this process drives, each with the epoch of its lease.
-    offered: HashMap<RunId, (u64, SubscribeHandle)>,
+    announced: HashMap<RunId, (u64, SubscribeHandle)>,
     /// Those in this process who follow a run.
     followed: HashMap<RunId, Vec<UnboundedSender<RelayedText>>>,
     /// Who follows a run, by their channels.
@@ -68,10 +68,10 @@ enum SessionEnd {
 }
 
 impl Relay {
-    fn new(requests: UnboundedReceiver<Request>) -> Relay {
+    fn new(requests: UnboundedReceiver<RelayRequest>) -> Relay {
         let channel = new_text_channel();
-        let (offered, followed, followers) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Relay { requests, channel, offered, followed, followers }
+        let (announced, followed, followers) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Relay { requests, channel, announced, followed, followers }
     }
 
     async fn relay_with(mut self, database: &Database) {
@@ -102,7 +102,7 @@ impl Relay {
             tokio::select! {
                 request = self.take_request() => match request {
                     None => return SessionEnd::Unused,
-                    Some(TakenRequest::Offered(run)) => self.send_to_followers(notifier, run),
+                    Some(TakenRequest::Announced(run)) => self.send_to_followers(notifier, run),
                     Some(TakenRequest::Followed(run)) => self.announce_followed(notifier, FollowKind::Start, &[run]),
                     Some(TakenRequest::Withdrawn) => {}
                 },
@@ -121,18 +121,18 @@ impl Relay {
     /// Takes the next request; `None` after the last one.
     async fn take_request(&mut self) -> Option<TakenRequest> {
         Some(match self.requests.recv().await? {
-            Request::Offer(lease, text) => {
-                self.offered.insert(lease.run, (lease.epoch, text));
-                TakenRequest::Offered(lease.run)
+            RelayRequest::Announce(lease, text) => {
+                self.announced.insert(lease.run, (lease.epoch, text));
+                TakenRequest::Announced(lease.run)
             }
-            Request::Withdraw(lease) => {
+            RelayRequest::Withdraw(lease) => {
                 // The run may have been claimed again.
-                if self.offered.get(&lease.run).is_some_and(|(epoch, _)| *epoch == lease.epoch) {
-                    self.offered.remove(&lease.run);
+                if self.announced.get(&lease.run).is_some_and(|(epoch, _)| *epoch == lease.epoch) {
+                    self.announced.remove(&lease.run);
                 }
                 TakenRequest::Withdrawn
             }
-            Request::Follow(run, sender) => {
+            RelayRequest::Follow(run, sender) => {
                 self.followed.entry(run).or_default().push(sender);
                 TakenRequest::Followed(run)
             }
@@ -173,7 +173,7 @@ impl Relay {
         match known.get_mut(channel) {
             Some(follower) if kind == FollowKind::Renew => follower.until = until,
             _ => {
-                let sending = self.offered.get(&run).map(|(_, text)| start_sending(notifier, run, channel, text));
+                let sending = self.announced.get(&run).map(|(_, text)| start_sending(notifier, run, channel, text));
                 known.insert(channel.to_owned(), Follower { until, sending });
             }
         }
@@ -181,7 +181,9 @@ impl Relay {
 
     /// Sends the text of a run that is offered now to those who follow it.
     fn send_to_followers(&mut self, notifier: &Notifier, run: RunId) {
-        let (Some(followers), Some((_, text))) = (self.followers.get_mut(&run), self.offered.get(&run)) else { return };
+        let (Some(followers), Some((_, text))) = (self.followers.get_mut(&run), self.announced.get(&run)) else {
+            return;
+        };
         for (channel, follower) in followers {
             let before = follower.sending.replace(start_sending(notifier, run, channel, text));
             if let Some(before) = before {
@@ -215,7 +217,7 @@ impl Relay {
 
 /// What a request has changed.
 enum TakenRequest {
-    Offered(RunId),
+    Announced(RunId),
     Withdrawn,
     Followed(RunId),
 }

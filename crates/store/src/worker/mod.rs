@@ -23,12 +23,12 @@ pub(crate) struct LocalWorker {
     name: String,
     proof: LivenessProof,
     /// The runs that this process drives, with what it knows of their rows.
-    runs: Mutex<HashMap<RunId, Option<StoredRun>>>,
+    runs: Mutex<HashMap<RunId, Option<RunIdentity>>>,
 }
 
 /// What never changes of a run's row.
 #[derive(Clone, Debug)]
-pub(crate) struct StoredRun {
+pub(crate) struct RunIdentity {
     pub(crate) number: i64,
     pub(crate) user: Arc<str>,
 }
@@ -72,7 +72,7 @@ impl LocalWorker {
         &self.name
     }
 
-    fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, Option<StoredRun>>> {
+    fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, Option<RunIdentity>>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -98,14 +98,14 @@ impl LocalWorker {
     }
 
     /// Remembers the row of a run that this process drives.
-    pub(crate) fn remember_stored_run(&self, run: RunId, stored: StoredRun) {
+    pub(crate) fn remember_stored_run(&self, run: RunId, stored: RunIdentity) {
         if let Some(known) = self.lock_runs().get_mut(&run) {
             *known = Some(stored);
         }
     }
 
     /// The row of a run that this process drives, if it has written it before.
-    pub(crate) fn find_stored_run(&self, run: RunId) -> Option<StoredRun> {
+    pub(crate) fn find_stored_run(&self, run: RunId) -> Option<RunIdentity> {
         self.lock_runs().get(&run).cloned().flatten()
     }
 

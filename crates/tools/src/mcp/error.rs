@@ -111,7 +111,7 @@ pub enum ConnectError {
     },
     /// The program failed and printed something.
     #[error("{error}; it said: {last_line}")]
-    ProgramSaid {
+    WithProgramOutput {
         /// The failure.
         #[source]
         error: Box<ConnectError>,
@@ -141,7 +141,7 @@ pub enum CallError {
         code: i32,
     },
     /// The server ended, or closed the connection.
-    #[error("the MCP server ended during the call{}", after_said(last_line.as_deref()))]
+    #[error("the MCP server ended during the call{}", quote_last_line(last_line.as_deref()))]
     ServerEnded {
         /// The last line that it printed on stderr.
         last_line: Option<String>,
@@ -189,7 +189,7 @@ impl ConnectError {
     pub fn code(&self) -> Code {
         match self {
             ConnectError::Http(error) => error.code(),
-            ConnectError::ProgramSaid { error, .. } => error.code(),
+            ConnectError::WithProgramOutput { error, .. } => error.code(),
             ConnectError::NotAUrl { .. }
             | ConnectError::InvalidHeader { .. }
             | ConnectError::NotStarted { .. }
@@ -205,7 +205,7 @@ impl ConnectError {
     /// The same error with the last line that the program printed, if there is one.
     pub(super) fn with_last_line(self, last_line: Option<String>) -> ConnectError {
         match last_line {
-            Some(last_line) => ConnectError::ProgramSaid { error: Box::new(self), last_line },
+            Some(last_line) => ConnectError::WithProgramOutput { error: Box::new(self), last_line },
             None => self,
         }
     }
@@ -241,7 +241,7 @@ fn suggest_tool(server: &str, similar: Option<&str>, allowed: &[String]) -> Stri
     }
 }
 
-fn after_said(last_line: Option<&str>) -> String {
+fn quote_last_line(last_line: Option<&str>) -> String {
     last_line.map(|line| format!("; it said: {line}")).unwrap_or_default()
 }
 

@@ -54,9 +54,9 @@ impl ServerProcess {
         else {
             return Err(ConnectError::NoPipes);
         };
-        let complaints = Arc::new(Mutex::new(Vec::new()));
-        tokio::spawn(collect_stderr(stderr, complaints.clone()));
-        Ok((ServerProcess { child: Mutex::new(Some(child)), stderr_tail: complaints }, (stdout, stdin)))
+        let tail = Arc::new(Mutex::new(Vec::new()));
+        tokio::spawn(collect_stderr(stderr, tail.clone()));
+        Ok((ServerProcess { child: Mutex::new(Some(child)), stderr_tail: tail }, (stdout, stdin)))
     }
 
     /// Kills the process and everything it started.
@@ -98,13 +98,13 @@ fn command_line(config: &McpConfig) -> String {
     std::iter::once(&config.command).chain(&config.args).map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
-async fn collect_stderr(mut stderr: ChildStderr, complaints: Arc<Mutex<Vec<u8>>>) {
+async fn collect_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<Vec<u8>>>) {
     let mut buffer = [0; 1024];
     while let Ok(count) = stderr.read(&mut buffer).await {
         if count == 0 {
             return;
         }
-        let mut tail = lock_mutex(&complaints);
+        let mut tail = lock_mutex(&tail);
         tail.extend_from_slice(&buffer[..count]);
         let surplus = tail.len().saturating_sub(MAX_STDERR_BYTES);
         tail.drain(..surplus);

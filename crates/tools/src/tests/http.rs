@@ -319,7 +319,7 @@ async fn bodies_become_text_by_their_encoding() {
 }
 
 #[tokio::test]
-async fn failures_are_said_in_words_and_may_pass() {
+async fn failures_are_described_and_may_pass() {
     let closed = TestServer::start_fixed("").await;
     let error = get_url(&client_for(&[&closed]), &closed.url_of("/")).await.expect_err("no reply");
     assert_eq!((error.code, error.retry), (Code::HttpFailed, Retry::Maybe), "{error}");

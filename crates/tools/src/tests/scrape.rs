@@ -167,7 +167,7 @@ async fn other_text_is_kept_as_it_is() {
 }
 
 #[tokio::test]
-async fn failures_are_said_as_the_format_says_them() {
+async fn failures_are_described_as_by_the_format() {
     let found_nothing = "URL could not be scraped and no content was found";
     let no_content = "There was no content to be collected or read.";
     let cases = [

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use flowloom_author::candidates::describe_block;
 use flowloom_author::dry_run::DryRunInputs;
-use flowloom_author::offer::describe_block;
 use flowloom_author::wire::build_definition;
 use flowloom_author::{
     Candidate, DryRun, DryRunner, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, PlannerSettings, RequiredBlock,
@@ -91,9 +91,9 @@ impl PlannerEnv for AuthoringWorld {
         })
     }
 
-    fn offer_blocks<'a>(&'a self, _intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
-        let offered = built_in_blocks().iter().map(describe_block).collect();
-        Box::pin(async move { Ok(offered) })
+    fn list_candidate_blocks<'a>(&'a self, _intent: &'a str) -> EffectFuture<'a, Vec<Value>> {
+        let blocks = built_in_blocks().iter().map(describe_block).collect();
+        Box::pin(async move { Ok(blocks) })
     }
 
     fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {

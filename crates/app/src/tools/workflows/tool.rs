@@ -15,7 +15,7 @@ use flowloom_tools::{FunctionConfig, NativeFunction};
 use super::WorkflowHost;
 use super::child::{CallingStep, ChildRun};
 use crate::definitions::bundle::compile_bundle;
-use crate::tools::offer::ToolDescriptor;
+use crate::tools::descriptor::ToolDescriptor;
 
 /// A workflow as a tool of an agent.
 struct FlowFunction {

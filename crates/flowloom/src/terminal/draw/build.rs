@@ -6,7 +6,7 @@ use flowloom_core::expr::Expr;
 use flowloom_core::plan::{Agent, Composite, Dag, Leaf, Loop, Machine, Plan, Step, StepKind};
 
 use super::labels::{describe_step, list_names, name_step};
-use super::{Arrow, Drawing, DrawnNode, Shape};
+use super::{Arrow, Drawing, DrawnNode, NodeShape};
 
 /// The name of the end of a run.
 const END_NAME: &str = "END";
@@ -41,7 +41,7 @@ pub(super) fn build_drawing(plan: &Plan) -> Drawing {
 }
 
 impl Drawing {
-    fn add_node(&mut self, title: &str, details: Vec<String>, shape: Shape) -> usize {
+    fn add_node(&mut self, title: &str, details: Vec<String>, shape: NodeShape) -> usize {
         self.nodes.push(DrawnNode { title: title.to_owned(), details, shape });
         self.nodes.len() - 1
     }
@@ -53,9 +53,9 @@ impl Drawing {
             details.insert(0, name.to_owned());
         }
         let shape = match &step.kind {
-            StepKind::Leaf(Leaf::Ask { .. }) => Shape::Person,
-            StepKind::Composite(Composite::Tools(_)) => Shape::Tools,
-            _ => Shape::Step,
+            StepKind::Leaf(Leaf::Ask { .. }) => NodeShape::Person,
+            StepKind::Composite(Composite::Tools(_)) => NodeShape::Tools,
+            _ => NodeShape::Step,
         };
         let at = self.add_node(title, details, shape);
         GraphFragment { entries: vec![at], exits: vec![Exit { from: at, label: String::new() }] }
@@ -64,7 +64,7 @@ impl Drawing {
     /// Draws a step, after the choice whether it runs if it has a condition.
     fn draw_step(&mut self, step: &Step) -> GraphFragment {
         let Some(condition) = &step.condition else { return self.draw_kind(step) };
-        let choice = self.add_node(&render_condition(condition), Vec::new(), Shape::Choice);
+        let choice = self.add_node(&render_condition(condition), Vec::new(), NodeShape::Choice);
         let mut whole = self.draw_kind(step);
         self.connect_all(&[Exit { from: choice, label: "yes".to_owned() }], &whole.entries);
         whole.entries = vec![choice];
@@ -93,7 +93,7 @@ impl Drawing {
             }
             StepKind::Composite(Composite::Agent(agent)) => self.draw_agent(step, agent),
             // Appended messages are part of the model call that follows.
-            StepKind::Composite(Composite::Say(_)) => GraphFragment::default(),
+            StepKind::Composite(Composite::AppendMessage(_)) => GraphFragment::default(),
             // What formats add by themselves has no place in the definition.
             StepKind::Leaf(Leaf::Memory(_)) | StepKind::Composite(Composite::Assign(_))
                 if step.span == Span::default() =>
@@ -128,7 +128,7 @@ impl Drawing {
             [(condition, _)] => (render_condition(condition), Some("yes")),
             _ => ("choose".to_owned(), None),
         };
-        let choice = self.add_node(&title, Vec::new(), Shape::Choice);
+        let choice = self.add_node(&title, Vec::new(), NodeShape::Choice);
         let mut whole = GraphFragment { entries: vec![choice], exits: Vec::new() };
         let labels = arms.iter().map(|(condition, _)| first.map_or_else(|| render_condition(condition), str::to_owned));
         let no = if first.is_some() { "no" } else { "else" };
@@ -175,7 +175,7 @@ impl Drawing {
     }
 
     fn draw_machine(&mut self, machine: &Machine) -> GraphFragment {
-        let start = self.add_node("START", Vec::new(), Shape::Start);
+        let start = self.add_node("START", Vec::new(), NodeShape::Start);
         let parts: Vec<usize> = machine
             .nodes
             .iter()
@@ -191,7 +191,7 @@ impl Drawing {
             let exit = Exit { from: parts[edge.from], label: label.to_string() };
             match edge.to {
                 Some(to) => {
-                    let runs_tools = |at: usize| self.nodes[at].shape == Shape::Tools;
+                    let runs_tools = |at: usize| self.nodes[at].shape == NodeShape::Tools;
                     let is_dashed = runs_tools(exit.from) || runs_tools(parts[to]);
                     self.arrows.push(Arrow { from: exit.from, to: parts[to], label: exit.label, is_dashed });
                 }
@@ -208,7 +208,7 @@ impl Drawing {
             return whole;
         }
         let names = list_names(agent.tools.iter().map(|tool| tool.declaration.name.as_str()));
-        let tools = self.add_node("tools", names, Shape::Tools);
+        let tools = self.add_node("tools", names, NodeShape::Tools);
         let at = whole.entries[0];
         for (from, to) in [(at, tools), (tools, at)] {
             self.arrows.push(Arrow { from, to, label: String::new(), is_dashed: true });
@@ -217,7 +217,7 @@ impl Drawing {
     }
 
     fn draw_person(&mut self, step: &Step) -> GraphFragment {
-        let at = self.add_node(&step.title, vec!["asks a person".to_owned()], Shape::Person);
+        let at = self.add_node(&step.title, vec!["asks a person".to_owned()], NodeShape::Person);
         GraphFragment { entries: vec![at], exits: vec![Exit { from: at, label: String::new() }] }
     }
 
@@ -234,8 +234,8 @@ impl Drawing {
         if exits.is_empty() {
             return;
         }
-        let known = self.nodes.iter().position(|node| node.shape == Shape::End);
-        let end = known.unwrap_or_else(|| self.add_node(END_NAME, Vec::new(), Shape::End));
+        let known = self.nodes.iter().position(|node| node.shape == NodeShape::End);
+        let end = known.unwrap_or_else(|| self.add_node(END_NAME, Vec::new(), NodeShape::End));
         for Exit { from, label } in exits {
             // The target says as much.
             let label = if label == END_NAME { String::new() } else { label };
@@ -269,8 +269,8 @@ fn join_parallel(parts: Vec<GraphFragment>) -> GraphFragment {
 
 /// Whether steps are a question and the message that its answer becomes.
 fn is_person(steps: &[Step]) -> bool {
-    matches!(steps, [ask, say] if matches!(ask.kind, StepKind::Leaf(Leaf::Ask { .. }))
-        && matches!(say.kind, StepKind::Composite(Composite::Say(_))) && ask.span == Span::default())
+    matches!(steps, [ask, append] if matches!(ask.kind, StepKind::Leaf(Leaf::Ask { .. }))
+        && matches!(append.kind, StepKind::Composite(Composite::AppendMessage(_))) && ask.span == Span::default())
 }
 
 fn is_person_step(step: &Step) -> bool {

@@ -3,7 +3,7 @@
 //! Nodes are in the even rows, the labels of arrows in the odd ones. An arrow that passes a row has a cell of its own
 //! there, so it can never cross a box.
 
-use super::{Drawing, Shape};
+use super::{Drawing, NodeShape};
 
 /// Number of times that the rows are ordered by their neighbours.
 const ORDER_SWEEPS: usize = 16;
@@ -128,7 +128,7 @@ fn rank_nodes(drawing: &Drawing, is_upward: &[bool]) -> Vec<usize> {
             }
         }
     }
-    if let Some(end) = drawing.nodes.iter().position(|node| node.shape == Shape::End) {
+    if let Some(end) = drawing.nodes.iter().position(|node| node.shape == NodeShape::End) {
         let others = ranks.iter().enumerate().filter(|(node, _)| *node != end).map(|(_, rank)| rank + 1);
         ranks[end] = others.max().unwrap_or(0);
     }

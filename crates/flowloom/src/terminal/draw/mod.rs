@@ -43,11 +43,11 @@ struct DrawnNode {
     title: String,
     /// What the node does, in a few lines.
     details: Vec<String>,
-    shape: Shape,
+    shape: NodeShape,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum NodeShape {
     /// A step.
     Step,
     /// A choice between arrows.

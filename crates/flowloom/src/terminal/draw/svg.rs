@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::layers::{CellKind, Layers, Route, build_layers};
 use super::place::{Extent, Gaps, Places, place_cells};
-use super::{Drawing, DrawnNode, Shape};
+use super::{Drawing, DrawnNode, NodeShape};
 
 /// Width that five boxes next to each other must fit, in pixels.
 const PAGE_WIDTH: f64 = 800.0;
@@ -121,7 +121,7 @@ fn count_ports(layers: &Layers, nodes: usize) -> Vec<usize> {
 }
 
 fn build_box(node: &DrawnNode, max_width: f64, self_label: Option<Vec<String>>) -> NodeBox {
-    let inset = PADDING + if node.shape == Shape::Choice { PADDING } else { 0.0 };
+    let inset = PADDING + if node.shape == NodeShape::Choice { PADDING } else { 0.0 };
     let room = max_width - 2.0 * inset;
     let title = wrap_text(&node.title, (room / TITLE_CHARACTER) as usize, 3);
     let details: Vec<String> =
@@ -260,10 +260,10 @@ impl Picture<'_> {
     }
 }
 
-fn draw_shape(out: &mut String, shape: Shape, node: &NodeBox, x: f64, y: f64) {
+fn draw_shape(out: &mut String, shape: NodeShape, node: &NodeBox, x: f64, y: f64) {
     let (width, height) = (node.width, node.height);
     let (left, top) = (x - width / 2.0, y - height / 2.0);
-    if shape == Shape::Choice {
+    if shape == NodeShape::Choice {
         let tip = PADDING;
         let _ = writeln!(
             out,
@@ -279,10 +279,10 @@ fn draw_shape(out: &mut String, shape: Shape, node: &NodeBox, x: f64, y: f64) {
         return;
     }
     let (fill, radius, dash) = match shape {
-        Shape::Person => ("#e3f2fd", 6.0, ""),
-        Shape::Tools => ("#f5f7fa", 6.0, " stroke-dasharray=\"4 3\""),
-        Shape::Start | Shape::End => ("#e4e7eb", height / 2.0, ""),
-        Shape::Step | Shape::Choice => ("#fff", 6.0, ""),
+        NodeShape::Person => ("#e3f2fd", 6.0, ""),
+        NodeShape::Tools => ("#f5f7fa", 6.0, " stroke-dasharray=\"4 3\""),
+        NodeShape::Start | NodeShape::End => ("#e4e7eb", height / 2.0, ""),
+        NodeShape::Step | NodeShape::Choice => ("#fff", 6.0, ""),
     };
     let _ = writeln!(
         out,

@@ -3,14 +3,14 @@
 use super::layers::build_layers;
 use super::place::{Extent, Gaps, place_cells};
 use super::svg::render_svg;
-use super::{Arrow, Drawing, DrawnNode, Shape};
+use super::{Arrow, Drawing, DrawnNode, NodeShape};
 
 /// A drawing with these arrows; the last node is the end.
 fn drawing_of(nodes: usize, arrows: &[(usize, usize, &str)]) -> Drawing {
     let node = |index: usize| DrawnNode {
         title: if index + 1 == nodes { "END".to_owned() } else { format!("node {index} of the drawing") },
         details: vec!["model".to_owned()],
-        shape: if index + 1 == nodes { Shape::End } else { Shape::Step },
+        shape: if index + 1 == nodes { NodeShape::End } else { NodeShape::Step },
     };
     let arrow = |(from, to, label): &(usize, usize, &str)| Arrow {
         from: *from,

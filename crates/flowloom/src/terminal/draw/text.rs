@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 
-use super::{Drawing, DrawnNode, Shape};
+use super::{Drawing, DrawnNode, NodeShape};
 
 /// A list of the nodes with the arrows that leave them.
 pub(super) fn render_text(drawing: &Drawing) -> String {
     let mut out = format!("{} ({})\n", drawing.title, drawing.format);
     for (index, node) in drawing.nodes.iter().enumerate() {
-        if node.shape == Shape::End {
+        if node.shape == NodeShape::End {
             continue;
         }
-        let title = if node.shape == Shape::Choice { format!("{}?", node.title) } else { node.title.clone() };
+        let title = if node.shape == NodeShape::Choice { format!("{}?", node.title) } else { node.title.clone() };
         let _ = writeln!(out, "\n{}", [vec![title], vec![node.details.join(", ")]].concat().join("  ").trim_end());
         for arrow in drawing.arrows.iter().filter(|arrow| arrow.from == index) {
             let label = if arrow.label.is_empty() { String::new() } else { format!("  [{}]", arrow.label) };
@@ -33,11 +33,11 @@ pub(super) fn render_mermaid(drawing: &Drawing) -> String {
     let mut out = "flowchart TD\n".to_owned();
     for (index, node) in drawing.nodes.iter().enumerate() {
         let (open, close) = match node.shape {
-            Shape::Step => ("[", "]"),
-            Shape::Choice => ("{", "}"),
-            Shape::Person => ("[/", "/]"),
-            Shape::Tools => ("[[", "]]"),
-            Shape::Start | Shape::End => ("([", "])"),
+            NodeShape::Step => ("[", "]"),
+            NodeShape::Choice => ("{", "}"),
+            NodeShape::Person => ("[/", "/]"),
+            NodeShape::Tools => ("[[", "]]"),
+            NodeShape::Start | NodeShape::End => ("([", "])"),
         };
         let lines: Vec<String> = list_lines(node).map(clean).collect();
         let _ = writeln!(out, "  n{index}{open}\"{}\"{close}", lines.join("<br/>"));
@@ -56,11 +56,11 @@ pub(super) fn render_dot(drawing: &Drawing) -> String {
     let mut out = format!("digraph {} {{\n", quote(&drawing.title));
     for (index, node) in drawing.nodes.iter().enumerate() {
         let shape = match node.shape {
-            Shape::Step => "box",
-            Shape::Choice => "diamond",
-            Shape::Person => "house",
-            Shape::Tools => "component",
-            Shape::Start | Shape::End => "oval",
+            NodeShape::Step => "box",
+            NodeShape::Choice => "diamond",
+            NodeShape::Person => "house",
+            NodeShape::Tools => "component",
+            NodeShape::Start | NodeShape::End => "oval",
         };
         let lines: Vec<String> = list_lines(node).map(|line| line.replace(['\n', '\r'], " ")).collect();
         let _ = writeln!(out, "  n{index} [label={} shape={shape}];", quote(&lines.join("\n")));

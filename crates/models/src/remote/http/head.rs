@@ -79,11 +79,11 @@ fn parse_head(status: u16, is_1_1: bool, fields: &[httparse::Header<'_>]) -> io:
     let framing = find_framing(status, &headers)?;
     // Both headers at once is a technique of request smuggling.
     let is_clear = !(headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH));
-    let is_kept = match is_1_1 {
+    let is_reusable = match is_1_1 {
         true => is_clear && !has_connection_option(&headers, "close"),
         false => is_clear && has_connection_option(&headers, "keep-alive"),
     };
-    Ok(ResponseHead { status, headers, framing, is_reusable: is_kept })
+    Ok(ResponseHead { status, headers, framing, is_reusable: is_reusable })
 }
 
 fn find_framing(status: u16, headers: &HeaderMap) -> io::Result<Framing> {

@@ -168,8 +168,8 @@ pub(crate) fn stream_nodes(
 ) -> impl Stream<Item = Sse> + Send + use<> {
     let ActiveRun { id, subscription, .. } = active;
     let subscription = subscription.or_else(|| server.supervisor.subscribe(id));
-    let teller = Box::new(NodeEncoder { events: NodeEvents::from_plan(plan), after });
-    let nodes = events::encode_stream(server.clone(), id, 0, teller, subscription);
+    let encoder = Box::new(NodeEncoder { events: NodeEvents::from_plan(plan), after });
+    let nodes = events::encode_stream(server.clone(), id, 0, encoder, subscription);
     let server = server.clone();
     nodes.chain(stream::once(async move { final_event(&server, id, whole).await }))
 }

@@ -165,7 +165,7 @@ impl Postgres {
         let vector = self.query_first(sql, &[], |row| Ok((row.get::<String>(0)?, row.get::<Option<String>>(1)?)))?;
         let vector = match vector {
             Some((_, Some(installed))) => format!("pgvector {installed}"),
-            Some((offered, None)) => format!("pgvector {offered} is available but not installed"),
+            Some((version, None)) => format!("pgvector {version} is available but not installed"),
             None => "no pgvector".to_owned(),
         };
         Ok(format!("{}: Postgres {}, {vector}", self.database, version.unwrap_or_default()))

@@ -1,4 +1,4 @@
-//! What a person says in a conversation: a text, or a list of texts and files.
+//! The message of a user: a text, or a list of texts and files.
 
 use super::content::build_message;
 use super::{Message, MessagePart, Role};
@@ -58,12 +58,12 @@ mod tests {
 
     #[test]
     fn images_and_texts_become_parts() {
-        let said = Value::list(vec![
+        let value = Value::list(vec![
             "What is this?".into(),
             file("a.png", "image/png", "iVBORw0="),
             file("b.txt", "text/plain", "YsOkaA=="),
         ]);
-        let message = read_user_message(&said).expect("valid");
+        let message = read_user_message(&value).expect("valid");
         assert_eq!(message.content, "What is this?\n\nb.txt:\n\nb\u{e4}h");
         assert_eq!(message.parts.len(), 3);
         assert!(matches!(&message.parts[1], MessagePart::Image { mime, .. } if mime == "image/png"));

@@ -44,16 +44,16 @@ pub struct ToolDescriptor {
 }
 
 /// Makes tool names unique by appending a hash of the workflow id, which does not depend on the other tools.
-pub fn make_names_unique(mut offers: Vec<ToolDescriptor>) -> Vec<ToolDescriptor> {
+pub fn make_names_unique(mut descriptors: Vec<ToolDescriptor>) -> Vec<ToolDescriptor> {
     // A hashed name may collide with another name by chance or on purpose, so longer hashes follow.
     for digits in [SHORT_HASH_CHARS, 16, 32] {
         let mut count: BTreeMap<String, usize> = BTreeMap::new();
-        offers.iter().for_each(|offer| *count.entry(offer.declaration.name.clone()).or_default() += 1);
-        for offer in offers.iter_mut().filter(|offer| count[&offer.declaration.name] > 1) {
-            offer.declaration.name = append_hash(&offer.declaration.name, &offer.workflow, digits);
+        descriptors.iter().for_each(|descriptor| *count.entry(descriptor.declaration.name.clone()).or_default() += 1);
+        for descriptor in descriptors.iter_mut().filter(|descriptor| count[&descriptor.declaration.name] > 1) {
+            descriptor.declaration.name = append_hash(&descriptor.declaration.name, &descriptor.workflow, digits);
         }
     }
-    offers
+    descriptors
 }
 
 impl ToolDescriptor {
@@ -214,32 +214,32 @@ A poem about {city}.
 <GenText as=\"poem\" model=\"scripted:echo\" />
 ";
 
-    fn rejection(offer: &ToolDescriptor, arguments: &str) -> String {
-        offer.to_inputs(&parse_value(arguments).expect("JSON")).expect_err("refused").message
+    fn rejection(descriptor: &ToolDescriptor, arguments: &str) -> String {
+        descriptor.to_inputs(&parse_value(arguments).expect("JSON")).expect_err("refused").message
     }
 
     #[test]
-    fn a_flow_is_offered_as_its_own_system_does_without_what_its_variables_start_with() {
-        let offer = flow_tool("u1", "Send Message!");
+    fn a_flow_as_a_tool_has_no_parameter_for_what_its_variables_start_with() {
+        let descriptor = flow_tool("u1", "Send Message!");
         assert_eq!(
-            (offer.declaration.name.as_str(), offer.declaration.description.as_str()),
+            (descriptor.declaration.name.as_str(), descriptor.declaration.description.as_str()),
             ("send_message", "Sends it.")
         );
-        let parameters = serde_json::to_string(&offer.declaration.parameters).expect("JSON");
+        let parameters = serde_json::to_string(&descriptor.declaration.parameters).expect("JSON");
         let text = r#""text":{"type":"string","description":"What is sent"}"#;
         let to = r#""to":{"type":"string","description":"Value for variable to"}"#;
         let expected =
             format!(r#"{{"type":"object","properties":{{{text},{to}}},"required":[],"additionalProperties":false}}"#);
         assert_eq!(parameters, expected);
-        assert_eq!(offer.to_inputs(&Value::Null).expect("taken"), Map::new().into());
+        assert_eq!(descriptor.to_inputs(&Value::Null).expect("taken"), Map::new().into());
     }
 
     #[test]
     fn arguments_are_held_to_the_parameters() {
-        let offer = compile_tool("markdown.poem", "poem.mdx", MARKDOWN_DEFINITION);
-        assert_eq!(offer.declaration.name, "markdown_poem");
+        let descriptor = compile_tool("markdown.poem", "poem.mdx", MARKDOWN_DEFINITION);
+        assert_eq!(descriptor.declaration.name, "markdown_poem");
         let file = r#"{"name": "a.png", "mime": "image/png", "base64": "AAAA"}"#;
-        let inputs = offer.to_inputs(
+        let inputs = descriptor.to_inputs(
             &parse_value(&format!(r#"{{"city": "Bonn", "count": 2, "size": "m", "list": [1], "photo": {file}}}"#))
                 .expect("JSON"),
         );
@@ -247,19 +247,19 @@ A poem about {city}.
             inputs.expect("taken").get("photo").and_then(|photo| photo.get("$file")?.get("name")),
             Some(&"a.png".into())
         );
-        assert!(rejection(&offer, r#"{"city": 5}"#).contains("/city"));
-        assert!(rejection(&offer, r#"{"town": "Bonn"}"#).contains("town"));
-        assert!(rejection(&offer, r#"{"city": "Bonn", "size": "xl"}"#).contains("/size"));
-        assert!(rejection(&offer, r#"{"city": "Bonn", "photo": {"name": "a"}}"#).contains("base64"));
-        assert!(rejection(&offer, r#"["Bonn"]"#).contains("object"));
+        assert!(rejection(&descriptor, r#"{"city": 5}"#).contains("/city"));
+        assert!(rejection(&descriptor, r#"{"town": "Bonn"}"#).contains("town"));
+        assert!(rejection(&descriptor, r#"{"city": "Bonn", "size": "xl"}"#).contains("/size"));
+        assert!(rejection(&descriptor, r#"{"city": "Bonn", "photo": {"name": "a"}}"#).contains("base64"));
+        assert!(rejection(&descriptor, r#"["Bonn"]"#).contains("object"));
     }
 
     #[test]
     fn a_step_list_takes_one_value() {
-        let offer = compile_tool("list", "list.json", include_str!("../../../../examples/steps/refine.json"));
-        let inputs = offer.to_inputs(&parse_value(r#"{"input": {"a": [1]}}"#).expect("JSON")).expect("taken");
+        let descriptor = compile_tool("list", "list.json", include_str!("../../../../examples/steps/refine.json"));
+        let inputs = descriptor.to_inputs(&parse_value(r#"{"input": {"a": [1]}}"#).expect("JSON")).expect("taken");
         assert_eq!(inputs, parse_value(r#"{"a": [1]}"#).expect("JSON"));
-        assert!(rejection(&offer, "{}").contains("input"));
+        assert!(rejection(&descriptor, "{}").contains("input"));
     }
 
     #[test]
@@ -272,8 +272,9 @@ A poem about {city}.
             flow_tool("u4", &long),
             flow_tool("u5", "other"),
         ];
-        let names =
-            |offers: Vec<ToolDescriptor>| offers.into_iter().map(|offer| offer.declaration.name).collect::<Vec<_>>();
+        let names = |descriptors: Vec<ToolDescriptor>| {
+            descriptors.into_iter().map(|descriptor| descriptor.declaration.name).collect::<Vec<_>>()
+        };
         let together = names(make_names_unique(all.clone()));
         let others = names(make_names_unique(vec![all[1].clone(), all[0].clone()]));
         assert_eq!(others, [together[1].as_str(), together[0].as_str()]);

@@ -15,35 +15,35 @@ const FORGET_DELAY: Duration = Duration::from_secs(60);
 
 /// The runs that this process has put aside.
 #[derive(Default)]
-pub(crate) struct ParkedRuns {
-    by_id: Mutex<HashMap<RunId, ParkedRun>>,
+pub(crate) struct SleepingRuns {
+    by_id: Mutex<HashMap<RunId, SleepingRun>>,
 }
 
-struct ParkedRun {
+struct SleepingRun {
     lease: Lease,
     watching: JoinHandle<()>,
 }
 
-impl ParkedRuns {
-    fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, ParkedRun>> {
+impl SleepingRuns {
+    fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, SleepingRun>> {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts a run aside for `duration`.
-    pub(crate) fn park_run(self: &Arc<ParkedRuns>, host: Arc<dyn WorkerHost>, lease: Lease, duration: Duration) {
-        let parked = self.clone();
+    pub(crate) fn put_to_sleep(self: &Arc<SleepingRuns>, host: Arc<dyn WorkerHost>, lease: Lease, duration: Duration) {
+        let sleeping = self.clone();
         let watching = tokio::spawn(async move {
             let woken = tokio::time::timeout(duration.saturating_add(FORGET_DELAY), wake_on_command(&*host, lease.run));
-            if woken.await.is_err() && parked.lock_runs().remove(&lease.run).is_some() {
+            if woken.await.is_err() && sleeping.lock_runs().remove(&lease.run).is_some() {
                 host.journal(lease.run).abandon_run(lease);
             }
         });
-        self.lock_runs().insert(lease.run, ParkedRun { lease, watching });
+        self.lock_runs().insert(lease.run, SleepingRun { lease, watching });
     }
 
     /// Forgets a run that is about to be driven.
-    pub(crate) fn unpark_run(&self, host: &dyn WorkerHost, run: RunId) {
-        if let Some(ParkedRun { lease, watching }) = self.lock_runs().remove(&run) {
+    pub(crate) fn wake_run(&self, host: &dyn WorkerHost, run: RunId) {
+        if let Some(SleepingRun { lease, watching }) = self.lock_runs().remove(&run) {
             watching.abort();
             host.journal(run).abandon_run(lease);
         }

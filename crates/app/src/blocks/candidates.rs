@@ -1,6 +1,6 @@
 //! The existing blocks that the planner offers to the model that decomposes a goal.
 
-use flowloom_author::offer::MAX_OFFERED_BLOCKS;
+use flowloom_author::candidates::MAX_CANDIDATE_BLOCKS;
 use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 
@@ -9,18 +9,18 @@ use super::{BlockMatch, BlockRegistry, built_in_blocks, id_of};
 impl BlockRegistry {
     /// The blocks that may serve a goal: the built-in ones, which are few, and the nearest stored ones. Without triggers,
     /// because nothing starts a pipeline in the middle.
-    pub async fn offer_blocks(&self, user: &str, intent: &str) -> Result<Vec<Value>, StepFailure> {
-        let finding = self.search_blocks(user, intent, MAX_OFFERED_BLOCKS).await?;
-        let mut offered = Vec::new();
+    pub async fn list_candidate_blocks(&self, user: &str, intent: &str) -> Result<Vec<Value>, StepFailure> {
+        let finding = self.search_blocks(user, intent, MAX_CANDIDATE_BLOCKS).await?;
+        let mut candidates = Vec::new();
         for built_in in built_in_blocks() {
             // A stored block hides a built-in one with the same id.
-            offered.extend(self.find_block(user, id_of(built_in))?);
+            candidates.extend(self.find_block(user, id_of(built_in))?);
         }
         let is_stored = |found: &BlockMatch| !built_in_blocks().iter().any(|block| id_of(block) == id_of(&found.block));
-        offered.extend(finding.matches.into_iter().filter(is_stored).map(|found| found.block));
-        offered.retain(|block| block.get("category").and_then(Value::as_str) != Some("trigger"));
-        offered.truncate(MAX_OFFERED_BLOCKS);
-        Ok(offered)
+        candidates.extend(finding.matches.into_iter().filter(is_stored).map(|found| found.block));
+        candidates.retain(|block| block.get("category").and_then(Value::as_str) != Some("trigger"));
+        candidates.truncate(MAX_CANDIDATE_BLOCKS);
+        Ok(candidates)
     }
 }
 
@@ -57,19 +57,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_goal_needs_is_offered_among_many_others() {
+    async fn what_a_goal_needs_is_a_candidate_among_many_others() {
         let folder = tempfile::tempdir().expect("a folder");
         let registry = crate::blocks::tests::open_registry(folder.path());
         store_others(&registry).await;
         for line in PARAPHRASES.lines() {
             let [goal, _, _, id] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else { panic!("{line}") };
-            let offered = registry.offer_blocks("ann", goal).await.expect("offered");
-            assert!(offered.len() <= MAX_OFFERED_BLOCKS && offered.iter().any(|block| id_of(block) == id), "{goal}");
+            let candidates = registry.list_candidate_blocks("ann", goal).await.expect("listed");
+            assert!(
+                candidates.len() <= MAX_CANDIDATE_BLOCKS && candidates.iter().any(|block| id_of(block) == id),
+                "{goal}"
+            );
         }
-        let offered =
-            registry.offer_blocks("ann", "Which of these birds are rare? Rate the birds.").await.expect("offered");
-        assert!(offered.iter().any(|block| id_of(block) == "Rates_birds"), "{offered:?}");
-        assert!(offered.iter().all(|block| block.get("category").and_then(Value::as_str) != Some("trigger")));
+        let candidates = registry
+            .list_candidate_blocks("ann", "Which of these birds are rare? Rate the birds.")
+            .await
+            .expect("listed");
+        assert!(candidates.iter().any(|block| id_of(block) == "Rates_birds"), "{candidates:?}");
+        assert!(candidates.iter().all(|block| block.get("category").and_then(Value::as_str) != Some("trigger")));
     }
 
     /// A model that describes a step although it was offered a block for it. The search then finds the block, or nothing.

@@ -19,7 +19,7 @@ const RECORDED_SOURCE: u32 = 1;
 const VARIABLES_GROUP: u64 = 1;
 
 /// The run that is played.
-pub(super) struct PlayedRun {
+pub(super) struct RecordedRun {
     pub(super) playback: Playback,
     /// The position of the present stop.
     pub(super) at: usize,
@@ -37,10 +37,10 @@ pub(super) enum Direction {
     Backwards,
 }
 
-impl PlayedRun {
+impl RecordedRun {
     /// A run at its first stop.
-    pub(super) fn new(playback: Playback, definition: PathBuf) -> PlayedRun {
-        PlayedRun { playback, at: 0, definition, shown: ShownValues::default(), changed: Vec::new() }
+    pub(super) fn new(playback: Playback, definition: PathBuf) -> RecordedRun {
+        RecordedRun { playback, at: 0, definition, shown: ShownValues::default(), changed: Vec::new() }
     }
 
     /// Answers a request that does not need a run to go on.

@@ -7,7 +7,7 @@ use flowloom_core::value::{Map, Value};
 use crate::required::required_names;
 
 /// Maximum number of blocks that are offered.
-pub const MAX_OFFERED_BLOCKS: usize = 30;
+pub const MAX_CANDIDATE_BLOCKS: usize = 30;
 
 /// A block as it is offered: its id, what it does, when to use it, and the types of its inputs and outputs. The name of an
 /// input that may be left out ends with a question mark.
@@ -36,8 +36,8 @@ fn describe_fields(schema: &Value, marks_optional: bool) -> Value {
 }
 
 /// The offered blocks as a text with one line for each.
-pub(crate) fn list_blocks(offered: &[Value]) -> String {
-    offered.iter().map(render::to_json).collect::<Vec<_>>().join("\n")
+pub(crate) fn list_blocks(candidates: &[Value]) -> String {
+    candidates.iter().map(render::to_json).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -89,12 +89,12 @@ impl AnswerStream {
         if self.subscription.is_none() {
             self.subscription = self.server.supervisor.subscribe(self.run);
         }
-        stream::unfold(self, |mut speaker| async move {
-            if speaker.is_finished {
+        stream::unfold(self, |mut stream| async move {
+            if stream.is_finished {
                 return None;
             }
-            let piece = speaker.next_piece().await;
-            Some((piece, speaker))
+            let piece = stream.next_piece().await;
+            Some((piece, stream))
         })
     }
 
