@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 // Failures and where they are.
+pub mod category;
 pub mod code;
 pub mod diagnostic;
 pub mod error;

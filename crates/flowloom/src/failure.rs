@@ -19,8 +19,8 @@ use flowloom_runtime::{JournalError, RunError};
 use flowloom_server::ServeError;
 use flowloom_store::StoreError;
 
+use crate::flags::{append_hint, hint_for_error, hint_for_failure, hint_for_serve};
 use crate::hint;
-use crate::stop;
 use crate::style::{Style, paint_text};
 
 /// An error that ends a command.
@@ -51,6 +51,11 @@ pub(crate) fn format_error(code: Code, place: &str, message: &str) -> String {
     format!("error[{code}]{place}: {message}")
 }
 
+/// Prints the error of a run or of its step to stderr.
+pub(crate) fn print_failure(code: Code, place: &str, message: &str) {
+    print_error(code, place, &append_hint(message, hint_for_failure(code)));
+}
+
 /// Prints an error to stderr.
 pub(crate) fn print_error(code: Code, place: &str, message: &str) {
     let label = paint_text(Style::Bad, &format!("error[{code}]"));
@@ -60,7 +65,7 @@ pub(crate) fn print_error(code: Code, place: &str, message: &str) {
 impl CommandError {
     /// An error outside of a run, with the exit code of its error code.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> CommandError {
-        CommandError { exit: exit_code(code), code, message: message.into(), left: None }
+        CommandError { exit: code.category().exit_code(), code, message: message.into(), left: None }
     }
 
     /// The program was stopped while it drove a run.
@@ -93,27 +98,12 @@ impl CommandError {
     }
 }
 
-/// The exit code of an error outside of a run: 1 for failures of the database or a download, 3 for divergence, 130 if the
-/// program was stopped, else 2 for wrong use.
-fn exit_code(code: Code) -> u8 {
-    match code {
-        Code::StoreFailed
-        | Code::StoreFull
-        | Code::StoreUnreachable
-        | Code::RestateUnreachable
-        | Code::OwnershipLost
-        | Code::ModelFetchFailed => 1,
-        Code::ReplayDivergence => 3,
-        Code::Interrupted => stop::EXIT_CODE,
-        _ => 2,
-    }
-}
-
 impl From<AppError> for CommandError {
     /// The causes go to the log.
     fn from(error: AppError) -> CommandError {
         log_causes(error.code(), &error);
-        CommandError::new(error.code(), error.to_string())
+        let message = append_hint(&error.to_string(), hint_for_error(&error)).into_owned();
+        CommandError::new(error.code(), message)
     }
 }
 
@@ -127,7 +117,8 @@ impl From<TestFileError> for CommandError {
 impl From<ServeError> for CommandError {
     fn from(error: ServeError) -> CommandError {
         log_causes(error.code(), &error);
-        CommandError::new(error.code(), error.to_string())
+        let message = append_hint(&error.to_string(), hint_for_serve(&error)).into_owned();
+        CommandError::new(error.code(), message)
     }
 }
 

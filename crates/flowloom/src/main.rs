@@ -9,6 +9,7 @@ mod print;
 mod cli;
 mod commands;
 mod failure;
+mod flags;
 mod hint;
 mod inputs;
 mod line_diff;

@@ -56,7 +56,9 @@ pub(crate) type ApiResult<T> = Result<T, Problem>;
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
-        Problem { code, status: http_status(code), detail: detail.into(), errors: Vec::new(), retry_at: None }
+        // Every status of the table is valid.
+        let status = StatusCode::from_u16(code.category().http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Problem { code, status, detail: detail.into(), errors: Vec::new(), retry_at: None }
     }
 
     /// Replaces the status, for codes with several.
@@ -163,33 +165,5 @@ fn retry_after(status: StatusCode) -> Option<u64> {
         StatusCode::TOO_MANY_REQUESTS => Some(1),
         StatusCode::SERVICE_UNAVAILABLE => Some(5),
         _ => None,
-    }
-}
-
-/// The HTTP status of an error outside of a run.
-fn http_status(code: Code) -> StatusCode {
-    match code {
-        Code::KeyMissing | Code::KeyUnknown | Code::KeyExpired | Code::PeerRefused => StatusCode::UNAUTHORIZED,
-        Code::ScopeMissing | Code::OriginRefused | Code::CapabilityDenied | Code::SecretDenied => StatusCode::FORBIDDEN,
-        Code::NotThere | Code::RunNotFound | Code::WorkflowNotFound => StatusCode::NOT_FOUND,
-        Code::KeyReused
-        | Code::RunOwned
-        | Code::RunOfOtherProject
-        | Code::NothingToDo
-        | Code::ReplayDivergence
-        | Code::StillUsed
-        | Code::NotMine => StatusCode::CONFLICT,
-        Code::TooManyRuns | Code::TooManyCalls | Code::MemoryFull | Code::QuotaExceeded => {
-            StatusCode::TOO_MANY_REQUESTS
-        }
-        Code::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
-        Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
-        Code::StoreFailed | Code::StoreCorrupt | Code::StoreReadOnly | Code::OwnershipLost | Code::ConfigInvalid => {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
-        Code::StoreLocked | Code::StoreUnreachable | Code::RestateUnreachable => StatusCode::SERVICE_UNAVAILABLE,
-        Code::RequestInvalid => StatusCode::BAD_REQUEST,
-        // A rejected definition or input.
-        _ => StatusCode::UNPROCESSABLE_ENTITY,
     }
 }

@@ -85,8 +85,8 @@ pub enum StoreError {
     InvalidSslMode,
     /// Others than its owner have rights at the data folder.
     #[error(
-        "other users can read the data folder {folder} (mode {mode:03o}); run: chmod -R go= {folder}  (--allow-readable \
-         uses it as it is)", folder = folder.display()
+        "other users can read the data folder {folder} (mode {mode:03o}); run: chmod -R go= {folder}, or \
+         set allow_readable to use it as it is", folder = folder.display()
     )]
     ReadableByOthers {
         /// The folder.
@@ -97,7 +97,7 @@ pub enum StoreError {
     /// A newer program migrated the database.
     #[error(
         "{database} has schema version {found}, but this program supports at most {supported}; use a newer flowloom or \
-         another {alternative}"
+         another {}", if *.is_file { "data folder" } else { "database" }
     )]
     Newer {
         /// The database.
@@ -106,8 +106,8 @@ pub enum StoreError {
         found: i64,
         /// The schema version of this program.
         supported: i64,
-        /// What to choose instead.
-        alternative: &'static str,
+        /// Whether it is a file of the data folder.
+        is_file: bool,
     },
     /// The data is damaged.
     #[error("{0}{advice}", advice = .0.advice())]
@@ -187,7 +187,7 @@ pub enum StoreError {
     Quota(QuotaExceeded),
     /// Another server uses the data folder.
     #[error(
-        "another server uses the data folder {}; choose another folder with --data-dir, or let both servers share a \
+        "another server uses the data folder {}; choose another folder, or let both servers share a \
          Postgres database", .0.display()
     )]
     FolderInUse(PathBuf),
@@ -258,7 +258,7 @@ impl Corruption {
         match self {
             // The file may be a backup.
             Corruption::File(_) | Corruption::NotSqlite(_) | Corruption::SchemaVersion(_) => "",
-            _ => "; check the database with flowloom doctor --read-data, and restore a backup",
+            _ => "; check the database with flowloom doctor, and restore a backup",
         }
     }
 }
@@ -273,7 +273,7 @@ pub enum BackupError {
     #[error("the backup {} does not exist", .0.display())]
     Missing(PathBuf),
     /// The data folder has a database.
-    #[error("{} already exists; pass --replace to replace it with the backup", .0.display())]
+    #[error("{} already exists; a restore replaces it only on request", .0.display())]
     DatabaseExists(PathBuf),
     /// A process uses the data folder.
     #[error("{} is in use; stop the server and the runs first", .0.display())]

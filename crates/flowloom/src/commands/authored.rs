@@ -15,7 +15,7 @@ use flowloom_runtime::effects::Model as _;
 use super::pipeline_folder::{self, OutputFolder};
 use super::print_json;
 use crate::cli::Global;
-use crate::failure::{CommandError, CommandResult, print_error};
+use crate::failure::{CommandError, CommandResult, print_failure};
 
 /// Exit code of a command whose budget is used up, whichever limit it set.
 const BUDGET_EXIT_CODE: u8 = 5;
@@ -77,15 +77,15 @@ fn resolve_model(app: &App) -> Result<String, CommandError> {
 /// Prints why there is no pipeline. The stages have printed their own failures already.
 fn print_refusal(global: &Global, outcome: &RunOutcome) -> u8 {
     if let Some(error) = outcome.find_error() {
-        print_error(error.code, "", &error.message);
+        print_failure(error.code, "", &error.message);
     }
-    let kept = kept_blocks(outcome);
-    match kept.is_empty() {
+    let stored = stored_blocks(outcome);
+    match stored.is_empty() {
         true => eprintln!("  nothing was written; for the completed stages: flowloom show {}", outcome.id),
         false => eprintln!(
             "  no pipeline was written, but these blocks passed their trials and are stored: {}\n  they are found the \
              next time; list them with flowloom blocks list; for the completed stages: flowloom show {}",
-            kept.join(", "),
+            stored.join(", "),
             outcome.id
         ),
     }
@@ -94,8 +94,8 @@ fn print_refusal(global: &Global, outcome: &RunOutcome) -> u8 {
     }
     if global.json {
         let error = outcome.state.error.as_ref().map_or(Value::Null, |error| error.message.as_str().into());
-        let kept = Value::list(kept.into_iter().map(Value::from).collect());
-        print_json(&Value::map([("run_id", outcome.id.to_string().into()), ("error", error), ("kept_blocks", kept)]));
+        let stored = Value::list(stored.into_iter().map(Value::from).collect());
+        print_json(&Value::map([("run_id", outcome.id.to_string().into()), ("error", error), ("kept_blocks", stored)]));
     }
     let is_budget = |code| matches!(code, Code::BudgetTokens | Code::BudgetMoney | Code::LimitSteps | Code::LimitTime);
     match &outcome.state.error {
@@ -105,7 +105,7 @@ fn print_refusal(global: &Global, outcome: &RunOutcome) -> u8 {
 }
 
 /// The blocks that an unsuccessful run has stored: those that passed their trials.
-fn kept_blocks(outcome: &RunOutcome) -> Vec<String> {
+fn stored_blocks(outcome: &RunOutcome) -> Vec<String> {
     let mut events = AuthoringEvents::default();
     let events = outcome.records.iter().filter_map(|record| events.convert(record));
     let passed = events.filter(|event| event.name == "block_test_passed");

@@ -20,7 +20,7 @@ use flowloom_runtime::{Run, RunOutcome};
 use super::print_json;
 use super::send::{Delivery, DrivenRun, send_command};
 use crate::cli::{Global, OutputArgs};
-use crate::failure::{CommandError, print_error};
+use crate::failure::{CommandError, print_error, print_failure};
 use crate::hint;
 use crate::stop::{self, StopSignal};
 use crate::terminal::answer::StreamedText;
@@ -122,7 +122,7 @@ impl<'a> RunDisplay<'a> {
             eprintln!("cancelled; what was said so far stays in the conversation");
         } else if let Some(error) = &state.error {
             let place = state.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
-            print_error(error.code, &place, &error.message);
+            print_failure(error.code, &place, &error.message);
         }
         match state.status {
             Status::Waiting => print_waiting(id, state),

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::excerpt::{Excerpt, MAX_EXCERPT_BYTES};
 use super::width::stderr_columns;
+use crate::flags::{append_hint, hint_for_diagnostic};
 use crate::print::replace_controls;
 use crate::style::colors_stderr;
 
@@ -54,12 +55,16 @@ fn build_theme(diagnostic: &Diagnostic) -> GraphicalTheme {
     theme
 }
 
-/// A diagnostic whose texts cannot control the terminal.
+/// A diagnostic whose texts cannot control the terminal, with the flag that helps.
 fn without_controls(diagnostic: &Diagnostic) -> Diagnostic {
     let clean = |text: &str| replace_controls(text).into_owned();
     let mut shown = diagnostic.clone();
     (shown.file, shown.message) = (clean(&shown.file), clean(&shown.message));
-    shown.help = shown.help.as_deref().map(clean);
+    let hint = hint_for_diagnostic(shown.code, shown.severity == Severity::Error);
+    shown.help = match shown.help.as_deref().map(clean) {
+        Some(help) => Some(append_hint(&help, hint).into_owned()),
+        None => hint.map(str::to_owned),
+    };
     if let Some(fix) = &mut shown.fix {
         fix.title = clean(&fix.title);
     }

@@ -105,7 +105,7 @@ impl Sqlite {
             return Ok(found);
         }
         let database = file.display().to_string();
-        Err(StoreError::Newer { database, found, supported: SCHEMA_VERSION, alternative: "--data-dir" })
+        Err(StoreError::Newer { database, found, supported: SCHEMA_VERSION, is_file: true })
     }
 
     /// Writes a copy of the current database to a new file.

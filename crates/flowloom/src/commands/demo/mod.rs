@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 
 use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
 use crate::commands::run::run_workflow;
-use crate::failure::{CommandError, CommandResult, print_error};
+use crate::failure::{CommandError, CommandResult, print_failure};
 use crate::hint;
 use crate::terminal::{report, screen};
 
@@ -182,7 +182,7 @@ async fn run_example(global: &Global, app: &App, example: &Example, base: &str) 
     let outcome = run_workflow(app, &workflow, (example.inputs)(base), SHARED_USER, limits, watcher).await?;
     println!("{}", summary::render_output(&render_result(&workflow.plan, &outcome.state, &outcome.env).output));
     if let Some(error) = &outcome.state.error {
-        print_error(error.code, "", &error.message);
+        print_failure(error.code, "", &error.message);
     }
     let steps = outcome.state.steps().iter().filter(|step| step.kind.is_some()).count();
     let took = report::format_duration(started.elapsed().as_millis() as u64);

@@ -41,7 +41,7 @@ pub(crate) fn migrate_schema(database: &Database) -> Result<(), StoreError> {
             database: database.to_string(),
             found,
             supported: SCHEMA_VERSION,
-            alternative: "database",
+            is_file: false,
         });
     }
     let left = MIGRATION_SCRIPTS.iter().skip(usize::try_from(found).unwrap_or(0));

@@ -1,0 +1,71 @@
+//! The flags that help with an error. The messages of other crates are also read over HTTP and in editors, so they name no
+//! flags; the terminal adds these hints.
+
+use std::borrow::Cow;
+
+use flowloom_app::config::error::ConfigError;
+use flowloom_app::error::AppError;
+use flowloom_core::code::Code;
+use flowloom_runtime::RunError;
+use flowloom_server::ServeError;
+use flowloom_store::{BackupError, Corruption, StoreError};
+
+/// The hint of an error of a use case.
+pub(crate) fn hint_for_error(error: &AppError) -> Option<&'static str> {
+    match error {
+        AppError::Store(error) => hint_for_store(error),
+        AppError::Config(ConfigError::ForeignFile { .. }) => Some("name it with --config to trust it"),
+        AppError::Run(RunError::NothingFailed) => Some("name it with --from PATH"),
+        _ => None,
+    }
+}
+
+/// The hint of an error of the server's start.
+pub(crate) fn hint_for_serve(error: &ServeError) -> Option<&'static str> {
+    match error {
+        ServeError::App(error) => hint_for_error(error),
+        ServeError::PublicUrl(_) => Some("set it with --public-url"),
+        _ => None,
+    }
+}
+
+fn hint_for_store(error: &StoreError) -> Option<&'static str> {
+    match error {
+        StoreError::Outage(error) => hint_for_store(error),
+        StoreError::Sqlite(_) if error.code() == Code::StoreReadOnly => Some(OTHER_FOLDER),
+        StoreError::Sqlite(_) if error.code() == Code::StoreCorrupt => Some(READ_DATA),
+        StoreError::FolderInUse(_) | StoreError::Newer { is_file: true, .. } => Some(OTHER_FOLDER),
+        // The file may be a backup.
+        StoreError::Corrupt(Corruption::File(_) | Corruption::NotSqlite(_) | Corruption::SchemaVersion(_)) => None,
+        StoreError::Corrupt(_) => Some(READ_DATA),
+        StoreError::ReadableByOthers { .. } => Some("--allow-readable uses the folder as it is"),
+        StoreError::Backup(BackupError::DatabaseExists(_)) => Some("--replace replaces it with the backup"),
+        _ => None,
+    }
+}
+
+const OTHER_FOLDER: &str = "choose another folder with --data-dir";
+const READ_DATA: &str = "flowloom doctor --read-data reads all of it";
+
+/// The hint of an error that a step recorded.
+pub(crate) fn hint_for_failure(code: Code) -> Option<&'static str> {
+    (code == Code::ModelNone).then_some("name one with --model provider:model")
+}
+
+/// The hint of a problem of a definition.
+pub(crate) fn hint_for_diagnostic(code: Code, is_error: bool) -> Option<&'static str> {
+    match code {
+        Code::UnknownFormat => Some("name the format with --as"),
+        Code::DanglingEdge if is_error => Some("--lenient leaves it out"),
+        Code::ConversionLoss if is_error => Some("without --strict the rest is converted"),
+        _ => None,
+    }
+}
+
+/// A message with a hint at its end.
+pub(crate) fn append_hint<'m>(message: &'m str, hint: Option<&str>) -> Cow<'m, str> {
+    match hint {
+        Some(hint) => Cow::Owned(format!("{message}; {hint}")),
+        None => Cow::Borrowed(message),
+    }
+}
