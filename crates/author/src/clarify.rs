@@ -112,8 +112,8 @@ async fn refine_goal(world: &dyn PlannerEnv, conversation: &Conversation) -> Res
 fn render_transcript(conversation: &Conversation) -> String {
     let mut lines = Vec::new();
     for turn in &conversation.history {
-        let speaker = if turn.role == ConversationRole::User { "User" } else { "Assistant" };
-        lines.push(format!("{speaker}: {}", turn.content));
+        let role = if turn.role == ConversationRole::User { "User" } else { "Assistant" };
+        lines.push(format!("{role}: {}", turn.content));
     }
     lines.push(format!("User: {}", conversation.message));
     lines.join("\n")

@@ -179,7 +179,7 @@ codes! {
     MemoryFull = 1108 TooMany "the user's memory is full";
     BudgetTokens = 1110 OverBudget "the run reached its token budget";
     BudgetMoney = 1111 OverBudget "the run reached its money budget";
-    PriceUnknown = 1112 Rejected "the model's price is unknown under a money budget";
+    PriceUnknown = 1112 OverBudget "the model's price is unknown under a money budget";
     QuotaExceeded = 1113 TooMany "the user's quota is used up";
     ReplayDivergence = 1201 Diverged "replay diverged from the record";
     RunOwned = 1202 Conflict "another process drives the run";

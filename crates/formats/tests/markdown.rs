@@ -139,8 +139,8 @@ fn examples_compile() {
 fn first_message_text(plan: &Plan) -> String {
     let mut text = None;
     plan.root.visit(&mut |step: &Step| {
-        if let (None, StepKind::Composite(Composite::AppendMessage(say))) = (&text, &step.kind) {
-            let Content::Blocks(blocks) = &say.content else { return };
+        if let (None, StepKind::Composite(Composite::AppendMessage(append))) = (&text, &step.kind) {
+            let Content::Blocks(blocks) = &append.content else { return };
             let parts = Content::render_blocks(blocks, &Map::new()).expect("no expressions");
             let texts: Vec<_> = parts
                 .iter()

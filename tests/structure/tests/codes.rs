@@ -29,6 +29,40 @@ fn every_code_has_a_page() {
     }
 }
 
+/// The numbers that follow these words in a text. A number is three digits or fewer.
+fn numbers_after(text: &str, words: &str) -> Vec<u16> {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let after = text.match_indices(words).map(|(at, _)| &text[at + words.len()..]);
+    let digits = after.map(|rest| rest.trim_start().split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+    digits.filter_map(|digits| digits.parse().ok()).collect()
+}
+
+/// "Exit code N" is that of a command that ends with the problem, "HTTP status N" that of a request. How a run ends is
+/// another question ("the run ends with exit code N").
+#[test]
+fn pages_state_the_exit_code_and_the_status_of_the_table() {
+    let mut wrong = Vec::new();
+    for code in Code::ALL {
+        let page = repository_root().join(format!("docs/errors/{code}.md"));
+        let text = std::fs::read_to_string(&page).unwrap_or_default();
+        let category = code.category();
+        let exits = [
+            numbers_after(&text, "Exit code"),
+            numbers_after(&text, ", exit code"),
+            numbers_after(&text, "; exit code"),
+        ];
+        if let Some(stated) = exits.concat().iter().find(|stated| **stated != u16::from(category.exit_code())) {
+            wrong.push(format!("{code}: the page states exit code {stated}, the table {}", category.exit_code()));
+        }
+        let statuses = numbers_after(&text, "HTTP status");
+        if !statuses.is_empty() && !statuses.contains(&category.http_status()) {
+            wrong.push(format!("{code}: the page states {statuses:?}, the table {}", category.http_status()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(numbers_after("Exit code 2, HTTP\nstatus 409; HTTP status 500.", "HTTP status"), [409, 500]);
+}
+
 /// Set by `make errors`: the lists are written instead of compared.
 const UPDATE_VARIABLE: &str = "FLOWLOOM_UPDATE_LISTS";
 

@@ -80,6 +80,9 @@ fn is_frozen_migration(path: &str) -> bool {
     FROZEN_MIGRATIONS.iter().any(|(frozen, last)| *frozen == folder && version <= *last)
 }
 
+/// Types of one name at most. A name that several modules use says too little.
+const MAX_SAME_NAME_TYPES: usize = 2;
+
 /// The words of an identifier in snake case or in camel case, in lower case.
 fn split_words(identifier: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -202,6 +205,18 @@ fn functions_have_a_verb_and_an_object() {
         count("fn") <= MAX_ONE_WORD_PERCENT,
         "too many functions have a name of one word; say a verb and an object"
     );
+}
+
+#[test]
+fn types_have_names_of_their_own() {
+    let mut declared: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in read_product_files(&["crates"]) {
+        for name in declared_names(&file.code, &["struct", "enum", "trait", "union"]) {
+            declared.entry(name.to_owned()).or_default().push(file.path.clone());
+        }
+    }
+    declared.retain(|_, paths| paths.len() > MAX_SAME_NAME_TYPES);
+    assert!(declared.is_empty(), "give these types more descriptive names: {declared:#?}");
 }
 
 #[test]

@@ -179,7 +179,7 @@ impl Relay {
         }
     }
 
-    /// Sends the text of a run that is offered now to those who follow it.
+    /// Sends the text of a run that is announced now to those who follow it.
     fn send_to_followers(&mut self, notifier: &Notifier, run: RunId) {
         let (Some(followers), Some((_, text))) = (self.followers.get_mut(&run), self.announced.get(&run)) else {
             return;
