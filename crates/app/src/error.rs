@@ -134,6 +134,15 @@ impl AppError {
         self.is_run_owned() || matches!(self, AppError::RunOfOtherProject { .. })
     }
 
+    /// Whether stored data is damaged.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            AppError::Store(error) => error.is_damage(),
+            // A run and a step keep the failure of the database by its code.
+            other => other.code() == Code::StoreCorrupt,
+        }
+    }
+
     /// Whether the database cannot be reached or cannot store, so that a later attempt may succeed.
     pub fn is_store_unavailable(&self) -> bool {
         match self {

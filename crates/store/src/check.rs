@@ -3,12 +3,12 @@
 
 use std::collections::HashSet;
 
-use flowloom_core::code::Code;
 use flowloom_core::event::{Event, Record, RunCreated};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
+use flowloom_runtime::JournalError;
 
 use crate::batch::status_after;
 use crate::db::{DbConnection, params};
@@ -103,7 +103,7 @@ impl<'a> DatabaseCheck<'a> {
     fn sort_out<T>(&mut self, run: Option<RunId>, read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
         match read {
             Ok(value) => Ok(Some(value)),
-            Err(error) if error.code() == Code::StoreCorrupt => {
+            Err(error) if error.is_damage() => {
                 let problem = match &error {
                     StoreError::Corrupt(corruption) => corruption.to_string(),
                     error => error.to_string(),
@@ -114,7 +114,7 @@ impl<'a> DatabaseCheck<'a> {
                 }
                 Ok(None)
             }
-            Err(error) if error.code() == Code::RunNotFound => Ok(None),
+            Err(StoreError::Journal(JournalError::RunNotFound(_))) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -290,6 +290,19 @@ pub enum BackupError {
 }
 
 impl StoreError {
+    /// Whether what was read is damaged.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            StoreError::Corrupt(_) => true,
+            StoreError::Sqlite(error) => failure::classify_sqlite(error) == DatabaseFailure::Corrupt,
+            StoreError::Postgres(error) => failure::classify_postgres(error) == DatabaseFailure::Corrupt,
+            StoreError::Outage(error) => error.is_damage(),
+            // The journal records the failure of the database by its code.
+            StoreError::Journal(error) => error.code() == Code::StoreCorrupt,
+            _ => false,
+        }
+    }
+
     /// The error code.
     pub fn code(&self) -> Code {
         match self {

@@ -78,14 +78,30 @@ impl Global {
 
     /// Opens the data of the project for a command that reads them. Fails if there are none yet.
     pub(crate) fn open_existing(&self) -> Result<App, CommandError> {
+        match self.find_data()? {
+            ExistingData::Open(app) => Ok(*app),
+            ExistingData::Missing(message) => Err(CommandError::new(Code::RunNotFound, message)),
+        }
+    }
+
+    /// Opens the data of the project, if there are any.
+    pub(crate) fn find_data(&self) -> Result<ExistingData, CommandError> {
         let config = self.load_config()?;
         let folder = &config.data_dir.value;
         if config.database.value.is_none() && !folder.exists() {
             let message = format!("there is nothing in {} yet; {}", folder.display(), advise_projects());
-            return Err(CommandError::new(Code::RunNotFound, message));
+            return Ok(ExistingData::Missing(message));
         }
-        Ok(App::open(config)?)
+        Ok(ExistingData::Open(Box::new(App::open(config)?)))
     }
+}
+
+/// The data of a project, for a command that only reads them.
+pub(crate) enum ExistingData {
+    /// They are open.
+    Open(Box<App>),
+    /// There are none yet, and this message says so.
+    Missing(String),
 }
 
 /// Where the data of other projects is.

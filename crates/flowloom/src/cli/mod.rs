@@ -32,7 +32,7 @@ use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use fork::{DiffArgs, ForkArgs};
-pub(crate) use global::Global;
+pub(crate) use global::{ExistingData, Global};
 pub(crate) use help::{build_command, print_help};
 pub(crate) use keys::KeysCommand;
 pub(crate) use maintain::{ConvertArgs, FmtArgs};

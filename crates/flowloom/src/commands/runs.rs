@@ -13,7 +13,7 @@ use flowloom_store::{Damage, RunFilter, RunRow};
 use serde::Serialize;
 
 use super::print_json;
-use crate::cli::{Global, RunsArgs};
+use crate::cli::{ExistingData, Global, RunsArgs};
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::terminal::report;
 use crate::terminal::table::print_header;
@@ -31,15 +31,15 @@ struct ListedFields<'a> {
 
 pub(crate) async fn list_runs(global: &Global, arguments: &RunsArgs) -> CommandResult {
     check_status(arguments.status.as_deref())?;
-    let app = match global.open_existing() {
-        Err(error) if error.code == Code::RunNotFound => {
-            eprintln!("{}", error.message);
+    let app = match global.find_data()? {
+        ExistingData::Open(app) => *app,
+        ExistingData::Missing(message) => {
+            eprintln!("{message}");
             if global.json {
                 println!("[]");
             }
             return Ok(0);
         }
-        app => app?,
     };
     let filter = build_filter(&app, arguments)?;
     let (mut rows, mut damaged) = app.store.list_intact_runs(&filter)?;
@@ -122,7 +122,7 @@ async fn print_summaries(app: &App, rows: &[RunRow], damaged: &mut Vec<Damage>) 
     for row in rows {
         match app.open_run_by_id(row.id).await {
             Ok(opened) => pasts.push((row, read_outcome(app, &opened).await?, opened.plan)),
-            Err(error) if error.code() == Code::StoreCorrupt => {
+            Err(error) if error.is_damage() => {
                 damaged.push(Damage { run: Some(row.id), problem: error.to_string() });
             }
             Err(error) => return Err(error.into()),

@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_app::definitions::catalog::CatalogEntry;
+use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::retry::parse_step_path;
@@ -156,7 +157,7 @@ impl<'a> StartContext<'a> {
     /// Finds the definition to run. Fails with `NotThere`, and names the one that may be meant.
     pub(crate) async fn find_definition(&self, id: &str) -> ApiResult<Arc<CatalogEntry>> {
         match self.server.runs.find_definition(&self.start.user, id).await {
-            Err(error) if error.code() == Code::NotThere => {
+            Err(AppError::Definition(DefinitionError::NotFound(_))) => {
                 let meant = self.find_similar(id).await?;
                 let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
                 Err(Problem::new(Code::NotThere, format!("there is no workflow {id}{advice}")))
