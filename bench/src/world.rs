@@ -65,18 +65,8 @@ pub(crate) async fn run_to_end(
     definition: &CompiledDefinition,
 ) -> Result<(RunOutcome, u64), BenchError> {
     let start = StartOptions {
-        plan: definition.plan.clone(),
-        bundle: definition.bundle,
-        inputs: Value::from(0),
-        user: "bench".to_owned(),
-        agent: None,
         limits: bench_limits(),
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
+        ..StartOptions::new(definition.plan.clone(), definition.bundle, Value::from(0), "bench")
     };
     let run = engine.start_run(start)?;
     let mut subscription = run.subscribe();

@@ -10,7 +10,7 @@ use flowloom_store::{ScheduleRow, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::AppError;
-use crate::runs::service::{RunService, StartOptions, StartRunRequest};
+use crate::runs::service::{RunService, StartCall, StartRunRequest};
 use crate::schedules::CronTimes;
 use crate::tools::workflows::derive_run_id;
 
@@ -91,7 +91,7 @@ async fn start_claimed(runs: &RunService, row: &ScheduleRow, now: u64) -> Result
 }
 
 async fn start_run(runs: &RunService, row: &ScheduleRow, run: RunId) -> Result<(), AppError> {
-    let call = StartOptions::for_user(&row.user);
+    let call = StartCall::for_user(&row.user);
     let inputs = parse_value(&row.inputs).unwrap_or_default();
     let started = async {
         let definition = runs.find_definition(&row.user, &row.workflow).await?;

@@ -58,6 +58,27 @@ pub struct StartOptions {
     pub trace: Option<TraceContext>,
 }
 
+impl StartOptions {
+    /// A run of a plan with inputs for a user, within the limits of the plan. It has no agent, no parent and no
+    /// conversation, and gets a new id.
+    pub fn new(plan: Arc<Plan>, bundle: Hash, inputs: Value, user: impl Into<String>) -> StartOptions {
+        StartOptions {
+            bundle,
+            inputs,
+            user: user.into(),
+            agent: None,
+            limits: plan.limits.clone(),
+            depth: 0,
+            parent: None,
+            workflow: None,
+            thread_key: None,
+            id: None,
+            trace: None,
+            plan,
+        }
+    }
+}
+
 /// Runs plans with one set of effects and one journal.
 #[derive(Clone)]
 pub struct Engine {

@@ -42,18 +42,8 @@ impl Trial {
 
     fn start_with_thread(&self, keep: Option<&str>) -> RunOutcome {
         let start = StartOptions {
-            plan: self.plan.clone(),
-            bundle: Hash::of_bytes(b"bundle"),
-            inputs: Value::Null,
-            user: "local".into(),
-            agent: None,
-            limits: self.plan.limits.clone(),
-            depth: 0,
-            parent: None,
-            workflow: None,
             thread_key: keep.map(str::to_owned),
-            trace: None,
-            id: None,
+            ..StartOptions::new(self.plan.clone(), Hash::of_bytes(b"bundle"), Value::Null, "local")
         };
         let run = self.engine.start_run(start).expect("accepted");
         self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")

@@ -54,18 +54,8 @@ impl Trial {
 
     fn start_run(&self) -> Result<flowloom_runtime::Run, flowloom_runtime::RunError> {
         self.engine.start_run(StartOptions {
-            plan: self.plan.clone(),
-            bundle: Hash::of_bytes(b"bundle"),
-            inputs: Value::Null,
-            user: "local".into(),
-            agent: None,
             limits: self.limits.clone(),
-            depth: 0,
-            parent: None,
-            workflow: None,
-            thread_key: None,
-            trace: None,
-            id: None,
+            ..StartOptions::new(self.plan.clone(), Hash::of_bytes(b"bundle"), Value::Null, "local")
         })
     }
 

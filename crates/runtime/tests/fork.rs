@@ -43,20 +43,7 @@ impl Trial {
     }
 
     fn options(&self, plan: &Arc<Plan>) -> StartOptions {
-        StartOptions {
-            plan: plan.clone(),
-            bundle: Hash::of_bytes(b"bundle"),
-            inputs: Value::Null,
-            user: "local".into(),
-            agent: None,
-            limits: plan.limits.clone(),
-            depth: 0,
-            parent: None,
-            workflow: None,
-            thread_key: None,
-            trace: None,
-            id: None,
-        }
+        StartOptions::new(plan.clone(), Hash::of_bytes(b"bundle"), Value::Null, "local")
     }
 
     fn start(&self) -> RunOutcome {

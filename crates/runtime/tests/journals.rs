@@ -38,20 +38,7 @@ fn journal(seed: u64, plan: Plan, cut: usize, is_cancelled: bool) -> Vec<Arc<Rec
     let journal = Arc::new(MemoryJournal::new());
     let engine = Engine::new(world.make_effects(), journal.clone()).with_ids(|| RunId::new(1, [7; 10]));
     let plan = Arc::new(plan);
-    let start = StartOptions {
-        plan: plan.clone(),
-        bundle: Hash::of_bytes(b"bundle"),
-        inputs: Value::Null,
-        user: "local".into(),
-        agent: None,
-        limits: plan.limits.clone(),
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
-    };
+    let start = StartOptions::new(plan.clone(), Hash::of_bytes(b"bundle"), Value::Null, "local");
     journal.crash_after(cut);
     let run = engine.start_run(start).expect("accepted");
     let id = run.id();

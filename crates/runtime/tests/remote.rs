@@ -77,20 +77,7 @@ fn a_command_that_arrives_after_a_worker_has_released_the_run_wakes_it_again() {
     let (world, journal) = (World::new(5), Arc::new(MemoryJournal::new()));
     let engine = Engine::new(world.make_effects(), journal.clone()).with_ids(|| RunId::new(1, [7; 10]));
     let plan = Arc::new(make_plan(sequence_step("talk", vec![ask_step("first"), ask_step("second")])));
-    let start = StartOptions {
-        plan: plan.clone(),
-        bundle: Hash::of_bytes(b"bundle"),
-        inputs: Value::Null,
-        user: "local".into(),
-        agent: None,
-        limits: plan.limits.clone(),
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
-    };
+    let start = StartOptions::new(plan.clone(), Hash::of_bytes(b"bundle"), Value::Null, "local");
     let run = engine.start_run(start).expect("accepted");
     let waiting = world.clock.block_on(run.drive_to_end()).expect("no deadlock");
     assert_eq!(waiting.state.status, Status::Waiting);

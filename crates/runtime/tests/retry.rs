@@ -42,20 +42,7 @@ impl Trial {
     }
 
     fn start(&self) -> RunOutcome {
-        let start = StartOptions {
-            plan: self.plan.clone(),
-            bundle: Hash::of_bytes(b"bundle"),
-            inputs: Value::Null,
-            user: "local".into(),
-            agent: None,
-            limits: self.plan.limits.clone(),
-            depth: 0,
-            parent: None,
-            workflow: None,
-            thread_key: None,
-            trace: None,
-            id: None,
-        };
+        let start = StartOptions::new(self.plan.clone(), Hash::of_bytes(b"bundle"), Value::Null, "local");
         let run = self.engine.start_run(start).expect("accepted");
         self.world.clock.block_on(run.drive_to_end()).expect("no deadlock")
     }

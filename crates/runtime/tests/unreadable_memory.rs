@@ -104,18 +104,13 @@ fn reading_run(operation: MemoryOperation) -> StartOptions {
 
 fn run_of(step: Step) -> StartOptions {
     StartOptions {
-        plan: Arc::new(make_plan(step)),
-        bundle: Hash::of_bytes(b"bundle"),
-        inputs: Value::map([("last", "{\"key\": \"city\"}".into())]),
-        user: "local".into(),
-        agent: None,
         limits: Limits::default(),
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
+        ..StartOptions::new(
+            Arc::new(make_plan(step)),
+            Hash::of_bytes(b"bundle"),
+            Value::map([("last", "{\"key\": \"city\"}".into())]),
+            "local",
+        )
     }
 }
 

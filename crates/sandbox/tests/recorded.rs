@@ -146,18 +146,8 @@ fn new_engine(code: Arc<dyn flowloom_runtime::effects::CodeRunner>) -> Engine {
 
 fn start_settings(plan: &Arc<Plan>) -> StartOptions {
     StartOptions {
-        plan: plan.clone(),
-        bundle: Hash::of_bytes(b"bundle"),
-        inputs: Map::new().into(),
-        user: "local".to_owned(),
-        agent: None,
         limits: Limits::default(),
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
+        ..StartOptions::new(plan.clone(), Hash::of_bytes(b"bundle"), Map::new().into(), "local")
     }
 }
 

@@ -67,20 +67,8 @@ pub(crate) fn run_plan(
     let engine = Engine::new(world.to_effects(), Arc::new(MemoryJournal::new()));
     let engine = connect_engine(engine, &plan);
     let limits = plan.limits.clone();
-    let start = StartOptions {
-        plan: plan.clone(),
-        bundle: Hash::of_bytes(b"case"),
-        inputs,
-        user: "local".into(),
-        agent,
-        limits,
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
-    };
+    let start =
+        StartOptions { agent, limits, ..StartOptions::new(plan.clone(), Hash::of_bytes(b"case"), inputs, "local") };
     match engine.start_run(start) {
         Err(error) => Some(Err(error.into())),
         Ok(run) => {

@@ -141,18 +141,13 @@ fn run_turns(case: &Value, agents: &Arc<ScriptedAgents>, plan: Arc<Plan>) -> Res
             let before = before.and_then(|result| result.get("messages")?.as_list().map(<[Value]>::to_vec));
             let messages: Vec<Value> = before.unwrap_or_default().into_iter().chain(new).collect();
             let start = StartOptions {
-                plan: plan.clone(),
-                bundle: Hash::of_bytes(b"case"),
-                inputs: Value::map([("messages", Value::list(messages))]),
-                user: "local".into(),
-                agent: None,
                 limits: limits.clone(),
-                depth: 0,
-                parent: None,
-                workflow: None,
-                thread_key: None,
-                trace: None,
-                id: None,
+                ..StartOptions::new(
+                    plan.clone(),
+                    Hash::of_bytes(b"case"),
+                    Value::map([("messages", Value::list(messages))]),
+                    "local",
+                )
             };
             Ok(engine.start_run(start)?.drive_to_end().await)
         };

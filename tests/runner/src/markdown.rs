@@ -92,20 +92,12 @@ fn run_case(case: &Value, plan: Plan, model: &Arc<ScriptedModel>) -> Result<(Arc
     };
     let plan = Arc::new(plan);
     let engine = connect_engine(Engine::new(effects, Arc::new(MemoryJournal::new())), &plan);
-    let start = StartOptions {
-        plan: plan.clone(),
-        bundle: Hash::of_bytes(b"case"),
-        inputs: case.get("inputs").cloned().unwrap_or_default().with_files(),
-        user: "local".into(),
-        agent: None,
-        limits: plan.limits.clone(),
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
-    };
+    let start = StartOptions::new(
+        plan.clone(),
+        Hash::of_bytes(b"case"),
+        case.get("inputs").cloned().unwrap_or_default().with_files(),
+        "local",
+    );
     crate::block_on(async {
         let outcome = engine.start_run(start)?.drive_to_end().await;
         check_bound(&plan, &outcome.state);

@@ -77,20 +77,7 @@ fn has_scripts(plan: &Plan) -> bool {
 fn run_with_sandbox(world: &Arc<CaseWorld>, plan: Arc<Plan>, inputs: Value) -> Option<RunOutcome> {
     let effects = Effects { code: crate::shared_sandbox(), clock: Arc::new(SystemClock), ..world.to_effects() };
     let engine = connect_engine(Engine::new(effects, Arc::new(MemoryJournal::new())), &plan);
-    let start = StartOptions {
-        limits: plan.limits.clone(),
-        plan,
-        bundle: Hash::of_bytes(b"case"),
-        inputs,
-        user: "local".into(),
-        agent: None,
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
-    };
+    let start = StartOptions::new(plan, Hash::of_bytes(b"case"), inputs, "local");
     crate::block_on(async { Some(engine.start_run(start).ok()?.drive_to_end().await) })
 }
 

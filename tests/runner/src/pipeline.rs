@@ -174,20 +174,8 @@ fn run_plan(case: &Value, plan: Arc<Plan>) -> Result<PipelineRun, String> {
         let engine = connect_engine(Engine::new(effects, journal.clone()), &plan);
         let limits = plan.limits.clone();
         let inputs = Value::map::<&str>([]);
-        let start = StartOptions {
-            plan: plan.clone(),
-            bundle: Hash::of_bytes(b"case"),
-            inputs,
-            user: user.clone(),
-            agent: None,
-            limits,
-            depth: 0,
-            parent: None,
-            workflow: None,
-            thread_key: None,
-            trace: None,
-            id: None,
-        };
+        let start =
+            StartOptions { limits, ..StartOptions::new(plan.clone(), Hash::of_bytes(b"case"), inputs, user.clone()) };
         let outcome = engine.start_run(start).map_err(|error| error.to_string())?.drive_to_end().await;
         check_bound(&plan, &outcome.state);
         let memory = journal.read_memories(&user).await.map_err(|error| error.to_string())?.into();

@@ -112,20 +112,7 @@ fn evaluate_all(expressions: &[String]) -> Result<String, String> {
     let plan = Arc::new(compiled.plan.ok_or_else(|| format!("{:?}", compiled.diagnostics))?);
     let effects = Effects { code: shared_sandbox(), clock: Arc::new(SystemClock), ..case_effects(&Value::Null) };
     let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
-    let start = StartOptions {
-        plan: plan.clone(),
-        bundle: Hash::of_bytes(b"expressions"),
-        inputs: Value::map::<&str>([]),
-        user: "local".into(),
-        agent: None,
-        limits: plan.limits.clone(),
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
-    };
+    let start = StartOptions::new(plan.clone(), Hash::of_bytes(b"expressions"), Value::map::<&str>([]), "local");
     let outcome = block_on(async {
         Ok::<_, String>(engine.start_run(start).map_err(|error| error.to_string())?.drive_to_end().await)
     })?;

@@ -107,18 +107,9 @@ impl Process {
     pub(crate) fn start_run(self: &Arc<Process>, id: RunId) {
         let Some(planned) = self.world.planned_run(id) else { return };
         let options = StartOptions {
-            plan: planned.plan,
-            bundle: Hash::of_bytes(b"bundle"),
-            inputs: Value::Null,
-            user: format!("user of {id}"),
-            agent: None,
             limits: Limits::default(),
-            depth: 0,
-            parent: None,
-            workflow: None,
-            thread_key: None,
-            trace: None,
             id: Some(id),
+            ..StartOptions::new(planned.plan, Hash::of_bytes(b"bundle"), Value::Null, format!("user of {id}"))
         };
         match self.engine.start_run(options) {
             Ok(run) => self.drive_run(run),

@@ -37,20 +37,7 @@ fn a_seventh_format_runs_on_the_engine() {
     let clock = SimClock::new(1_000_000);
     let effects = effects(&clock, &[("Name a city.", "Bergen"), ("Greet the people of Bergen.", "Hello, Bergen!")]);
     let engine = Engine::new(effects, Arc::new(MemoryJournal::new())).with_ids(|| RunId::new(1, [7; 10]));
-    let start = StartOptions {
-        plan: plan.clone(),
-        bundle: Hash::of_bytes(DEFINITION.as_bytes()),
-        inputs: Value::Null,
-        user: "local".into(),
-        agent: None,
-        limits: plan.limits.clone(),
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
-    };
+    let start = StartOptions::new(plan.clone(), Hash::of_bytes(DEFINITION.as_bytes()), Value::Null, "local");
     let run = engine.start_run(start).expect("accepted");
     let outcome = clock.block_on(run.drive_to_end()).expect("no deadlock");
     assert_eq!(outcome.state.status, Status::Succeeded, "{:?}", outcome.state.error);

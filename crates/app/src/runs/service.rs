@@ -30,7 +30,7 @@ pub struct RunService {
 
 /// A request that starts a run.
 #[derive(Clone, Debug)]
-pub struct StartOptions {
+pub struct StartCall {
     /// The user whose run it is.
     pub user: String,
     /// The idempotency key of the call: the same key starts one run.
@@ -41,10 +41,10 @@ pub struct StartOptions {
     pub trace: Option<TraceContext>,
 }
 
-impl StartOptions {
+impl StartCall {
     /// A call on behalf of a user, without an idempotency key, that does not follow the run.
-    pub fn for_user(user: &str) -> StartOptions {
-        StartOptions { user: user.to_owned(), idempotency_key: None, needs_events: false, trace: None }
+    pub fn for_user(user: &str) -> StartCall {
+        StartCall { user: user.to_owned(), idempotency_key: None, needs_events: false, trace: None }
     }
 }
 
@@ -93,7 +93,7 @@ impl RunService {
     /// idempotency key. `request` is what makes it the same call. Fails with `KeyReused` if another call has used the key.
     pub async fn start_once<E: From<AppError>>(
         &self,
-        call: &StartOptions,
+        call: &StartCall,
         request: &str,
         begin: impl AsyncFnOnce(Option<RunId>) -> Result<ActiveRun, E>,
     ) -> Result<ActiveRun, E> {
@@ -112,7 +112,7 @@ impl RunService {
     }
 
     /// Binds the idempotency key of a call to a run that was there before, so that what the call says to it is said once.
-    pub async fn bind_key(&self, call: &StartOptions, run: RunId) -> Result<(), AppError> {
+    pub async fn bind_key(&self, call: &StartCall, run: RunId) -> Result<(), AppError> {
         match &call.idempotency_key {
             Some(key) => Ok(self.app.store.record_resumed_run(StartKey { user: &call.user, key }, run).await?),
             None => Ok(()),
@@ -122,7 +122,7 @@ impl RunService {
     /// Starts a run of a definition and drives it.
     pub async fn start_run(
         &self,
-        call: &StartOptions,
+        call: &StartCall,
         definition: &CatalogEntry,
         new: StartRunRequest,
     ) -> Result<ActiveRun, AppError> {
@@ -153,7 +153,7 @@ impl RunService {
     /// Forks a run and drives the fork. `workflow` is the id of the definition that it follows, if not that of the run.
     pub async fn fork_run(
         &self,
-        call: &StartOptions,
+        call: &StartCall,
         from: LoadedRun,
         workflow: Option<&str>,
         changes: ForkChanges,

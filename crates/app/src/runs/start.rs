@@ -123,10 +123,6 @@ impl<'a> StartRun<'a> {
         let PreparedDefinition { plan, engine, bundle: (bundle, text) } = self.workflow;
         store.hold_hashed_bundle(*bundle, text);
         let options = StartOptions {
-            plan: plan.clone(),
-            bundle: *bundle,
-            inputs: self.inputs,
-            user: self.user,
             agent: self.agent,
             limits: self.limits,
             depth: self.depth,
@@ -135,6 +131,7 @@ impl<'a> StartRun<'a> {
             thread_key: self.thread,
             id: self.id,
             trace: self.trace,
+            ..StartOptions::new(plan.clone(), *bundle, self.inputs, self.user)
         };
         Ok((engine.clone(), options))
     }

@@ -178,19 +178,9 @@ impl<'a> TestRunner<'a> {
     fn start_options(&self, plan: &Arc<Plan>, test: &TestFile) -> StartOptions {
         let limits = self.live.clone().unwrap_or_else(|| self.config.limits.clone()).narrow_to(&plan.limits);
         StartOptions {
-            plan: plan.clone(),
-            bundle: Hash::of_bytes(b"test"),
-            inputs: test.inputs.clone(),
-            user: TEST_USER.to_owned(),
-            agent: None,
             // The clock of a test jumps from one wait to the next.
             limits: Limits { time_ms: self.live.as_ref().and_then(|limits| limits.time_ms), ..limits },
-            depth: 0,
-            parent: None,
-            workflow: None,
-            thread_key: None,
-            trace: None,
-            id: None,
+            ..StartOptions::new(plan.clone(), Hash::of_bytes(b"test"), test.inputs.clone(), TEST_USER)
         }
     }
 }

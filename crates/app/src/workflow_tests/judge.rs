@@ -64,20 +64,7 @@ async fn ask_model(engine: &Engine, plan: &Plan, question: &str, value: &Value) 
     let inputs = Inputs::Named { declared: Vec::new(), defaults: Map::new(), accepts_others: true };
     let root = Step::new(Key::numbered_key("judge", 1), Leaf::Generate(generate));
     let plan = Arc::new(Plan { inputs, root, functions: Vec::new(), thread: None, ..plan.clone() });
-    let start = StartOptions {
-        plan: plan.clone(),
-        bundle: Hash::of_bytes(b"judge"),
-        inputs: Map::new().into(),
-        user: "local".to_owned(),
-        agent: None,
-        limits: plan.limits.clone(),
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
-    };
+    let start = StartOptions::new(plan.clone(), Hash::of_bytes(b"judge"), Map::new().into(), "local");
     let outcome = match engine.start_run(start) {
         Ok(run) => run.drive_to_end().await,
         Err(error) => return (Err(error.to_string()), Usage::none()),

@@ -119,18 +119,8 @@ impl DryRunner {
             clock: self.clock.clone(),
         };
         let start = StartOptions {
-            plan: plan.clone(),
-            bundle: Hash::of_bytes(b"rehearsal"),
-            inputs: Map::new().into(),
-            user: self.user.clone(),
-            agent: None,
             limits: self.limits.narrow_to(&plan.limits),
-            depth: 0,
-            parent: None,
-            workflow: None,
-            thread_key: None,
-            trace: None,
-            id: None,
+            ..StartOptions::new(plan.clone(), Hash::of_bytes(b"rehearsal"), Map::new().into(), self.user.clone())
         };
         let journal = Arc::new(CopiedJournal::new(&self.user, given));
         let outcome = Engine::new(effects, journal).start_run(start)?.drive_to_end().await;

@@ -13,7 +13,7 @@ use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::retry::parse_step_path;
-use flowloom_app::runs::service::{StartOptions, StartRunRequest};
+use flowloom_app::runs::service::{StartCall, StartRunRequest};
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
@@ -98,7 +98,7 @@ pub(crate) fn read_step_path(text: &str) -> ApiResult<Path> {
 /// A call of a route, a schedule or a tool that starts a run.
 pub(crate) struct StartContext<'a> {
     pub(crate) server: &'a Server,
-    pub(crate) start: StartOptions,
+    pub(crate) start: StartCall,
 }
 
 impl<'a> StartContext<'a> {
@@ -114,7 +114,7 @@ impl<'a> StartContext<'a> {
         server.supervisor.check_start(&user)?;
         Ok(StartContext {
             server,
-            start: StartOptions {
+            start: StartCall {
                 user,
                 idempotency_key: idempotency_key(headers),
                 needs_events,
@@ -125,7 +125,7 @@ impl<'a> StartContext<'a> {
 
     /// What this process does on behalf of `user`.
     pub(crate) fn for_user(server: &'a Server, user: &str) -> StartContext<'a> {
-        StartContext { server, start: StartOptions::for_user(user) }
+        StartContext { server, start: StartCall::for_user(user) }
     }
 
     /// The same under an idempotency key.

@@ -95,18 +95,8 @@ fn run_plan(
     let journal = Arc::new(MemoryJournal::new());
     let engine = engine.connect(Engine::new(effects, journal.clone()), plan);
     let start = StartOptions {
-        plan: plan.clone(),
-        bundle: Hash::of_bytes(b"case"),
-        inputs: Value::map::<&str>([]),
-        user: "local".into(),
-        agent: None,
         limits: Limits::default(),
-        depth: 0,
-        parent: None,
-        workflow: None,
-        thread_key: None,
-        trace: None,
-        id: None,
+        ..StartOptions::new(plan.clone(), Hash::of_bytes(b"case"), Value::map::<&str>([]), "local")
     };
     block_on(async {
         let run = engine.start_run(start).expect("it starts");
