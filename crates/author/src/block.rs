@@ -4,8 +4,8 @@ use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline::{check_block, template};
 use flowloom_runtime::schema::validation_errors;
 
-use crate::answer::{find_object, text_of, texts_of};
 use crate::event::names_value;
+use crate::object::{find_object, text_of, texts_of};
 use crate::required::{BLOCK_CATEGORIES, EXECUTION_TYPES, RequiredBlock, read_word, required_names, schema_errors};
 
 /// Maximum size of a source or a prompt, in bytes.

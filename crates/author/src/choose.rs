@@ -3,7 +3,7 @@
 use flowloom_core::block::{Card, Fit, Thresholds, compare_block};
 use flowloom_core::value::Value;
 
-use crate::env::Candidate;
+use crate::model::Candidate;
 use crate::required::RequiredBlock;
 
 /// The best candidate that matches the required block, as its index and its score. A block requested by its id is

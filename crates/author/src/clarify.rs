@@ -5,9 +5,10 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{ask_once, find_object, text_of};
+use crate::answer::ask_once;
 use crate::env::{ModelQuestion, PlannerEnv, user_says};
 use crate::fence::fence_text;
+use crate::object::{find_object, text_of};
 
 /// Maximum number of questions. After the last answer the conversation is the specification.
 pub const MAX_QUESTIONS: usize = 3;

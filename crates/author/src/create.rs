@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::{Dialogue, ask_once};
 use crate::block;
-use crate::env::{ModelQuestion, PlannerEnv, TrialOutcome};
+use crate::env::{ModelQuestion, PlannerEnv};
 use crate::event::{PlannerEvent, names_value};
 use crate::fence::fence_text;
+use crate::limits::{MAX_REPAIRS, MAX_TRIAL_TIMEOUTS};
+use crate::model::TrialOutcome;
 use crate::required::RequiredBlock;
 use crate::trial::{Verdict, judge_trial, trial_cases};
-use crate::{MAX_REPAIRS, MAX_TRIAL_TIMEOUTS};
 
 /// The name of the stage.
 pub const STAGE_NAME: &str = "create";

@@ -2,7 +2,6 @@
 
 use flowloom_core::block::Thresholds;
 use flowloom_core::chat::{Message, Role};
-use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use flowloom_formats::Sources;
 use flowloom_runtime::effects::EffectFuture;
@@ -10,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dry_run::DryRun;
 use crate::event::PlannerEvent;
+use crate::model::{Candidate, ModelAnswer, TrialOutcome};
 use crate::required::RequiredBlock;
 
 /// The environment of one planner run. An error of its methods is a failure of the environment (no provider, no
@@ -19,8 +19,8 @@ pub trait PlannerEnv: Send + Sync {
     /// [`ModelNotJson`](flowloom_core::code::Code::ModelNotJson).
     fn ask_model<'a>(&'a self, question: &'a ModelQuestion) -> EffectFuture<'a, ModelAnswer>;
 
-    /// The existing blocks that may serve a goal, nearest first, as [`describe_block`](crate::offer::describe_block)
-    /// describes them; at most [`MAX_CANDIDATE_BLOCKS`](crate::offer::MAX_OFFERED_BLOCKS).
+    /// The existing blocks that may serve a goal, nearest first, as [`describe_block`](crate::candidates::describe_block)
+    /// describes them; at most [`MAX_CANDIDATE_BLOCKS`](crate::candidates::MAX_CANDIDATE_BLOCKS).
     fn list_candidate_blocks<'a>(&'a self, intent: &'a str) -> EffectFuture<'a, Vec<Value>>;
 
     /// Candidates for the required block from the registry, best first.
@@ -62,34 +62,6 @@ impl ModelQuestion {
 /// A message of the user.
 pub(crate) fn user_says(text: impl Into<String>) -> Message {
     Message::new(Role::User, text)
-}
-
-/// The answer of a model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ModelAnswer {
-    /// The text.
-    pub text: String,
-    /// Duration, in seconds.
-    pub elapsed: f64,
-}
-
-/// A candidate block from the registry.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Candidate {
-    /// The definition.
-    pub block: Value,
-    /// Cosine similarity of its embedding and that of the required block; `None` if only words can be compared.
-    pub similarity: Option<f32>,
-}
-
-/// The result of running a block once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum TrialOutcome {
-    /// The output.
-    #[serde(alias = "Gave")]
-    Returned(Value),
-    /// The error.
-    Failed(StepFailure),
 }
 
 /// Settings of an installation.

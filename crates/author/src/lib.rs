@@ -19,6 +19,9 @@ pub mod evaluation;
 pub mod event;
 mod export;
 mod fence;
+pub mod limits;
+mod model;
+mod object;
 pub mod planner;
 mod required;
 mod sample;
@@ -28,14 +31,10 @@ pub mod wire;
 mod wiring;
 
 pub use dry_run::{DryRun, DryRunner};
-pub use env::{Candidate, ModelAnswer, ModelQuestion, PlannerEnv, PlannerSettings, TrialOutcome};
+pub use env::{ModelQuestion, PlannerEnv, PlannerSettings};
 pub use event::PlannerEvent;
 pub use export::{EXPORT_FORMATS, ExportedDefinition, export_pipeline};
+pub use limits::{MAX_REPAIRS, MAX_TRIAL_TIMEOUTS};
+pub use model::{Candidate, ModelAnswer, TrialOutcome};
 pub use planner::{Draft, Stage, run_planner};
 pub use required::RequiredBlock;
-
-/// How often an unusable answer is sent back to the model, each time with all errors so far.
-pub const MAX_REPAIRS: usize = 3;
-
-/// How many trials of one authoring may run into the limits of a block. After that no block is written any more.
-pub const MAX_TRIAL_TIMEOUTS: usize = 4;

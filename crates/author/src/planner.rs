@@ -6,12 +6,12 @@ use flowloom_core::value::Value;
 use flowloom_formats::pipeline::built_in_blocks;
 use serde::{Deserialize, Serialize};
 
-use crate::MAX_TRIAL_TIMEOUTS;
 use crate::create::{self, BlockOrder, CreateOutcome, TimeoutAllowance, create_block, free_id};
 use crate::decompose::{self, decompose_goal};
 use crate::dry_run::DryRun;
 use crate::env::{PlannerEnv, PlannerSettings};
 use crate::event::{PlannerEvent, names_value};
+use crate::limits::MAX_TRIAL_TIMEOUTS;
 use crate::required::RequiredBlock;
 use crate::search::{self, SearchResults, search_blocks};
 use crate::wire::{self, wire_blocks};

@@ -4,7 +4,7 @@ use flowloom_core::value::{Map, Value};
 use flowloom_runtime::schema::find_schema_error;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{find_object, text_of, texts_of};
+use crate::object::{find_object, text_of, texts_of};
 
 /// Maximum length of a block's id, in characters.
 const MAX_ID_CHARS: usize = 64;

@@ -5,7 +5,7 @@ use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_runtime::schema::validation_errors;
 
-use crate::env::TrialOutcome;
+use crate::model::TrialOutcome;
 use crate::sample::sample_inputs;
 
 /// Maximum length of a value or an error in a message, in characters.

@@ -8,7 +8,7 @@ use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline::{PIPELINE_FILE, template};
 use flowloom_formats::{Compiled, Sources, compile};
 
-use crate::answer::{find_object, text_of};
+use crate::object::{find_object, text_of};
 use crate::required::check_id;
 
 /// Maximum size of a pipeline with its blocks, in bytes.

@@ -3,7 +3,7 @@
 //! Pure data and pure functions: no I/O, no async, no clock and no randomness. The front ends (`formats`) produce a
 //! [`Plan`], the interpreter (`runtime`) walks it, and everything else reads [`Record`]s.
 //!
-//! The modules stand in reading order; each uses only those before it.
+//! The modules stand in reading order; each uses only those before it (`tests/structure/tests/cycles.rs`).
 #![warn(missing_docs)]
 
 // Failures and where they are.
@@ -12,28 +12,30 @@ pub mod code;
 pub mod diagnostic;
 pub mod error;
 
-// Values: one idea in five files, which use each other.
+// Values: one idea in several files, which use each other.
 pub mod hash;
 pub mod json;
 pub mod render;
 pub mod rich;
 pub mod value;
 
-// Names and bounds of runs and steps.
-pub mod bound;
-pub mod budget;
+// Names and limits of runs and steps.
 pub mod id;
 pub mod limits;
+
+pub mod budget;
 pub mod path;
 pub mod status;
 pub mod trace;
 
-// A definition, from its expressions to its plan.
+// A definition, from its expressions to its plan and to the worst case of it.
 pub mod expr;
 
 pub mod chat;
 
 pub mod plan;
+
+pub mod bound;
 
 // A run: what its steps ask of the world, what is recorded of that, and what the record adds up to.
 pub mod effect;

@@ -14,7 +14,6 @@ use flowloom_core::status::Status;
 use flowloom_core::trace::TraceContext;
 use flowloom_core::value::Value;
 
-use crate::ENGINE_SEMANTICS;
 use crate::command::{CommandAction, DecidedCommand, RunCommand};
 use crate::divergence::Divergence;
 use crate::drive::Drive;
@@ -29,6 +28,7 @@ use crate::remote::{RemoteRun, RunDriver};
 use crate::reopen::{decide_retries, records_since_reopened};
 use crate::requests::{CollectedRequests, SentRequest};
 use crate::run::{LocalRun, Run, stop_driving};
+use crate::semantics::ENGINE_SEMANTICS;
 
 /// The parameters of a new run.
 pub struct StartOptions {

@@ -8,8 +8,8 @@ use flowloom_core::path::Path;
 use flowloom_core::state::IllegalEvent;
 use flowloom_core::status::Status;
 
-use crate::ENGINE_SEMANTICS;
 use crate::divergence::Divergence;
+use crate::semantics::ENGINE_SEMANTICS;
 
 /// An error of the journal.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

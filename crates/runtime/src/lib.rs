@@ -32,6 +32,7 @@ pub mod requests;
 mod run;
 pub mod schema;
 mod scope;
+mod semantics;
 pub mod sim;
 
 pub use command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
@@ -43,6 +44,4 @@ pub use log::{Response, ScriptValue};
 pub use outcome::RunOutcome;
 pub use publish::SubscribeHandle;
 pub use run::Run;
-
-/// Version of the interpreter's semantics. Runs created under another version are rejected.
-pub const ENGINE_SEMANTICS: u32 = 1;
+pub use semantics::ENGINE_SEMANTICS;

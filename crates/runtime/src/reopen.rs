@@ -19,9 +19,9 @@ use flowloom_core::plan::EffectClass;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 
-use crate::ENGINE_SEMANTICS;
 use crate::command::{CommandAction, CommandOutcome, DecidedCommand, RunCommand};
 use crate::error::RunError;
+use crate::semantics::ENGINE_SEMANTICS;
 
 /// Number of similar paths that an error lists.
 const MAX_SIMILAR_PATHS: usize = 3;

@@ -8,6 +8,7 @@
 
 mod config;
 mod meter;
+mod worker_arguments;
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod error;
@@ -33,8 +34,4 @@ pub use meter::SandboxMeter;
 pub use sandbox::{Sandbox, worker_main};
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub use unsupported::{Sandbox, worker_main};
-
-/// Argument that makes the program a worker for expressions.
-pub const SCRIPT_WORKER: &str = "__worker-js";
-/// Argument that makes the program lock itself down and start a Python interpreter.
-pub const PYTHON_WORKER: &str = "__worker-python";
+pub use worker_arguments::{PYTHON_WORKER, SCRIPT_WORKER};

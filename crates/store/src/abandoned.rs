@@ -133,8 +133,3 @@ fn parse_abandoned(row: &DbRow<'_>) -> Result<Option<AbandonedRun>, StoreError> 
     let (deaths, has_commands) = (row.get_count(1)?, row.get_count(2)? > 0);
     Ok(id.map(|id| AbandonedRun { id, deaths, has_commands }))
 }
-
-/// Whether a record is progress of its run.
-pub(crate) fn is_progress(record: &Record) -> bool {
-    !matches!(record.event, Event::RunStarted { .. } | Event::RunSuspended { .. })
-}

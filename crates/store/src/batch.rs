@@ -14,12 +14,12 @@ use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::journal::{Batch, Lease, thread_namespace};
 
-use crate::abandoned::is_progress;
 use crate::checksum::{RunColumns, StatusColumns, memory_checksum};
 use crate::commands::{self, CausedCommand};
 use crate::db::postgres::AssumedRun;
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::event_effects::{is_progress, status_after};
 use crate::quota::Quotas;
 use crate::quota_check::check_start;
 use crate::rows::{EventRow, insert_events};
@@ -297,20 +297,6 @@ fn write_memories(connection: &DbConnection, user: &str, record: &Record) -> Res
             memory.iter().try_for_each(|write| write_memory(connection, user, write))
         }
         _ => Ok(()),
-    }
-}
-
-/// The status that an event gives its run; `None` if it does not change it.
-pub(crate) fn status_after(event: &Event) -> Option<Status> {
-    match event {
-        // The run continues after the command that ended its wait.
-        Event::RunStarted { .. }
-        | Event::Answered { .. }
-        | Event::Resolved { .. }
-        | Event::ChildResumed { .. }
-        | Event::RunReopened { .. } => Some(Status::Running),
-        Event::RunSuspended { status } | Event::RunFinished { status, .. } => Some(*status),
-        _ => None,
     }
 }
 

@@ -10,9 +10,9 @@ use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_runtime::JournalError;
 
-use crate::batch::status_after;
 use crate::db::{DbConnection, params};
 use crate::error::{Corruption, StoreError};
+use crate::event_effects::status_after;
 use crate::journal::parse_memory;
 use crate::run_row::{RUN_COLUMNS, RunRow, StoredRunRow};
 use crate::store::Store;

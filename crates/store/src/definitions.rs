@@ -15,9 +15,7 @@ use crate::error::StoreError;
 use crate::quota_check::check_definitions;
 use crate::search;
 use crate::store::Store;
-
-/// User name under which definitions are stored that every user may use.
-pub const SHARED_USER: &str = "local";
+use crate::users::SHARED_USER;
 
 /// Kind of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,9 +3,9 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::db::{DbConnection, DbRow, params};
-use crate::definitions::SHARED_USER;
 use crate::error::StoreError;
 use crate::store::Store;
+use crate::users::SHARED_USER;
 
 /// A webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ mod db;
 mod definition_condition;
 mod definitions;
 mod error;
+mod event_effects;
 mod hooks;
 mod idempotency;
 mod journal;
@@ -41,6 +42,7 @@ mod settings;
 mod size_cache;
 mod store;
 mod usage;
+mod users;
 mod worker;
 mod writer;
 
@@ -60,8 +62,7 @@ pub use commands::PostedCommand;
 pub use db::postgres::Database;
 pub use definition_condition::{ContentTags, DefinitionCondition, content_tag};
 pub use definitions::{
-    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, SHARED_USER,
-    VersionRow,
+    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, VersionRow,
 };
 pub use error::{BackupError, Corruption, StoreError};
 pub use hooks::HookRow;
@@ -77,7 +78,8 @@ pub use quota::{
 pub use run_row::{RunFilter, RunRow};
 pub use run_statistics::{RunCount, RunStatistics, WorkflowStatistics};
 pub use schedules::ScheduleRow;
-pub use search::{BUILTIN_USER, BlockQuery, FoundBlock, UnembeddedText};
+pub use search::{BlockQuery, FoundBlock, UnembeddedText};
 pub use settings::{DEFAULT_LEASE, Durability, RecoveryScope, StoreSettings};
 pub use store::Store;
+pub use users::{BUILTIN_USER, SHARED_USER};
 pub use worker::ServerLock;

@@ -12,11 +12,11 @@ use flowloom_runtime::inbox::MemoryInbox;
 use flowloom_runtime::journal::{Batch, Lease, LeaseState};
 use flowloom_runtime::remote::DriveState;
 
-use crate::batch::status_after;
 use crate::commands::{
     CancelledChildren, CausedCommand, PostedCommand, cancel_command, find_cancelled, resume_command,
 };
 use crate::error::StoreError;
+use crate::event_effects::status_after;
 use crate::run_row::{RunFilter, RunRow};
 
 /// Maximum number of finished runs to retain; the oldest are removed first.

@@ -1,9 +1,10 @@
 //! Import cycles between the files of one crate.
 //!
-//! A file imports another if one of its `use` items or qualified paths leads there; names that a module re-exports lead to the
-//! file that declares them. A module's re-exports of its own submodules are not counted: they are how a module is put together.
+//! A file imports another if one of its `use` items or qualified paths leads there, also if the path begins with the name of
+//! a submodule; names that a module re-exports lead to the file that declares them. A module's re-exports of its own submodules are not counted: they are how a module is put together.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use crate::source::{ProductFile, read_product_files, split_list};
 
@@ -46,11 +47,32 @@ impl Imports {
         cycles
     }
 
+    /// The modules of the crate's root that each of them uses, in the order of their names.
+    pub fn root_imports(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (module, file) in &self.files {
+            let Some(root) = module.first() else { continue };
+            let others = self.imports_of(module, file).into_iter().filter_map(|other| other.into_iter().next());
+            used.entry(root.clone()).or_default().extend(others.filter(|other| other != root));
+        }
+        used
+    }
+
     fn imports_of(&self, module: &[String], file: &ProductFile) -> BTreeSet<Vec<String>> {
-        let used = imported_paths(&file.code).into_iter().filter_map(|path| self.absolute_path(module, &path));
+        let paths = imported_paths(&file.code).into_iter().chain(self.child_paths(module, &file.code));
+        let used = paths.filter_map(|path| self.absolute_path(module, &path));
         let mut found: BTreeSet<Vec<String>> = used.filter_map(|path| self.declaring_module(&path, 0)).collect();
         found.remove(module);
         found
+    }
+
+    /// The paths in the code of a module that begin with the name of one of its submodules. Its re-exports are none.
+    fn child_paths(&self, module: &[String], code: &str) -> Vec<Vec<String>> {
+        let is_child = |name: &str| {
+            let child: Vec<String> = module.iter().cloned().chain([name.to_owned()]).collect();
+            self.files.contains_key(&child)
+        };
+        qualified_paths(&blank_use_items(code)).into_iter().filter(|path| is_child(&path[0])).collect()
     }
 
     /// The path from the crate's root; `None` for paths into other crates.
@@ -125,29 +147,42 @@ fn reexported_names(_module: &[String], code: &str) -> Vec<(String, Vec<String>)
 fn imported_paths(code: &str) -> Vec<Vec<String>> {
     let private = use_items(code).into_iter().filter(|(is_public, _)| !is_public);
     let mut paths: Vec<Vec<String>> = private.flat_map(|(_, tree)| expand_tree(&tree)).collect();
-    for start in ["crate::", "super::", "self::"] {
-        for (at, _) in code.match_indices(start) {
-            let follows_word = code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
-            if !follows_word {
-                let path = code[at..].split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).next();
-                paths.push(
-                    path.unwrap_or_default().split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect(),
-                );
-            }
-        }
-    }
+    let is_local = |path: &Vec<String>| matches!(path[0].as_str(), "crate" | "super" | "self");
+    paths.extend(qualified_paths(code).into_iter().filter(is_local));
     paths
+}
+
+/// Every path of two or more names in a code.
+fn qualified_paths(code: &str) -> Vec<Vec<String>> {
+    let words = code.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+    let parts = words.map(|word| word.split("::").map(str::to_owned).collect::<Vec<String>>());
+    parts.filter(|path| path.len() > 1 && !path[0].is_empty()).collect()
+}
+
+/// The same code without its `use` items.
+fn blank_use_items(code: &str) -> String {
+    let mut rest = code.to_owned();
+    for (_, tree) in use_spans(code) {
+        rest.replace_range(tree.clone(), &" ".repeat(tree.len()));
+    }
+    rest
 }
 
 /// The trees of `use` items, with whether each is public.
 fn use_items(code: &str) -> Vec<(bool, String)> {
+    let spans = use_spans(code).into_iter();
+    spans.map(|(is_public, tree)| (is_public, code[tree].split_whitespace().collect::<Vec<_>>().join(" "))).collect()
+}
+
+/// Where the trees of `use` items are, with whether each item is public.
+fn use_spans(code: &str) -> Vec<(bool, Range<usize>)> {
     let mut items = Vec::new();
     for (at, _) in code.match_indices("use ") {
         let before = code[..at].trim_end();
         let is_item = before.is_empty() || before.ends_with([';', '}', '{', ']', ')']) || before.ends_with("pub");
         if is_item && let Some(end) = code[at..].find(';') {
             let is_public = before.ends_with("pub") || (before.ends_with(')') && before.contains("pub("));
-            items.push((is_public, code[at + 4..at + end].split_whitespace().collect::<Vec<_>>().join(" ")));
+            items.push((is_public, at + 4..at + end));
         }
     }
     items
@@ -179,6 +214,14 @@ mod tests {
         let paths = expand_tree("crate::{a::{self, B as C}, d::*}");
         let texts: Vec<String> = paths.iter().map(|path| path.join("::")).collect();
         assert_eq!(texts, ["crate::a", "crate::a::B", "crate::d"]);
+    }
+
+    #[test]
+    fn paths_are_found_and_use_items_are_no_part_of_them() {
+        let code = "pub use child::Name;\nfn f() { child::g(a::b::<u8>::c); D::E }";
+        let texts: Vec<String> = qualified_paths(&blank_use_items(code)).iter().map(|path| path.join("::")).collect();
+        assert_eq!(texts, ["child::g", "a::b::", "D::E"]);
+        assert_eq!(use_items(code), [(true, "child::Name".to_owned())]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use structure::files::{list_crates, read_text, repository_root};
 use structure::imports::Imports;
-use structure::source::{blank_text, read_product_files};
+use structure::source::{blank_text, declared_names, read_product_files};
 
 /// Files of an import cycle at most.
 const MAX_CYCLE_FILES: usize = 12;
@@ -23,6 +23,25 @@ fn import_cycles_are_short() {
             println!("{name}: a cycle of {} files: {}", cycle.len(), cycle.join(", "));
             if cycle.len() > MAX_CYCLE_FILES && !is_value_family {
                 problems.push(format!("{name}: {} files import each other: {}", cycle.len(), cycle.join(", ")));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// The modules of values, which use each other.
+const VALUE_MODULES: [&str; 4] = ["hash", "json", "render", "value"];
+
+#[test]
+fn the_modules_of_core_are_in_reading_order() {
+    let code = blank_text(&read_text(&repository_root().join("crates/core/src/lib.rs")));
+    let order = declared_names(&code, &["mod"]);
+    let position = |name: &str| order.iter().position(|other| *other == name);
+    let mut problems = Vec::new();
+    for (module, used) in Imports::read("core").root_imports() {
+        for other in used.iter().filter(|other| position(other) > position(&module)) {
+            if ![&module, other].iter().all(|name| VALUE_MODULES.contains(&name.as_str())) {
+                problems.push(format!("{module} uses {other}, which is declared after it"));
             }
         }
     }
@@ -50,7 +69,7 @@ fn crate_roots_only_declare_and_reexport() {
             continue;
         }
         let code = blank_text(&read_text(&file));
-        for word in ["fn ", "struct ", "enum ", "trait ", "impl ", "static "] {
+        for word in ["fn ", "struct ", "enum ", "trait ", "impl ", "static ", "const ", "type "] {
             let declares = code.lines().any(|line| line.trim_start().trim_start_matches("pub ").starts_with(word));
             assert!(!declares, "crates/{name}/src/lib.rs declares a {}; move it to a file of its own", word.trim());
         }

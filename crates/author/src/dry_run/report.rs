@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::mock_effects::Note;
 use super::mocks::MockSource;
-use crate::env::TrialOutcome;
+use crate::model::TrialOutcome;
 use crate::trial::shorten_text;
 
 /// Failures of the installation, not of the pipeline: no provider, no key, no sandbox, no money.

@@ -7,7 +7,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_server::AuditEntry;
 use flowloom_store::{Actor, AuditFilter, AuditRow};
 
-use super::print_json;
+use super::results::print_json;
 use crate::cli::Global;
 use crate::failure::CommandResult;
 use crate::terminal::report::truncate_line;

@@ -13,7 +13,7 @@ use flowloom_runtime::RunOutcome;
 use flowloom_runtime::effects::Model as _;
 
 use super::pipeline_folder::{self, OutputFolder};
-use super::print_json;
+use super::results::print_json;
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult, print_failure};
 

@@ -29,7 +29,7 @@ pub(crate) async fn manage_blocks(global: &Global, user: &str, command: BlocksCo
         BlocksCommand::Import { paths } => import_blocks(global, &app, user, &paths).await,
         BlocksCommand::Remove { id } => {
             app.blocks.remove_block(user, &id, DefinitionCondition::default(), &Actor::command_line()).await?;
-            super::print_result(global, json!({"removed": id}), &format!("removed {id}"));
+            super::results::print_result(global, json!({"removed": id}), &format!("removed {id}"));
             Ok(0)
         }
     }
@@ -38,7 +38,7 @@ pub(crate) async fn manage_blocks(global: &Global, user: &str, command: BlocksCo
 fn list_blocks(global: &Global, app: &App, user: &str) -> CommandResult {
     let blocks = app.blocks.list_blocks(user)?;
     if global.json {
-        super::print_json(&Value::list(blocks));
+        super::results::print_json(&Value::list(blocks));
         return Ok(0);
     }
     let mut rows = Vec::new();
@@ -68,7 +68,7 @@ fn export_blocks(global: &Global, app: &App, user: &str, folder: &Path, ids: &[S
         std::fs::write(&file, format!("{}\n", summary::to_indented_json(block))).map_err(failed)?;
         files.push(file.display().to_string());
     }
-    super::print_result(global, json!({"files": files}), &files.join("\n"));
+    super::results::print_result(global, json!({"files": files}), &files.join("\n"));
     Ok(0)
 }
 
@@ -87,7 +87,7 @@ async fn import_blocks(global: &Global, app: &App, user: &str, paths: &[PathBuf]
     let results: Vec<_> = blocks.iter().zip(&changed).map(|(block, changed)| (id_of(block), changed.name())).collect();
     let lines: Vec<String> = results.iter().map(|(id, changed)| format!("{changed} {id}")).collect();
     let values: Vec<_> = results.iter().map(|(id, changed)| json!({"id": id, "changed": changed})).collect();
-    super::print_result(global, json!(values), &lines.join("\n"));
+    super::results::print_result(global, json!(values), &lines.join("\n"));
     Ok(0)
 }
 

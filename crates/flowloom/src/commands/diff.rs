@@ -10,7 +10,7 @@ use flowloom_app::diff::runs::compare_runs;
 use flowloom_core::plan::Plan;
 use flowloom_store::SHARED_USER;
 
-use super::print_json;
+use super::results::print_json;
 use crate::cli::{DiffArgs, Global};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::diagnostics;

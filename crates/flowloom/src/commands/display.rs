@@ -17,7 +17,7 @@ use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::{Run, RunOutcome};
 
-use super::print_json;
+use super::results::print_json;
 use super::send::{Delivery, DrivenRun, send_command};
 use crate::cli::{Global, OutputArgs};
 use crate::failure::{CommandError, print_error, print_failure};

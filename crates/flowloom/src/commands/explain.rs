@@ -85,7 +85,7 @@ pub(crate) fn import_hub_item(global: &Global, file: &Path, out: Option<&Path>) 
         Some(out) => {
             let failed = |error| CommandError::usage(format!("{} cannot be written: {error}", out.display()));
             std::fs::write(out, written).map_err(failed)?;
-            super::print_result(global, serde_json::json!({"file": out.display().to_string()}), "");
+            super::results::print_result(global, serde_json::json!({"file": out.display().to_string()}), "");
         }
     }
     Ok(0)

@@ -16,13 +16,13 @@ pub(crate) fn draw_definition(global: &Global, arguments: &GraphArgs) -> Command
     let Some(plan) = &source.compiled.plan else {
         diagnostics::print_diagnostics(&source);
         if global.json {
-            super::print_json(&json!({"problems": source.problems()}));
+            super::results::print_json(&json!({"problems": source.problems()}));
         }
         return Ok(2);
     };
     let drawing = draw_plan(plan, arguments.format);
     match global.json {
-        true => super::print_json(&json!({"drawing": drawing})),
+        true => super::results::print_json(&json!({"drawing": drawing})),
         false => print!("{drawing}"),
     }
     Ok(0)

@@ -41,7 +41,7 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
         KeysCommand::Revoke { key } => {
             let id = app.store.find_key(&key)?.id;
             app.store.revoke_key(&id, &by, now).await?;
-            super::print_result(global, json!({"revoked": id}), &format!("revoked {id}"));
+            super::results::print_result(global, json!({"revoked": id}), &format!("revoked {id}"));
         }
     }
     Ok(0)

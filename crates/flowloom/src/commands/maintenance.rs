@@ -65,7 +65,7 @@ pub(crate) fn back_up_database(global: &Global, file: &Path) -> CommandResult {
     App::open(global.load_config()?)?.store.back_up(file)?;
     let bytes = std::fs::metadata(file).map_or(0, |file| file.len());
     let file = file.display().to_string();
-    super::print_result(global, json!({"file": file, "bytes": bytes}), &format!("{file} ({bytes} bytes)"));
+    super::results::print_result(global, json!({"file": file, "bytes": bytes}), &format!("{file} ({bytes} bytes)"));
     Ok(0)
 }
 
@@ -83,6 +83,6 @@ pub(crate) fn restore_database(global: &Global, file: &Path, replace: bool) -> C
         }
         None => format!("restored into {folder}"),
     };
-    super::print_result(global, json!({"data_dir": folder, "replaced": replaced}), &text);
+    super::results::print_result(global, json!({"data_dir": folder, "replaced": replaced}), &text);
     Ok(0)
 }

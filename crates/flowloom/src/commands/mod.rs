@@ -31,6 +31,7 @@ mod pipeline_folder;
 mod plan;
 mod plan_models;
 mod remote;
+pub(crate) mod results;
 mod resume;
 mod run;
 mod runs;
@@ -46,7 +47,6 @@ mod worker;
 
 use flowloom_app::config::error::ConfigError;
 use flowloom_app::runs::summary;
-use flowloom_core::code::Code;
 
 use crate::cli::{self, Cli, Command, EvalCommand, ModelsCommand};
 use crate::failure::{CommandError, CommandResult, LeftRun, print_error};
@@ -78,11 +78,13 @@ pub(crate) async fn run_command(cli: Cli, environment: Result<(), ConfigError>) 
 fn report_error(error: CommandError, json: bool, is_run: bool) -> u8 {
     let CommandError { exit, code, message, left } = error;
     match left {
-        Some(LeftRun { run, status }) if json => print_json(&summary::summarize_left_run(run, status, &message)),
+        Some(LeftRun { run, status }) if json => {
+            results::print_json(&summary::summarize_left_run(run, status, &message))
+        }
         // A command that has printed its value with the reason prints no second one.
         None if !json || print::has_printed() => {}
-        None if is_run => print_json(&summary::summarize_rejection(None, code, &message)),
-        None => print_json(&build_error(code, &message)),
+        None if is_run => results::print_json(&summary::summarize_rejection(None, code, &message)),
+        None => results::print_json(&results::build_error(code, &message)),
         Some(_) => {}
     }
     print_error(code, "", &message);
@@ -164,23 +166,4 @@ fn print_completions(shell: clap_complete::Shell) {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut cli::build_command(), "flowloom", &mut script);
     print!("{}", String::from_utf8_lossy(&script));
-}
-
-/// An error as `--json` prints it.
-pub(crate) fn build_error(code: Code, message: &str) -> serde_json::Value {
-    serde_json::json!({"error": {"code": code, "message": message}})
-}
-
-/// Prints a JSON value to stdout.
-fn print_json(value: &impl serde::Serialize) {
-    println!("{}", summary::to_indented_json(value));
-}
-
-/// Prints the result of a command: as JSON with `--json`, otherwise as text, if there is any.
-fn print_result(global: &cli::Global, value: serde_json::Value, text: &str) {
-    match global.json {
-        true => print_json(&value),
-        false if text.is_empty() => {}
-        false => println!("{text}"),
-    }
 }

@@ -23,7 +23,7 @@ pub(crate) async fn list_models(global: &Global) -> CommandResult {
     let config = global.load_config()?;
     let list = ModelList::collect(&config).await;
     if global.json {
-        super::print_result(global, serde_json::to_value(&list).unwrap_or_default(), "");
+        super::results::print_result(global, serde_json::to_value(&list).unwrap_or_default(), "");
         return Ok(0);
     }
     println!("local models in {}:", wiring::build_default_models(&config).local_dir().display());
@@ -88,7 +88,7 @@ pub(crate) async fn pull_models(global: &Global, arguments: &PullArgs) -> Comman
         Some(source) => pull_source(&config, &folder, source, arguments).await?,
     };
     let shown: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-    super::print_result(global, json!({"files": shown}), &shown.join("\n"));
+    super::results::print_result(global, json!({"files": shown}), &shown.join("\n"));
     Ok(0)
 }
 

@@ -10,7 +10,7 @@ use flowloom_core::diagnostic::LineTable;
 use flowloom_core::plan::Plan;
 use serde_json::json;
 
-use super::print_json;
+use super::results::print_json;
 use super::run::{choose_models, report_refused};
 use crate::cli::{Global, PlanArgs};
 use crate::failure::{CommandError, CommandResult, print_error};

@@ -89,7 +89,12 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
         println!("cancelled {id}");
     } else {
         let past = read_outcome(&app, &app.open_run_by_id(id).await?).await?;
-        super::print_json(&flowloom_app::runs::summary::summarize_run(id, &opened.plan, &past.state, &past.env));
+        super::results::print_json(&flowloom_app::runs::summary::summarize_run(
+            id,
+            &opened.plan,
+            &past.state,
+            &past.env,
+        ));
     }
     Ok(0)
 }

@@ -23,7 +23,7 @@ use flowloom_runtime::RunOutcome;
 use super::dev::{WatchedFile, watch_file};
 use super::display::{OnInterrupt, RunDisplay, drive_watched};
 use super::plan_models::{check_models, propose_better_model, report_fixed_models, uses_small_model};
-use super::print_json;
+use super::results::print_json;
 use super::send::DrivenRun;
 use crate::cli::{Global, RunArgs};
 use crate::commands::out;

@@ -12,7 +12,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{Damage, RunFilter, RunRow};
 use serde::Serialize;
 
-use super::print_json;
+use super::results::print_json;
 use crate::cli::{ExistingData, Global, RunsArgs};
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::terminal::report;

@@ -19,7 +19,7 @@ use flowloom_runtime::journal::Journal as _;
 use serde::Serialize;
 
 use super::display::{print_uncertain, print_waiting};
-use super::print_json;
+use super::results::print_json;
 use crate::cli::{Global, OutputArgs, ShowArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::details::{DetailLevel, render_details};

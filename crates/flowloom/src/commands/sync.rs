@@ -24,7 +24,7 @@ pub(crate) async fn sync_folder(global: &Global, arguments: SyncArgs) -> Command
         eprintln!("Nothing was changed: {} of {} have errors", refused.len(), refused.len() + items.len());
         if global.json {
             let problems: Vec<_> = refused.iter().flat_map(|source| source.problems()).collect();
-            super::print_json(&json!({"problems": problems}));
+            super::results::print_json(&json!({"problems": problems}));
         }
         return Ok(2);
     }

@@ -8,7 +8,7 @@ use flowloom_app::workflow_tests::{TestOutcome, TestRunner, record_test};
 use flowloom_core::chat::Usage;
 use flowloom_core::limits::Limits;
 
-use super::print_json;
+use super::results::print_json;
 use crate::cli::{Global, RecordTestArgs, TestArgs, TestCommand, TestReport};
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs::parse_budget;

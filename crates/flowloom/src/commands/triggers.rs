@@ -82,7 +82,7 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
 
 fn print_removal(global: &Global, id: &str) {
     match global.json {
-        true => super::print_json(&json!({"removed": id})),
+        true => super::results::print_json(&json!({"removed": id})),
         false => eprintln!("removed {id}"),
     }
 }

@@ -5,7 +5,7 @@ use flowloom_app::quotas::measure_user;
 use flowloom_app::times::format_time;
 use flowloom_server::UserUsage;
 
-use super::print_json;
+use super::results::print_json;
 use crate::cli::Global;
 use crate::failure::CommandResult;
 

@@ -8,7 +8,7 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::journal::{Journal as _, profile_namespace};
 use flowloom_store::{Actor, PersonalWrites};
 
-use super::print_json;
+use super::results::print_json;
 use crate::cli::{Global, UserCommand};
 use crate::failure::CommandResult;
 use crate::inputs;

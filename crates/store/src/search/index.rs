@@ -7,11 +7,11 @@ use flowloom_core::block::Card;
 use flowloom_core::hash::Hash;
 use flowloom_core::json::parse_value;
 
-use super::BUILTIN_USER;
 use crate::db::{DbConnection, WriteJob, params};
 use crate::definitions::{DefinitionKey, DefinitionKind};
 use crate::error::StoreError;
 use crate::store::Store;
+use crate::users::BUILTIN_USER;
 
 /// SQL condition: the text of `card` has no embedding by the model `$1`.
 const LACKS_EMBEDDING_SQL: &str =

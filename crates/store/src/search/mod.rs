@@ -15,17 +15,14 @@ use std::collections::BTreeMap;
 use flowloom_core::block::significant_words;
 
 use crate::db::{DbConnection, params};
-use crate::definitions::SHARED_USER;
 use crate::error::StoreError;
 use crate::store::Store;
+use crate::users::{BUILTIN_USER, SHARED_USER};
 
 pub use index::UnembeddedText;
 pub(crate) use index::{index_block, index_missing_blocks, remove_block};
 use vectors::Similarities;
 pub(crate) use vectors::VectorCache;
-
-/// User name of the built-in blocks. No user has a name with a control character.
-pub const BUILTIN_USER: &str = "\u{1}brought";
 
 /// Number of places of each ranking that count.
 const MAX_RANKED_BLOCKS: usize = 50;

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::BUILTIN_USER;
 use crate::db::{DbConnection, params};
-use crate::definitions::SHARED_USER;
 use crate::error::StoreError;
+use crate::users::{BUILTIN_USER, SHARED_USER};
 
 /// Maximum number of tables in memory; the one loaded first is removed first.
 const MAX_TABLES: usize = 64;
