@@ -1,6 +1,7 @@
 //! The program `flowloom`: the command line and the terminal.
 //!
 //! The only crate that knows flags and prints. Data goes to stdout, everything else to stderr.
+#![warn(missing_docs)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[macro_use]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use structure::files::list_crates;
 use structure::source::{read_product_files, string_literals};
 
 /// Maximum number of lines of a source file; tables of data are not source files.
@@ -74,7 +75,12 @@ fn crates_use_only_what_they_may() {
     for package in metadata["packages"].as_array().expect("packages") {
         let name = package["name"].as_str().expect("a name");
         assert_eq!(package["rust_version"], "1.95", "{name} must state the toolchain");
-        let Some(allowed) = directions.get(name) else { continue };
+        let manifest = package["manifest_path"].as_str().expect("a path");
+        let is_product = manifest.starts_with(&repository_root().join("crates").display().to_string());
+        let Some(allowed) = directions.get(name) else {
+            assert!(!is_product || name == "flowloom", "{name} has no entry in the table of allowed dependencies");
+            continue;
+        };
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let used = dependency["name"].as_str().expect("a name");
             let is_ours = used.starts_with("flowloom");
@@ -173,7 +179,7 @@ fn the_core_and_the_formats_touch_nothing_outside() {
     let forbidden = ["std::fs", "std::net", "std::process", "tokio", "async fn"];
     for file in source_files() {
         let path = file.display().to_string();
-        if !(path.contains("crates/core/src") || path.contains("crates/formats/src")) {
+        if !["core", "formats", "convert"].iter().any(|name| path.contains(&format!("crates/{name}/src"))) {
             continue;
         }
         let text = std::fs::read_to_string(&file).expect("UTF-8");
@@ -188,11 +194,31 @@ fn crates_that_are_replayed_have_the_same_lints() {
     let text = |name: &str| std::fs::read_to_string(repository_root().join(name).join("clippy.toml")).expect("UTF-8");
     let rules = text("crates/core");
     assert_eq!(rules, text("crates/formats"));
+    assert_eq!(rules, text("crates/convert"));
     assert_eq!(rules, text("crates/runtime"));
     let everywhere = text(".");
     for line in everywhere.lines() {
         assert!(rules.contains(line), "crates/core/clippy.toml lacks {line}");
     }
+}
+
+#[test]
+fn every_crate_warns_of_missing_documentation() {
+    for name in list_crates() {
+        let folder = repository_root().join("crates").join(&name).join("src");
+        let root = ["lib.rs", "main.rs"].map(|file| folder.join(file)).into_iter().find(|file| file.is_file());
+        let text = std::fs::read_to_string(root.expect("a crate root")).expect("UTF-8");
+        assert!(text.contains("#![warn(missing_docs)]"), "{name} does not warn of missing documentation");
+    }
+}
+
+/// Maximum number of lines of ARCHITECTURE.md: a code map, not a book.
+const MAX_ARCHITECTURE_LINES: usize = 250;
+
+#[test]
+fn the_architecture_is_short() {
+    let text = std::fs::read_to_string(repository_root().join("ARCHITECTURE.md")).expect("UTF-8");
+    assert!(text.lines().count() <= MAX_ARCHITECTURE_LINES, "move reasons to docs/decisions");
 }
 
 #[test]

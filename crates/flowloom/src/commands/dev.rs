@@ -23,7 +23,7 @@ pub(crate) async fn run_on_changes(global: &Global, arguments: RunArgs) -> Comma
             Ok(_) => {}
             // Nothing was read, so nothing can change.
             Err(error) if error.left.is_some() || files.is_empty() => return Err(error),
-            Err(error) => drop(super::report_error(error, global.json, true)),
+            Err(error) => drop(super::results::report_error(error, global.json, true)),
         }
         let noun = if files.len() == 1 { "file" } else { "files" };
         eprintln!("waiting for a change of {} {noun}; Ctrl-C ends", files.len());

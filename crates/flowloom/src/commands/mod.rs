@@ -46,11 +46,9 @@ mod user;
 mod worker;
 
 use flowloom_app::config::error::ConfigError;
-use flowloom_app::runs::summary;
 
 use crate::cli::{self, Cli, Command, EvalCommand, ModelsCommand};
-use crate::failure::{CommandError, CommandResult, LeftRun, print_error};
-use crate::print;
+use crate::failure::CommandResult;
 
 /// Runs a command and returns its exit code. `environment` says whether the project's `.env` file could be read.
 pub(crate) async fn run_command(cli: Cli, environment: Result<(), ConfigError>) -> u8 {
@@ -70,26 +68,8 @@ pub(crate) async fn run_command(cli: Cli, environment: Result<(), ConfigError>) 
     };
     match done {
         Ok(exit) => exit,
-        Err(error) => report_error(error, json, is_run),
+        Err(error) => results::report_error(error, json, is_run),
     }
-}
-
-/// Prints an error and returns the exit code. `is_run`: the command prints the summary of a run.
-fn report_error(error: CommandError, json: bool, is_run: bool) -> u8 {
-    let CommandError { exit, code, message, left } = error;
-    match left {
-        Some(LeftRun { run, status }) if json => {
-            results::print_json(&summary::summarize_left_run(run, status, &message))
-        }
-        // A command that has printed its value with the reason prints no second one.
-        None if !json || print::has_printed() => {}
-        None if is_run => results::print_json(&summary::summarize_rejection(None, code, &message)),
-        None => results::print_json(&results::build_error(code, &message)),
-        Some(_) => {}
-    }
-    print_error(code, "", &message);
-    eprintln!("  for details: flowloom explain {code}");
-    exit
 }
 
 async fn dispatch_command(cli: Cli) -> CommandResult {

@@ -1,9 +1,27 @@
-//! Prints the results of commands to stdout.
+//! Prints the results of commands to stdout, and their errors.
 
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 
 use crate::cli::Global;
+use crate::failure::{CommandError, LeftRun, print_error};
+use crate::print;
+
+/// Prints an error and returns the exit code. `is_run`: the command prints the summary of a run.
+pub(super) fn report_error(error: CommandError, json: bool, is_run: bool) -> u8 {
+    let CommandError { exit, code, message, left } = error;
+    match left {
+        Some(LeftRun { run, status }) if json => print_json(&summary::summarize_left_run(run, status, &message)),
+        // A command that has printed its value with the reason prints no second one.
+        None if !json || print::has_printed() => {}
+        None if is_run => print_json(&summary::summarize_rejection(None, code, &message)),
+        None => print_json(&build_error(code, &message)),
+        Some(_) => {}
+    }
+    print_error(code, "", &message);
+    eprintln!("  for details: flowloom explain {code}");
+    exit
+}
 
 /// An error as `--json` prints it.
 pub(crate) fn build_error(code: Code, message: &str) -> serde_json::Value {

@@ -83,7 +83,7 @@ fn parse_head(status: u16, is_1_1: bool, fields: &[httparse::Header<'_>]) -> io:
         true => is_clear && !has_connection_option(&headers, "close"),
         false => is_clear && has_connection_option(&headers, "keep-alive"),
     };
-    Ok(ResponseHead { status, headers, framing, is_reusable: is_reusable })
+    Ok(ResponseHead { status, headers, framing, is_reusable })
 }
 
 fn find_framing(status: u16, headers: &HeaderMap) -> io::Result<Framing> {
