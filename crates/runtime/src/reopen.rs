@@ -19,8 +19,8 @@ use flowloom_core::plan::EffectClass;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 
-use crate::ENGINE_SEMANTICS;
 use crate::command::{CommandAction, CommandOutcome, DecidedCommand, RunCommand};
+use crate::engine_semantics;
 use crate::error::RunError;
 
 /// Number of similar paths that an error lists.
@@ -70,8 +70,8 @@ pub fn select_steps(state: &RunState, records: &[Arc<Record>], from: Option<&Pat
     if !state.status.is_final() {
         return Err(RunError::NotEnded(state.status));
     }
-    let semantics = state.created.as_ref().map_or(ENGINE_SEMANTICS, |created| created.engine_semantics);
-    if semantics != ENGINE_SEMANTICS {
+    let semantics = state.created.as_ref().map_or_else(engine_semantics, |created| created.engine_semantics);
+    if semantics != engine_semantics() {
         return Err(RunError::OtherSemantics(semantics));
     }
     let selection = StepSelection::new(state);

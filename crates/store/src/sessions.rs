@@ -13,6 +13,12 @@ use crate::error::StoreError;
 use crate::store::Store;
 
 impl Store {
+    /// A random name that this database was given when it was created. A copy of the database has the same.
+    pub fn identity(&self) -> Result<String, StoreError> {
+        let found = self.read_with(|db| db.query_first("select id from identity", &[], |row| row.get::<String>(0)))?;
+        Ok(found.unwrap_or_default())
+    }
+
     /// The epoch of a run's lease; `None` if there is no such run.
     pub fn find_epoch(&self, run: RunId) -> Result<Option<u64>, StoreError> {
         let sql = "select epoch from run where id = $1";

@@ -1,6 +1,7 @@
 //! A real Restate server for tests, from the package that `scripts/fetch-restate.sh` fetches. Workers of different tests have
 //! the same services, so each test starts a server of its own. The server ends with the test, however that ends.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -90,6 +91,41 @@ impl RestateServer {
             assert!(started.elapsed() < START_TIMEOUT, "Restate does not start: {}", self.read_log());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Starts the server without its data.
+    pub fn start_empty(&mut self) {
+        self.kill();
+        std::fs::remove_dir_all(self.data_folder()).expect("removed");
+        self.start_again();
+    }
+
+    /// Kills all workflows and calls with the server's own tools. Returns how many there were.
+    pub fn kill_invocations(&self) -> usize {
+        let query = r#"{"query": "select id from sys_invocation where status <> 'completed'"}"#;
+        let listed = self.call_admin("POST", "/query", query);
+        let ids: BTreeSet<&str> = listed
+            .split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+            .filter(|word| word.starts_with("inv_"))
+            .collect();
+        for id in &ids {
+            self.call_admin("PATCH", &format!("/invocations/{id}/kill"), "");
+        }
+        ids.len()
+    }
+
+    /// Sends a request to the admin API. Returns the answer with its head.
+    fn call_admin(&self, method: &str, path: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(self.admin).expect("the admin API");
+        let (host, length) = (self.admin, body.len());
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAccept: application/json\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        let mut answer = String::new();
+        stream.write_all(request.as_bytes()).expect("sent");
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
     }
 
     /// What the server has logged.

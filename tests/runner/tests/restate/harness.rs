@@ -9,12 +9,12 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::value::{Map, Value};
-use flowloom_restate::{OpenedRun, RestateClient, RunLife, WorkerHost, serve_worker};
+use flowloom_restate::{OpenedRun, RestateAdmin, RestateClient, RunLife, RunServices, WorkerHost, serve_worker};
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
-use flowloom_runtime::remote::{DriveState, LifeStart, RunDriver};
-use flowloom_runtime::{Engine, JournalError, RunError};
+use flowloom_runtime::remote::{DriveRequest, DriveState, RunDriver};
+use flowloom_runtime::{ENGINE_SEMANTICS, Engine, JournalError, RunError};
 use test_restate::RestateServer;
 use tokio::net::TcpListener;
 
@@ -181,8 +181,9 @@ impl OnRestate {
         block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let worker = format!("http://{}", listener.local_addr().expect("an address"));
-            tokio::spawn(serve_worker(listener, runs.clone(), std::future::pending()));
-            runs.client.register_worker(&server.admin(), &worker).await.expect("registered");
+            let host = runs.clone();
+            tokio::spawn(async move { serve_worker(listener, host, &case_services(), std::future::pending()).await });
+            RestateAdmin::new(&server.admin()).register_address(&worker).await.expect("registered");
         });
         OnRestate { runs, observed }
     }
@@ -197,6 +198,11 @@ impl OnRestate {
         let texts = lock(&self.runs.texts);
         (texts.len(), texts.values().flatten().count())
     }
+}
+
+/// The services of the runs of cases.
+fn case_services() -> RunServices {
+    RunServices::new(ENGINE_SEMANTICS, "cases", "")
 }
 
 /// The runs of all cases, with what drives them.
@@ -228,7 +234,8 @@ struct CaseDriver {
 }
 
 impl RunDriver for CaseDriver {
-    fn wake_run(&self, run: RunId, _start: LifeStart) -> BoxFuture<'_, Result<(), JournalError>> {
+    fn wake_run(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), JournalError>> {
+        let run = request.run;
         Box::pin(async move {
             lock(&self.runs.by_id).insert(run, (self.engine.clone(), self.plan.clone()));
             self.runs.wake(run).await;
@@ -248,11 +255,11 @@ impl RunDriver for CaseDriver {
 
 impl CaseRuns {
     async fn wake(&self, run: RunId) {
-        let life = RunLife { run, reopened_at: None };
-        self.client.start_workflow(life).await.expect("it is started");
+        let (services, life) = (case_services(), RunLife { run, reopened_at: None, lost_count: 0 });
+        self.client.start_workflow(&services, life).await.expect("it is started");
         let epoch = lock(&self.observed.epochs).get(&run).copied();
         if let Some(epoch) = epoch {
-            self.client.wake_workflow(life, epoch).await.expect("it is woken");
+            self.client.wake_workflow(&services, life, epoch).await.expect("it is woken");
         }
     }
 
