@@ -17,6 +17,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const WATCH_SCRIPT: &str = r#"
 "$@" </dev/null &
 server=$!
+echo "$server" >pid
 read -r line
 kill -9 "$server"
 wait "$server"
@@ -80,6 +81,7 @@ impl RestateServer {
         self.kill();
         let mut watcher = Command::new("sh");
         watcher.args(["-c", WATCH_SCRIPT, "watch"]).arg(&self.program).args(["--no-logo", "--listen-mode", "tcp"]);
+        watcher.current_dir(self.folder.path());
         watcher.arg("--config-file").arg(self.folder.path().join("restate.toml"));
         let log = std::fs::File::options().create(true).append(true).open(self.folder.path().join("log"));
         let log = log.expect("a log");
@@ -91,6 +93,18 @@ impl RestateServer {
             assert!(started.elapsed() < START_TIMEOUT, "Restate does not start: {}", self.read_log());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Pauses the server for a time.
+    pub fn pause(&self, duration: Duration) {
+        let id = std::fs::read_to_string(self.folder.path().join("pid")).expect("the server's id");
+        let signal = |name: &str| {
+            let sent = Command::new("kill").args([name, id.trim()]).status().expect("kill runs");
+            assert!(sent.success(), "there is no server {id}");
+        };
+        signal("-STOP");
+        std::thread::sleep(duration);
+        signal("-CONT");
     }
 
     /// Starts the server without its data.
