@@ -1,6 +1,6 @@
 //! Restate as the engine: this process starts runs there and follows them, or it is a worker that drives them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,7 +11,9 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 pub use flowloom_restate::RestateAdmin;
-use flowloom_restate::{OpenedRun, RestateClient, RestateError, RunLife, RunServices, StartOutcome, WorkerHost};
+use flowloom_restate::{
+    Deployment, OpenedRun, RestateClient, RestateError, RunLife, RunServices, StartOutcome, WorkerHost,
+};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{BoxFuture, Clock as _};
 use flowloom_runtime::journal::{Journal, Lease};
@@ -139,7 +141,7 @@ pub struct RestateWorker {
     services: RunServices,
 }
 
-/// The deployments of other addresses.
+/// Other addresses of workers.
 #[derive(Default)]
 struct Suspects {
     /// Those at which nobody answered at the last look: a worker that starts again takes a moment.
@@ -210,19 +212,23 @@ impl RestateWorker {
             tracing::warn!("Restate does not know the address {address}; this worker registers again");
             admin.register_address(address).await?;
         }
-        for deployment in deployments.iter().filter(|deployment| deployment.address() != address) {
-            let other = deployment.address();
+        let others: BTreeSet<&str> =
+            deployments.iter().map(Deployment::address).filter(|other| *other != address).collect();
+        for other in others {
             if admin.finds_services(other, &self.services).await? {
-                suspects.silent.remove(&deployment.id);
-                if suspects.reported.insert(deployment.id.clone()) {
+                suspects.silent.remove(other);
+                if suspects.reported.insert(other.to_owned()) {
                     tracing::warn!(
-                        "other workers have the address {other}: new runs go to the address that was registered last; to share                          the load, give all workers one --url, such as that of a load balancer"
+                        "other workers have the address {other}: new runs go to the address that was registered last; to share \
+                         the load, give all workers one --url, such as that of a load balancer"
                     );
                 }
-            } else if !suspects.silent.insert(deployment.id.clone()) {
-                suspects.silent.remove(&deployment.id);
+            } else if !suspects.silent.insert(other.to_owned()) {
+                suspects.silent.remove(other);
                 tracing::warn!("nobody answers at {other}; its runs continue at {address}");
-                admin.move_deployment(deployment, address).await?;
+                for deployment in deployments.iter().filter(|deployment| deployment.address() == other) {
+                    admin.move_deployment(deployment, address).await?;
+                }
             }
         }
         Ok(())

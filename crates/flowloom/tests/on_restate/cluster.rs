@@ -34,9 +34,7 @@ impl Worker {
         let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         // A full pipe would stop it.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-        let worker = Worker { child, said };
-        worker.wait_for_text("Driving the runs of");
-        worker
+        Worker { child, said }
     }
 
     /// Waits until the worker says something.
@@ -51,8 +49,14 @@ impl Worker {
         panic!("the worker does not say {text:?}: {all:#?}");
     }
 
+    /// Waits until the worker has ended by itself.
+    pub(crate) fn wait_for_end(&mut self) {
+        self.child.wait().expect("it ends");
+    }
+
     pub(crate) fn kill(&mut self) {
-        self.child.kill().expect("killed");
+        // It may have ended.
+        let _ = self.child.kill();
         self.child.wait().expect("gone");
     }
 }
@@ -89,8 +93,19 @@ impl Cluster {
         self.workers.push(worker);
     }
 
-    /// A worker of a workspace. Without further arguments it shares the address of the cluster.
+    /// A worker of a workspace, once it is registered. Without further arguments it shares the address of the cluster.
     pub(crate) fn spawn_worker(&self, place: &Workspace, arguments: &[&str], environment: &[(&str, &str)]) -> Worker {
+        let worker = Worker::spawn(self.worker_command(place, arguments, environment));
+        worker.wait_for_text("Driving the runs of");
+        worker
+    }
+
+    /// A worker of a workspace at the address of the cluster, which may not be registered yet.
+    pub(crate) fn spawn_unheard(&self, place: &Workspace, environment: &[(&str, &str)]) -> Worker {
+        Worker::spawn(self.worker_command(place, &[], environment))
+    }
+
+    fn worker_command(&self, place: &Workspace, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
         let admin = self.restate.admin();
         let mut all = vec!["worker", "--admin", &admin];
         if !arguments.contains(&"--listen") {
@@ -99,7 +114,7 @@ impl Cluster {
         all.extend(arguments);
         let mut command = place.build_command(&all);
         command.envs(environment.iter().copied());
-        Worker::spawn(command)
+        command
     }
 
     pub(crate) fn kill_workers(&mut self) {

@@ -5,6 +5,7 @@
 mod support;
 
 mod cluster;
+mod features;
 mod workers;
 
 use cluster::Cluster;

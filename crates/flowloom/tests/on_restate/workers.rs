@@ -1,5 +1,7 @@
 //! Which worker drives a run: one of the same database, project and version, wherever it is.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use test_restate::free_addresses;
 
@@ -132,4 +134,23 @@ fn a_server_that_has_lost_its_data_hears_of_the_workers_again() {
     let output = cluster.place.run(&["run", "hello.json"]);
     let output = if exit_code(&output) == 0 { output } else { cluster.place.run(&["resume", "last"]) };
     assert_eq!(exit_code(&output), 0, "{}", stderr_text(&output));
+}
+
+#[test]
+fn a_request_waits_no_longer_than_it_asks_for() {
+    let Some(mut cluster) = Cluster::start("") else { return };
+    cluster.place.write("ask.json", ASK);
+    let server = RunningServer::start(&cluster.place, &[]);
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "ask"})).json();
+    assert_eq!(run["status"], "waiting", "{run}");
+    cluster.kill_workers();
+    // The second time, somebody follows the run already.
+    for value in ["rain", "snow"] {
+        let path = format!("/api/v1/runs/{}/answer?wait=1", run["run_id"].as_str().expect("an id"));
+        let started = Instant::now();
+        let answered = server.post(&path, &json!({"path": "/subject", "value": value}));
+        assert_eq!(answered.status, 202, "{answered:?}");
+        // Without the limit of the request, a decision is waited for longer than that.
+        assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
+    }
 }
