@@ -64,6 +64,7 @@ impl FlowRun {
             let session = ctx.request::<_, Json<SessionEnd>>(target, Json(SessionRequest { run, parked }));
             let SessionEnd::Waiting { epoch, until } = session.call().await?.into_inner() else { return Ok(()) };
             parked = until.map(|_| epoch);
+            ctx.set(WAIT_KEY, epoch);
             let promise = promise_name(epoch);
             let woken = ctx.promise::<()>(&promise);
             match until {
@@ -76,13 +77,22 @@ impl FlowRun {
         }
     }
 
-    /// Continues a run that waits since the session with this epoch.
+    /// Continues a run whose lease has this epoch, and which waits since that session or an earlier one: a process may have
+    /// claimed the run since, and released it.
     #[handler]
     pub(crate) async fn wake(&self, ctx: SharedWorkflowContext<'_>, epoch: Json<u64>) -> Result<(), HandlerError> {
-        ctx.resolve_promise(&promise_name(epoch.into_inner()), ());
+        let epoch = epoch.into_inner();
+        if let Some(waiting) = ctx.get::<u64>(WAIT_KEY).await?.filter(|waiting| *waiting < epoch) {
+            ctx.resolve_promise(&promise_name(waiting), ());
+        }
+        // The workflow may not have begun to wait.
+        ctx.resolve_promise(&promise_name(epoch), ());
         Ok(())
     }
 }
+
+/// The key of a workflow's state that holds the epoch of the session since which it waits.
+const WAIT_KEY: &str = "waits-since";
 
 /// The name of the promise that ends a wait. The epoch of a run grows with each session.
 fn promise_name(epoch: u64) -> String {

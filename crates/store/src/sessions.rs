@@ -32,7 +32,7 @@ impl Store {
         let worker = self.worker.name().to_owned();
         let job = move |db: &DbConnection| {
             let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
-                       case when worker <> $1 and status = 'running' then 1 else 0 end \
+                       case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end \
                        where id = $2 and epoch = $3";
             match db.execute_sql(sql, params![&worker, &run.to_string(), epoch])? {
                 1 => Ok(()),

@@ -212,6 +212,20 @@ impl OnRestate {
         OnRestate { runs, observed, workers }
     }
 
+    /// Claims a run that waits, and does something to it before it is released.
+    pub(crate) fn claim_elsewhere(&self, run: RunId, then: impl FnOnce()) {
+        let (engine, _) = self.runs.find(run);
+        let claimed = loop {
+            // Its session may not have released it.
+            match poll_at_once(engine.journal().claim_run(run)) {
+                Err(JournalError::RunOwned(_)) => std::thread::yield_now(),
+                claimed => break claimed.expect("it waits"),
+            }
+        };
+        then();
+        engine.journal().release_run(claimed);
+    }
+
     /// Number of sessions that each worker has begun.
     pub(crate) fn count_by_worker(&self) -> Vec<usize> {
         self.workers.iter().map(|worker| worker.opened.load(Ordering::Relaxed)).collect()

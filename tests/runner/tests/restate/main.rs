@@ -158,6 +158,30 @@ fn a_command_reaches_a_run_that_was_put_aside() {
 }
 
 #[test]
+fn a_command_reaches_a_run_that_another_process_has_claimed_since_it_waits() {
+    let Some(server) = RestateServer::start_server() else { return };
+    let on_restate = OnRestate::register(&server);
+    let question = Template { parts: vec![TemplatePart::Text("who?".into())] };
+    let plan = plan_of(vec![("who", Leaf::Ask { question, schema: None })]);
+    let claim_and_cancel = |journal: &MemoryJournal, run| {
+        let is_waiting = || journal.run_records(run).iter().any(|record| record.event.name() == "run_suspended");
+        while !is_waiting() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        on_restate.claim_elsewhere(run, || {
+            let command = RunCommand { id: "1".into(), sender: "test".into(), action: CommandAction::Cancel {} };
+            journal.post_command(run, command).expect("stored");
+        });
+    };
+    // Whoever follows the run may see that it waits before it is claimed, and then leaves.
+    let was_cancelled = (0..MAX_TRIALS).any(|_| {
+        let outcome = run_plan(&on_restate, &plan, "", claim_and_cancel);
+        outcome.state.status == Status::Cancelled
+    });
+    assert!(was_cancelled, "it was cancelled");
+}
+
+#[test]
 fn a_large_output_is_stored_elsewhere_until_its_event_is() {
     let Some(server) = RestateServer::start_server() else { return };
     let on_restate = OnRestate::register(&server);
