@@ -82,11 +82,13 @@ endif
 	npm run browser --silent --prefix web
 
 # The program is built for debugging: only then it has failpoints.
-chaos: postgres  ## Simulate 100,000 schedules, plant bugs, and kill the program 1,000 times (SEED=, KILLS=)
+chaos: export FLOWLOOM_REQUIRE_POSTGRES = 1
+chaos: export FLOWLOOM_REQUIRE_RESTATE = 1
+chaos: postgres restate  ## Simulate 100,000 schedules, plant bugs, and kill the program 1,000 times (SEED=, KILLS=)
 	$(CARGO) run --release --locked -p simulation --bin simulation -- $(if $(SEED),--seed $(SEED))
 	$(CARGO) run --locked -p simulation --bin planted-bugs
 	$(CARGO) build --locked -p flowloom -p chaos
-	FLOWLOOM_REQUIRE_POSTGRES=1 target/debug/chaos $(if $(SEED),--seed $(SEED)) --kills $(or $(KILLS),1000)
+	target/debug/chaos $(if $(SEED),--seed $(SEED)) --kills $(or $(KILLS),1000)
 
 # Built with optimisations: the number of inputs counts.
 fuzz:  ## Feed mutated inputs to the readers of untrusted text (SECONDS= for each target, SEED=)
@@ -140,13 +142,14 @@ errors:  ## Add the lines of new error codes to docs/errors/README.md and docs/S
 
 # With PEERS, the peers take turns with the engine: all workloads (PEERS=1), or those that it names (PEERS="W1 W5").
 ifdef PEERS
-bench: program restate postgres  ## Measure the engine next to the floor of this machine (PEERS=1: next to its peers)
+bench: program restate postgres  ## Measure the engine next to the floor of this machine (ROWS="scale restate": some; PEERS=1: next to its peers)
 	@bench/peers/install.sh
 	$(CARGO) build --release --locked -p flowloom-restate --example bare-service
 	$(CARGO) run --release --locked -p bench -- peers $(if $(filter-out 1,$(PEERS)),$(PEERS))
 else
-bench: model program postgres target/peers/pinned
-	$(CARGO) run --release --locked -p bench
+bench: model program postgres restate target/peers/pinned
+	$(CARGO) build --release --locked -p flowloom-restate --example bare-service
+	$(CARGO) run --release --locked -p bench -- $(ROWS)
 endif
 
 target/peers/pinned: bench/peers/requirements.txt

@@ -35,13 +35,10 @@ use measure::ReportRow;
 /// Error of a measurement.
 pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOAD_NAMES: [&str; 20] = [
+const WORKLOAD_NAMES: [&str; 22] = [
     "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "postgres", "crowds", "chats",
-    "hostile", "sandbox", "fairness", "search", "local",
+    "hostile", "sandbox", "fairness", "search", "local", "scale", "restate",
 ];
-
-/// Workloads that run only if they are named: they start several servers and a Restate.
-const NAMED_ONLY: [&str; 2] = ["scale", "restate"];
 
 /// Flag of a child process, which prints its rows as JSON.
 const CHILD_FLAG: &str = "--child";
@@ -78,17 +75,13 @@ fn main() -> ExitCode {
 
 /// Measures every selected workload in a process of its own.
 fn run_parent(chosen: &[String]) -> Result<ExitCode, BenchError> {
-    let all = || WORKLOAD_NAMES.iter().chain(&NAMED_ONLY).copied();
-    if let Some(unknown) = chosen.iter().find(|name| all().all(|known| known != **name)) {
-        eprintln!("bench: unknown workload {unknown}; the workloads are {}", all().collect::<Vec<_>>().join(", "));
+    if let Some(unknown) = chosen.iter().find(|name| !WORKLOAD_NAMES.contains(&name.as_str())) {
+        eprintln!("bench: unknown workload {unknown}; the workloads are {}", WORKLOAD_NAMES.join(", "));
         return Ok(ExitCode::from(2));
     }
     let mut rows: Vec<ReportRow> = Vec::new();
-    let is_chosen = |name: &&str| match chosen {
-        [] => !NAMED_ONLY.contains(name),
-        chosen => chosen.iter().any(|chosen| chosen == name),
-    };
-    for workload in all().filter(is_chosen) {
+    let is_chosen = |name: &&str| chosen.is_empty() || chosen.iter().any(|chosen| chosen == name);
+    for workload in WORKLOAD_NAMES.into_iter().filter(is_chosen) {
         eprintln!("{workload} …");
         let mut command = Command::new(std::env::current_exe()?);
         let output = command.args([CHILD_FLAG, workload]).stderr(Stdio::inherit()).output()?;

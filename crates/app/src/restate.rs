@@ -1,7 +1,8 @@
 //! Restate as the engine: this process starts runs there and follows them, or it is a worker that drives them.
 
+use std::collections::{BTreeSet, HashSet};
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flowloom_core::code::Code;
@@ -9,12 +10,15 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
-use flowloom_restate::{OpenedRun, RestateClient, RestateError, RunLife, WorkerHost};
+pub use flowloom_restate::RestateAdmin;
+use flowloom_restate::{
+    Deployment, OpenedRun, RestateClient, RestateError, RunLife, RunServices, StartOutcome, WorkerHost,
+};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{BoxFuture, Clock as _};
 use flowloom_runtime::journal::{Journal, Lease};
-use flowloom_runtime::remote::{DriveState, LifeStart, RunDriver, find_life};
-use flowloom_runtime::{JournalError, RunError};
+use flowloom_runtime::remote::{DriveRequest, DriveState, LifeStart, RunDriver};
+use flowloom_runtime::{JournalError, RunError, engine_semantics};
 use flowloom_store::Store;
 use tokio::net::TcpListener;
 use url::Url;
@@ -25,6 +29,12 @@ use crate::error::AppError;
 
 /// Delay before a worker registers again.
 const REGISTER_PAUSE: Duration = Duration::from_secs(1);
+
+/// Interval at which a worker looks at the addresses of workers.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Delay before a second look at an address at which nobody answered.
+const SECOND_LOOK_PAUSE: Duration = Duration::from_secs(2);
 
 /// Port of the admin API of a Restate server.
 const ADMIN_PORT: u16 = 9070;
@@ -41,31 +51,67 @@ pub fn admin_address(ingress: &str) -> Result<String, ConfigError> {
 pub struct RestateDriver {
     client: RestateClient,
     store: Arc<Store>,
+    /// The identity of the database, once it is read.
+    database: OnceLock<String>,
 }
 
 impl RestateDriver {
     /// A driver of the runs in `store` on the server whose ingress has this address.
     pub fn new(ingress: &str, store: Arc<Store>) -> RestateDriver {
-        RestateDriver { client: RestateClient::new(ingress), store }
+        RestateDriver { client: RestateClient::new(ingress), store, database: OnceLock::new() }
     }
 
-    async fn start_and_wake(&self, run: RunId, start: LifeStart) -> Result<(), JournalError> {
+    /// The services of the workers that may drive runs of a version and a project.
+    fn find_services(&self, engine_semantics: u32, project: &str) -> Result<RunServices, JournalError> {
+        let database = match self.database.get() {
+            Some(database) => database,
+            None => {
+                let read = self.store.identity()?;
+                self.database.get_or_init(|| read)
+            }
+        };
+        Ok(RunServices::new(engine_semantics, database, project))
+    }
+
+    async fn start_and_wake(&self, request: DriveRequest) -> Result<(), JournalError> {
+        let DriveRequest { run, start, engine_semantics, project } = request;
+        let services = self.find_services(engine_semantics, &project)?;
         let epoch = self.store.find_epoch(run)?.ok_or(JournalError::RunNotFound(run))?;
         let reopened_at = match start {
             LifeStart::Created => None,
             LifeStart::Reopened(epoch) => Some(epoch),
             LifeStart::Ended => Some(epoch),
         };
-        let life = RunLife { run, reopened_at };
-        self.client.start_workflow(life).await.map_err(to_outage)?;
+        let life = self.start_life(&services, RunLife { run, reopened_at, lost_count: 0 }).await?;
         // A run that does not wait cannot be woken.
         let waits = |status: &str| {
             [Status::Waiting, Status::Uncertain, Status::Quarantined].iter().any(|wait| wait.name() == status)
         };
         if self.store.get_run(run)?.is_some_and(|row| waits(&row.status)) {
-            self.client.wake_workflow(life, epoch).await.map_err(to_outage)?;
+            self.client.wake_workflow(&services, life, epoch).await.map_err(to_outage)?;
         }
         Ok(())
+    }
+
+    /// Starts the workflow of a life, or finds the one that was started. If that has ended and the run has not, because somebody
+    /// has killed it with Restate's tools, the life gets another one.
+    async fn start_life(&self, services: &RunServices, mut life: RunLife) -> Result<RunLife, JournalError> {
+        while self.client.start_workflow(services, life).await.map_err(to_outage)? == StartOutcome::Known
+            && self.client.has_workflow_ended(services, life).await.map_err(to_outage)?
+            && !self.is_over(life.run)?
+        {
+            life.lost_count += 1;
+        }
+        Ok(life)
+    }
+
+    /// Whether nobody has to drive a run.
+    fn is_over(&self, run: RunId) -> Result<bool, JournalError> {
+        let is_final = |status: &str| Status::parse(status).is_none_or(Status::is_final);
+        Ok(match self.store.get_run(run)? {
+            Some(row) => is_final(&row.status) && self.store.read_drive_state(run)? == DriveState::AtRest,
+            None => true,
+        })
     }
 }
 
@@ -75,8 +121,8 @@ fn to_outage(error: RestateError) -> JournalError {
 }
 
 impl RunDriver for RestateDriver {
-    fn wake_run(&self, run: RunId, start: LifeStart) -> BoxFuture<'_, Result<(), JournalError>> {
-        Box::pin(self.start_and_wake(run, start))
+    fn wake_run(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(self.start_and_wake(request))
     }
 
     fn next_news(&self, run: RunId) -> BoxFuture<'static, ()> {
@@ -92,26 +138,44 @@ impl RunDriver for RestateDriver {
 pub struct RestateWorker {
     app: Arc<App>,
     driver: RestateDriver,
+    services: RunServices,
+}
+
+/// Other addresses of workers.
+#[derive(Default)]
+struct Suspects {
+    /// Those at which nobody answered at the last look: a worker that starts again takes a moment.
+    silent: HashSet<String>,
+    /// Those that are alive, and were reported.
+    reported: HashSet<String>,
 }
 
 impl RestateWorker {
     /// A worker of the server whose ingress has this address.
-    pub fn new(app: Arc<App>, ingress: &str) -> RestateWorker {
+    pub fn new(app: Arc<App>, ingress: &str) -> Result<RestateWorker, AppError> {
         let driver = RestateDriver::new(ingress, app.store.clone());
-        RestateWorker { app, driver }
+        let services = driver.find_services(engine_semantics(), &app.config.project_name).map_err(RunError::from)?;
+        Ok(RestateWorker { app, driver, services })
+    }
+
+    /// The address at which Restate finds the services of this worker, if it reaches the worker at `url`. Workers of other
+    /// versions, databases and projects have others, although they may share the host and the port.
+    pub fn service_address(&self, url: &str) -> String {
+        format!("{}/{}", url.trim_end_matches('/'), self.services.workflow())
     }
 
     /// Drives runs until `stop` completes.
     pub async fn serve(self: Arc<RestateWorker>, listener: TcpListener, stop: impl Future<Output = ()>) {
-        flowloom_restate::serve_worker(listener, self, stop).await;
+        let services = self.services.clone();
+        flowloom_restate::serve_worker(listener, self, &services, stop).await;
     }
 
-    /// Registers this worker, reachable at `url`, with the admin API at `admin`. A server that cannot be reached may be
-    /// about to start, and is tried again. Fails if it refuses.
-    pub async fn register(&self, admin: &str, url: &str) -> Result<(), AppError> {
+    /// Registers this worker at an address with the admin API at `admin`. A server that cannot be reached may be about to
+    /// start, and is tried again. Fails if it refuses.
+    pub async fn register(&self, admin: &RestateAdmin, address: &str) -> Result<(), AppError> {
         let mut is_reported = false;
         loop {
-            match self.driver.client.register_worker(admin, url).await {
+            match admin.register_address(address).await {
                 Err(error @ RestateError::Unreachable { .. }) => {
                     if !std::mem::replace(&mut is_reported, true) {
                         tracing::warn!("{error}; this worker registers when it answers");
@@ -123,14 +187,62 @@ impl RestateWorker {
         }
     }
 
+    /// Looks after the registration of workers at an address until the future is dropped: registers again if the server has
+    /// forgotten them, and takes over the runs of other addresses at which nobody answers any more.
+    pub async fn keep_registered(&self, admin: &RestateAdmin, address: &str) {
+        let mut suspects = Suspects::default();
+        loop {
+            if let Err(error) = self.look_after_addresses(admin, address, &mut suspects).await {
+                tracing::debug!("cannot look at the addresses of workers: {error}");
+            }
+            let pause = if suspects.silent.is_empty() { LOOK_INTERVAL } else { SECOND_LOOK_PAUSE };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn look_after_addresses(
+        &self,
+        admin: &RestateAdmin,
+        address: &str,
+        suspects: &mut Suspects,
+    ) -> Result<(), RestateError> {
+        let mut deployments = admin.list_deployments().await?;
+        deployments.retain(|deployment| deployment.has_services(&self.services));
+        if !deployments.iter().any(|deployment| deployment.address() == address) {
+            tracing::warn!("Restate does not know the address {address}; this worker registers again");
+            admin.register_address(address).await?;
+        }
+        let others: BTreeSet<&str> =
+            deployments.iter().map(Deployment::address).filter(|other| *other != address).collect();
+        for other in others {
+            if admin.finds_services(other, &self.services).await? {
+                suspects.silent.remove(other);
+                if suspects.reported.insert(other.to_owned()) {
+                    tracing::warn!(
+                        "other workers have the address {other}: new runs go to the address that was registered last; to share \
+                         the load, give all workers one --url, such as that of a load balancer"
+                    );
+                }
+            } else if !suspects.silent.insert(other.to_owned()) {
+                suspects.silent.remove(other);
+                tracing::warn!("nobody answers at {other}; its runs continue at {address}");
+                for deployment in deployments.iter().filter(|deployment| deployment.address() == other) {
+                    admin.move_deployment(deployment, address).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     async fn open_stored_run(&self, run: RunId) -> Result<OpenedRun, AppError> {
         let opened = self.app.open_run_by_id(run).await?;
+        self.app.check_project(&opened)?;
         Ok(OpenedRun { engine: self.app.engine_for_run(&opened)?, plan: opened.plan.clone() })
     }
 
     async fn wake_stored_run(&self, run: RunId) -> Result<(), JournalError> {
         let records = self.app.store.read(run, 0).await?;
-        self.driver.wake_run(run, find_life(&records)).await
+        self.driver.wake_run(DriveRequest::from_records(run, &records)).await
     }
 }
 
@@ -144,6 +256,10 @@ impl WorkerHost for RestateWorker {
             self.open_stored_run(run).await.map_err(|error| match error {
                 AppError::Run(error) => error,
                 AppError::Store(error) => JournalError::from(error).into(),
+                // A worker of that project can drive it.
+                error @ AppError::RunOfOtherProject { .. } => {
+                    JournalError::Unavailable(StepFailure::new(error.code(), error.to_string())).into()
+                }
                 error => RunError::Rejected(StepFailure::new(error.code(), error.to_string())),
             })
         })

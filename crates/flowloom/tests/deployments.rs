@@ -51,7 +51,13 @@ fn the_composition_fits_together() {
     let commands: Vec<&Value> = ["worker", "server"].iter().map(|name| &services[*name]["command"]).collect();
     commands.iter().for_each(|command| check_command(command));
     assert_eq!(worker_address(commands[0]), ("worker".to_owned(), 9080));
-    assert_eq!(services["worker"]["deploy"]["replicas"], 3);
+    let replicas = ["worker", "server"].map(|name| services[name]["deploy"]["replicas"].as_u64().expect("a number"));
+    assert_eq!(replicas, [3, 2]);
+    // Each server needs a port of the machine.
+    let published = services["server"]["ports"][0].as_str().expect("ports").rsplit(':').nth(1).expect("a port");
+    let (first, last) = published.split_once('-').expect("a range");
+    let count = last.parse::<u64>().expect("a port") - first.parse::<u64>().expect("a port") + 1;
+    assert_eq!(count, replicas[1], "{published}");
     let (host, port) = check_config(&read_file("cluster.toml"));
     assert!(services.contains_key(&host) && port == 8080, "{host}:{port}");
     assert!(text.contains("./cluster.toml:/flows/flowloom.toml"), "the configuration is not mounted");

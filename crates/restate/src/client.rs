@@ -1,12 +1,13 @@
-//! Asks a Restate server to start and wake runs, and registers workers.
+//! Asks a Restate server to start and wake runs.
 
 use std::time::Duration;
 
 use flowloom_core::id::RunId;
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::service::{StartRequest, WORKFLOW_SERVICE};
+use crate::names::RunServices;
+use crate::service::StartRequest;
 
 /// How long the server may take to accept a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,7 +24,7 @@ pub enum RestateError {
         cause: String,
     },
     /// It does not know the workflow of runs.
-    #[error("Restate at {url} has no worker for this version; start one with flowloom worker")]
+    #[error("Restate at {url} has no worker for this version, database and project; start one with flowloom worker")]
     NoWorker {
         /// The address.
         url: String,
@@ -54,65 +55,109 @@ pub struct RunLife {
     pub run: RunId,
     /// The epoch of the run's lease when it was reopened; `None` for its first life.
     pub reopened_at: Option<u64>,
+    /// Number of workflows of this life that have ended before the run did.
+    pub lost_count: u32,
+}
+
+/// What became of a request to start a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartOutcome {
+    /// It is started.
+    Started,
+    /// It was started before.
+    Known,
 }
 
 impl RunLife {
     /// The key of its workflow.
     fn to_key(self) -> String {
-        match self.reopened_at {
-            Some(epoch) => format!("{}.{epoch}", self.run),
-            None => self.run.to_string(),
+        let mut key = self.run.to_string();
+        if let Some(epoch) = self.reopened_at {
+            key.push_str(&format!(".{epoch}"));
         }
+        if self.lost_count > 0 {
+            key.push_str(&format!("~{}", self.lost_count));
+        }
+        key
     }
 }
 
 impl RestateClient {
     /// A client of the server whose ingress has this address.
     pub fn new(ingress: &str) -> RestateClient {
-        // Without TLS settings of its own, a client can always be built.
-        let http = reqwest::Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().build().unwrap_or_default();
-        RestateClient { http, ingress: ingress.trim_end_matches('/').to_owned() }
-    }
-
-    /// The address of the ingress.
-    pub fn ingress(&self) -> &str {
-        &self.ingress
+        RestateClient { http: build_http(), ingress: ingress.trim_end_matches('/').to_owned() }
     }
 
     /// Starts the workflow of a run, unless it was started.
-    pub async fn start_workflow(&self, life: RunLife) -> Result<(), RestateError> {
-        let url = format!("{}/{}/{}/run/send", self.ingress, WORKFLOW_SERVICE, life.to_key());
-        self.post_json(&url, &json!(StartRequest { run: life.run })).await.map(drop)
+    pub async fn start_workflow(&self, services: &RunServices, life: RunLife) -> Result<StartOutcome, RestateError> {
+        let text = self.call_workflow(services, life, "run", &json!(StartRequest { run: life.run })).await?;
+        let is_known = text.is_none_or(|text| text.contains(KNOWN_STATUS));
+        Ok(if is_known { StartOutcome::Known } else { StartOutcome::Started })
+    }
+
+    /// Whether a workflow that was started has ended, in whatever way.
+    pub async fn has_workflow_ended(&self, services: &RunServices, life: RunLife) -> Result<bool, RestateError> {
+        let url = format!("{}/restate/workflow/{}/{}/output", self.ingress, services.workflow(), life.to_key());
+        let (status, message) = send_json(&self.http, Method::GET, &url, &Value::Null).await?;
+        match status.as_u16() {
+            // One that was killed has ended as well.
+            200 | 409 => Ok(true),
+            NOT_READY_STATUS | 404 => Ok(false),
+            status => Err(RestateError::Refused { url, status, message }),
+        }
     }
 
     /// Wakes the workflow of a run that waits since the session with this epoch.
-    pub async fn wake_workflow(&self, life: RunLife, epoch: u64) -> Result<(), RestateError> {
-        let url = format!("{}/{}/{}/wake/send", self.ingress, WORKFLOW_SERVICE, life.to_key());
-        self.post_json(&url, &json!(epoch)).await.map(drop)
+    pub async fn wake_workflow(&self, services: &RunServices, life: RunLife, epoch: u64) -> Result<(), RestateError> {
+        self.call_workflow(services, life, "wake", &json!(epoch)).await.map(drop)
     }
 
-    /// Registers the services of a worker with the admin API at `admin`.
-    pub async fn register_worker(&self, admin: &str, worker: &str) -> Result<(), RestateError> {
-        let url = format!("{}/deployments", admin.trim_end_matches('/'));
-        self.post_json(&url, &json!({"uri": worker, "force": true})).await.map(drop)
+    /// Calls a handler of a workflow without waiting for it. `None`: another call has started the workflow.
+    async fn call_workflow(
+        &self,
+        services: &RunServices,
+        life: RunLife,
+        handler: &str,
+        body: &Value,
+    ) -> Result<Option<String>, RestateError> {
+        let url = format!("{}/{}/{}/{handler}/send", self.ingress, services.workflow(), life.to_key());
+        let (status, message) = send_json(&self.http, Method::POST, &url, body).await?;
+        match status {
+            status if status.is_success() => Ok(Some(message)),
+            StatusCode::CONFLICT => Ok(None),
+            StatusCode::NOT_FOUND => Err(RestateError::NoWorker { url: self.ingress.clone() }),
+            status => Err(RestateError::Refused { url, status: status.as_u16(), message }),
+        }
     }
+}
 
-    async fn post_json(&self, url: &str, body: &Value) -> Result<String, RestateError> {
-        let unreachable = |error: reqwest::Error| RestateError::Unreachable {
-            url: url.to_owned(),
-            cause: error.without_url().to_string(),
-        };
-        let request = self.http.post(url).header("content-type", "application/json").body(body.to_string());
-        let response = request.send().await.map_err(unreachable)?;
-        let status = response.status();
-        let message = response.text().await.map_err(unreachable)?;
-        // Another request has started the workflow.
-        if status.is_success() || status == StatusCode::CONFLICT {
-            return Ok(message);
-        }
-        if status == StatusCode::NOT_FOUND && url.starts_with(&self.ingress) {
-            return Err(RestateError::NoWorker { url: self.ingress.clone() });
-        }
-        Err(RestateError::Refused { url: url.to_owned(), status: status.as_u16(), message })
+/// The status of the answer to a start if the workflow was started before.
+const KNOWN_STATUS: &str = "\"PreviouslyAccepted\"";
+
+/// The HTTP status of the output of a workflow that has not ended.
+const NOT_READY_STATUS: u16 = 470;
+
+pub(crate) fn build_http() -> reqwest::Client {
+    // Without TLS settings of its own, a client can always be built.
+    reqwest::Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().build().unwrap_or_default()
+}
+
+/// Sends a request; without a body if that is null. Fails if there is no answer.
+pub(crate) async fn send_json(
+    http: &reqwest::Client,
+    method: Method,
+    url: &str,
+    body: &Value,
+) -> Result<(StatusCode, String), RestateError> {
+    let unreachable = |error: reqwest::Error| RestateError::Unreachable {
+        url: url.to_owned(),
+        cause: error.without_url().to_string(),
+    };
+    let mut request = http.request(method, url);
+    if !body.is_null() {
+        request = request.header("content-type", "application/json").body(body.to_string());
     }
+    let response = request.send().await.map_err(unreachable)?;
+    let status = response.status();
+    Ok((status, response.text().await.map_err(unreachable)?))
 }

@@ -3,15 +3,21 @@
 //! The only crate that knows the SDK of Restate. What a worker needs of the program is in [`WorkerHost`].
 #![warn(missing_docs)]
 
+mod admin;
 mod claim;
 mod client;
+mod endpoint;
 mod entry;
 mod journal;
+mod names;
 mod projection;
 mod service;
 mod session;
 mod sleeping;
 
-pub use client::{RestateClient, RestateError, RunLife};
-pub use service::{SessionEnd, serve_worker};
+pub use admin::{Deployment, RestateAdmin};
+pub use client::{RestateClient, RestateError, RunLife, StartOutcome};
+pub use endpoint::serve_worker;
+pub use names::RunServices;
+pub use service::SessionEnd;
 pub use session::{OpenedRun, WorkerHost};

@@ -218,7 +218,7 @@ impl SessionAttempt {
     async fn go_live(&mut self) -> Result<Option<SessionEnd>, HandlerError> {
         let opened = self.host.open_run(self.run).await;
         let mut held = match self.claim_run().await {
-            // It was deleted.
+            // It was deleted: the name of the service says that it was in this database.
             Err(JournalError::RunNotFound(_)) => return Ok(Some(SessionEnd::Finished)),
             claimed => claimed?,
         };
@@ -307,6 +307,7 @@ fn is_lasting(error: &RunError) -> bool {
     matches!(
         error,
         RunError::Divergence(_)
+            | RunError::OtherSemantics(_)
             | RunError::Corrupt(_)
             | RunError::Rejected(_)
             | RunError::Journal(JournalError::Failed(_))

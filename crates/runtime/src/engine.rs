@@ -18,6 +18,7 @@ use crate::command::{CommandAction, DecidedCommand, RunCommand};
 use crate::divergence::Divergence;
 use crate::drive::Drive;
 use crate::effects::{BoxFuture, DefinitionIdentity, Effects};
+use crate::engine_semantics;
 use crate::error::{JournalError, RunError};
 use crate::interpret::{FinalEnv, Interpreter, StepResult, ThreadStorage};
 use crate::journal::{Batch, Journal, Lease, LeaseState};
@@ -201,7 +202,7 @@ impl Engine {
         let lease = self.journal.begin_run(start.id.unwrap_or_else(|| (self.ids)()))?;
         let driver = self.driver.clone().filter(|_| reusable.is_none());
         let created = RunCreated {
-            engine_semantics: ENGINE_SEMANTICS,
+            engine_semantics: engine_semantics(),
             format: start.plan.format,
             name: start.plan.name.clone(),
             bundle: start.bundle,
@@ -269,7 +270,7 @@ impl Engine {
     ) -> Result<LocalRun, RunError> {
         let ClaimedRun { lease, records, commands, .. } = claimed;
         let created = read_created(&records, lease.run)?;
-        if created.engine_semantics != ENGINE_SEMANTICS {
+        if created.engine_semantics != engine_semantics() {
             return self.prepare_cancellation(lease, records, &created, plan, commands);
         }
         let recent = records_since_reopened(&records);
@@ -386,7 +387,7 @@ impl Engine {
             return Err(RunError::NothingToReplay);
         };
         let created = read_created(&records, run)?;
-        if created.engine_semantics != ENGINE_SEMANTICS {
+        if created.engine_semantics != engine_semantics() {
             return Err(RunError::OtherSemantics(created.engine_semantics));
         }
         RunState::from_records(records.iter().map(|record| &**record))?;

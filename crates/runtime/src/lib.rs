@@ -44,4 +44,4 @@ pub use log::{Response, ScriptValue};
 pub use outcome::RunOutcome;
 pub use publish::SubscribeHandle;
 pub use run::Run;
-pub use semantics::ENGINE_SEMANTICS;
+pub use semantics::{ENGINE_SEMANTICS, engine_semantics};

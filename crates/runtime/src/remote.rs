@@ -12,6 +12,7 @@ use flowloom_core::state::RunState;
 
 use crate::effects::BoxFuture;
 use crate::engine::Engine;
+use crate::engine_semantics;
 use crate::error::{JournalError, RunError};
 use crate::journal::{Batch, Lease};
 use crate::outcome::RunOutcome;
@@ -27,7 +28,7 @@ const MAX_PAUSE_MS: u64 = 100;
 /// An engine that drives runs in other processes. It writes their events to the journal.
 pub trait RunDriver: Send + Sync {
     /// Asks the engine to drive a run whose creation is stored, unless it does already. Asking twice is asking once.
-    fn wake_run(&self, run: RunId, start: LifeStart) -> BoxFuture<'_, Result<(), JournalError>>;
+    fn wake_run(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), JournalError>>;
 
     /// Completes when the run may have ended or begun to wait. It may miss that.
     fn next_news(&self, run: RunId) -> BoxFuture<'static, ()>;
@@ -69,8 +70,35 @@ pub enum LifeStart {
     Ended,
 }
 
+/// A run that is to be driven, with what decides which workers may drive it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveRequest {
+    /// The run.
+    pub run: RunId,
+    /// How its present life began.
+    pub start: LifeStart,
+    /// The version of the interpreter that it was created under.
+    pub engine_semantics: u32,
+    /// The name of its project; empty if it has none.
+    pub project: String,
+}
+
+impl DriveRequest {
+    /// The request for a run with these records.
+    pub fn from_records(run: RunId, records: &[Arc<Record>]) -> DriveRequest {
+        let created = records.iter().find_map(|record| match &record.event {
+            Event::RunCreated(created) => Some(created),
+            _ => None,
+        });
+        let engine_semantics = created.map_or_else(engine_semantics, |created| created.engine_semantics);
+        let project = created.and_then(|created| created.project.as_ref());
+        let project = project.map(|project| project.name.clone()).unwrap_or_default();
+        DriveRequest { run, start: find_life(records), engine_semantics, project }
+    }
+}
+
 /// How the present life of a run began, by its records.
-pub fn find_life(records: &[Arc<Record>]) -> LifeStart {
+fn find_life(records: &[Arc<Record>]) -> LifeStart {
     let recent = records_since_reopened(records);
     let is_over = recent.iter().any(|record| matches!(record.event, Event::RunFinished { .. }));
     let reopened = recent.first().filter(|first| matches!(first.event, Event::RunReopened { .. }));
@@ -256,7 +284,7 @@ impl RemoteRun {
     }
 
     async fn wake_driver(&mut self) -> Result<(), JournalError> {
-        self.driver.wake_run(self.id, find_life(&self.records)).await?;
+        self.driver.wake_run(DriveRequest::from_records(self.id, &self.records)).await?;
         self.known_when_woken = self.records.len();
         Ok(())
     }

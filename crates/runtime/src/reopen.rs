@@ -20,6 +20,7 @@ use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 
 use crate::command::{CommandAction, CommandOutcome, DecidedCommand, RunCommand};
+use crate::engine_semantics;
 use crate::error::RunError;
 use crate::semantics::ENGINE_SEMANTICS;
 
@@ -70,8 +71,8 @@ pub fn select_steps(state: &RunState, records: &[Arc<Record>], from: Option<&Pat
     if !state.status.is_final() {
         return Err(RunError::NotEnded(state.status));
     }
-    let semantics = state.created.as_ref().map_or(ENGINE_SEMANTICS, |created| created.engine_semantics);
-    if semantics != ENGINE_SEMANTICS {
+    let semantics = state.created.as_ref().map_or_else(engine_semantics, |created| created.engine_semantics);
+    if semantics != engine_semantics() {
         return Err(RunError::OtherSemantics(semantics));
     }
     let selection = StepSelection::new(state);

@@ -18,7 +18,7 @@ use flowloom_core::value::Value;
 use flowloom_runtime::command::{CommandAction, RunCommand};
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::remote::{DriveState, LifeStart, RunDriver};
+use flowloom_runtime::remote::{DriveRequest, DriveState, RunDriver};
 use flowloom_runtime::{Engine, JournalError, StartOptions};
 use plans::{make_plan, make_step, sequence_step, variable_text};
 use world::World;
@@ -40,10 +40,10 @@ struct OtherEngine {
 }
 
 impl RunDriver for OtherEngine {
-    fn wake_run(&self, run: RunId, _start: LifeStart) -> BoxFuture<'_, Result<(), JournalError>> {
+    fn wake_run(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), JournalError>> {
         self.wake_count.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
-            let resumed = self.engine.resume_run(run, self.plan.clone()).await.expect("it is not over");
+            let resumed = self.engine.resume_run(request.run, self.plan.clone()).await.expect("it is not over");
             resumed.drive_to_end().await;
             Ok(())
         })

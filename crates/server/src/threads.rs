@@ -13,7 +13,7 @@ use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::is_definition_id;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::commands::new_command;
+use flowloom_app::runs::commands::{DECISION_TIMEOUT, new_command};
 use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::supervisor::ActiveRun;
@@ -315,7 +315,7 @@ pub(crate) async fn run_turn(
             let earlier = sent.select_earlier(load_messages(&server.app.store, call.user(), &key).await?)?;
             if let Some(run) = waiting {
                 let command = new_command(None, call.user(), CommandAction::Cancel {});
-                server.runs.send_command(server.app.open_run_by_id(run).await?, command).await?;
+                server.runs.send_command(server.app.open_run_by_id(run).await?, command, DECISION_TIMEOUT).await?;
             }
             let inputs = Value::map([("messages", earlier), ("message", sent.to_input())]);
             let new = StartRunRequest {

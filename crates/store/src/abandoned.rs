@@ -96,10 +96,14 @@ impl Store {
         self.writer.submit_job(Box::new(job)).await
     }
 
-    /// Suspends a run with the status `quarantined`, until a person resumes it.
-    pub async fn quarantine_run(&self, run: RunId, at: u64) -> Result<(), JournalError> {
+    /// Suspends a run with the status `quarantined`, until a person resumes it, unless a worker has driven it since it was
+    /// found to be hopeless. Returns whether it is suspended.
+    pub async fn quarantine_run(&self, run: RunId, at: u64) -> Result<bool, JournalError> {
         let lease = self.claim_run(run).await?;
-        let suspended = self.quarantine_claimed(lease, at).await;
+        let suspended = match self.is_hopeless(run) {
+            Ok(true) => self.quarantine_claimed(lease, at).await.map(|()| true),
+            hopeless => hopeless.map_err(JournalError::from),
+        };
         self.release_run(lease);
         suspended
     }
@@ -116,7 +120,7 @@ impl Store {
 }
 
 /// `$1` is the worker that reads.
-const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker <> $1 and status = 'running' then 1 else 0 end, \
+const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end, \
                                  pending_commands";
 
 /// Whether a run is one that this process continues: `$2` is its project, `$3` the fingerprint of its configuration. SQLite

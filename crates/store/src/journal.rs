@@ -52,7 +52,7 @@ impl Journal for Store {
                     // Another process may have claimed it since. Only one claimant finds the epoch it read.
                     // A lease of another worker that was not released is one of a worker that died.
                     let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
-                               case when worker <> $1 and status = 'running' then 1 else 0 end \
+                               case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end \
                                where id = $2 and epoch = $3";
                     match connection.execute_sql(sql, params![&worker, &run.to_string(), epoch])? {
                         1 => Ok(()),

@@ -13,6 +13,12 @@ use crate::error::StoreError;
 use crate::store::Store;
 
 impl Store {
+    /// A random name that this database was given when it was created. A copy of the database has the same.
+    pub fn identity(&self) -> Result<String, StoreError> {
+        let found = self.read_with(|db| db.query_first("select id from identity", &[], |row| row.get::<String>(0)))?;
+        Ok(found.unwrap_or_default())
+    }
+
     /// The epoch of a run's lease; `None` if there is no such run.
     pub fn find_epoch(&self, run: RunId) -> Result<Option<u64>, StoreError> {
         let sql = "select epoch from run where id = $1";
@@ -26,7 +32,7 @@ impl Store {
         let worker = self.worker.name().to_owned();
         let job = move |db: &DbConnection| {
             let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
-                       case when worker <> $1 and status = 'running' then 1 else 0 end \
+                       case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end \
                        where id = $2 and epoch = $3";
             match db.execute_sql(sql, params![&worker, &run.to_string(), epoch])? {
                 1 => Ok(()),

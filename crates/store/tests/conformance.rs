@@ -405,7 +405,7 @@ async fn a_run_that_gets_no_further_is_hopeless(place: &TestDatabase) {
         append_records(&*next, lease, vec![start(3 + n, lease.epoch)]).await.expect("stored");
     }
     assert!(watching.abandoned_runs(9).expect("readable")[0].is_hopeless());
-    watching.quarantine_run(run_id(1), 7).await.expect("left alone");
+    assert!(watching.quarantine_run(run_id(1), 7).await.expect("left alone"));
     assert_eq!(watching.abandoned_runs(9).expect("readable"), []);
     assert_eq!(watching.count_by_status().expect("readable"), [("quarantined".to_owned(), 1)]);
     // A person resumes it, and it makes progress.
@@ -417,6 +417,8 @@ async fn a_run_that_gets_no_further_is_hopeless(place: &TestDatabase) {
     // An outage breaks it off. It keeps its lease, so that it is found, and no worker has died.
     watching.abandon_run(lease);
     assert_eq!(watching.abandoned_runs(9).expect("readable")[0].deaths, 0);
+    let is_quarantined = watching.quarantine_run(run_id(1), 8).await.expect("left alone");
+    assert!(!is_quarantined, "it has made progress since it was found to be hopeless");
     let lease = watching.claim_run(run_id(1)).await.expect("nobody's");
     watching.release_run(lease);
     drop(watching);

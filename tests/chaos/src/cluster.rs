@@ -1,5 +1,5 @@
 //! A campaign on Restate: runs on a server of the program, driven by three workers of a Restate server. Each of them, and
-//! Postgres, is killed or paused at random times.
+//! Postgres, is killed or paused at random times, or all of them together, and their ports are closed for a time.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::random::Random;
 
 /// Number of workers, which share an address.
 const WORKER_COUNT: usize = 3;
-/// How long a worker is paused, at most: longer than its lease.
+/// How long a process is paused or a port is closed, at most: longer than a worker's lease.
 const MAX_PAUSE_MS: usize = 2500;
 
 /// A Restate server and its workers.
@@ -65,15 +65,21 @@ impl<'a> Cluster<'a> {
         signal_child(&self.workers[number], Signal::CONT);
     }
 
-    fn kill_restate(&mut self) {
+    /// Kills the Restate server. Its ports are closed for a time.
+    fn kill_restate(&mut self, pause: Duration) {
         self.restate.kill();
+        std::thread::sleep(pause);
         self.restate.start_again();
     }
 
-    /// Kills everything at once.
-    fn kill_all(&mut self) -> Result<(), String> {
+    /// Kills all workers. Their port is closed for a time.
+    fn kill_workers(&mut self, pause: Duration) -> Result<(), String> {
         self.workers.iter_mut().for_each(stop_child);
-        self.kill_restate();
+        std::thread::sleep(pause);
+        self.start_workers()
+    }
+
+    fn start_workers(&mut self) -> Result<(), String> {
         for number in 0..WORKER_COUNT {
             self.workers[number] = self.start_worker()?;
         }
@@ -107,8 +113,8 @@ pub fn kill_cluster(database: DatabaseKind, seed: u64, kills: usize) -> Result<C
             let mut server = start_listed(&site, &crowd.board)?;
             for _ in 0..kills {
                 std::thread::sleep(random.duration(100, 900));
-                match random.below(10) {
-                    0 => cluster.kill_restate(),
+                match random.below(13) {
+                    0 => cluster.kill_restate(Duration::ZERO),
                     1 => {
                         crowd.board.remove(server.address);
                         server.kill();
@@ -117,6 +123,9 @@ pub fn kill_cluster(database: DatabaseKind, seed: u64, kills: usize) -> Result<C
                     2 => cluster.pause_worker(random.below(WORKER_COUNT), random.duration(100, MAX_PAUSE_MS)),
                     3 => server = kill_everything(&mut cluster, server, &crowd)?,
                     4 => kill_postgres(&site, random.duration(10, 1000))?,
+                    5 => cluster.restate.pause(random.duration(100, MAX_PAUSE_MS)),
+                    6 => cluster.kill_restate(random.duration(100, MAX_PAUSE_MS)),
+                    7 => cluster.kill_workers(random.duration(100, MAX_PAUSE_MS))?,
                     _ => cluster.kill_worker(random.below(WORKER_COUNT))?,
                 }
             }
@@ -150,9 +159,14 @@ fn kill_postgres(site: &Site, pause: Duration) -> Result<(), String> {
     Ok(())
 }
 
+/// Kills everything at once, the database too if it has a server, and starts it again.
 fn kill_everything(cluster: &mut Cluster<'_>, server: Server, crowd: &Crowd<'_>) -> Result<Server, String> {
     crowd.board.remove(server.address);
     server.kill();
-    cluster.kill_all()?;
+    cluster.workers.iter_mut().for_each(stop_child);
+    cluster.restate.kill();
+    kill_postgres(crowd.site, Duration::ZERO)?;
+    cluster.restate.start_again();
+    cluster.start_workers()?;
     start_listed(crowd.site, &crowd.board)
 }

@@ -1,6 +1,7 @@
 //! A real Restate server for tests, from the package that `scripts/fetch-restate.sh` fetches. Workers of different tests have
 //! the same services, so each test starts a server of its own. The server ends with the test, however that ends.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const WATCH_SCRIPT: &str = r#"
 "$@" </dev/null &
 server=$!
+echo "$server" >pid
 read -r line
 kill -9 "$server"
 wait "$server"
@@ -79,6 +81,7 @@ impl RestateServer {
         self.kill();
         let mut watcher = Command::new("sh");
         watcher.args(["-c", WATCH_SCRIPT, "watch"]).arg(&self.program).args(["--no-logo", "--listen-mode", "tcp"]);
+        watcher.current_dir(self.folder.path());
         watcher.arg("--config-file").arg(self.folder.path().join("restate.toml"));
         let log = std::fs::File::options().create(true).append(true).open(self.folder.path().join("log"));
         let log = log.expect("a log");
@@ -90,6 +93,53 @@ impl RestateServer {
             assert!(started.elapsed() < START_TIMEOUT, "Restate does not start: {}", self.read_log());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Pauses the server for a time.
+    pub fn pause(&self, duration: Duration) {
+        let id = std::fs::read_to_string(self.folder.path().join("pid")).expect("the server's id");
+        let signal = |name: &str| {
+            let sent = Command::new("kill").args([name, id.trim()]).status().expect("kill runs");
+            assert!(sent.success(), "there is no server {id}");
+        };
+        signal("-STOP");
+        std::thread::sleep(duration);
+        signal("-CONT");
+    }
+
+    /// Starts the server without its data.
+    pub fn start_empty(&mut self) {
+        self.kill();
+        std::fs::remove_dir_all(self.data_folder()).expect("removed");
+        self.start_again();
+    }
+
+    /// Kills all workflows and calls with the server's own tools. Returns how many there were.
+    pub fn kill_invocations(&self) -> usize {
+        let query = r#"{"query": "select id from sys_invocation where status <> 'completed'"}"#;
+        let listed = self.call_admin("POST", "/query", query);
+        let ids: BTreeSet<&str> = listed
+            .split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+            .filter(|word| word.starts_with("inv_"))
+            .collect();
+        for id in &ids {
+            self.call_admin("PATCH", &format!("/invocations/{id}/kill"), "");
+        }
+        ids.len()
+    }
+
+    /// Sends a request to the admin API. Returns the answer with its head.
+    fn call_admin(&self, method: &str, path: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(self.admin).expect("the admin API");
+        let (host, length) = (self.admin, body.len());
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAccept: application/json\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        let mut answer = String::new();
+        stream.write_all(request.as_bytes()).expect("sent");
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
     }
 
     /// What the server has logged.

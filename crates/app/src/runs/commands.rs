@@ -1,7 +1,7 @@
 //! Commands to runs that were started: answers, decisions, cancellations; and resuming runs. A command is stored in the
 //! inbox of its run first. Then this process makes sure that a worker drives the run, and waits for the decision.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -43,11 +43,18 @@ struct PostedTo {
 }
 
 impl RunService {
-    /// Sends a command to a run and waits for the decision. Fails with the reason if the command is rejected.
-    pub async fn send_command(&self, opened: LoadedRun, command: RunCommand) -> Result<SentCommand, AppError> {
-        let mut posted = self.post_commands(&opened, vec![command]).await?;
+    /// Sends a command to a run and waits for the decision, at most for `timeout`. Fails with the reason if the command is
+    /// rejected.
+    pub async fn send_command(
+        &self,
+        opened: LoadedRun,
+        command: RunCommand,
+        timeout: Duration,
+    ) -> Result<SentCommand, AppError> {
+        let deadline = Instant::now() + timeout;
+        let mut posted = self.post_commands(&opened, vec![command], deadline).await?;
         let PostedTo { receiver, record } = posted.remove(0);
-        let is_applied = self.wait_for_decision(receiver, &record).await?;
+        let is_applied = self.wait_for_decision(receiver, &record, deadline).await?;
         if is_applied && record.command.action == (CommandAction::Cancel {}) {
             self.app.end_child_runs(receiver).await?;
         }
@@ -57,7 +64,8 @@ impl RunService {
     /// Cancels a run that its client has left.
     pub async fn cancel_abandoned(&self, run: RunId, sender: &str) {
         let command = new_command(None, sender, CommandAction::Cancel {});
-        let cancelled = async { self.send_command(self.app.open_run_by_id(run).await?, command).await };
+        let cancelled =
+            async { self.send_command(self.app.open_run_by_id(run).await?, command, DECISION_TIMEOUT).await };
         if let Err(error) = cancelled.await {
             tracing::warn!("cannot cancel the run {run}, whose client has left: {error}");
         }
@@ -76,14 +84,20 @@ impl RunService {
         }
         let run = opened.id;
         let answer = |(path, value)| new_command(None, sender, CommandAction::Answer { path, value });
-        for posted in self.post_commands(&opened, answers.into_iter().map(answer).collect()).await? {
-            self.wait_for_decision(posted.receiver, &posted.record).await?;
+        let deadline = Instant::now() + DECISION_TIMEOUT;
+        for posted in self.post_commands(&opened, answers.into_iter().map(answer).collect(), deadline).await? {
+            self.wait_for_decision(posted.receiver, &posted.record, deadline).await?;
         }
         Ok(self.live.find_started(run))
     }
 
     /// Stores commands, and makes sure that a worker decides about them.
-    async fn post_commands(&self, opened: &LoadedRun, commands: Vec<RunCommand>) -> Result<Vec<PostedTo>, AppError> {
+    async fn post_commands(
+        &self,
+        opened: &LoadedRun,
+        commands: Vec<RunCommand>,
+        deadline: Instant,
+    ) -> Result<Vec<PostedTo>, AppError> {
         let mut sent = Vec::with_capacity(commands.len());
         let mut pending = None;
         for command in commands {
@@ -96,14 +110,20 @@ impl RunService {
         }
         // All receivers are driven by the same run.
         if let Some((receiver, posted)) = pending {
-            self.ensure_driven(receiver, &posted).await?;
+            self.ensure_driven(receiver, &posted, deadline).await?;
         }
         Ok(sent)
     }
 
     /// Whether a command was applied. Fails with the reason if it was rejected.
-    async fn wait_for_decision(&self, receiver: RunId, record: &CommandRecord) -> Result<bool, AppError> {
-        match self.app.store.wait_for_decision(receiver, record, DECISION_TIMEOUT).await? {
+    async fn wait_for_decision(
+        &self,
+        receiver: RunId,
+        record: &CommandRecord,
+        deadline: Instant,
+    ) -> Result<bool, AppError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.app.store.wait_for_decision(receiver, record, left).await? {
             Some(CommandOutcome::Applied) => Ok(true),
             Some(CommandOutcome::Rejected(reason)) => Err(reason.into()),
             None => Ok(false),
@@ -112,7 +132,12 @@ impl RunService {
 
     /// Makes sure that a worker drives a run with a pending command. A living worker that had the lease when the command was
     /// stored cannot release the run before it has decided about the command.
-    async fn ensure_driven(&self, opened: LoadedRun, posted: &PostedCommand) -> Result<(), AppError> {
+    async fn ensure_driven(
+        &self,
+        opened: LoadedRun,
+        posted: &PostedCommand,
+        deadline: Instant,
+    ) -> Result<(), AppError> {
         let receiver = opened.id;
         let driving = self.app.open_driving_run(opened).await?;
         if !posted.has_worker {
@@ -120,7 +145,7 @@ impl RunService {
             // and the command is decided.
             tokio::select! {
                 () = self.live.wait_for_run(driving.id) => {}
-                decided = self.wait_for_decision(receiver, &posted.record) => drop(decided),
+                decided = self.wait_for_decision(receiver, &posted.record, deadline) => drop(decided),
             }
         }
         // If another worker drives it, that one reads the inbox.

@@ -22,7 +22,8 @@ impl App {
         RunProject { name: self.config.project_name.clone(), config: self.config.fingerprint.clone() }
     }
 
-    fn check_project(&self, opened: &LoadedRun) -> Result<(), AppError> {
+    /// Fails with `RunOfOtherProject` if a run belongs to another project.
+    pub(crate) fn check_project(&self, opened: &LoadedRun) -> Result<(), AppError> {
         let own = &self.config.project_name;
         match opened.project() {
             Some(RunProject { name, .. }) if !name.is_empty() && !own.is_empty() && name != own => {

@@ -81,7 +81,8 @@ impl RecoveryTask {
             if self.runs.live.check_capacity().is_err() {
                 return Ok(());
             }
-            if orphan.is_hopeless() {
+            // A session of another engine decides about the runs of that engine.
+            if orphan.is_hopeless() && self.runs.app.config.engine.restate.is_none() {
                 self.quarantine_run(orphan).await?;
             } else if self.may_reclaim(&orphan) {
                 self.reclaim_run(orphan).await?;
@@ -132,12 +133,12 @@ impl RecoveryTask {
     async fn quarantine_run(&mut self, orphan: AbandonedRun) -> Result<(), AppError> {
         let (id, deaths) = (orphan.id, orphan.deaths);
         let done = self.runs.app.store.quarantine_run(id, SystemClock.now_ms()).await.map_err(AppError::from);
-        if done.is_ok() {
+        if matches!(done, Ok(true)) {
             tracing::warn!(
                 "{deaths} processes in a row ended while they drove the run {id}, which is quarantined; to try again: flowloom resume {id}"
             );
         }
-        self.report_failure(id, done)
+        self.report_failure(id, done.map(drop))
     }
 
     /// Reports a run that cannot be reclaimed here, once. Fails if the database is the reason.

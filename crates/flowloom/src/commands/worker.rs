@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use flowloom_app::config::server::LogStyle;
 use flowloom_app::engines::App;
-use flowloom_app::restate::{RestateWorker, admin_address};
+use flowloom_app::restate::{RestateAdmin, RestateWorker, admin_address};
 use flowloom_core::code::Code;
+use flowloom_runtime::descriptors;
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::cli::{Global, WorkerArgs};
@@ -29,15 +30,29 @@ pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> Comman
     log::start_logging(style);
     let refused =
         |error| CommandError::new(Code::BindRefused, format!("cannot listen on {}: {error}", arguments.listen));
+    // A few calls share a connection.
+    descriptors::raise_limit();
     let listener = listen_shared(arguments.listen).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
-    let url = arguments.url.unwrap_or_else(|| format!("http://{address}"));
+    let url = match arguments.url {
+        Some(url) => url,
+        None if address.ip().is_unspecified() => {
+            return Err(CommandError::usage(format!(
+                "Restate cannot call the address {address}; add --url with the address at which it reaches this worker, for example \
+             --url http://worker.example:{}",
+                address.port()
+            )));
+        }
+        None => format!("http://{address}"),
+    };
     let guard = stop::defer_stop();
     let stopped = async {
         guard.wait_for_request().await;
     };
-    let worker = Arc::new(RestateWorker::new(app, &ingress));
-    let (serving, registered) = (worker.clone().serve(listener, stopped), worker.register(&admin, &url));
+    let worker = Arc::new(RestateWorker::new(app, &ingress)?);
+    let (admin, registered_address) = (RestateAdmin::new(&admin), worker.service_address(&url));
+    let serving = worker.clone().serve(listener, stopped);
+    let registered = worker.register(&admin, &registered_address);
     tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => return Ok(0),
@@ -46,7 +61,10 @@ pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> Comman
     if style == LogStyle::Text {
         eprintln!("Driving the runs of {ingress} at {url}");
     }
-    serving.await;
+    tokio::select! {
+        () = serving => {}
+        () = worker.keep_registered(&admin, &registered_address) => {}
+    }
     Ok(0)
 }
 

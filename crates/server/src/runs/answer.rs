@@ -39,6 +39,20 @@ pub(crate) struct WaitQuery {
     wait: Option<f64>,
 }
 
+impl WaitQuery {
+    /// How long to wait; `None` if not at all.
+    pub(crate) fn duration(&self) -> Option<Duration> {
+        let seconds = self.wait.filter(|seconds| *seconds > 0.0)?;
+        Some(Duration::try_from_secs_f64(seconds).unwrap_or(MAX_WAIT).min(MAX_WAIT))
+    }
+
+    /// What is left of it after a time.
+    pub(crate) fn after(self, spent: Duration) -> WaitQuery {
+        let wait = self.duration().map(|time| time.saturating_sub(spent).as_secs_f64());
+        WaitQuery { wait }
+    }
+}
+
 /// Responds with the state of the run after waiting, or with its events if the request accepts them.
 pub(crate) async fn respond_with_run(
     server: &Server,
@@ -57,8 +71,7 @@ pub(crate) async fn respond_with_run(
         });
     }
     let mut ended = None;
-    if let Some(seconds) = waiting.wait.filter(|seconds| *seconds > 0.0) {
-        let time = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_WAIT).min(MAX_WAIT);
+    if let Some(time) = waiting.duration() {
         ended = server.runs.wait_with_timeout(id, completion.clone(), time).await;
     }
     let (status, response) = match ended {

@@ -3,13 +3,15 @@
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
+use std::time::Instant;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use flowloom_app::engines::LoadedRun;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::commands::{SentCommand, new_command};
+use flowloom_app::runs::commands::{DECISION_TIMEOUT, SentCommand, new_command};
 use flowloom_app::runs::open_steps::{select_question, select_uncertain};
 use flowloom_app::runs::retry::{build_retry, parse_step_path};
 use flowloom_core::code::Code;
@@ -100,7 +102,9 @@ impl CommandRequest {
         action: CommandAction,
     ) -> ApiResult<Response> {
         let command = new_command(idempotency_key(&self.headers), self.caller.user_id(), action);
-        let SentCommand { receiver, command, is_applied } = self.server.runs.send_command(opened, command).await?;
+        let (started, limit) = (Instant::now(), waiting.duration().unwrap_or(DECISION_TIMEOUT).min(DECISION_TIMEOUT));
+        let sent = self.server.runs.send_command(opened, command, limit).await?;
+        let (SentCommand { receiver, command, is_applied }, waiting) = (sent, waiting.after(started.elapsed()));
         let location =
             format!("/api/v1/runs/{receiver}/commands/{}", utf8_percent_encode(&command, RESERVED_CHARACTERS));
         let active = self.server.supervisor.find_started(run);

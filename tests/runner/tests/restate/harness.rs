@@ -1,6 +1,8 @@
 //! A Restate server with this process as its worker, in place of the engine of cases.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use conformance::{CaseEngine, block_on};
@@ -9,14 +11,14 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::value::{Map, Value};
-use flowloom_restate::{OpenedRun, RestateClient, RunLife, WorkerHost, serve_worker};
+use flowloom_restate::{OpenedRun, RestateAdmin, RestateClient, RunLife, RunServices, WorkerHost, serve_worker};
 use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
-use flowloom_runtime::remote::{DriveState, LifeStart, RunDriver};
-use flowloom_runtime::{Engine, JournalError, RunError};
-use test_restate::RestateServer;
-use tokio::net::TcpListener;
+use flowloom_runtime::remote::{DriveRequest, DriveState, RunDriver};
+use flowloom_runtime::{ENGINE_SEMANTICS, Engine, JournalError, RunError};
+use test_restate::{RestateServer, free_addresses};
+use tokio::net::{TcpListener, TcpSocket};
 
 /// The events of the runs of a case, each without times and ids.
 pub(crate) type CaseEvents = Vec<Vec<String>>;
@@ -165,26 +167,68 @@ impl CaseEngine for BuiltIn {
     }
 }
 
-/// Has a Restate server drive the runs, with this process as its worker.
+/// Has a Restate server drive the runs, with this process as its workers.
 pub(crate) struct OnRestate {
     runs: Arc<CaseRuns>,
     pub(crate) observed: Arc<ObservedRuns>,
+    workers: Vec<Arc<CaseWorker>>,
+}
+
+/// Listens on an address that others share.
+fn listen_shared(address: SocketAddr) -> TcpListener {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_reuseport(true).expect("a shared port");
+    socket.bind(address).expect("a port");
+    socket.listen(64).expect("it listens")
 }
 
 impl OnRestate {
-    /// Registers this process as the worker of a server.
+    /// Registers this process as a worker of a server.
     pub(crate) fn register(server: &RestateServer) -> OnRestate {
+        OnRestate::register_workers(server, 1)
+    }
+
+    /// Registers this process as several workers of a server, which share an address.
+    pub(crate) fn register_workers(server: &RestateServer, count: usize) -> OnRestate {
         let client = RestateClient::new(&server.ingress());
         let observed = Arc::new(ObservedRuns::default());
         let (by_id, texts) = (Mutex::default(), Mutex::default());
         let runs = Arc::new(CaseRuns { client, by_id, texts, observed: observed.clone() });
-        block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            let worker = format!("http://{}", listener.local_addr().expect("an address"));
-            tokio::spawn(serve_worker(listener, runs.clone(), std::future::pending()));
-            runs.client.register_worker(&server.admin(), &worker).await.expect("registered");
+        let [address] = free_addresses();
+        let start_worker = |_| {
+            let worker = Arc::new(CaseWorker { runs: runs.clone(), opened: AtomicUsize::new(0) });
+            let (listener, host) = (listen_shared(address), worker.clone());
+            tokio::spawn(async move { serve_worker(listener, host, &case_services(), std::future::pending()).await });
+            worker
+        };
+        let workers = block_on(async {
+            let workers = (0..count).map(start_worker).collect();
+            RestateAdmin::new(&server.admin())
+                .register_address(&format!("http://{address}"))
+                .await
+                .expect("registered");
+            workers
         });
-        OnRestate { runs, observed }
+        OnRestate { runs, observed, workers }
+    }
+
+    /// Claims a run that waits, and does something to it before it is released.
+    pub(crate) fn claim_elsewhere(&self, run: RunId, then: impl FnOnce()) {
+        let (engine, _) = self.runs.find(run);
+        let claimed = loop {
+            // Its session may not have released it.
+            match poll_at_once(engine.journal().claim_run(run)) {
+                Err(JournalError::RunOwned(_)) => std::thread::yield_now(),
+                claimed => break claimed.expect("it waits"),
+            }
+        };
+        then();
+        engine.journal().release_run(claimed);
+    }
+
+    /// Number of sessions that each worker has begun.
+    pub(crate) fn count_by_worker(&self) -> Vec<usize> {
+        self.workers.iter().map(|worker| worker.opened.load(Ordering::Relaxed)).collect()
     }
 
     /// Number of sessions that a run has had.
@@ -197,6 +241,11 @@ impl OnRestate {
         let texts = lock(&self.runs.texts);
         (texts.len(), texts.values().flatten().count())
     }
+}
+
+/// The services of the runs of cases.
+fn case_services() -> RunServices {
+    RunServices::new(ENGINE_SEMANTICS, "cases", "")
 }
 
 /// The runs of all cases, with what drives them.
@@ -228,7 +277,8 @@ struct CaseDriver {
 }
 
 impl RunDriver for CaseDriver {
-    fn wake_run(&self, run: RunId, _start: LifeStart) -> BoxFuture<'_, Result<(), JournalError>> {
+    fn wake_run(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), JournalError>> {
+        let run = request.run;
         Box::pin(async move {
             lock(&self.runs.by_id).insert(run, (self.engine.clone(), self.plan.clone()));
             self.runs.wake(run).await;
@@ -248,11 +298,11 @@ impl RunDriver for CaseDriver {
 
 impl CaseRuns {
     async fn wake(&self, run: RunId) {
-        let life = RunLife { run, reopened_at: None };
-        self.client.start_workflow(life).await.expect("it is started");
+        let (services, life) = (case_services(), RunLife { run, reopened_at: None, lost_count: 0 });
+        self.client.start_workflow(&services, life).await.expect("it is started");
         let epoch = lock(&self.observed.epochs).get(&run).copied();
         if let Some(epoch) = epoch {
-            self.client.wake_workflow(life, epoch).await.expect("it is woken");
+            self.client.wake_workflow(&services, life, epoch).await.expect("it is woken");
         }
     }
 
@@ -261,13 +311,21 @@ impl CaseRuns {
     }
 }
 
-impl WorkerHost for CaseRuns {
+/// A worker of the runs of cases.
+struct CaseWorker {
+    runs: Arc<CaseRuns>,
+    /// Number of sessions that it has begun.
+    opened: AtomicUsize,
+}
+
+impl WorkerHost for CaseWorker {
     fn journal(&self, run: RunId) -> Arc<dyn Journal> {
-        self.find(run).0.journal().clone()
+        self.runs.find(run).0.journal().clone()
     }
 
     fn open_run(&self, run: RunId) -> BoxFuture<'_, Result<OpenedRun, RunError>> {
-        let (engine, plan) = self.find(run);
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        let (engine, plan) = self.runs.find(run);
         Box::pin(async { Ok(OpenedRun { engine, plan }) })
     }
 
@@ -277,7 +335,7 @@ impl WorkerHost for CaseRuns {
 
     fn wake_run(&self, run: RunId) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(async move {
-            self.wake(run).await;
+            self.runs.wake(run).await;
             Ok(())
         })
     }
@@ -293,17 +351,17 @@ impl WorkerHost for CaseRuns {
     }
 
     fn store_text(&self, hash: Hash, text: String) -> BoxFuture<'_, Result<(), JournalError>> {
-        lock(&self.texts).insert(hash, Some(text));
+        lock(&self.runs.texts).insert(hash, Some(text));
         Box::pin(async { Ok(()) })
     }
 
     fn read_text(&self, hash: Hash) -> BoxFuture<'_, Result<Option<String>, JournalError>> {
-        let text = lock(&self.texts).get(&hash).cloned().flatten();
+        let text = lock(&self.runs.texts).get(&hash).cloned().flatten();
         Box::pin(async { Ok(text) })
     }
 
     fn delete_text(&self, hash: Hash) -> BoxFuture<'_, Result<(), JournalError>> {
-        lock(&self.texts).insert(hash, None);
+        lock(&self.runs.texts).insert(hash, None);
         Box::pin(async { Ok(()) })
     }
 }

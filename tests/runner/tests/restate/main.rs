@@ -4,7 +4,7 @@ mod harness;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use conformance::{CaseEngine, block_on, case_effects, load_cases, set_engine};
 use flowloom_core::expr::{Missing, Template, TemplatePart, TextRules};
@@ -148,6 +148,30 @@ fn a_command_reaches_a_run_that_was_put_aside() {
 }
 
 #[test]
+fn a_command_reaches_a_run_that_another_process_has_claimed_since_it_waits() {
+    let Some(server) = RestateServer::start_server() else { return };
+    let on_restate = OnRestate::register(&server);
+    let question = Template { parts: vec![TemplatePart::Text("who?".into())] };
+    let plan = plan_of(vec![("who", Leaf::Ask { question, schema: None })]);
+    let claim_and_cancel = |journal: &MemoryJournal, run| {
+        let is_waiting = || journal.run_records(run).iter().any(|record| record.event.name() == "run_suspended");
+        while !is_waiting() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        on_restate.claim_elsewhere(run, || {
+            let command = RunCommand { id: "1".into(), sender: "test".into(), action: CommandAction::Cancel {} };
+            journal.post_command(run, command).expect("stored");
+        });
+    };
+    // Whoever follows the run may see that it waits before it is claimed, and then leaves.
+    let was_cancelled = (0..MAX_TRIALS).any(|_| {
+        let outcome = run_plan(&on_restate, &plan, "", claim_and_cancel);
+        outcome.state.status == Status::Cancelled
+    });
+    assert!(was_cancelled, "it was cancelled");
+}
+
+#[test]
 fn a_large_output_is_stored_elsewhere_until_its_event_is() {
     let Some(server) = RestateServer::start_server() else { return };
     let on_restate = OnRestate::register(&server);
@@ -157,4 +181,30 @@ fn a_large_output_is_stored_elsewhere_until_its_event_is() {
     assert_eq!(outcome.state.status, Status::Succeeded);
     assert_eq!(on_restate.count_texts(), (1, 0), "it is stored once, and deleted");
     assert_eq!(on_restate.observed.take_events(), expect_events(&plan, &big));
+}
+
+/// Runs that are driven at the same time.
+const LOAD_RUNS: usize = 24;
+
+/// How long workers may take to share the load. Restate distributes connections, which are closed after some seconds.
+const SHARE_TIMEOUT: Duration = Duration::from_secs(90);
+
+#[test]
+fn workers_of_one_address_share_the_load() {
+    let Some(server) = RestateServer::start_server() else { return };
+    let on_restate = OnRestate::register_workers(&server, 3);
+    let plan = plan_of(vec![("one", call("f")), ("two", call("f"))]);
+    let (started, shares) = (Instant::now(), || on_restate.count_by_worker());
+    let all_drive = || shares().iter().all(|count| *count > 0);
+    std::thread::scope(|scope| {
+        for _ in 0..LOAD_RUNS {
+            scope.spawn(|| {
+                while !all_drive() && started.elapsed() < SHARE_TIMEOUT {
+                    let outcome = run_plan(&on_restate, &plan, "", |_, _| ());
+                    assert_eq!(outcome.state.status, Status::Succeeded);
+                }
+            });
+        }
+    });
+    assert!(all_drive(), "{:?}", shares());
 }

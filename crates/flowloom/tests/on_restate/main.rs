@@ -1,72 +1,25 @@
 //! Runs on a real Restate server: nobody who starts, watches, answers or retries one sees a difference, and a killed worker
 //! loses nothing.
 
+#[path = "../support/mod.rs"]
 mod support;
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+mod cluster;
+mod features;
+mod workers;
 
+use cluster::Cluster;
 use serde_json::{Value, json};
 use support::http::RunningServer;
 use support::model::StreamingModel;
 use support::{TestServer, Workspace, exit_code, send_signal, stderr_text, two_calls_flow};
-use test_restate::{RestateServer, free_addresses};
+use test_restate::free_addresses;
 
 /// Settings under which abandoned runs are found quickly.
-const CONFIG: &str = "default_model = \"scripted:echo\"\nrecovery_interval_ms = 50\n";
-
-/// A workspace whose runs a Restate server drives, with the workers of that server.
-struct Cluster {
-    restate: RestateServer,
-    place: Workspace,
-    address: String,
-    workers: Vec<Child>,
-}
-
-impl Cluster {
-    /// A cluster without workers; `None` if there is no Restate.
-    fn create(settings: &str) -> Option<Cluster> {
-        let restate = RestateServer::start_server()?;
-        let place = Workspace::new(&format!("{CONFIG}{settings}\n[engine]\nrestate = \"{}\"\n", restate.ingress()));
-        let [address] = free_addresses();
-        Some(Cluster { restate, place, address: address.to_string(), workers: Vec::new() })
-    }
-
-    /// A cluster with one worker.
-    fn start(settings: &str) -> Option<Cluster> {
-        let mut cluster = Cluster::create(settings)?;
-        cluster.start_worker();
-        Some(cluster)
-    }
-
-    fn start_worker(&mut self) {
-        let admin = self.restate.admin();
-        let mut worker = self.place.build_command(&["worker", "--admin", &admin, "--listen", &self.address]);
-        let mut child = worker.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let registered = lines.by_ref().map_while(Result::ok).any(|line| line.starts_with("Driving the runs of"));
-        assert!(registered, "the worker does not register");
-        // A full pipe would stop it.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        self.workers.push(child);
-    }
-
-    fn kill_workers(&mut self) {
-        for mut worker in self.workers.drain(..) {
-            worker.kill().expect("killed");
-            worker.wait().expect("gone");
-        }
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.kill_workers();
-    }
-}
+pub(crate) const CONFIG: &str = "default_model = \"scripted:echo\"\nrecovery_interval_ms = 50\n";
 
 /// The events of the last run, without times and ids.
-fn read_events(place: &Workspace) -> Vec<Value> {
+pub(crate) fn read_events(place: &Workspace) -> Vec<Value> {
     let log = place.run(&["logs", "last", "--json"]);
     let strip = |line: &str| {
         let mut event: Value = serde_json::from_str(line).expect("JSON");
@@ -82,13 +35,13 @@ fn read_events(place: &Workspace) -> Vec<Value> {
     String::from_utf8_lossy(&log.stdout).lines().map(strip).collect()
 }
 
-const ASK: &str = r#"{"id": "ask", "name": "ask", "description": "d", "steps": [
+pub(crate) const ASK: &str = r#"{"id": "ask", "name": "ask", "description": "d", "steps": [
   {"name": "subject", "functionId": "human::ask", "mode": "sequential", "errorMode": "fail",
    "promptTemplate": "About what?", "outputVar": "subject"},
   {"name": "poem", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail",
    "promptTemplate": "A poem about {{subject}}", "outputVar": "poem"}]}"#;
 
-const HELLO: &str = r#"{"id": "hello", "name": "hello", "description": "d", "steps": [
+pub(crate) const HELLO: &str = r#"{"id": "hello", "name": "hello", "description": "d", "steps": [
   {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say hello"}]}"#;
 
 #[test]

@@ -1,0 +1,156 @@
+//! Which worker drives a run: one of the same database, project and version, wherever it is.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use test_restate::free_addresses;
+
+use crate::cluster::Cluster;
+use crate::support::http::RunningServer;
+use crate::support::{exit_code, stderr_text};
+use crate::{ASK, HELLO};
+
+#[test]
+fn a_worker_of_another_database_does_not_lose_a_run() {
+    let Some(cluster) = Cluster::start("") else { return };
+    let other = cluster.add_place("");
+    other.write("hello.json", HELLO);
+    let refused = other.run(&["run", "hello.json"]);
+    let said = stderr_text(&refused);
+    assert!(exit_code(&refused) == 1 && said.contains("FL1309") && said.contains("database"), "{said}");
+    assert_eq!(other.run_json(&["show", "last"]).1["status"], "queued");
+    let [address] = free_addresses();
+    let _worker = cluster.spawn_worker(&other, &["--listen", &address.to_string()], &[]);
+    let (exit, resumed) = other.run_json(&["resume", "last"]);
+    assert_eq!((exit, &resumed["output"]), (0, &json!("LLM(Say hello)")), "{resumed}");
+}
+
+#[test]
+fn databases_may_share_the_address_of_their_workers() {
+    let Some(cluster) = Cluster::start("") else { return };
+    let other = cluster.add_place("");
+    let places = [&cluster.place, &other];
+    places.iter().for_each(|place| drop(place.write("ask.json", ASK)));
+    assert_eq!(exit_code(&cluster.place.run(&["run", "ask.json"])), 4);
+    let [address] = free_addresses();
+    let listen = ["--listen", &address.to_string(), "--url", &format!("http://{address}")];
+    let _own = cluster.spawn_worker(&cluster.place, &listen, &[]);
+    drop(_own);
+    let _worker = cluster.spawn_worker(&other, &listen, &[]);
+    assert_eq!(exit_code(&other.run(&["run", "ask.json"])), 4);
+    let _own = cluster.spawn_worker(&cluster.place, &[], &[]);
+    for place in places {
+        let (exit, answered) = place.run_json(&["answer", "last", "rain"]);
+        assert_eq!((exit, &answered["output"]), (0, &json!("LLM(A poem about rain)")), "{answered}");
+    }
+}
+
+#[test]
+fn a_workflow_that_was_killed_with_restates_tools_is_replaced() {
+    let Some(cluster) = Cluster::start("") else { return };
+    cluster.place.write("ask.json", ASK);
+    for _ in 0..2 {
+        assert_eq!(exit_code(&cluster.place.run(&["run", "ask.json"])), 4);
+        assert!(cluster.restate.kill_invocations() > 0, "nothing was killed");
+        let (exit, answered) = cluster.place.run_json(&["answer", "last", "rain"]);
+        assert_eq!((exit, &answered["output"]), (0, &json!("LLM(A poem about rain)")), "{answered}");
+    }
+}
+
+#[test]
+fn a_worker_leaves_the_runs_of_other_projects_alone() {
+    let Some(cluster) = Cluster::start("project = \"a\"") else { return };
+    let other = cluster.add_place("project = \"b\"");
+    other.write("hello.json", HELLO);
+    let data = cluster.place.path("data").display().to_string();
+    let refused = other.run(&["--data-dir", &data, "run", "hello.json"]);
+    let said = stderr_text(&refused);
+    assert!(exit_code(&refused) == 1 && said.contains("FL1309") && said.contains("project"), "{said}");
+    let [address] = free_addresses();
+    let _worker = cluster.spawn_worker(&other, &["--data-dir", &data, "--listen", &address.to_string()], &[]);
+    let resumed = other.run(&["--data-dir", &data, "resume", "last"]);
+    assert_eq!(exit_code(&resumed), 0, "{}", stderr_text(&resumed));
+}
+
+#[test]
+fn two_versions_serve_at_once() {
+    let Some(cluster) = Cluster::start("") else { return };
+    let place = &cluster.place;
+    place.write("ask.json", ASK);
+    let new_version = [("FLOWLOOM_ENGINE_SEMANTICS", "2")];
+    let old_server = RunningServer::start_with(place, &["--data-dir", "data"], &[]);
+    let ask = |server: &RunningServer| {
+        let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "ask"})).json();
+        assert_eq!(run["status"], "waiting", "{run}");
+        run["run_id"].as_str().expect("an id").to_owned()
+    };
+    let answer = |server: &RunningServer, run: &str| {
+        let body = json!({"path": "/subject", "value": "rain"});
+        let answered = server.post(&format!("/api/v1/runs/{run}/answer?wait=60"), &body);
+        assert!(answered.status == 200, "{answered:?}");
+        assert_eq!(answered.json()["output"], "LLM(A poem about rain)", "{answered:?}");
+    };
+    let old_run = ask(&old_server);
+    drop(old_server);
+    let [address] = free_addresses();
+    let _worker = cluster.spawn_worker(place, &["--listen", &address.to_string()], &new_version);
+    let new_server = RunningServer::start_with(place, &[], &new_version);
+    // The new server has the run of the old version continued by a worker of the old version.
+    answer(&new_server, &old_run);
+    let new_run = ask(&new_server);
+    answer(&new_server, &new_run);
+}
+
+#[test]
+fn a_worker_says_how_restate_reaches_it() {
+    let Some(cluster) = Cluster::create("") else { return };
+    let refused = cluster.place.run(&["worker", "--admin", &cluster.restate.admin(), "--listen", "0.0.0.0:0"]);
+    let said = stderr_text(&refused);
+    assert!(exit_code(&refused) == 2 && said.contains("--url"), "{said}");
+}
+
+#[test]
+fn runs_of_a_dead_address_continue_at_another() {
+    let Some(mut cluster) = Cluster::start("") else { return };
+    cluster.place.write("ask.json", ASK);
+    assert_eq!(exit_code(&cluster.place.run(&["run", "ask.json"])), 4);
+    let [address] = free_addresses();
+    let worker = cluster.spawn_worker(&cluster.place, &["--listen", &address.to_string()], &[]);
+    worker.wait_for_text("other workers have the address");
+    cluster.kill_workers();
+    worker.wait_for_text("nobody answers at");
+    let (exit, answered) = cluster.place.run_json(&["answer", "last", "rain"]);
+    assert_eq!((exit, &answered["output"]), (0, &json!("LLM(A poem about rain)")), "{answered}");
+}
+
+#[test]
+fn a_server_that_has_lost_its_data_hears_of_the_workers_again() {
+    let Some(mut cluster) = Cluster::create("") else { return };
+    cluster.place.write("hello.json", HELLO);
+    let worker = cluster.spawn_worker(&cluster.place, &[], &[]);
+    cluster.restate.start_empty();
+    worker.wait_for_text("registers again");
+    // A follower that was refused asks again.
+    let output = cluster.place.run(&["run", "hello.json"]);
+    let output = if exit_code(&output) == 0 { output } else { cluster.place.run(&["resume", "last"]) };
+    assert_eq!(exit_code(&output), 0, "{}", stderr_text(&output));
+}
+
+#[test]
+fn a_request_waits_no_longer_than_it_asks_for() {
+    let Some(mut cluster) = Cluster::start("") else { return };
+    cluster.place.write("ask.json", ASK);
+    let server = RunningServer::start(&cluster.place, &[]);
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "ask"})).json();
+    assert_eq!(run["status"], "waiting", "{run}");
+    cluster.kill_workers();
+    // The second time, somebody follows the run already.
+    for value in ["rain", "snow"] {
+        let path = format!("/api/v1/runs/{}/answer?wait=1", run["run_id"].as_str().expect("an id"));
+        let started = Instant::now();
+        let answered = server.post(&path, &json!({"path": "/subject", "value": value}));
+        assert_eq!(answered.status, 202, "{answered:?}");
+        // Without the limit of the request, a decision is waited for longer than that.
+        assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
+    }
+}

@@ -1,0 +1,125 @@
+//! The admin API of a Restate server: the addresses at which it finds workers.
+
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::client::{RestateError, send_json};
+use crate::names::RunServices;
+
+/// The admin API of a server.
+#[derive(Clone, Debug)]
+pub struct RestateAdmin {
+    http: reqwest::Client,
+    address: String,
+}
+
+/// An address at which a server finds services.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Deployment {
+    /// Its id.
+    pub id: String,
+    /// The address. Restate ends it with a slash.
+    #[serde(default)]
+    uri: String,
+    services: Vec<DeployedService>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+struct DeployedService {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct DeploymentList {
+    deployments: Vec<Deployment>,
+}
+
+impl Deployment {
+    /// The address.
+    pub fn address(&self) -> &str {
+        self.uri.trim_end_matches('/')
+    }
+
+    /// Whether it has the workflow of runs.
+    pub fn has_services(&self, services: &RunServices) -> bool {
+        has_workflow(&self.services, services)
+    }
+}
+
+fn has_workflow(deployed: &[DeployedService], services: &RunServices) -> bool {
+    let workflow = services.workflow();
+    deployed.iter().any(|service| service.name == workflow)
+}
+
+impl RestateAdmin {
+    /// The admin API at this address.
+    pub fn new(address: &str) -> RestateAdmin {
+        RestateAdmin { http: crate::client::build_http(), address: address.trim_end_matches('/').to_owned() }
+    }
+
+    /// Registers the services of the workers at an address, in place of those that were registered there.
+    pub async fn register_address(&self, worker: &str) -> Result<(), RestateError> {
+        self.send(Method::POST, "deployments", &json!({"uri": worker, "force": true})).await.map(drop)
+    }
+
+    /// The addresses that are registered.
+    pub async fn list_deployments(&self) -> Result<Vec<Deployment>, RestateError> {
+        let text = self.send(Method::GET, "deployments", &Value::Null).await?;
+        let listed = serde_json::from_str::<DeploymentList>(&text);
+        listed.map(|list| list.deployments).map_err(|error| self.unexpected(&error))
+    }
+
+    /// Whether the server finds the services at an address. Changes nothing.
+    pub async fn finds_services(&self, worker: &str, services: &RunServices) -> Result<bool, RestateError> {
+        let look = json!({"uri": worker, "force": true, "dry_run": true});
+        match self.send(Method::POST, "deployments", &look).await {
+            Ok(text) => {
+                #[derive(Deserialize)]
+                struct Found {
+                    services: Vec<DeployedService>,
+                }
+                let found = serde_json::from_str::<Found>(&text).map_err(|error| self.unexpected(&error))?;
+                Ok(has_workflow(&found.services, services))
+            }
+            // Nobody listens there, or somebody else.
+            Err(RestateError::Refused { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has everything that is sent to a deployment sent to another address.
+    pub async fn move_deployment(&self, deployment: &Deployment, worker: &str) -> Result<(), RestateError> {
+        let path = format!("deployments/{}", deployment.id);
+        self.send(Method::PATCH, &path, &json!({"uri": worker})).await.map(drop)
+    }
+
+    async fn send(&self, method: Method, path: &str, body: &Value) -> Result<String, RestateError> {
+        let url = format!("{}/{path}", self.address);
+        let (status, text) = send_json(&self.http, method, &url, body).await?;
+        match status.is_success() {
+            true => Ok(text),
+            false => Err(RestateError::Refused { url, status: status.as_u16(), message: text }),
+        }
+    }
+
+    fn unexpected(&self, error: &serde_json::Error) -> RestateError {
+        RestateError::Unreachable { url: self.address.clone(), cause: format!("an answer cannot be read: {error}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deployment_names_its_address_and_its_services() {
+        let listed = r#"{"deployments":[{"id":"dp_1","uri":"http://10.0.0.1:9080/","protocol_type":"BidiStream",
+            "services":[{"name":"FlowSession1-a","revision":1},{"name":"FlowRun1-a","revision":1}]}]}"#;
+        let list: DeploymentList = serde_json::from_str(listed).expect("JSON");
+        let deployment = &list.deployments[0];
+        assert_eq!(deployment.address(), "http://10.0.0.1:9080");
+        assert!(deployment.has_services(&RunServices::new(1, "a", "")));
+        assert!(!deployment.has_services(&RunServices::new(1, "b", "")));
+    }
+}

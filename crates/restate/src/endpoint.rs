@@ -1,0 +1,177 @@
+//! The endpoint of a worker: its services under the names of [`RunServices`], and the connections on which Restate calls
+//! them.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use restate_sdk::discovery::ServiceName;
+use restate_sdk::endpoint::{ContextInternal, Endpoint, Error, HandlerOptions, ServiceOptions};
+use restate_sdk::hyper::HyperEndpoint;
+use restate_sdk::prelude::HandlerError;
+use restate_sdk::serde::Serialize;
+use restate_sdk::service::macro_support::{ServiceBoxFuture, service_definition};
+use restate_sdk::service::{Discoverable, Service, ServiceDefinition};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::names::RunServices;
+use crate::service::{FlowRun, FlowSession};
+use crate::session::WorkerHost;
+
+/// Time after which Restate suspends a workflow that sleeps.
+const SLEEP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time after which Restate gives a session up from which it hears nothing: longer than any effect takes.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Delay before Restate tries a session again that has failed, at first and at most.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
+
+/// How long Restate keeps the key of a workflow that has ended: a request to start it again is ignored so long. After that
+/// it does nothing, because the run has ended.
+const WORKFLOW_RETENTION: Duration = Duration::from_secs(3600);
+
+/// Number of calls at the same time on one connection. Restate opens another one for more, which another worker of the same
+/// address may accept.
+const MAX_STREAMS: u32 = 8;
+
+/// Age at which a connection is closed, so that the next one may reach another worker.
+const CONNECTION_AGE: Duration = Duration::from_secs(5);
+
+/// How long a worker that stops waits for its sessions.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves the workflows and the sessions of runs until `stop` completes.
+pub async fn serve_worker(
+    listener: TcpListener,
+    host: Arc<dyn WorkerHost>,
+    services: &RunServices,
+    stop: impl Future<Output = ()>,
+) {
+    serve_endpoint(listener, build_endpoint(host, services), stop).await;
+}
+
+fn build_endpoint(host: Arc<dyn WorkerHost>, services: &RunServices) -> Endpoint {
+    let [first, most] = RETRY_DELAYS;
+    let workflow = HandlerOptions::new().inactivity_timeout(SLEEP_TIMEOUT).workflow_retention(WORKFLOW_RETENTION);
+    let session = HandlerOptions::new().inactivity_timeout(SESSION_TIMEOUT).abort_timeout(SESSION_TIMEOUT);
+    let options = |handler: &str, driving: HandlerOptions| {
+        ServiceOptions::new()
+            .journal_retention(Duration::ZERO)
+            .retry_policy_initial_interval(first)
+            .retry_policy_exponentiation_factor(2.0)
+            .retry_policy_max_interval(most)
+            .retry_policy_max_attempts(u64::from(u32::MAX))
+            .handler(handler, driving)
+    };
+    let runs = FlowRun { session: services.session() };
+    Endpoint::builder()
+        .bind(name_service(runs, services.workflow()).options(options("run", workflow)))
+        .bind(name_service(FlowSession::new(host), services.session()).options(options("drive", session)))
+        .build()
+}
+
+/// A service under a name that is known at run time only.
+struct NamedService<S>(Arc<S>);
+
+/// A service under another name than that of its type, which is all that the attributes of the SDK can give it.
+fn name_service<S>(service: S, name: String) -> ServiceDefinition
+where
+    S: Discoverable + Send + Sync + 'static,
+    NamedService<S>: Service<Future = ServiceBoxFuture>,
+{
+    let mut discovery = S::discover();
+    // The names of `RunServices` have no other characters than those that are allowed.
+    if let Ok(name) = ServiceName::try_from(name) {
+        discovery.name = name;
+    }
+    service_definition(NamedService(Arc::new(service)), discovery)
+}
+
+impl Service for NamedService<FlowRun> {
+    type Future = ServiceBoxFuture;
+
+    fn handle(&self, ctx: ContextInternal) -> ServiceBoxFuture {
+        let service = self.0.clone();
+        Box::pin(async move {
+            match ctx.handler_name() {
+                "run" => {
+                    let (input, metadata) = ctx.input().await;
+                    let result = service.run((&ctx, metadata).into(), input).await;
+                    end_call(&ctx, result)
+                }
+                "wake" => {
+                    let (input, metadata) = ctx.input().await;
+                    let result = service.wake((&ctx, metadata).into(), input).await;
+                    end_call(&ctx, result)
+                }
+                unknown => Err(Error::unknown_handler(ctx.service_name(), unknown)),
+            }
+        })
+    }
+}
+
+impl Service for NamedService<FlowSession> {
+    type Future = ServiceBoxFuture;
+
+    fn handle(&self, ctx: ContextInternal) -> ServiceBoxFuture {
+        let service = self.0.clone();
+        Box::pin(async move {
+            match ctx.handler_name() {
+                "drive" => {
+                    let (input, metadata) = ctx.input().await;
+                    let result = service.drive((&ctx, metadata).into(), input).await;
+                    end_call(&ctx, result)
+                }
+                unknown => Err(Error::unknown_handler(ctx.service_name(), unknown)),
+            }
+        })
+    }
+}
+
+fn end_call<T: Serialize>(ctx: &ContextInternal, result: Result<T, HandlerError>) -> Result<(), Error> {
+    ctx.handle_handler_result(result);
+    ctx.end();
+    Ok(())
+}
+
+async fn serve_endpoint(listener: TcpListener, endpoint: Endpoint, stop: impl Future<Output = ()>) {
+    let endpoint = HyperEndpoint::new(endpoint);
+    let (stopping, stopped) = watch::channel(());
+    let mut open = JoinSet::new();
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        tokio::select! {
+            Ok((stream, remote)) = listener.accept() => {
+                let (endpoint, mut stopped) = (endpoint.clone(), stopped.clone());
+                open.spawn(async move {
+                    let connection = http2::Builder::new(TokioExecutor::new())
+                        .max_concurrent_streams(MAX_STREAMS)
+                        .serve_connection(TokioIo::new(stream), endpoint);
+                    let mut connection = std::pin::pin!(connection);
+                    let aged = tokio::time::sleep(CONNECTION_AGE);
+                    let ended = tokio::select! {
+                        ended = &mut connection => ended,
+                        _ = async { tokio::select! { () = aged => {}, _ = stopped.changed() => {} } } => {
+                            // Calls in progress end on it, and others get another connection.
+                            connection.as_mut().graceful_shutdown();
+                            connection.await
+                        }
+                    };
+                    if let Err(error) = ended {
+                        tracing::debug!("the connection of {remote} ends: {error}");
+                    }
+                });
+            }
+            Some(_) = open.join_next() => {}
+            () = &mut stop => break,
+        }
+    }
+    drop(stopping);
+    // Sessions may last longer; another worker continues them.
+    let _ = tokio::time::timeout(STOP_TIMEOUT, async { while open.join_next().await.is_some() {} }).await;
+}

@@ -1,0 +1,60 @@
+//! The names of a worker's services. They say whose runs it drives, because Restate gives a run to any worker that has its
+//! service.
+
+/// The services for the runs of one version of the interpreter, one database and one project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunServices {
+    /// What follows the kind of a service in its name.
+    suffix: String,
+}
+
+impl RunServices {
+    /// The services for runs with these engine semantics, in the database with this identity, of the project with this name.
+    pub fn new(engine_semantics: u32, database: &str, project: &str) -> RunServices {
+        let project = match project {
+            "" => String::new(),
+            name => format!("-{}", escape_name(name)),
+        };
+        RunServices { suffix: format!("{engine_semantics}-{database}{project}") }
+    }
+
+    /// The name of the workflow of a run.
+    pub fn workflow(&self) -> String {
+        format!("FlowRun{}", self.suffix)
+    }
+
+    /// The name of the service whose calls are the sessions of runs.
+    pub(crate) fn session(&self) -> String {
+        format!("FlowSession{}", self.suffix)
+    }
+}
+
+/// A name with the characters that Restate allows. Different names stay different.
+fn escape_name(name: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => char::from(byte).to_string(),
+        byte => format!("_{byte:02x}"),
+    };
+    name.bytes().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_runtime::ENGINE_SEMANTICS;
+
+    #[test]
+    fn the_services_of_a_version_a_database_and_a_project_have_names_of_their_own() {
+        let names = [(1, "5ca1ab1e", ""), (2, "5ca1ab1e", ""), (1, "0ddba11", ""), (1, "5ca1ab1e", "shop")]
+            .map(|(semantics, database, project)| RunServices::new(semantics, database, project).workflow());
+        assert_eq!(names, ["FlowRun1-5ca1ab1e", "FlowRun2-5ca1ab1e", "FlowRun1-0ddba11", "FlowRun1-5ca1ab1e-shop"]);
+        let own = RunServices::new(ENGINE_SEMANTICS, "5ca1ab1e", "");
+        assert_eq!(own.session(), format!("FlowSession{ENGINE_SEMANTICS}-5ca1ab1e"));
+    }
+
+    #[test]
+    fn a_project_may_have_any_name() {
+        assert_eq!(escape_name("my shop_ü"), "my_20shop_5f_c3_bc");
+        assert_ne!(escape_name("a b"), escape_name("a_20b"));
+    }
+}
