@@ -78,6 +78,6 @@ pub use run_row::{RunFilter, RunRow};
 pub use run_statistics::{RunCount, RunStatistics, WorkflowStatistics};
 pub use schedules::ScheduleRow;
 pub use search::{BUILTIN_USER, BlockQuery, FoundBlock, UnembeddedText};
-pub use settings::{DEFAULT_LEASE, Durability, RecoveryScope, StoreSettings};
+pub use settings::{DATABASE_FILE, DEFAULT_LEASE, Durability, RecoveryScope, StoreSettings};
 pub use store::Store;
 pub use worker::ServerLock;
